@@ -1,0 +1,220 @@
+"""Bring .venv at the project root in line with the lock: run it as often as you like.
+
+    python3 scripts/bootstrap.py
+
+The first run creates the environment and installs the pinned packages, checked against their hashes, and
+then the project itself in editable mode. A later run compares one stamp and returns at once. Runs that
+start at the same time wait for each other, and one that was interrupted is made good by the next.
+"""
+
+import sys
+
+# Before anything else, and in words that an older Python can still parse.
+if not (3, 11) <= sys.version_info[:2] < (3, 14):
+    sys.exit(
+        f"error: Python 3.11, 3.12 or 3.13 is needed, this is {sys.version_info[0]}.{sys.version_info[1]}\n"
+        "hint: install one (python.org, your package manager, pyenv) and run this again with it"
+    )
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Requirements that pip takes from wherever it finds them, before the hashed rest.
+UNHASHED_FIRST: tuple[str, ...] = ()
+
+# What a failing pip says, and what helps. The first match is shown.
+HINTS = {
+    "DO NOT MATCH THE HASHES": "a mirror or proxy serves other files than the lock: check pip's settings",
+    "No space left on device": "free some disk space and run this again",
+    "No matching distribution": "check the network and pip's settings, then run this again",
+    "": "run this again, or read the whole log",
+}
+
+
+class SetupError(Exception):
+    """The environment could not be made; `hint` says what to try."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def ensure_environment(root: Path = ROOT) -> Path:
+    """Bring `root`/.venv up to date and return its Python."""
+    venv = root / ".venv"
+    python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if _is_ready(root, venv, python):
+        return python
+
+    with _lock(root / ".bootstrap.lock") as lock:
+        if _is_ready(root, venv, python):  # whoever held the lock did the work
+            return python
+        # The lock file is empty unless a run died on the way. A package that was half copied looks installed
+        # to pip, so what such a run left behind is thrown away rather than repaired.
+        interrupted = lock.read() != ""
+        lock.write("unfinished\n")
+        lock.flush()
+
+        if interrupted or _was_moved(venv) or not _is_usable(python):
+            _create(venv, lock)
+        _stamp(venv).unlink(missing_ok=True)
+        _install(root, venv, python, lock)
+        _stamp(venv).write_text(_stamp_text(root, venv), encoding="utf-8")
+        lock.truncate(0)
+    _say("environment ready")
+    return python
+
+
+def environment_or_exit() -> Path:
+    """`ensure_environment` for scripts: a failure ends the process with a message instead of a traceback."""
+    try:
+        return ensure_environment()
+    except SetupError as error:
+        sys.exit(f"error: {error}\nhint: {error.hint}")
+    except OSError as error:
+        sys.exit(f"error: {error}\nhint: is the project folder complete and writable?")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def hand_over(*arguments: str) -> NoReturn:
+    """Become `python -m hybrid_scheduler ARGUMENTS` inside the environment."""
+    command = [str(environment_or_exit()), "-m", "hybrid_scheduler", *arguments]
+    if os.name == "nt":  # exec on Windows gives the prompt back while the program still runs
+        sys.exit(subprocess.call(command))
+    os.execv(command[0], command)
+
+
+def _stamp(venv: Path) -> Path:
+    return venv / ".lock-stamp"
+
+
+def _stamp_text(root: Path, venv: Path) -> str:
+    """All that the environment depends on; pyvenv.cfg names the Python and version it was made from."""
+    digest = hashlib.sha256()
+    for path in (root / "requirements.txt", root / "pyproject.toml", venv / "pyvenv.cfg"):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return f"{digest.hexdigest()}\n{venv}\n"
+
+
+def _is_ready(root: Path, venv: Path, python: Path) -> bool:
+    try:
+        return python.exists() and _stamp(venv).read_text(encoding="utf-8") == _stamp_text(root, venv)
+    except FileNotFoundError:
+        return False
+
+
+def _was_moved(venv: Path) -> bool:
+    """Installed scripts name their Python by absolute path, so they do not survive a move of the folder."""
+    stamp = _stamp(venv)
+    return stamp.exists() and stamp.read_text(encoding="utf-8").splitlines()[1:] != [str(venv)]
+
+
+def _is_usable(python: Path) -> bool:
+    """Whether this Python starts (its base may be gone), is a supported one and has pip."""
+    probe = "import sys, pip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))"
+    try:
+        return subprocess.call([python, "-I", "-c", probe], stderr=subprocess.DEVNULL) == 0
+    except OSError:
+        return False
+
+
+def _create(venv: Path, lock: IO[str]) -> None:
+    for module in ("venv", "ensurepip"):
+        if find_spec(module) is None:
+            hint = "on Debian and Ubuntu: apt install python3-venv; elsewhere: use the Python of python.org"
+            raise SetupError(f"this Python comes without {module}", hint)
+    if venv.exists():
+        _say("removing .venv: it is unfinished, was moved or has no usable Python")
+        try:
+            shutil.rmtree(venv)
+        except OSError as error:
+            raise SetupError(f"cannot remove .venv: {error}", "end the programs that use it") from error
+    _say("creating .venv")
+    venv.mkdir()
+    # The base interpreter: this script may itself run in the .venv that was just removed.
+    base = getattr(sys, "_base_executable", sys.executable)
+    _run(venv, lock, base, "-m", "venv", str(venv))
+
+
+def _install(root: Path, venv: Path, python: Path, lock: IO[str]) -> None:
+    requirements = root / "requirements.txt"
+    pins = re.findall(r"^[\w.-]+==", requirements.read_text(encoding="utf-8"), re.MULTILINE)
+    _say(f"installing {len(pins)} pinned packages (first run: a minute or two)")
+    # -I: what PYTHONPATH or the current folder holds must not shadow what is installed.
+    pip = (str(python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
+    if UNHASHED_FIRST:
+        _run(venv, lock, *pip, *UNHASHED_FIRST)
+    _run(venv, lock, *pip, "--require-hashes", "-r", str(requirements))
+    _run(venv, lock, *pip, "--no-deps", "--no-build-isolation", "-e", str(root))
+
+
+def _run(venv: Path, lock: IO[str], *command: str) -> None:
+    """Run one step with its output in the log; if it fails, the end of that output is the message."""
+    path = venv / "bootstrap.log"
+    with path.open("a+", encoding="utf-8", errors="replace") as log:
+        start = log.tell()
+        print("$", *command, file=log, flush=True)
+        # The child holds the lock too: if this process is killed, the next one waits until pip has ended.
+        shared = () if os.name == "nt" else (lock.fileno(),)
+        code = subprocess.call(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, pass_fds=shared
+        )
+        log.seek(start)
+        output = log.read()
+    if code:
+        tail = "\n".join(output.splitlines()[-20:])
+        hint = next(hint for words, hint in HINTS.items() if words in output)
+        raise SetupError(f"set-up failed; the end of {path}:\n{tail}", hint)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[IO[str]]:
+    """Hold `path` for this process alone. The system lets go of it however the process ends."""
+    # Neither "w" nor "a": the content tells how the last run ended and is replaced in place.
+    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+", encoding="utf-8") as file:
+        if not _try_lock(file):
+            _say("another set-up is running: waiting for it")
+            while not _try_lock(file):
+                time.sleep(0.2)
+        yield file
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(file: IO[str]) -> bool:
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _try_lock(file: IO[str]) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    environment_or_exit()

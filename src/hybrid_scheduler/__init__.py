@@ -1,0 +1,73 @@
+"""Hybrid ML Scheduler: where should each task run, wholly or split, on CPUs and GPUs?
+
+Public names are imported when first used, so that `hybrid-scheduler --help` does not wait for a compiler.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .cluster import Cluster as Cluster
+    from .cluster import Noise as Noise
+    from .cluster import RunResult as RunResult
+    from .core import Central as Central
+    from .core import Decision as Decision
+    from .core import Device as Device
+    from .core import HybridSchedulerError as HybridSchedulerError
+    from .core import InvalidInputError as InvalidInputError
+    from .core import Knowledge as Knowledge
+    from .core import Objective as Objective
+    from .core import Online as Online
+    from .core import Outcome as Outcome
+    from .core import Plan as Plan
+    from .core import Platform as Platform
+    from .core import Scheduler as Scheduler
+    from .core import Setting as Setting
+    from .core import Static as Static
+    from .core import Task as Task
+    from .core import UnknownNameError as UnknownNameError
+    from .core import View as View
+    from .core import Workload as Workload
+    from .core import platform_named as platform_named
+    from .core import workstation as workstation
+    from .engine import Comparison as Comparison
+    from .engine import VirtualMultiGPU as VirtualMultiGPU
+    from .engine import compare as compare
+    from .kernels import FastRule as FastRule
+    from .kernels import rule as rule
+    from .physics import AnalyticPhysics as AnalyticPhysics
+    from .physics import SerialPhysics as SerialPhysics
+    from .physics import TablePhysics as TablePhysics
+    from .physics import Tariff as Tariff
+    from .schedulers import Look as Look
+    from .schedulers import create as create
+    from .schedulers import register as register
+    from .workload import WorkloadGenerator as WorkloadGenerator
+
+__version__ = "0.1.0"
+
+_ROOM_OF = {
+    name: room
+    for room, names in {
+        "cluster": ("Cluster", "Noise", "RunResult"),
+        "core": (
+            "Central", "Decision", "Device", "HybridSchedulerError", "InvalidInputError", "Knowledge", "Objective",
+            "Online", "Outcome", "Plan", "Platform", "Scheduler", "Setting", "Static", "Task", "UnknownNameError",
+            "View", "Workload", "platform_named", "workstation",
+        ),
+        "engine": ("Comparison", "VirtualMultiGPU", "compare"),
+        "kernels": ("FastRule", "rule"),
+        "physics": ("AnalyticPhysics", "SerialPhysics", "TablePhysics", "Tariff"),
+        "schedulers": ("Look", "create", "register"),
+        "workload": ("WorkloadGenerator",),
+    }.items()
+    for name in names
+}  # fmt: skip
+
+__all__ = [*sorted(_ROOM_OF), "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_ROOM_OF[name]}", __name__), name)

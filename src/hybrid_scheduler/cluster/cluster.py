@@ -1,0 +1,249 @@
+"""The virtual cluster: devices as FIFO queues, run by any scheduler under any concurrent physics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import (
+    Central,
+    Decision,
+    Floats,
+    InvalidInputError,
+    Knowledge,
+    Objective,
+    Online,
+    Outcome,
+    Outcomes,
+    Platform,
+    Scales,
+    Scheduler,
+    Setting,
+    Static,
+    Task,
+    TimeTable,
+    UnknownNameError,
+    Workload,
+    workstation,
+)
+from ..kernels import FastRule, compiled, device_table
+from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second, payoff_scales
+from .events import EventRun, data_ready
+from .loop import LOOP_SIGNATURE, MEMORY_POLICIES, PLACE_SIGNATURE, arrival_loop, place_one
+from .noise import Noise
+from .result import RunResult
+from .times import PhysicsTimes
+
+#: Numbers per chunk of the fast loop: the tables stay in the processor's cache, and Ctrl-C is prompt.
+_CHUNK_NUMBERS = 131_072
+#: Tasks whose isolated optima define the units of the objective.
+_SCALE_TASKS = 1000
+
+
+class Cluster:
+    """A platform with its queues. One cluster belongs to one scheduler: schedulers never share queues."""
+
+    def __init__(
+        self,
+        platform: Platform | None = None,
+        physics: Physics | None = None,
+        *,
+        noise: Noise | None = None,
+        memory_policy: str = "clip",
+        tariff: Tariff | None = None,
+    ) -> None:
+        self.platform = platform or workstation()
+        self.physics = physics or AnalyticPhysics()
+        self.noise = noise or Noise()
+        self.tariff = tariff or Tariff()
+        if not self.physics.concurrent:
+            raise InvalidInputError(
+                "physics",
+                "one whose two parts run at once on a cluster",
+                self.physics.name,
+                hint="serial physics is for isolated studies only",
+            )
+        if memory_policy not in MEMORY_POLICIES:
+            raise UnknownNameError("memory_policy", memory_policy, MEMORY_POLICIES)
+        self.memory_policy = memory_policy
+        self._policy = MEMORY_POLICIES[memory_policy]
+        self._devices = device_table(self.platform, self.physics.columns(self.platform))
+        self._place = compiled(place_one, PLACE_SIGNATURE)
+        self.reset()
+
+    def reset(self) -> None:
+        """Empty all queues and set the clock back."""
+        self._free_at: Floats = np.zeros(len(self.platform))
+        self._busy: Floats = np.zeros(len(self.platform))
+        self.free_at_view = self._free_at.view()
+        self.free_at_view.flags.writeable = False
+        self._first_arrival, self._last_finish = math.inf, 0.0
+
+    # ---------------------------------------------------------------- one task
+
+    def simulate(self, task: Task, decision: Decision) -> Outcome:
+        """Put one task onto the cluster as it stands now."""
+        workload = Workload.from_tasks([task])
+        checked = self.checked(decision, None)
+        outcomes = Outcomes.empty(workload)
+        row = self.physics.times(workload, self.platform)[0]
+        self.place_row(0, checked.device, checked.fraction, task.arrival_time, workload, row, outcomes)
+        self._clock(outcomes)
+        return outcomes[0]
+
+    def get_utilization(self) -> dict[str, Any]:
+        """Busy share of every device since the first arrival, and their mean."""
+        span = self._last_finish - self._first_arrival
+        shares = self._busy / span if span > 0 else np.zeros(len(self.platform))
+        report: dict[str, Any] = {
+            device.name: {"utilization": float(share)}
+            for device, share in zip(self.platform.devices, shares, strict=True)
+        }
+        report["average_utilization"] = float(shares.mean())
+        return report
+
+    # ---------------------------------------------------------------- whole workloads
+
+    def run(
+        self,
+        workload: Workload,
+        scheduler: Scheduler,
+        *,
+        seed: int = 0,
+        objective: Objective | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> RunResult:
+        """Start from empty queues, schedule every task, and return what happened.
+
+        `progress` is called with the number of tasks done since the last call.
+        """
+        self.reset()
+        goal = objective or Objective()
+        times = self._times_for(scheduler)
+        scheduler.start(
+            Setting(
+                self.platform,
+                seed=seed,
+                objective=goal,
+                dollars=dollars_per_second(self.platform, self.tariff),
+                scales=self._scales(workload, goal) if times else None,
+                times=times,
+            )
+        )
+        outcomes = Outcomes.empty(workload)
+        report = progress or (lambda _: None)
+        if isinstance(scheduler, Static):
+            self._run_planned(workload, scheduler, outcomes)
+        elif isinstance(scheduler, FastRule) and not scheduler.learns and not workload.has_dependencies:
+            self._run_compiled(workload, scheduler, outcomes, report)
+        elif isinstance(scheduler, Online | Central):
+            beliefs = times.remember(workload) if times else None
+            EventRun(self, workload, scheduler, outcomes, beliefs, report).run()
+            if times:
+                times.forget()
+        else:
+            raise InvalidInputError("scheduler", "an Online, Central or Static scheduler", type(scheduler).__name__)
+        self._clock(outcomes)
+        return RunResult(outcomes, self.platform, self.tariff, self._busy.copy())
+
+    def _run_compiled(
+        self, workload: Workload, scheduler: FastRule, outcomes: Outcomes, progress: Callable[[int], None]
+    ) -> None:
+        own = scheduler.times
+        told_physics = isinstance(own, PhysicsTimes) and own.physics is self.physics and own.noise is None
+        width = 2 * (len(self.platform) if own is not None and not told_physics else len(self.platform.classes))
+        chunk = max(64, _CHUNK_NUMBERS // width)
+        nothing = np.empty((chunk, 0, 2))
+        loop = compiled(arrival_loop, LOOP_SIGNATURE)
+        for begin in range(0, len(workload), chunk):
+            end = min(begin + chunk, len(workload))
+            part = workload.rows(begin, end)
+            table = self.physics.times(part, self.platform)
+            beliefs = table if told_physics else nothing if own is None else own.table(part)
+            bad = loop(
+                type(scheduler).rule, scheduler.devices, scheduler.params, scheduler.state, beliefs,
+                part.task_id, part.kind, part.size, part.compute_intensity, part.memory_required, part.arrival_time,
+                table, self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
+                outcomes.device[begin:end], outcomes.fraction[begin:end],
+                outcomes.cpu_start[begin:end], outcomes.cpu_time[begin:end],
+                outcomes.accelerator_start[begin:end], outcomes.accelerator_time[begin:end],
+                outcomes.status[begin:end],
+            )  # fmt: skip
+            if bad >= 0:
+                row = begin + bad
+                self.checked(Decision(int(outcomes.device[row]), float(outcomes.fraction[row])), scheduler)
+            progress(end - begin)
+
+    def _run_planned(self, workload: Workload, scheduler: Static, outcomes: Outcomes) -> None:
+        """Carry out a plan: every device works in the order of the planned starts, as early as data allows."""
+        plan = scheduler.plan(workload, self.platform)
+        table = self.physics.times(workload, self.platform)
+        links = self.physics.links(self.platform)
+        rank = np.empty(len(workload), np.int64)
+        rank[workload.topological_order] = np.arange(len(workload))
+        for row in np.lexsort((rank, plan.start)).tolist():
+            decision = self.checked(Decision(int(plan.device[row]), float(plan.fraction[row])), scheduler)
+            ready = float(workload.arrival_time[row])
+            if len(workload.parents(row)):
+                ready = max(
+                    ready, data_ready(workload, row, decision.device, decision.fraction, outcomes, self, links)
+                )
+            self.place_row(row, decision.device, decision.fraction, ready, workload, table[row], outcomes)
+
+    # ---------------------------------------------------------------- shared by the loops
+
+    def place_row(
+        self,
+        row: int,
+        device: int,
+        fraction: float,
+        ready: float,
+        workload: Workload,
+        times: Floats,
+        outcomes: Outcomes,
+    ) -> None:
+        (
+            outcomes.device[row],
+            outcomes.fraction[row],
+            outcomes.cpu_start[row],
+            outcomes.cpu_time[row],
+            outcomes.accelerator_start[row],
+            outcomes.accelerator_time[row],
+            outcomes.status[row],
+        ) = self._place(
+            device, float(fraction), workload.task_id[row], workload.memory_required[row], ready, times,
+            self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
+        )  # fmt: skip
+
+    def checked(self, decision: Decision, scheduler: Scheduler | None) -> Decision:
+        """The decision, or a clear error that names who made it."""
+        where = f"decision of {type(scheduler).__name__}" if scheduler else None
+        if not 0 <= decision.device < len(self.platform):
+            raise InvalidInputError(
+                "device", f"an index from 0 to {len(self.platform) - 1}", decision.device, where=where
+            )
+        if not 0.0 <= decision.fraction <= 1.0:
+            raise InvalidInputError("fraction", "a number in [0, 1]", decision.fraction, where=where)
+        return decision
+
+    def _times_for(self, scheduler: Scheduler) -> PhysicsTimes | None:
+        if scheduler.knows is Knowledge.NOTHING:
+            return None
+        return PhysicsTimes(
+            self.physics, self.platform, self.noise if scheduler.knows is Knowledge.REALISED else None
+        )
+
+    def _scales(self, workload: Workload, objective: Objective) -> Scales:
+        if objective.is_latency_only:
+            return Scales()
+        sample = workload.rows(0, min(len(workload), _SCALE_TASKS))
+        table: TimeTable = self.physics.times(sample, self.platform)
+        return payoff_scales(table, self.physics.columns(self.platform), self.platform, self.tariff)
+
+    def _clock(self, outcomes: Outcomes) -> None:
+        if outcomes.completed.any():
+            self._first_arrival = min(self._first_arrival, float(outcomes.workload.arrival_time[0]))
+            self._last_finish = max(self._last_finish, float(np.nanmax(outcomes.finish)))

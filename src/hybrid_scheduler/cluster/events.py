@@ -1,0 +1,176 @@
+"""The general loop: dependencies, late binding, and schedulers that learn when tasks finish.
+
+Events are ordered by (time, priority, counter). At one moment finishes come before releases, so that what ended
+is known before the next decision; releases come in the workload's order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core import Central, Floats, Ints, Links, Online, Outcomes, Task, TimeTable, View, Workload
+from ..core.outcome import FAILED
+from .transfers import crossing_seconds, shares
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+FINISH, RELEASE = 0, 1
+Progress = Callable[[int], None]
+
+
+class WaitingTasks:
+    """The queue a central scheduler looks at: released rows, oldest first."""
+
+    def __init__(self, workload: Workload, times: TimeTable | None) -> None:
+        self._workload, self._times = workload, times
+        self.rows: Ints = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, position: int) -> Task:
+        return self._workload[int(self.rows[position])]
+
+    @property
+    def size(self) -> Floats:
+        return self._workload.size[self.rows]
+
+    @property
+    def compute_intensity(self) -> Floats:
+        return self._workload.compute_intensity[self.rows]
+
+    @property
+    def memory_required(self) -> Floats:
+        return self._workload.memory_required[self.rows]
+
+    @property
+    def arrival_time(self) -> Floats:
+        return self._workload.arrival_time[self.rows]
+
+    @property
+    def times(self) -> TimeTable:
+        if self._times is None:
+            raise LookupError("this scheduler declared Knowledge.NOTHING: it has no time model")
+        return self._times[self.rows]
+
+
+class EventRun:
+    """One run of a workload through an online or central scheduler."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        workload: Workload,
+        scheduler: Online | Central,
+        outcomes: Outcomes,
+        beliefs: TimeTable | None,
+        progress: Progress,
+    ) -> None:
+        self.cluster, self.workload, self.scheduler = cluster, workload, scheduler
+        self.outcomes, self.progress = outcomes, progress
+        self.table = cluster.physics.times(workload, cluster.platform)
+        self.links = cluster.physics.links(cluster.platform)
+        self.waiting = WaitingTasks(workload, beliefs)
+        self.events: list[tuple[float, int, int]] = []  # (time, priority, row): the row is the counter
+        self.missing = np.diff(workload.parent_start)
+        self.children = _children(workload)
+        self.decided = 0
+
+    def run(self) -> None:
+        for row in np.flatnonzero(self.missing == 0).tolist():
+            self.events.append((float(self.workload.arrival_time[row]), RELEASE, row))
+        heapq.heapify(self.events)
+        for now, finished, released in self._moments():
+            for row in finished:
+                self._finish(row, now)
+            for row in released:
+                if isinstance(self.scheduler, Online):
+                    self._decide(row, now)
+                else:
+                    self.waiting.rows = np.append(self.waiting.rows, row)
+            if isinstance(self.scheduler, Central):
+                self._bind(self.scheduler, now)
+
+    def _moments(self) -> Iterator[tuple[float, list[int], list[int]]]:
+        """All events of one instant together; what happens there may add events at the same instant."""
+        while self.events:
+            now = self.events[0][0]
+            batch: tuple[list[int], list[int]] = ([], [])
+            while self.events and self.events[0][0] == now:
+                _, priority, row = heapq.heappop(self.events)
+                batch[priority].append(row)
+            yield now, *batch
+
+    def _finish(self, row: int, now: float) -> None:
+        if self.outcomes.status[row] != FAILED:
+            self.scheduler.observe(self.outcomes[row])
+        for child in self.children[row]:
+            self.missing[child] -= 1
+            if self.missing[child] == 0:
+                heapq.heappush(self.events, (max(now, float(self.workload.arrival_time[child])), RELEASE, child))
+
+    def _decide(self, row: int, now: float) -> None:
+        assert isinstance(self.scheduler, Online)
+        view = View(now, self.cluster.free_at_view, self.cluster.platform)
+        decision = self.cluster.checked(self.scheduler.decide(self.workload[row], view), self.scheduler)
+        self._place(row, decision.device, decision.fraction, now)
+
+    def _bind(self, scheduler: Central, now: float) -> None:
+        platform, free_at = self.cluster.platform, self.cluster.free_at_view
+        idle = np.flatnonzero(free_at <= now)
+        # Accelerators choose first, the longest idle first; the CPU takes what they leave.
+        for device in sorted(idle.tolist(), key=lambda d: (platform.is_cpu[d], free_at[d], d)):
+            while len(self.waiting) and free_at[device] <= now:
+                position = scheduler.pick(self.waiting, device, View(now, free_at, platform))
+                if position is None:
+                    break
+                row = int(self.waiting.rows[position])
+                self.waiting.rows = np.delete(self.waiting.rows, position)
+                self._place(row, device, 0.0 if platform.is_cpu[device] else 1.0, now)
+
+    def _place(self, row: int, device: int, fraction: float, now: float) -> None:
+        out, parents = self.outcomes, self.workload.parents(row)
+        if len(parents) and (out.status[parents] == FAILED).any():
+            out.device[row], out.fraction[row], out.status[row] = device, fraction, FAILED
+            out.cpu_start[row] = out.accelerator_start[row] = np.nan
+            out.cpu_time[row] = out.accelerator_time[row] = 0.0
+        else:
+            ready = now
+            if len(parents):
+                ready = max(now, data_ready(self.workload, row, device, fraction, out, self.cluster, self.links))
+            self.cluster.place_row(row, device, fraction, ready, self.workload, self.table[row], out)
+        finish = now if out.status[row] == FAILED else out[row].finish
+        heapq.heappush(self.events, (finish, FINISH, row))
+        self.decided += 1
+        if self.decided % 1024 == 0:
+            self.progress(1024)
+
+
+def data_ready(
+    workload: Workload, row: int, device: int, fraction: float, outcomes: Outcomes, cluster: Cluster, links: Links
+) -> float:
+    """When every parent has finished and its data has reached the devices of this decision."""
+    platform = cluster.platform
+    here = shares(device, fraction, platform.cpu_of)
+    first = workload.parent_start[row]
+    latest = -np.inf
+    for offset, parent in enumerate(workload.parents(row).tolist()):
+        there = shares(int(outcomes.device[parent]), float(outcomes.fraction[parent]), platform.cpu_of)
+        megabytes = float(workload.parent_data[first + offset])
+        moved = crossing_seconds(megabytes, there, here, platform.node, links)
+        latest = max(latest, outcomes[parent].finish + moved)
+    return float(latest)
+
+
+def _children(workload: Workload) -> list[list[int]]:
+    children: list[list[int]] = [[] for _ in range(len(workload))]
+    if workload.has_dependencies:
+        for row in range(len(workload)):
+            for parent in workload.parents(row).tolist():
+                children[parent].append(row)
+    return children

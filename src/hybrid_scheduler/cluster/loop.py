@@ -1,0 +1,121 @@
+"""The heart of the simulation: putting one task onto its devices, and doing so for millions in arrival order.
+
+`place` is the only code that knows how queues, memory and noise work. The fast loop, the event loop and
+`Cluster.simulate` all call it, which is why they give the same numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import from_dtype, types
+
+from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, RAN
+from ..kernels import DEVICE, RULE, TASK, entry, helper
+from .noise import noise_factor
+
+#: What happens to a share that does not fit into the accelerator's memory.
+CLIP, TO_CPU, FAIL = 0, 1, 2
+MEMORY_POLICIES = {"clip": CLIP, "to_cpu": TO_CPU, "fail": FAIL}
+
+
+@helper
+def place(  # type: ignore[no-untyped-def]
+    device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy
+):
+    """Queue both parts behind what the devices already have; returns the columns of an outcome.
+
+    `ready` is the earliest moment the parts may start (arrival, or when the parents' data is there).
+    """
+    status = RAN
+    cpu = devices[device].cpu
+    if devices[device].is_cpu == 1:
+        fraction = 0.0
+    elif fraction * memory > devices[device].memory and fraction > devices[device].memory / memory:
+        if memory_policy == CLIP:
+            fraction = devices[device].memory / memory
+            status = CLIPPED
+        elif memory_policy == TO_CPU:
+            fraction = 0.0
+            status = MOVED_TO_CPU
+        else:
+            return device, fraction, np.nan, 0.0, np.nan, 0.0, FAILED
+    cpu_start, cpu_time, accelerator_start, accelerator_time = np.nan, 0.0, np.nan, 0.0
+    if fraction < 1.0:
+        column = devices[cpu].column
+        cpu_time = (row[column, 1] + (1.0 - fraction) * row[column, 0]) * noise_factor(sigma, seed, task_id, cpu)
+        cpu_start = max(ready, free_at[cpu])
+        free_at[cpu] = cpu_start + cpu_time
+        busy[cpu] += cpu_time
+    if fraction > 0.0:
+        column = devices[device].column
+        accelerator_time = (row[column, 1] + fraction * row[column, 0]) * noise_factor(sigma, seed, task_id, device)
+        accelerator_start = max(ready, free_at[device])
+        free_at[device] = accelerator_start + accelerator_time
+        busy[device] += accelerator_time
+    else:
+        device = cpu
+    return device, fraction, cpu_start, cpu_time, accelerator_start, accelerator_time, status
+
+
+_vector = types.float64[::1]
+_readonly = types.Array(types.float64, 1, "C", readonly=True)
+_readonly_ints = types.Array(types.int64, 1, "C", readonly=True)
+_table = types.float64[:, :, ::1]
+_devices = from_dtype(DEVICE)[::1]
+
+
+_PLACEMENT = types.Tuple((types.int64, *(types.float64,) * 5, types.int64))
+PLACE_SIGNATURE = _PLACEMENT(
+    types.int64, types.float64, types.int64, types.float64, types.float64, types.float64[:, ::1],
+    _devices, _vector, _vector, types.float64, types.int64, types.int64,
+)  # fmt: skip
+
+
+@entry
+def place_one(  # type: ignore[no-untyped-def]
+    device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy
+):
+    """`place` for callers in Python."""
+    return place(device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy)
+
+
+LOOP_SIGNATURE = types.int64(
+    RULE, _devices, _vector, _vector, _table,  # the scheduler: rule, its devices, params, state, beliefs
+    _readonly_ints, _readonly_ints, _readonly, _readonly, _readonly, _readonly,  # the tasks
+    _table, _devices, _vector, _vector, types.float64, types.int64, types.int64,  # the cluster
+    types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1],  # the outcomes
+)  # fmt: skip
+
+
+@entry
+def arrival_loop(  # type: ignore[no-untyped-def]
+    rule, rule_devices, params, state, beliefs,
+    task_id, kind, size, intensity, memory, arrival,
+    table, devices, free_at, busy, sigma, seed, memory_policy,
+    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
+):  # fmt: skip
+    """Decide and place every task at its arrival. Returns -1, or the row whose decision cannot be used."""
+    task = np.empty(1, TASK)
+    for i in range(len(task_id)):
+        task[0].task_id = task_id[i]
+        task[0].kind = kind[i]
+        task[0].size = size[i]
+        task[0].intensity = intensity[i]
+        task[0].memory = memory[i]
+        device, fraction = rule(arrival[i], task, beliefs[i], free_at, rule_devices, params, state)
+        if not (0 <= device < len(devices) and 0.0 <= fraction <= 1.0):
+            out_device[i], out_fraction[i] = device, fraction
+            return i
+        (
+            out_device[i],
+            out_fraction[i],
+            out_cpu_start[i],
+            out_cpu_time[i],
+            out_acc_start[i],
+            out_acc_time[i],
+            out_status[i],
+        ) = place(
+            device, fraction, task_id[i], memory[i], arrival[i], table[i], devices, free_at, busy,
+            sigma, seed, memory_policy,
+        )  # fmt: skip
+    return -1

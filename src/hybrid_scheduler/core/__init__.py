@@ -1,0 +1,58 @@
+"""The vocabulary every other room speaks."""
+
+from .decision import Decision
+from .errors import HybridSchedulerError, InvalidInputError, UnknownNameError
+from .objective import Objective, Scales
+from .outcome import Outcome, Outcomes
+from .platform import PLATFORMS, Device, Platform, cluster, cpu, platform_named, workstation
+from .scheduling import (
+    Central,
+    Knowledge,
+    Links,
+    Online,
+    Plan,
+    Queue,
+    Scheduler,
+    Setting,
+    Static,
+    TimeModel,
+    TimeTable,
+    View,
+)
+from .task import Task, base_duration
+from .workload import Floats, Ints, Workload
+
+__all__ = [
+    "PLATFORMS",
+    "Central",
+    "Decision",
+    "Device",
+    "Floats",
+    "HybridSchedulerError",
+    "Ints",
+    "InvalidInputError",
+    "Knowledge",
+    "Links",
+    "Objective",
+    "Online",
+    "Outcome",
+    "Outcomes",
+    "Plan",
+    "Platform",
+    "Queue",
+    "Scales",
+    "Scheduler",
+    "Setting",
+    "Static",
+    "Task",
+    "TimeModel",
+    "TimeTable",
+    "UnknownNameError",
+    "View",
+    "Workload",
+    "base_duration",
+    "cluster",
+    "cpu",
+    "platform_named",
+    "workstation",
+]

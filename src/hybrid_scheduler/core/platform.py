@@ -1,0 +1,203 @@
+"""The machine: nodes that hold one CPU and any number of accelerators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import InvalidInputError, UnknownNameError
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One FIFO server. Its speed-up over the reference CPU is ``base + slope * intensity``."""
+
+    name: str
+    kind: str = "gpu"
+    node: int = 0
+    speedup_base: float = 1.0
+    speedup_slope: float = 3.0
+    memory: float = 8000.0
+    bandwidth: float = 16000.0
+    watts: float = 50.0
+    idle_watts: float = 0.0
+    rent: float = 0.0001
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.kind == "cpu"
+
+
+def cpu(name: str = "cpu", node: int = 0, speed: float = 1.0) -> Device:
+    """A host CPU: constant speed, no link to cross, memory that does not limit."""
+    return Device(name, "cpu", node, speed, 0.0, math.inf, math.inf, watts=30.0, rent=0.00002)
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Devices grouped by node; the nodes exchange data over one network.
+
+    Every node has exactly one CPU: the part of a split task that does not run on an accelerator runs there.
+    """
+
+    name: str
+    devices: tuple[Device, ...]
+    network_bandwidth: float = 12500.0
+    network_latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not any(device.is_cpu for device in self.devices):
+            raise InvalidInputError("platform.devices", "a list with a CPU in it", [d.name for d in self.devices])
+        names: set[str] = set()
+        cpus_of_node: dict[int, int] = {}
+        previous = None
+        for device in self.devices:
+            _check_device(device)
+            if device.node != previous and device.node in cpus_of_node:
+                raise InvalidInputError("device.node", "listed node by node", device.node, where=device.name)
+            previous = device.node
+            if device.name in names:
+                raise InvalidInputError("device.name", "unique in the platform", device.name)
+            names.add(device.name)
+            cpus_of_node[device.node] = cpus_of_node.get(device.node, 0) + device.is_cpu
+        for node, count in cpus_of_node.items():
+            if count != 1:
+                raise InvalidInputError(f"platform.nodes[{node}]", "a node with exactly one CPU", f"{count} CPUs")
+        if not self.network_bandwidth > 0:
+            raise InvalidInputError("platform.network_bandwidth", "> 0 MB/s", self.network_bandwidth)
+        if not self.network_latency >= 0:
+            raise InvalidInputError("platform.network_latency", ">= 0 s", self.network_latency)
+
+    def __len__(self) -> int:
+        return len(self.devices)
+
+    @cached_property
+    def is_cpu(self) -> NDArray[np.bool_]:
+        return np.array([device.is_cpu for device in self.devices])
+
+    @cached_property
+    def node(self) -> NDArray[np.int64]:
+        return np.array([device.node for device in self.devices], dtype=np.int64)
+
+    @cached_property
+    def cpu_of(self) -> NDArray[np.int64]:
+        """For each device, the index of the CPU in its node."""
+        cpus = {device.node: index for index, device in enumerate(self.devices) if device.is_cpu}
+        return np.array([cpus[device.node] for device in self.devices], dtype=np.int64)
+
+    @cached_property
+    def accelerators(self) -> NDArray[np.int64]:
+        return np.flatnonzero(~self.is_cpu)
+
+    @cached_property
+    def classes(self) -> tuple[Device, ...]:
+        """The distinct devices once names and nodes are set aside, in order of first appearance."""
+        return tuple(dict.fromkeys(replace(device, name="", node=0) for device in self.devices))
+
+    @cached_property
+    def class_of(self) -> NDArray[np.int64]:
+        """For each device, its position in `classes`."""
+        position = {device: index for index, device in enumerate(self.classes)}
+        return np.array([position[replace(d, name="", node=0)] for d in self.devices], dtype=np.int64)
+
+    def column(self, field: str) -> NDArray[np.float64]:
+        """One numeric field of all devices, e.g. ``platform.column("watts")``."""
+        return np.array([getattr(device, field) for device in self.devices], dtype=np.float64)
+
+    def index(self, name: str) -> int:
+        """The device's index by name."""
+        for position, device in enumerate(self.devices):
+            if device.name == name:
+                return position
+        raise UnknownNameError("device", name, (device.name for device in self.devices))
+
+
+def _check_device(device: Device) -> None:
+    may_be_infinite = {"memory", "bandwidth"}
+    for field in fields(device):
+        value = getattr(device, field.name)
+        if not isinstance(value, (int, float)) or field.name == "node":
+            continue
+        positive = field.name in {"memory", "bandwidth"}
+        finite = math.isfinite(value) or (field.name in may_be_infinite and value == math.inf)
+        if not finite or value < 0 or (positive and value == 0):
+            raise InvalidInputError(
+                f"device.{field.name}",
+                "> 0" if positive else "finite and >= 0",
+                value,
+                where=f"device {device.name}",
+            )
+    if not device.speedup_base > 0:
+        raise InvalidInputError("device.speedup_base", "> 0", device.speedup_base, where=f"device {device.name}")
+
+
+def workstation(num_gpus: int = 4, memory_per_gpu: float = 8000.0) -> Platform:
+    """One CPU and `num_gpus` equal GPUs: the default machine."""
+    if num_gpus < 0:
+        raise InvalidInputError("num_gpus", ">= 0", num_gpus)
+    gpus = (Device(f"gpu_{i}", memory=memory_per_gpu) for i in range(num_gpus))
+    return Platform("workstation", (cpu(), *gpus))
+
+
+def _laptop() -> Platform:
+    return replace(workstation(1), name="laptop")
+
+
+def _mixed_gpus() -> Platform:
+    fast = (
+        Device(f"gpu_{i}", speedup_base=1.5, speedup_slope=4.5, memory=16000.0, watts=70.0, rent=0.00018)
+        for i in (0, 1)
+    )
+    slow = (Device(f"gpu_{i}", speedup_base=0.8, speedup_slope=1.7, watts=35.0, rent=0.00006) for i in (2, 3))
+    return Platform("mixed-gpus", (cpu(), *fast, *slow))
+
+
+def _accelerators() -> Platform:
+    return Platform(
+        "accelerators",
+        (
+            cpu(),
+            Device("gpu_0"),
+            Device("tpu_0", "tpu", speedup_base=0.5, speedup_slope=6.0, memory=16000.0, watts=75.0, rent=0.00022),
+            Device(
+                "fpga_0",
+                "fpga",
+                speedup_base=1.5,
+                speedup_slope=0.5,
+                memory=4000.0,
+                bandwidth=8000.0,
+                watts=12.0,
+                rent=0.00005,
+            ),
+        ),
+    )
+
+
+def cluster(num_nodes: int, gpus_per_node: int = 4) -> Platform:
+    """`num_nodes` workstations behind one network."""
+    devices: list[Device] = []
+    for node in range(num_nodes):
+        devices.append(cpu(f"n{node}.cpu", node))
+        devices.extend(Device(f"n{node}.gpu_{i}", node=node) for i in range(gpus_per_node))
+    return Platform(f"cluster-{num_nodes}", tuple(devices))
+
+
+PLATFORMS: dict[str, Callable[[], Platform]] = {
+    "workstation": workstation,
+    "laptop": _laptop,
+    "mixed-gpus": _mixed_gpus,
+    "accelerators": _accelerators,
+    "cluster-16": lambda: cluster(16),
+    "cluster-1000": lambda: cluster(1000),
+}
+
+
+def platform_named(name: str) -> Platform:
+    if name not in PLATFORMS:
+        raise UnknownNameError("platform", name, PLATFORMS)
+    return PLATFORMS[name]()

@@ -1,0 +1,249 @@
+"""Many tasks as columns. Iterating gives `Task` objects; the fast paths read the arrays.
+
+A workload is checked once, when it is made, and never changes afterwards: its arrays are read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InvalidInputError
+from .task import Task, base_duration
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Workload:
+    """Columns of tasks, ordered by arrival.
+
+    Dependencies are a CSR: the parents of row ``i`` are the rows
+    ``parent_rows[parent_start[i]:parent_start[i + 1]]``; `parent_data` says how many MB each hands over.
+    """
+
+    def __init__(
+        self,
+        *,
+        task_id: ArrayLike,
+        size: ArrayLike,
+        compute_intensity: ArrayLike,
+        memory_required: ArrayLike,
+        arrival_time: ArrayLike,
+        kind: Sequence[str] | None = None,
+        external_id: Sequence[str | None] | None = None,
+        dependencies: Sequence[Sequence[int]] | None = None,
+        dependency_data: Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        self.task_id: Ints = _frozen(_integers("task_id", task_id))
+        n = len(self.task_id)
+        if n == 0:
+            raise InvalidInputError("workload", "at least one task", "no tasks")
+        self.size = self._column("size", size, "finite and > 0", lambda x: x > 0)
+        self.compute_intensity = self._column(
+            "compute_intensity", compute_intensity, "a number in [0, 1]", lambda x: (x >= 0) & (x <= 1)
+        )
+        self.memory_required = self._column("memory_required", memory_required, "finite and >= 0", lambda x: x >= 0)
+        self.arrival_time = self._column("arrival_time", arrival_time, "finite and >= 0", lambda x: x >= 0)
+        self._check_order()
+        self._check_ids()
+        names = ("generic",) if kind is None else tuple(dict.fromkeys(kind))
+        codes = np.zeros(n, np.int64) if kind is None else _codes(kind, names, n)
+        self.kinds: tuple[str, ...] = names
+        self.kind: Ints = _frozen(codes)
+        if external_id is not None and len(external_id) != n:
+            raise InvalidInputError("external_id", f"one value per task ({n})", f"{len(external_id)} values")
+        self.external_id: tuple[str | None, ...] | None = None if external_id is None else tuple(external_id)
+        self._link(dependencies, dependency_data)
+
+    # ---------------------------------------------------------------- making
+
+    @classmethod
+    def from_tasks(cls, tasks: Iterable[Task]) -> Workload:
+        """Columns out of task objects, in the order given."""
+        rows = list(tasks)
+        return cls(
+            task_id=[t.task_id for t in rows],
+            size=[t.size for t in rows],
+            compute_intensity=[t.compute_intensity for t in rows],
+            memory_required=[t.memory_required for t in rows],
+            arrival_time=[t.arrival_time for t in rows],
+            kind=[t.kind for t in rows],
+            external_id=[t.external_id for t in rows] if any(t.external_id for t in rows) else None,
+            dependencies=[t.dependencies for t in rows] if any(t.dependencies for t in rows) else None,
+        )
+
+    def rows(self, start: int, stop: int) -> Workload:
+        """A window on the rows, without copying and without dependencies: how long runs are cut into chunks."""
+        part = object.__new__(Workload)
+        for name in ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind"):
+            setattr(part, name, getattr(self, name)[start:stop])
+        part.kinds = self.kinds
+        part.external_id = self.external_id[start:stop] if self.external_id else None
+        part._link(None, None)
+        return part
+
+    # ---------------------------------------------------------------- reading
+
+    def __len__(self) -> int:
+        return len(self.task_id)
+
+    def __iter__(self) -> Iterator[Task]:
+        return (self[row] for row in range(len(self)))
+
+    def __getitem__(self, row: int) -> Task:
+        return Task(
+            int(self.task_id[row]),
+            float(self.size[row]),
+            float(self.compute_intensity[row]),
+            float(self.memory_required[row]),
+            float(self.arrival_time[row]),
+            tuple(int(self.task_id[p]) for p in self.parents(row)),
+            self.kinds[self.kind[row]],
+            self.external_id[row] if self.external_id else None,
+        )
+
+    @property
+    def has_dependencies(self) -> bool:
+        return len(self.parent_rows) > 0
+
+    def parents(self, row: int) -> Ints:
+        """Rows of the tasks that must finish before this one."""
+        return self.parent_rows[self.parent_start[row] : self.parent_start[row + 1]]
+
+    @cached_property
+    def duration_estimate(self) -> Floats:
+        """Base durations T with the default coefficient, in seconds."""
+        return base_duration(self.size, self.compute_intensity)
+
+    @cached_property
+    def topological_order(self) -> Ints:
+        """Rows with every parent before its children; arrival order where there is a choice."""
+        if not self.has_dependencies:
+            return np.arange(len(self))
+        missing = np.diff(self.parent_start)
+        children: list[list[int]] = [[] for _ in range(len(self))]
+        for row in range(len(self)):
+            for parent in self.parents(row).tolist():
+                children[parent].append(row)
+        ready = np.flatnonzero(missing == 0).tolist()
+        order: list[int] = []
+        for row in ready:  # grows while it is read
+            order.append(row)
+            for child in children[row]:
+                missing[child] -= 1
+                if missing[child] == 0:
+                    ready.append(child)
+        if len(order) < len(self):
+            stuck = int(self.task_id[np.flatnonzero(missing > 0)[0]])
+            raise InvalidInputError("dependencies", "free of cycles", f"a cycle through task {stuck}")
+        return np.array(order, dtype=np.int64)
+
+    def columns(self) -> dict[str, Any]:
+        """The plain columns by name, as they are written to files."""
+        return {
+            "task_id": self.task_id,
+            "size": self.size,
+            "compute_intensity": self.compute_intensity,
+            "memory_required": self.memory_required,
+            "arrival_time": self.arrival_time,
+        }
+
+    # ---------------------------------------------------------------- checking
+
+    def _column(self, name: str, values: ArrayLike, allowed: str, ok: Any) -> Floats:
+        try:
+            column = np.ascontiguousarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInputError(name, "a column of numbers", values) from None
+        if column.shape != self.task_id.shape:
+            raise InvalidInputError(name, f"one value per task ({len(self.task_id)})", f"shape {column.shape}")
+        bad = ~(np.isfinite(column) & ok(column))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise InvalidInputError(name, allowed, float(column[row]), where=self._place(row))
+        return _frozen(column if column is not values else column.copy())
+
+    def _check_order(self) -> None:
+        back = np.diff(self.arrival_time) < 0
+        if back.any():
+            row = int(np.argmax(back)) + 1
+            raise InvalidInputError(
+                "arrival_time",
+                f"sorted: not before the previous task's {self.arrival_time[row - 1]:g}",
+                float(self.arrival_time[row]),
+                where=self._place(row),
+                hint="sort the tasks by arrival_time first",
+            )
+
+    def _check_ids(self) -> None:
+        ids, counts = np.unique(self.task_id, return_counts=True)
+        if len(ids) < len(self.task_id):
+            twice = int(ids[np.argmax(counts > 1)])
+            row = int(np.flatnonzero(self.task_id == twice)[1])
+            raise InvalidInputError("task_id", "unique", twice, where=f"row {row}")
+
+    def _place(self, row: int) -> str:
+        return f"task {int(self.task_id[row])} (row {row})"
+
+    def _link(self, dependencies: Sequence[Sequence[int]] | None, data: Sequence[Sequence[float]] | None) -> None:
+        n = len(self)
+        if dependencies is None:
+            self.parent_start: Ints = _frozen(np.zeros(n + 1, np.int64))
+            self.parent_rows: Ints = _frozen(np.empty(0, np.int64))
+            self.parent_data: Floats = _frozen(np.empty(0))
+            return
+        if len(dependencies) != n:
+            raise InvalidInputError("dependencies", f"one list per task ({n})", f"{len(dependencies)} lists")
+        row_of = {int(task_id): row for row, task_id in enumerate(self.task_id)}
+        start, rows = [0], []
+        for row, parents in enumerate(dependencies):
+            for parent in parents:
+                if parent not in row_of:
+                    raise InvalidInputError(
+                        "dependencies", "ids of tasks in this workload", parent, where=self._place(row)
+                    )
+                rows.append(row_of[parent])
+            start.append(len(rows))
+        amounts = [0.0] * len(rows) if data is None else [float(mb) for list_ in data for mb in list_]
+        if len(amounts) != len(rows):
+            raise InvalidInputError("dependency_data", f"one value per dependency ({len(rows)})", len(amounts))
+        for mb in amounts:
+            if not 0 <= mb < np.inf:
+                raise InvalidInputError("dependency_data", "finite and >= 0 MB", mb)
+        self.parent_start = _frozen(np.array(start, dtype=np.int64))
+        self.parent_rows = _frozen(np.array(rows, dtype=np.int64))
+        self.parent_data = _frozen(np.array(amounts))
+        _ = self.topological_order  # a cycle is refused here, not in the middle of a run
+
+
+def _integers(name: str, values: ArrayLike) -> Ints:
+    column = np.asarray(values)
+    if column.ndim != 1:
+        raise InvalidInputError(name, "one whole number per task", values)
+    if column.dtype.kind not in "iu" and len(column):
+        try:
+            exact = np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInputError(name, "whole numbers", values) from None
+        bad = ~(np.isfinite(exact) & (exact == np.floor(exact)) & (np.abs(exact) < 2**53))
+        if bad.any():
+            raise InvalidInputError(name, "a whole number, present for every task", exact[np.argmax(bad)])
+        column = exact
+    return np.ascontiguousarray(column, dtype=np.int64).copy()
+
+
+def _codes(kind: Sequence[str], names: tuple[str, ...], n: int) -> Ints:
+    if len(kind) != n:
+        raise InvalidInputError("kind", f"one value per task ({n})", f"{len(kind)} values")
+    code = {name: index for index, name in enumerate(names)}
+    return np.array([code[name] for name in kind], dtype=np.int64)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,26 @@
+"""Compiled building blocks shared by the cluster's loop and the schedulers' rules."""
+
+from .compile import compiled, entry, helper
+from .counter import normal, uniform
+from .rule import DEVICE, RULE, TASK, FastRule, column_prices, device_table, rule
+from .split import beats, best_placement, earliest_free, earliest_free_accelerator, fitting_share
+
+__all__ = [
+    "DEVICE",
+    "RULE",
+    "TASK",
+    "FastRule",
+    "beats",
+    "best_placement",
+    "column_prices",
+    "compiled",
+    "device_table",
+    "earliest_free",
+    "earliest_free_accelerator",
+    "entry",
+    "fitting_share",
+    "helper",
+    "normal",
+    "rule",
+    "uniform",
+]

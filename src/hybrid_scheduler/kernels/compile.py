@@ -1,0 +1,51 @@
+"""How kernels are compiled and cached.
+
+`helper` marks a function that is inlined into whatever calls it. `entry` marks a function that Python calls: its
+machine code is kept on disk. Numba's cache notices a change of the file an entry stands in, but not of the
+helpers inlined into it; `compiled` therefore compares a digest of all kernel sources and drops what is stale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+helper = njit(nogil=True, error_model="numpy", inline="always")
+entry = njit(nogil=True, error_model="numpy", cache=True)
+
+
+def compiled(dispatcher: Any, signature: Any) -> Any:
+    """The entry, ready for exactly this signature and closed to any other: a wrong type fails loudly."""
+    if not dispatcher.signatures:
+        _drop_if_stale(dispatcher)
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+    return dispatcher
+
+
+def _drop_if_stale(dispatcher: Any) -> None:
+    folder = Path(dispatcher.stats.cache_path)
+    stamp = folder / f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}.sources"
+    try:
+        fresh = stamp.read_text() == _digest()
+    except OSError:
+        fresh = False
+    if not fresh:
+        dispatcher._cache.flush()
+        with suppress(OSError):  # a folder we cannot write to holds no cache of ours either
+            stamp.write_text(_digest())
+
+
+@cache
+def _digest() -> str:
+    """Of every source file whose code can end up inside a kernel."""
+    package = Path(__file__).parent.parent
+    sources = sorted(
+        path for room in ("kernels", "cluster", "schedulers") for path in (package / room).glob("*.py")
+    )
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()

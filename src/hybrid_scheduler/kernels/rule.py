@@ -1,0 +1,138 @@
+"""The fixed signature of a fast rule, and the scheduler base class that wraps one.
+
+A rule is written once, as a function decorated with `@rule`:
+
+    @rule
+    def my_rule(now, task, times, free_at, devices, params, state):
+        ...
+        return device, fraction
+
+`now`       seconds
+`task`      a record array of length 1: `task[0].size`, `.intensity`, `.memory`, `.task_id`, `.kind`
+`times`     what the scheduler believes: ``times[devices[d].column]`` = (whole seconds, fixed seconds).
+            Empty for schedulers that are told nothing
+`free_at`   when each device will be free; read-only
+`devices`   the platform as records, see `DEVICE`
+`params`    numbers fixed for the run; `state` numbers the rule may change between calls
+
+The cluster's loop takes the rule as a first-class function with exactly this type, so one compiled loop serves
+every rule and both stay cached on disk; `FastRule.decide` calls the very same function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import from_dtype, types
+from numpy.typing import NDArray
+
+from ..core import Decision, Floats, Ints, Online, Platform, Setting, Task, TimeModel, View
+from .compile import compiled, entry
+
+DEVICE = np.dtype(
+    [
+        ("is_cpu", np.int64),
+        ("node", np.int64),
+        ("cpu", np.int64),  # index of the CPU in the same node
+        ("column", np.int64),  # where `times` holds this device
+        ("group", np.int64),  # first device of the run of interchangeable ones it stands in
+        ("group_end", np.int64),  # one past the last of them
+        ("memory", np.float64),
+    ],
+    align=True,
+)
+
+TASK = np.dtype(
+    [
+        ("task_id", np.int64),
+        ("kind", np.int64),
+        ("size", np.float64),
+        ("intensity", np.float64),
+        ("memory", np.float64),
+    ],
+    align=True,
+)
+
+_ROW = types.float64[:, ::1]
+_VECTOR = types.float64[::1]
+_READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
+SIGNATURE = types.Tuple((types.int64, types.float64))(
+    types.float64, from_dtype(TASK)[::1], _ROW, _READ_ONLY, from_dtype(DEVICE)[::1], _VECTOR, _VECTOR
+)
+RULE = types.FunctionType(SIGNATURE)
+
+
+def rule(function: Callable[..., Any]) -> Any:
+    """Mark a function as a rule. It is compiled, or loaded from the cache, when a run first needs it."""
+    return entry(function)
+
+
+def device_table(platform: Platform, columns: Ints) -> NDArray[Any]:
+    """The platform as records. Devices are interchangeable when node, column and memory agree."""
+    table = np.zeros(len(platform), DEVICE)
+    table["is_cpu"] = platform.is_cpu
+    table["node"] = platform.node
+    table["cpu"] = platform.cpu_of
+    table["column"] = columns
+    table["memory"] = platform.column("memory")
+    same = (
+        (table["node"][1:] == table["node"][:-1])
+        & (table["column"][1:] == table["column"][:-1])
+        & (table["memory"][1:] == table["memory"][:-1])
+        & (table["is_cpu"][1:] == table["is_cpu"][:-1])
+    )
+    starts = np.flatnonzero(np.concatenate([[True], ~same]))
+    run = np.searchsorted(starts, np.arange(len(platform)), side="right") - 1
+    table["group"] = starts[run]
+    table["group_end"] = np.append(starts[1:], len(platform))[run]
+    return table
+
+
+def column_prices(setting: Setting) -> Floats:
+    """The objective for a rule: [weight of latency, price of a busy second per column of `times`...]."""
+    weight, per_device = setting.prices()
+    columns = setting.platform.class_of if setting.times is None else setting.times.columns
+    prices = np.zeros(1 + int(columns.max()) + 1)
+    prices[0] = weight
+    prices[1 + columns] = per_device
+    return prices
+
+
+class FastRule(Online):
+    """An online scheduler whose rule is compiled. Subclasses set `rule` and may override `make_*`."""
+
+    rule: ClassVar[Any]
+    times: TimeModel | None = None
+
+    def start(self, setting: Setting) -> None:
+        super().start(setting)
+        self.times = setting.times
+        columns = setting.platform.class_of if self.times is None else self.times.columns
+        self.devices = device_table(setting.platform, columns)
+        self.params: Floats = np.ascontiguousarray(self.make_params(), dtype=np.float64)
+        self.state: Floats = np.ascontiguousarray(self.make_state(), dtype=np.float64)
+        self._rule = compiled(type(self).rule, SIGNATURE)
+        self._task = np.zeros(1, TASK)
+        self._nothing = np.empty((0, 2))
+
+    def make_params(self) -> Floats:
+        """Numbers that stay fixed during the run."""
+        return np.empty(0)
+
+    def make_state(self) -> Floats:
+        """Numbers the rule changes from call to call."""
+        return np.empty(0)
+
+    def decide(self, task: Task, view: View) -> Decision:
+        record = self._task[0]
+        record["task_id"] = task.task_id
+        record["size"] = task.size
+        record["intensity"] = task.compute_intensity
+        record["memory"] = task.memory_required
+        row = self._nothing if self.times is None else self.times.row(task)
+        device, fraction = self._rule(
+            view.now, self._task, row, view.free_at, self.devices, self.params, self.state
+        )
+        return Decision(int(device), float(fraction))

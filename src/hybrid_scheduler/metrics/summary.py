@@ -1,0 +1,146 @@
+"""Outcomes to numbers. Every name here means the same in tables, JSON, API and dashboard."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import Floats, Outcomes, Platform
+from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU
+
+
+def jain_index(loads: Floats) -> float:
+    """Fairness of a load: 1 when all are equal, 1/n when one carries everything."""
+    total = float(loads.sum())
+    return 1.0 if total == 0 else total**2 / (len(loads) * float((loads**2).sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean, quantiles and maximum of a column."""
+
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Floats) -> Spread:
+        if len(values) == 0:
+            return cls(*(float("nan"),) * 5)
+        p50, p95, p99 = np.quantile(values, (0.5, 0.95, 0.99))
+        return cls(float(values.mean()), float(p50), float(p95), float(p99), float(values.max()))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One scheduler's run in numbers. Seconds, joules, dollars; None where something was not computed."""
+
+    tasks: int
+    failed: int
+    clipped: int
+    moved_to_cpu: int
+    makespan: float
+    makespan_over_bound: float | None
+    throughput: float
+    time: Spread
+    latency: Spread
+    wait: Spread
+    mean_slowdown: float | None
+    mean_regret: float | None
+    energy: float
+    energy_blended: float
+    energy_idle: float
+    cost: float
+    cost_rent: float
+    cost_electricity: float
+    mean_gpu_fraction: float
+    cpu_only_share: float
+    load_balance: float
+    load_balance_gpu: float
+    utilization: dict[str, float]
+    average_utilization: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Flat and JSON-ready: spreads become mean_time, p50_latency and so on."""
+        flat: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            if name in ("time", "latency", "wait"):
+                flat.update({f"{statistic}_{name}": number for statistic, number in value.items()})
+            else:
+                flat[name] = value
+        return flat
+
+
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """Per-task joules and dollars, as the physics' bill lists them."""
+
+    energy: Floats
+    energy_blended: Floats
+    rent: Floats
+    electricity: Floats
+    cost: Floats
+
+
+def summarise(
+    outcomes: Outcomes,
+    platform: Platform,
+    busy: Floats,
+    charges: Charges,
+    *,
+    bound: float | None = None,
+    isolated: Floats | None = None,
+    oracle_latency: Floats | None = None,
+) -> Summary:
+    """Reduce a run to its summary. Failed tasks are counted and otherwise left out."""
+    done = outcomes.completed
+    latency, time = outcomes.latency[done], outcomes.time[done]
+    first = float(outcomes.workload.arrival_time[0])
+    makespan = float(outcomes.finish[done].max()) - first if done.any() else 0.0
+    shares = busy / makespan if makespan > 0 else np.zeros(len(platform))
+    idle_watts = platform.column("idle_watts")
+    accelerators = platform.accelerators
+    fraction = outcomes.fraction[done]
+    return Summary(
+        tasks=len(outcomes),
+        failed=outcomes.count(FAILED),
+        clipped=outcomes.count(CLIPPED),
+        moved_to_cpu=outcomes.count(MOVED_TO_CPU),
+        makespan=makespan,
+        makespan_over_bound=makespan / bound if bound else None,
+        throughput=float(done.sum()) / makespan if makespan > 0 else 0.0,
+        time=Spread.of(time),
+        latency=Spread.of(latency),
+        wait=Spread.of(outcomes.wait[done]),
+        mean_slowdown=None if isolated is None or not done.any() else float((latency / isolated[done]).mean()),
+        mean_regret=None if oracle_latency is None else _mean_difference(outcomes.latency, oracle_latency),
+        energy=float(charges.energy[done].sum()),
+        energy_blended=float(charges.energy_blended[done].sum()),
+        energy_idle=float((idle_watts * (makespan - busy)).sum()),
+        cost=float(charges.cost[done].sum()),
+        cost_rent=float(charges.rent[done].sum()),
+        cost_electricity=float(charges.electricity[done].sum()),
+        mean_gpu_fraction=float(fraction.mean()) if done.any() else 0.0,
+        cpu_only_share=float((fraction == 0).mean()) if done.any() else 0.0,
+        load_balance=jain_index(busy),
+        load_balance_gpu=jain_index(busy[accelerators]) if len(accelerators) else 1.0,
+        utilization={d.name: float(share) for d, share in zip(platform.devices, shares, strict=True)},
+        average_utilization=float(shares.mean()),
+    )
+
+
+def win_rates(latencies: dict[str, Floats]) -> dict[str, dict[str, float]]:
+    """How often the row's task ends earlier than the column's, ties left out of the count of wins."""
+    return {
+        row: {column: float((latencies[row] < latencies[column]).mean()) for column in latencies if column != row}
+        for row in latencies
+    }
+
+
+def _mean_difference(latency: Floats, reference: Floats) -> float | None:
+    both = ~(np.isnan(latency) | np.isnan(reference))
+    return float((latency[both] - reference[both]).mean()) if both.any() else None

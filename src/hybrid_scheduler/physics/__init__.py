@@ -1,0 +1,41 @@
+"""How long, how many joules, how many dollars."""
+
+from collections.abc import Callable
+
+from ..core import UnknownNameError
+from .analytic import AnalyticPhysics, SerialPhysics, isolated_time, optimal_fraction
+from .base import Physics
+from .bill import Bill, Tariff, dollars_per_second
+from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_tasks
+from .payoff import payoff_scales
+from .table import TablePhysics
+
+#: Physics that need no data of their own and can be chosen by name.
+PHYSICS: dict[str, Callable[[], Physics]] = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
+
+
+def physics_named(name: str) -> Physics:
+    if name not in PHYSICS:
+        raise UnknownNameError("physics", name, PHYSICS)
+    return PHYSICS[name]()
+
+
+__all__ = [
+    "PHYSICS",
+    "AnalyticPhysics",
+    "Bill",
+    "FluidTasks",
+    "Physics",
+    "SerialPhysics",
+    "TablePhysics",
+    "Tariff",
+    "best_prices",
+    "capacity",
+    "dollars_per_second",
+    "fluid_makespan",
+    "fluid_tasks",
+    "isolated_time",
+    "optimal_fraction",
+    "payoff_scales",
+    "physics_named",
+]

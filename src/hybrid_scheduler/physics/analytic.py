@@ -1,0 +1,90 @@
+"""The published formulas.
+
+T = k * N^1.5 / (I + 0.5)        seconds on the reference CPU
+G = T / S + M / bandwidth        seconds on an accelerator, S = base + slope * I, plus t0 to launch
+time D(f) = max((1-f) T, t0 + f G)            analytic: both parts run at once
+time D(f) = (1-f) T + t0 + f G                serial: one after the other, for isolated studies only
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import Floats, Ints, InvalidInputError, Links, Platform, TimeTable, Workload
+from ..core.task import WORK_COEFFICIENT, base_duration
+from .base import platform_links
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyticPhysics:
+    """Published times; the two parts of a split task run at once."""
+
+    coefficient: float = WORK_COEFFICIENT
+    launch_overhead: float = 0.0
+
+    name = "analytic"
+    concurrent = True
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.coefficient) and self.coefficient > 0):
+            raise InvalidInputError("physics.coefficient", "finite and > 0", self.coefficient)
+        if not (math.isfinite(self.launch_overhead) and self.launch_overhead >= 0):
+            raise InvalidInputError("physics.launch_overhead", "finite and >= 0 s", self.launch_overhead)
+
+    def columns(self, platform: Platform) -> Ints:
+        return platform.class_of
+
+    def times(self, workload: Workload, platform: Platform) -> TimeTable:
+        table = np.zeros((len(workload), len(platform.classes), 2))
+        base = base_duration(workload.size, workload.compute_intensity, self.coefficient)
+        for column, device in enumerate(platform.classes):
+            speedup = device.speedup_base + device.speedup_slope * workload.compute_intensity
+            table[:, column, 0] = base / speedup
+            if not device.is_cpu:
+                table[:, column, 0] += workload.memory_required / device.bandwidth
+                table[:, column, 1] = self.launch_overhead
+        return table
+
+    def links(self, platform: Platform) -> Links:
+        return platform_links(platform)
+
+
+@dataclass(frozen=True, slots=True)
+class SerialPhysics(AnalyticPhysics):
+    """The same part times, one after the other: reproduces published tables of isolated tasks."""
+
+    name = "serial"
+    concurrent = False
+
+
+def optimal_fraction(cpu: Floats, accelerator: Floats, launch: Floats | float = 0.0) -> Floats:
+    """Best share for one isolated task when both parts run at once, in closed form.
+
+    The balancing share clip((T - t0) / (T + G), 0, 1) is compared with all on the CPU and all on the accelerator.
+    """
+    share = np.clip((cpu - launch) / (cpu + accelerator), 0.0, 1.0)
+    return _best_of(share, cpu, accelerator, launch)
+
+
+def _best_of(share: Floats, cpu: Floats, accelerator: Floats, launch: Floats | float) -> Floats:
+    best = np.where(isolated_time(share, cpu, accelerator, launch) < cpu, share, 0.0)
+    whole = launch + accelerator
+    return np.where(whole < isolated_time(best, cpu, accelerator, launch), 1.0, best)
+
+
+def isolated_time(
+    fraction: Floats | float,
+    cpu: Floats,
+    accelerator: Floats,
+    launch: Floats | float = 0.0,
+    *,
+    concurrent: bool = True,
+) -> Floats:
+    """Seconds one task takes alone on the machine: D(f)."""
+    share = np.asarray(fraction, dtype=np.float64)
+    on_cpu = (1.0 - share) * cpu
+    on_accelerator = np.where(share > 0, launch + share * accelerator, 0.0)
+    return np.maximum(on_cpu, on_accelerator) if concurrent else on_cpu + on_accelerator

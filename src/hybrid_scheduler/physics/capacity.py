@@ -1,0 +1,139 @@
+"""How fast can this machine possibly go? The fluid relaxation of scheduling, solved exactly.
+
+Split every task freely among the device classes so that the busiest class is done as early as possible:
+
+    minimise M   subject to   sum_i x[i,k] * t[i,k] <= n[k] * M   for every class k,   sum_k x[i,k] = 1
+
+Its value for a set of tasks is a lower bound on any schedule's length, and tasks / M is the capacity mu*.
+With a CPU and one class of accelerators it is a fractional knapsack: sort by t_cpu / t_acc. With more classes
+the dual, ``max over prices y >= 0, sum n[k] y[k] = 1, of sum_i min_k y[k] t[i,k]``, has few variables and is
+solved by cutting planes; every price vector gives a valid lower bound, so stopping early is safe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from ..core import Floats, Ints, Platform, TimeTable, Workload
+from .base import Physics
+
+
+@dataclass(frozen=True, slots=True)
+class FluidTasks:
+    """Tasks as the relaxation sees them.
+
+    `whole[i, k]` seconds per class for the part that may go anywhere; `pinned[i]` CPU seconds of the part that
+    cannot leave the CPU because it does not fit into any accelerator's memory. Column 0 is the CPU.
+    """
+
+    whole: Floats
+    pinned: Floats
+    servers: Floats
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+
+def fluid_tasks(
+    table: TimeTable,
+    columns: Ints,
+    classes: Ints,
+    memory_required: Floats,
+    platform: Platform,
+    *,
+    may_fail: bool = False,
+) -> FluidTasks:
+    """Merge devices into classes: all CPUs are one pooled class, accelerators merge when `classes` agree.
+
+    `columns` says where `table` holds each device. Devices of one class may differ there (noise); the fastest
+    counts. Launch overhead enters as ``s * fixed``, never more than the real ``fixed``, so the bound stays valid.
+    A task that the cluster may drop for want of memory counts as no work at all.
+    """
+    accelerators = [np.flatnonzero(~platform.is_cpu & (classes == c)) for c in np.unique(classes[~platform.is_cpu])]
+    members = [np.flatnonzero(platform.is_cpu), *accelerators]
+    whole = np.stack([table[:, np.unique(columns[devices])].sum(axis=2).min(axis=1) for devices in members], axis=1)
+    servers = np.array([len(devices) for devices in members], dtype=np.float64)
+    memory = platform.column("memory")[~platform.is_cpu]
+    largest = memory.max() if len(memory) else np.inf
+    too_big = memory_required > largest
+    share = np.ones(len(table))
+    np.divide(largest, memory_required, out=share, where=too_big)
+    pinned = (1.0 - share) * whole[:, 0]
+    whole *= share[:, None]
+    if may_fail:
+        pinned[too_big] = 0.0
+        whole[too_big] = 0.0
+    return FluidTasks(whole, pinned, servers)
+
+
+def fluid_makespan(tasks: FluidTasks) -> float:
+    """The relaxation's value M: seconds to do all the tasks with every class busy to the end."""
+    if tasks.whole.shape[1] == 1:
+        return float((tasks.whole[:, 0] + tasks.pinned).sum() / tasks.servers[0])
+    if tasks.whole.shape[1] == 2:
+        return _knapsack(tasks)
+    return _cutting_planes(tasks)[0]
+
+
+def _knapsack(tasks: FluidTasks) -> float:
+    cpu, accelerator = tasks.whole[:, 0], tasks.whole[:, 1]
+    cpus, accelerators = tasks.servers
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(accelerator > 0, cpu / accelerator, np.inf)
+    order = np.argsort(-ratio, kind="stable")
+    on_accelerator = np.cumsum(accelerator[order]) / accelerators
+    on_cpu = (cpu.sum() - np.cumsum(cpu[order]) + tasks.pinned.sum()) / cpus
+    first = int(np.argmax(on_accelerator >= on_cpu))
+    if on_accelerator[first] < on_cpu[first]:  # even with everything on the accelerators the CPU ends later
+        return float(on_cpu[-1])
+    c, a = cpu[order[first]] / cpus, accelerator[order[first]] / accelerators
+    before_accelerator = on_accelerator[first] - a
+    before_cpu = on_cpu[first] + c
+    share = (before_cpu - before_accelerator) / (a + c) if a + c > 0 else 0.0
+    return float(before_accelerator + share * a)
+
+
+def _cutting_planes(tasks: FluidTasks, start: Floats | None = None) -> tuple[float, Floats]:
+    """Kelley's method on the dual. Returns the best valid bound and its prices."""
+    count = tasks.whole.shape[1]
+    pinned = tasks.pinned.sum()
+    prices = np.full(count, 1.0 / tasks.servers.sum()) if start is None else start
+    cuts: list[Floats] = []
+    best, best_prices = -np.inf, prices
+    for _ in range(200):
+        priced = tasks.whole * prices
+        chosen = priced.argmin(axis=1)
+        # At these prices each task goes where it is cheapest; the loads are the slope of the dual there.
+        slope = np.bincount(chosen, weights=tasks.whole[np.arange(len(chosen)), chosen], minlength=count)
+        slope[0] += pinned
+        value = float(slope @ prices)
+        if value > best:
+            best, best_prices = value, prices
+        cuts.append(np.append(-slope, 1.0))
+        # Each cut says: dual <= slope . prices (the dual is positively homogeneous, so no constant term).
+        solution = linprog(
+            np.append(np.zeros(count), -1.0),
+            A_ub=np.array(cuts),
+            b_ub=np.zeros(len(cuts)),
+            A_eq=[np.append(tasks.servers, 0.0)],
+            b_eq=[1.0],
+            bounds=[(0, None)] * count + [(None, None)],
+        )
+        if not solution.success or -solution.fun <= best * (1 + 1e-9):
+            break
+        prices = solution.x[:count]
+    return best, best_prices
+
+
+def best_prices(tasks: FluidTasks, start: Floats | None = None) -> Floats:
+    """Dual prices per class at the optimum: their ratios say what a second on each class is worth."""
+    return _cutting_planes(tasks, start)[1]
+
+
+def capacity(workload: Workload, platform: Platform, physics: Physics) -> float:
+    """Tasks per second at which CPU and accelerators are all busy, for tasks drawn like these."""
+    table, columns = physics.times(workload, platform), physics.columns(platform)
+    return len(workload) / fluid_makespan(fluid_tasks(table, columns, columns, workload.memory_required, platform))

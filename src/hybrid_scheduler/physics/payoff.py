@@ -1,0 +1,45 @@
+"""How far latency, energy and cost move between their own optimum and the others': the unit of each goal.
+
+Dividing each goal by this range is what makes "half and half" mean half and half.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats, Ints, Platform, Scales, TimeTable
+from .analytic import isolated_time, optimal_fraction
+from .bill import Tariff, dollars_per_second
+
+
+def payoff_scales(table: TimeTable, columns: Ints, platform: Platform, tariff: Tariff | None = None) -> Scales:
+    """Ranges of the mean isolated time, energy and cost over these tasks, on the platform's first accelerator.
+
+    For each pair of goals the range is "mean at the other's optimum minus mean at its own"; with three goals the
+    largest counts. A range of zero (no trade-off) is replaced by 1: there is nothing to normalise.
+    """
+    if len(platform.accelerators) == 0:
+        return Scales()
+    accelerator = int(platform.accelerators[0])
+    host = int(platform.cpu_of[accelerator])
+    on_cpu = table[:, columns[host], 0]
+    on_accelerator, launch = table[:, columns[accelerator], 0], table[:, columns[accelerator], 1]
+    watts = platform.column("watts")
+    dollars = dollars_per_second(platform, tariff or Tariff())
+
+    def cheaper_side(rate: Floats) -> Floats:
+        return np.where(rate[accelerator] * (launch + on_accelerator) < rate[host] * on_cpu, 1.0, 0.0)
+
+    shares = (optimal_fraction(on_cpu, on_accelerator, launch), cheaper_side(watts), cheaper_side(dollars))
+
+    def means(share: Floats) -> tuple[float, float, float]:
+        busy_cpu = (1.0 - share) * on_cpu
+        busy_accelerator = np.where(share > 0, launch + share * on_accelerator, 0.0)
+        time = isolated_time(share, on_cpu, on_accelerator, launch)
+        energy = watts[host] * busy_cpu + watts[accelerator] * busy_accelerator
+        cost = dollars[host] * busy_cpu + dollars[accelerator] * busy_accelerator
+        return float(time.mean()), float(energy.mean()), float(cost.mean())
+
+    payoff = np.array([means(share) for share in shares])
+    ranges = [float(payoff[:, goal].max() - payoff[goal, goal]) for goal in range(3)]
+    return Scales(*(spread if spread > 0 else 1.0 for spread in ranges))

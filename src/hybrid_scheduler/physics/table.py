@@ -1,0 +1,55 @@
+"""Times from an explicit matrix: task x device seconds, as in textbooks and measured kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..core import Ints, InvalidInputError, Links, Platform, TimeTable, Workload
+
+
+class TablePhysics:
+    """``seconds[i, d]`` is how long task ``task_ids[i]`` takes on device d.
+
+    Data between tasks is given in the workload (`dependency_data`); here one unit costs one second whenever
+    parent and child run on different devices, the convention of the scheduling literature.
+    """
+
+    name = "table"
+    concurrent = True
+
+    def __init__(self, seconds: ArrayLike, task_ids: ArrayLike | None = None) -> None:
+        matrix = np.array(seconds, dtype=np.float64)
+        if matrix.ndim != 2:
+            raise InvalidInputError("physics.table", "a matrix of task x device seconds", f"shape {matrix.shape}")
+        bad = ~(np.isfinite(matrix) & (matrix >= 0))
+        if bad.any():
+            row, device = np.argwhere(bad)[0]
+            raise InvalidInputError(f"physics.table[{row}, {device}]", "finite and >= 0 s", matrix[row, device])
+        ids = np.arange(len(matrix)) if task_ids is None else np.asarray(task_ids, dtype=np.int64)
+        if len(ids) != len(matrix):
+            raise InvalidInputError("physics.task_ids", f"one id per row ({len(matrix)})", len(ids))
+        order = np.argsort(ids)
+        self._ids, self._seconds = ids[order], matrix[order]
+
+    def columns(self, platform: Platform) -> Ints:
+        if self._seconds.shape[1] != len(platform):
+            raise InvalidInputError(
+                "physics.table", f"one column per device ({len(platform)})", f"{self._seconds.shape[1]} columns"
+            )
+        return np.arange(len(platform), dtype=np.int64)
+
+    def times(self, workload: Workload, platform: Platform) -> TimeTable:
+        self.columns(platform)
+        row = np.searchsorted(self._ids, workload.task_id)
+        known = row < len(self._ids)
+        known[known] = self._ids[row[known]] == workload.task_id[known]
+        if not known.all():
+            raise InvalidInputError("task_id", "in the physics table", workload.task_id[np.argmin(known)])
+        table = np.zeros((len(workload), len(platform), 2))
+        table[:, :, 0] = self._seconds[row]
+        return table
+
+    def links(self, platform: Platform) -> Links:
+        # Half a second per MB on the way out and half on the way in: one second between any two devices.
+        return Links(np.full(len(platform), 0.5), 0.0, 0.0)

@@ -1,0 +1,41 @@
+"""One file per strategy. Importing this package registers all of them."""
+
+from .cpop import Cpop
+from .cpu_only import CpuOnly
+from .earliest_finish import EarliestFinish
+from .gpu_only import GpuOnly
+from .greedy import Greedy
+from .heft import Heft
+from .min_completion import MinCompletion
+from .oracle import Oracle
+from .peft import Peft
+from .price_index import PriceIndex
+from .random_choice import Random
+from .registry import Look, SchedulerInfo, create, register, schedulers, split_specs, unregister
+from .round_robin import RoundRobin
+from .shortest_first import ShortestFirst
+from .two_level import TwoLevel
+
+__all__ = [
+    "Cpop",
+    "CpuOnly",
+    "EarliestFinish",
+    "GpuOnly",
+    "Greedy",
+    "Heft",
+    "Look",
+    "MinCompletion",
+    "Oracle",
+    "Peft",
+    "PriceIndex",
+    "Random",
+    "RoundRobin",
+    "SchedulerInfo",
+    "ShortestFirst",
+    "TwoLevel",
+    "create",
+    "register",
+    "schedulers",
+    "split_specs",
+    "unregister",
+]

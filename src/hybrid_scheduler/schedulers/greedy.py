@@ -1,0 +1,26 @@
+"""Greedy.
+
+Assumes that compute intensity says how much of a task a GPU should get.
+Rule: fraction = compute intensity, on the accelerator that is free earliest. It never looks at the CPU's queue,
+so the CPU, which gets (1 - I) of every task, overflows at about 0.19 of capacity.
+"""
+
+from __future__ import annotations
+
+from ..kernels import FastRule, earliest_free_accelerator, rule
+from .registry import Look, register
+
+
+@rule
+def greedy_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+    best = earliest_free_accelerator(free_at, devices)
+    if best < 0:
+        return 0, 0.0
+    return best, task[0].intensity
+
+
+@register("greedy", look=Look("#FB7F27", "#AF580D", "▲", "dash-dot"), published=True)
+class Greedy(FastRule):
+    """Fraction = compute intensity, on the least-loaded GPU."""
+
+    rule = greedy_rule

@@ -1,0 +1,39 @@
+"""Minimum completion time, without splitting (like StarPU's dmda).
+
+Assumes that durations are told, that backlogs are exact and that a task runs whole on one device.
+Rule: the device on which this task ends first. A task that does not fit into an accelerator stays on the CPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats, Knowledge
+from ..kernels import FastRule, beats, column_prices, rule
+from .registry import Look, register
+
+
+@rule
+def min_completion_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+    best, best_value, best_free = 0, np.inf, np.inf
+    for d in range(len(devices)):
+        if task[0].memory > devices[d].memory:
+            continue
+        column = devices[d].column
+        seconds = times[column, 0] + times[column, 1]
+        value = params[0] * (max(0.0, free_at[d] - now) + seconds) + params[1 + column] * seconds
+        free = np.inf if devices[d].is_cpu == 1 else free_at[d]
+        if beats(value, free, best_value, best_free):
+            best, best_value, best_free = d, value, free
+    return best, 0.0 if devices[best].is_cpu == 1 else 1.0
+
+
+@register("min_completion", label="Min completion (told)", look=Look("#F472B6", "#9D174D", "▣", "dashed"))
+class MinCompletion(FastRule):
+    """Told the times: the whole task on the device where it ends first."""
+
+    rule = min_completion_rule
+    knows = Knowledge.TOLD
+
+    def make_params(self) -> Floats:
+        return column_prices(self.setting)

@@ -1,0 +1,63 @@
+"""Oracle.
+
+Knows the realised times, noise included, and the exact backlogs.
+Rule: every fraction on every device against the queue as it stands, earliest finish. The default takes the
+optimum in closed form, which is never worse than any grid; `grid=11` or `grid=21` looks at evenly spaced
+fractions only, as published. Exact for each task but myopic over queues: it can be beaten.
+The ceiling nobody beats is the lower bound.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats, InvalidInputError, Knowledge
+from ..kernels import FastRule, beats, best_placement, column_prices, fitting_share, rule
+from .registry import Look, register
+
+
+@rule
+def oracle_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+    grid = int(params[0])
+    weight, prices = params[1], params[2:]
+    if grid == 0:
+        return best_placement(now, task[0].memory, times, free_at, devices, 0, len(devices), weight, prices, 0.0)
+    best, best_share, best_value, best_free = 0, 0.0, np.inf, np.inf
+    for d in range(len(devices)):
+        cpu = devices[d].cpu
+        on_cpu, column = devices[cpu].column, devices[d].column
+        cap = fitting_share(task[0].memory, devices[d].memory)
+        for step in range(grid):
+            share = step / (grid - 1)
+            if (share == 0.0) != (devices[d].is_cpu == 1) or share > cap:
+                continue
+            value, finish = 0.0, 0.0
+            if share < 1.0:
+                part = times[on_cpu, 1] + (1.0 - share) * times[on_cpu, 0]
+                finish = max(0.0, free_at[cpu] - now) + part
+                value = prices[on_cpu] * part
+            if share > 0.0:
+                part = times[column, 1] + share * times[column, 0]
+                finish = max(finish, max(0.0, free_at[d] - now) + part)
+                value += prices[column] * part
+            value += weight * finish
+            free = np.inf if devices[d].is_cpu == 1 else free_at[d]
+            if beats(value, free, best_value, best_free):
+                best, best_share, best_value, best_free = d, share, value, free
+    return best, best_share
+
+
+@register("oracle", look=Look("#FFE841", "#664A04", "★", "dotted"), published=True)
+class Oracle(FastRule):
+    """Knows the realised times: the best fraction on the best device for each task in turn."""
+
+    rule = oracle_rule
+    knows = Knowledge.REALISED
+
+    def __init__(self, grid: int = 0) -> None:
+        if grid != 0 and not 2 <= grid <= 1001:
+            raise InvalidInputError("grid", "0 (closed form) or 2 to 1001 points", grid)
+        self.grid = grid
+
+    def make_params(self) -> Floats:
+        return np.concatenate([[self.grid], column_prices(self.setting)])

@@ -1,0 +1,38 @@
+"""Random.
+
+Assumes nothing. Rule: a fraction uniform in [0, 1] on an accelerator chosen uniformly, from its own seeded
+generator. The floor that anything sensible must beat.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats
+from ..kernels import FastRule, rule, uniform
+from .registry import Look, register
+
+
+@rule
+def random_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+    accelerators = len(params) - 1
+    if accelerators == 0:
+        return 0, 0.0
+    draw = int(state[0])
+    state[0] += 1.0
+    seed = int(params[0])
+    chosen = min(int(uniform(seed, draw, 0) * accelerators), accelerators - 1)
+    return int(params[1 + chosen]), uniform(seed, draw, 1)
+
+
+@register("random", look=Look("#7B87A7", "#3F4B60", "✕", "thin"), published=True)
+class Random(FastRule):
+    """A uniform fraction on a uniform GPU, from its own seeded generator."""
+
+    rule = random_rule
+
+    def make_params(self) -> Floats:
+        return np.concatenate([[self.setting.seed], self.setting.platform.accelerators])
+
+    def make_state(self) -> Floats:
+        return np.zeros(1)

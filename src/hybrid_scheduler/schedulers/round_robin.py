@@ -1,0 +1,48 @@
+"""Round robin.
+
+Assumes nothing and looks at nothing: not at the task, not at the queues.
+Rule: even task ids are split half and half, odd ones run on the CPU; the GPUs take turns, and the turn advances
+only when a GPU is used. Because every second task runs on the CPU whole, it collapses at about 0.15 of capacity.
+
+Variants of the same idea from the literature: `gpu-cpu` sends even ids to a GPU whole, `half` splits every task.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats, UnknownNameError
+from ..kernels import FastRule, rule
+from .registry import Look, register
+
+#: variant -> fraction for even ids, fraction for odd ids
+_VARIANTS = {"published": (0.5, 0.0), "gpu-cpu": (1.0, 0.0), "half": (0.5, 0.5)}
+
+
+@rule
+def round_robin_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+    fraction = params[task[0].task_id % 2]
+    accelerators = len(params) - 2
+    if fraction == 0.0 or accelerators == 0:
+        return 0, 0.0
+    turn = int(state[0])
+    state[0] = (turn + 1) % accelerators
+    return int(params[2 + turn]), fraction
+
+
+@register("round_robin", label="Round Robin", look=Look("#3DB885", "#113C26", "■", "long dash"), published=True)
+class RoundRobin(FastRule):
+    """Half on a GPU for even ids, all on the CPU for odd ones; the GPUs take turns."""
+
+    rule = round_robin_rule
+
+    def __init__(self, variant: str = "published") -> None:
+        if variant not in _VARIANTS:
+            raise UnknownNameError("variant", variant, _VARIANTS)
+        self.variant = variant
+
+    def make_params(self) -> Floats:
+        return np.concatenate([_VARIANTS[self.variant], self.setting.platform.accelerators])
+
+    def make_state(self) -> Floats:
+        return np.zeros(1)

@@ -1,0 +1,69 @@
+"""Two levels: first the node, then the device.
+
+Assumes that durations are told, that backlogs are exact and that nodes are alike.
+Rule: the node that is ready for a split task soonest (its CPU and its earliest accelerator both free), then
+earliest finish among that node's devices. The nodes sit in a tournament tree, so a decision costs O(log nodes):
+between two decisions only the node chosen last has changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats, Knowledge
+from ..kernels import FastRule, best_placement, column_prices, rule
+from .registry import Look, register
+
+# params: [nodes, leaves, first device of node 0, of node 1, ..., end, latency weight, prices...]
+# state:  [node chosen last or -1, tree[0..2 * leaves)]; tree[i] is the winning node below i, leaves hold themselves
+
+
+@rule
+def two_level_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+    nodes, leaves = int(params[0]), int(params[1])
+    bounds = params[2 : 3 + nodes]
+    objective = params[3 + nodes :]
+    ready = state[1 + 2 * leaves :]
+    tree = state[1 : 1 + 2 * leaves]
+    last = int(state[0])
+    if last >= 0:
+        cpu_free, accelerator_free = -np.inf, np.inf
+        for d in range(int(bounds[last]), int(bounds[last + 1])):
+            if devices[d].is_cpu == 1:
+                cpu_free = free_at[d]
+            else:
+                accelerator_free = min(accelerator_free, free_at[d])
+        ready[last] = cpu_free if accelerator_free == np.inf else max(cpu_free, accelerator_free)
+        i = (leaves + last) // 2
+        while i >= 1:
+            left, right = int(tree[2 * i]), int(tree[2 * i + 1])
+            tree[i] = left if right >= nodes or ready[left] <= ready[right] else right
+            i //= 2
+    node = int(tree[1])
+    state[0] = node
+    return best_placement(
+        now, task[0].memory, times, free_at, devices, int(bounds[node]), int(bounds[node + 1]),
+        objective[0], objective[1:], 0.0,
+    )  # fmt: skip
+
+
+@register("two_level", label="Two-level (told)", look=Look("#2DD4BF", "#0F766E", "◈", "long dash"))
+class TwoLevel(FastRule):
+    """Told the times: the node that is ready soonest, then earliest finish inside it."""
+
+    rule = two_level_rule
+    knows = Knowledge.TOLD
+
+    def make_params(self) -> Floats:
+        node = self.setting.platform.node
+        starts = np.flatnonzero(np.concatenate([[True], node[1:] != node[:-1]]))
+        self._nodes = len(starts)
+        self._leaves = 1 << (self._nodes - 1).bit_length()
+        return np.concatenate([[self._nodes, self._leaves], starts, [len(node)], column_prices(self.setting)])
+
+    def make_state(self) -> Floats:
+        tree = np.zeros(2 * self._leaves)
+        tree[self._leaves :] = np.arange(self._leaves)
+        for i in range(self._leaves - 1, 0, -1):
+            tree[i] = tree[2 * i]  # all nodes are free at the start: the first one wins
+        return np.concatenate([[-1.0], tree, np.zeros(self._nodes)])

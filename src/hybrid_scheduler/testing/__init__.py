@@ -1,0 +1,6 @@
+"""For people who write their own scheduler: the checks that every scheduler in this package passes."""
+
+from .contract import check_scheduler
+from .workloads import fork_join_workload, small_workload
+
+__all__ = ["check_scheduler", "fork_join_workload", "small_workload"]

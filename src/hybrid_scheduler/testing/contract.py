@@ -1,0 +1,88 @@
+"""One contract for every scheduler, from this package or from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..cluster import Cluster, Noise
+from ..core import Central, Online, Outcomes, Platform, Scheduler, Static, Workload, platform_named, workstation
+from ..kernels import FastRule
+from .workloads import fork_join_workload, small_workload
+
+#: CPU alone, one GPU, the default machine, unequal accelerators, several nodes.
+_PLATFORMS: tuple[Callable[[], Platform], ...] = (
+    lambda: workstation(0),
+    lambda: platform_named("laptop"),
+    workstation,
+    lambda: platform_named("accelerators"),
+    lambda: platform_named("cluster-16"),
+)
+
+
+def check_scheduler(make: Callable[[], Scheduler]) -> None:
+    """Raise AssertionError with a reason if the scheduler breaks the contract.
+
+    Every task runs exactly once and never before its arrival or its parents; the same seed gives the same
+    schedule, also when one object is used twice; the workload is left alone; a compiled rule gives the same
+    numbers task by task as in the fast loop; tasks that do not fit into memory do not break it.
+    """
+    scheduler = make()
+    assert isinstance(scheduler, Online | Central | Static), "must be an Online, Central or Static scheduler"
+    for platform in (make_platform() for make_platform in _PLATFORMS):
+        for workload in (small_workload(), small_workload(max_memory=20000.0), small_workload(num_tasks=1)):
+            _check_run(make, platform, workload)
+        _check_run(make, platform, fork_join_workload())
+    _check_run(make, workstation(), small_workload(), Noise(0.3, seed=5))
+    if isinstance(scheduler, FastRule):
+        _check_both_paths(make, workstation(), small_workload(200))
+
+
+def _check_run(
+    make: Callable[[], Scheduler], platform: Platform, workload: Workload, noise: Noise | None = None
+) -> None:
+    before = {name: column.copy() for name, column in workload.columns().items()}
+    scheduler = make()
+    cluster = Cluster(platform, noise=noise)
+    first = cluster.run(workload, scheduler, seed=3).outcomes
+    where = f"on {platform.name} with {len(workload)} tasks"
+    assert first.completed.all(), f"not every task ran {where}"
+    ready = workload.arrival_time.copy()
+    for row in range(len(workload)):
+        if len(workload.parents(row)):
+            ready[row] = max(ready[row], first.finish[workload.parents(row)].max())
+    assert (first.start >= ready - 1e-9).all(), f"a task started before it was released {where}"
+    _check_no_overlap(first, platform, where)
+    again = cluster.run(workload, scheduler, seed=3).outcomes
+    _assert_same(first, again, f"the same object gave another schedule the second time {where}")
+    fresh = Cluster(platform, noise=noise).run(workload, make(), seed=3).outcomes
+    _assert_same(first, fresh, f"the same seed gave another schedule {where}")
+    for name, column in workload.columns().items():
+        assert np.array_equal(column, before[name]), f"the workload's {name} was changed {where}"
+
+
+def _check_no_overlap(outcomes: Outcomes, platform: Platform, where: str) -> None:
+    _, device, start, end = outcomes.intervals(platform.cpu_of)
+    order = np.lexsort((start, device))
+    same = device[order][1:] == device[order][:-1]
+    gap = start[order][1:] - end[order][:-1]
+    assert (gap[same] >= -1e-9).all(), f"a device worked on two tasks at once {where}"
+
+
+def _check_both_paths(make: Callable[[], Scheduler], platform: Platform, workload: Workload) -> None:
+    class TaskByTask(type(make())):  # type: ignore[misc]
+        """The same scheduler, but reported to, which takes it off the fast loop."""
+
+        def observe(self, outcome: object) -> None:
+            pass
+
+    slow = make()
+    slow.__class__ = TaskByTask
+    fast = Cluster(platform).run(workload, make(), seed=3).outcomes
+    _assert_same(fast, Cluster(platform).run(workload, slow, seed=3).outcomes, "the two paths disagree")
+
+
+def _assert_same(a: Outcomes, b: Outcomes, message: str) -> None:
+    for name in ("device", "fraction", "cpu_start", "cpu_time", "accelerator_start", "accelerator_time", "status"):
+        assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), f"{message}: {name}"

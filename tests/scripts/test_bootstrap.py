@@ -1,0 +1,137 @@
+"""When the set-up creates, updates or leaves alone; pip itself is replaced by a record of its calls."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bootstrap
+
+SCRIPTS = Path(bootstrap.__file__).parent
+
+
+class Calls(list[str]):
+    """Stands in for `_run`: notes the step, and does of `python -m venv` what the set-up relies on."""
+
+    fails_at: str | None = None
+
+    def __call__(self, venv: Path, lock: Any, *command: str) -> None:
+        step = next(name for name in ("venv", "-r", "-e") if name in command)
+        self.append(step)
+        if step == "venv":
+            (venv / "pyvenv.cfg").write_text("version = 3.11.0\n")
+            for folder in ("bin", "Scripts"):
+                (venv / folder).mkdir()
+            for name in ("bin/python", "Scripts/python.exe"):
+                (venv / name).touch()
+        if step == self.fails_at:
+            raise bootstrap.SetupError("no", "none")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    calls = Calls()
+    monkeypatch.setattr(bootstrap, "_run", calls)
+    monkeypatch.setattr(bootstrap, "_is_usable", Path.exists)
+    return calls
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "requirements.txt").write_text("a==1\n")
+    (root / "pyproject.toml").write_text("[project]\n")
+    return root
+
+
+def test_second_run_does_nothing(root: Path, calls: Calls) -> None:
+    python = bootstrap.ensure_environment(root)
+    assert calls == ["venv", "-r", "-e"]
+    assert bootstrap.ensure_environment(root) == python
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "pyproject.toml"])
+def test_change_is_installed_in_place(root: Path, calls: Calls, file: str) -> None:
+    bootstrap.ensure_environment(root)
+    (root / file).write_text("b==2\n")
+    bootstrap.ensure_environment(root)
+    assert calls[3:] == ["-r", "-e"]
+
+
+@pytest.mark.parametrize("step", ["venv", "-r", "-e"])
+def test_interrupted_run_starts_over(root: Path, calls: Calls, step: str) -> None:
+    calls.fails_at = step
+    with pytest.raises(bootstrap.SetupError):
+        bootstrap.ensure_environment(root)
+    calls.clear()
+    calls.fails_at = None
+    bootstrap.ensure_environment(root)
+    assert calls == ["venv", "-r", "-e"]
+
+
+def test_interrupted_update_is_not_mistaken_for_the_old_state(root: Path, calls: Calls) -> None:
+    bootstrap.ensure_environment(root)
+    before = (root / "requirements.txt").read_text()
+    (root / "requirements.txt").write_text("b==2\n")
+    calls.fails_at = "-r"
+    with pytest.raises(bootstrap.SetupError):
+        bootstrap.ensure_environment(root)
+    (root / "requirements.txt").write_text(before)
+    calls.clear()
+    calls.fails_at = None
+    bootstrap.ensure_environment(root)
+    assert calls == ["venv", "-r", "-e"]
+
+
+def test_moved_folder_is_made_anew(root: Path, calls: Calls) -> None:
+    bootstrap.ensure_environment(root)
+    moved = root.rename(root.with_name("elsewhere"))
+    bootstrap.ensure_environment(moved)
+    assert calls[3:] == ["venv", "-r", "-e"]
+
+
+def test_missing_python_is_made_anew(root: Path, calls: Calls) -> None:
+    bootstrap.ensure_environment(root).unlink()
+    bootstrap.ensure_environment(root)
+    assert calls[3:] == ["venv", "-r", "-e"]
+
+
+def test_failure_shows_the_end_of_the_log_and_a_hint(tmp_path: Path) -> None:
+    speak = "for i in range(30): print('line', i)\nraise SystemExit('No space left on device')"
+    with (tmp_path / "lock").open("w") as lock, pytest.raises(bootstrap.SetupError) as caught:
+        bootstrap._run(tmp_path, lock, sys.executable, "-c", speak)
+    assert "line 29" in str(caught.value)
+    assert "line 5\n" not in str(caught.value)
+    assert "disk space" in caught.value.hint
+
+
+def test_lock_admits_one(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with bootstrap._lock(path), path.open("r+") as other:
+        assert not bootstrap._try_lock(other)
+    with path.open("r+") as other:
+        assert bootstrap._try_lock(other)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the shell doors are for systems with bash")
+def test_shell_doors_pass_over_a_python_that_fails(tmp_path: Path) -> None:
+    def find(**pythons: str) -> subprocess.CompletedProcess[str]:
+        folder = tmp_path / str(len(pythons))
+        folder.mkdir()
+        for name, body in pythons.items():
+            (folder / name.replace("_", ".")).write_text(f"#!/bin/sh\n{body}\n")
+            (folder / name.replace("_", ".")).chmod(0o755)
+        command = [str(shutil.which("bash")), "-c", f'source "{SCRIPTS}/find_python.sh" && echo "$PYTHON"']
+        return subprocess.run(command, env={"PATH": str(folder)}, capture_output=True, text=True)
+
+    found = find(python3_13="exit 127", python3=f'exec "{sys.executable}" "$@"')
+    assert found.stdout == "python3\n"
+    none = find(python3="exit 1")
+    assert none.returncode == 1
+    assert "hint:" in none.stderr
