@@ -52,6 +52,16 @@ def columns(n=3, **changes):
         ({"dependencies": [[], [1], []]}, "dependencies: must be free of cycles, got 'a cycle through task 1'"),
         ({"dependencies": [[]]}, "dependencies: must be one list per task (3)"),
         ({"dependencies": [[], [0], []], "dependency_data": [[], [-1.0], []]}, "dependency_data: must be finite"),
+        (
+            {"dependencies": [[], [0], []], "dependency_data": [[1.0], [], []]},
+            "dependency_data: must be one value per",
+        ),
+        ({"task_id": ["1", "2", "3"]}, "task_id: must be whole numbers"),
+        (
+            {"task_id": np.array([1, 2, 2**63], dtype=np.uint64)},
+            "task_id: must be below 2^63, got 9223372036854775808",
+        ),
+        ({"size": ["1", "2", "3"]}, "size: must be a column of numbers"),
         ({"kind": ["a", "b"]}, "kind: must be one value per task (3)"),
     ],
 )

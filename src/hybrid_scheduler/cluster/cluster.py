@@ -218,6 +218,15 @@ class Cluster:
             self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
         )  # fmt: skip
 
+    def labels(self, task_id: int, times: Floats) -> Floats:
+        """Realised (whole, fixed) seconds of a task on the first device of each class."""
+        classes = self.platform.class_of
+        _, first = np.unique(classes, return_index=True)
+        factors = self.noise.factors(np.array([task_id]), len(self.platform))[0]
+        columns = self.physics.columns(self.platform)
+        realised: Floats = times[columns[first]] * factors[first, None]
+        return realised
+
     def checked(self, decision: Decision, scheduler: Scheduler | None) -> Decision:
         """The decision, or a clear error that names who made it."""
         where = f"decision of {type(scheduler).__name__}" if scheduler else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,7 +109,10 @@ class EventRun:
 
     def _finish(self, row: int, now: float) -> None:
         if self.outcomes.status[row] != FAILED:
-            self.scheduler.observe(self.outcomes[row])
+            outcome = self.outcomes[row]
+            if self.scheduler.wants_labels:
+                outcome = replace(outcome, labels=self.cluster.labels(outcome.task_id, self.table[row]))
+            self.scheduler.observe(outcome)
         for child in self.children[row]:
             self.missing[child] -= 1
             if self.missing[child] == 0:

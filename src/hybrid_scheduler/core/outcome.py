@@ -28,6 +28,9 @@ class Outcome:
     accelerator_start: float
     accelerator_time: float
     status: int = RAN
+    #: Realised (whole, fixed) seconds per class of devices: what the task would have taken elsewhere.
+    #: Simulation only, and only for schedulers that ask for it (`Scheduler.wants_labels`).
+    labels: Floats | None = None
 
     @property
     def start(self) -> float:
@@ -85,7 +88,7 @@ class Outcomes:
         return len(self.device)
 
     def __getitem__(self, row: int) -> Outcome:
-        values = (getattr(self, field.name)[row].item() for field in fields(Outcome)[4:])
+        values = (getattr(self, field.name)[row].item() for field in fields(Outcome)[4:9])
         return Outcome(
             int(self.workload.task_id[row]),
             int(self.device[row]),
@@ -94,7 +97,7 @@ class Outcomes:
             *values,
         )
 
-    @cached_property
+    @property
     def start(self) -> Floats:
         return np.fmin(self.cpu_start, self.accelerator_start)
 
@@ -110,7 +113,7 @@ class Outcomes:
     def latency(self) -> Floats:
         return self.finish - self.workload.arrival_time
 
-    @cached_property
+    @property
     def wait(self) -> Floats:
         return self.latency - self.time
 

@@ -145,6 +145,11 @@ class Scheduler(ABC):
         """A task has finished. The default learns nothing."""
 
     @property
+    def wants_labels(self) -> bool:
+        """True to be told, with each outcome, what the task would have taken on every class of device."""
+        return False
+
+    @property
     def learns(self) -> bool:
         """True if outcomes must be reported back."""
         return type(self).observe is not Scheduler.observe

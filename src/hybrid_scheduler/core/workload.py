@@ -156,10 +156,10 @@ class Workload:
     # ---------------------------------------------------------------- checking
 
     def _column(self, name: str, values: ArrayLike, allowed: str, ok: Any) -> Floats:
-        try:
-            column = np.ascontiguousarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInputError(name, "a column of numbers", values) from None
+        raw = np.asarray(values)
+        if raw.dtype.kind not in "iuf" and len(raw):  # text that looks like a number is still text
+            raise InvalidInputError(name, "a column of numbers", values)
+        column = np.ascontiguousarray(raw, dtype=np.float64)
         if column.shape != self.task_id.shape:
             raise InvalidInputError(name, f"one value per task ({len(self.task_id)})", f"shape {column.shape}")
         bad = ~(np.isfinite(column) & ok(column))
@@ -209,9 +209,17 @@ class Workload:
                     )
                 rows.append(row_of[parent])
             start.append(len(rows))
-        amounts = [0.0] * len(rows) if data is None else [float(mb) for list_ in data for mb in list_]
-        if len(amounts) != len(rows):
-            raise InvalidInputError("dependency_data", f"one value per dependency ({len(rows)})", len(amounts))
+        amounts = [0.0] * len(rows)
+        if data is not None:
+            counts, expected = [len(values) for values in data], np.diff(start).tolist()
+            if counts != expected:
+                row = next(
+                    (i for i, pair in enumerate(zip(counts, expected, strict=False)) if pair[0] != pair[1]), 0
+                )
+                raise InvalidInputError(
+                    "dependency_data", "one value per dependency", counts, where=self._place(row)
+                )
+            amounts = [float(mb) for values in data for mb in values]
         for mb in amounts:
             if not 0 <= mb < np.inf:
                 raise InvalidInputError("dependency_data", "finite and >= 0 MB", mb)
@@ -225,6 +233,10 @@ def _integers(name: str, values: ArrayLike) -> Ints:
     column = np.asarray(values)
     if column.ndim != 1:
         raise InvalidInputError(name, "one whole number per task", values)
+    if column.dtype.kind in "bSU":
+        raise InvalidInputError(name, "whole numbers", values)
+    if column.dtype.kind == "u" and (column > np.iinfo(np.int64).max).any():
+        raise InvalidInputError(name, "below 2^63", column.max())
     if column.dtype.kind not in "iu" and len(column):
         try:
             exact = np.asarray(column, dtype=np.float64)

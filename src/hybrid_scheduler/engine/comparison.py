@@ -10,7 +10,7 @@ from typing import Any
 from ..cluster import Cluster, Noise, RunResult, isolated_optimum, makespan_bound
 from ..core import Floats, InvalidInputError, Objective, Platform, Workload, workstation
 from ..metrics import Charges, Summary, summarise, win_rates
-from ..physics import AnalyticPhysics, Physics, Tariff
+from ..physics import AnalyticPhysics, Bill, Physics, Tariff
 from ..schedulers import create
 
 #: Called with (scheduler, tasks done since the last call).
@@ -93,5 +93,6 @@ def compare(
 
 
 def _charges(result: RunResult) -> Charges:
-    bill = result.bill
+    # A bill of its own: the result would keep five columns per run for as long as the comparison lives.
+    bill = Bill(result.outcomes, result.platform, result.tariff)
     return Charges(bill.energy, bill.energy_blended, bill.rent, bill.electricity, bill.cost)

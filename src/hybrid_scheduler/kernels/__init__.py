@@ -2,11 +2,13 @@
 
 from .compile import compiled, entry, helper
 from .counter import normal, uniform
+from .prices import PRICE_COEFFICIENTS, price_state, priced_placement
 from .rule import DEVICE, RULE, TASK, FastRule, column_prices, device_table, rule
 from .split import beats, best_placement, earliest_free, earliest_free_accelerator, fitting_share
 
 __all__ = [
     "DEVICE",
+    "PRICE_COEFFICIENTS",
     "RULE",
     "TASK",
     "FastRule",
@@ -21,6 +23,8 @@ __all__ = [
     "fitting_share",
     "helper",
     "normal",
+    "price_state",
+    "priced_placement",
     "rule",
     "uniform",
 ]

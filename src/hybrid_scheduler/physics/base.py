@@ -14,6 +14,8 @@ from ..core import Ints, Links, Platform, TimeTable, Workload
 class Physics(Protocol):
     """What a physics must offer. Instances are immutable and hashable, so capacities can be cached by them."""
 
+    def __hash__(self) -> int: ...
+
     @property
     def name(self) -> str: ...
 

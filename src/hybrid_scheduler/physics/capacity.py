@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
 
 from ..core import Floats, Ints, Platform, TimeTable, Workload
 from .base import Physics
@@ -98,6 +97,8 @@ def _knapsack(tasks: FluidTasks) -> float:
 
 def _cutting_planes(tasks: FluidTasks, start: Floats | None = None) -> tuple[float, Floats]:
     """Kelley's method on the dual. Returns the best valid bound and its prices."""
+    from scipy.optimize import linprog  # half a second to import, and only unequal accelerators need it
+
     count = tasks.whole.shape[1]
     pinned = tasks.pinned.sum()
     prices = np.full(count, 1.0 / tasks.servers.sum()) if start is None else start

@@ -1,0 +1,140 @@
+"""How fast is the simulation? Prints ratios measured in one run, since machines differ and are shared.
+
+    .venv/bin/python benchmarks                 everything, about two minutes
+    .venv/bin/python benchmarks --quick         smaller sizes, about twenty seconds
+    .venv/bin/python benchmarks --json          one JSON document
+
+CPU seconds of this process, best of several repetitions. Nothing here asserts a time; compare the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform as host
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import simpy_cluster
+
+from hybrid_scheduler import AnalyticPhysics, Cluster, Workload, create, workstation
+from hybrid_scheduler.core import cluster as nodes
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+SIX = ["round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle"]
+
+
+def mixed(tasks: int, seed: int = 1, utilisation: float = 0.7, machine=None) -> Workload:
+    return generate(
+        scenario_named("mixed"), tasks, seed,
+        platform=machine or workstation(), physics=AnalyticPhysics(), utilisation=utilisation,
+    )  # fmt: skip
+
+
+def cpu_seconds(work: Callable[[], object], repetitions: int = 5) -> float:
+    best = float("inf")
+    for _ in range(repetitions):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def rate(workload: Workload, spec: str, machine=None, repetitions: int = 5) -> float:
+    """Tasks per CPU second of a whole run: physics, decisions, queues and outcome columns."""
+    cluster = Cluster(machine)
+    cluster.run(workload.rows(0, 1), create(spec))  # compile
+    return len(workload) / cpu_seconds(lambda: cluster.run(workload, create(spec)), repetitions)
+
+
+def against_simpy(tasks: int) -> dict[str, float]:
+    workload = mixed(tasks)
+    table = AnalyticPhysics().times(workload, workstation())
+    columns = [workload.arrival_time.tolist(), table[:, 0, 0].tolist(), table[:, 1, 0].tolist()]
+    ours = Cluster().run(workload, create("earliest_finish")).outcomes.finish
+    np.testing.assert_allclose(simpy_cluster.run(*columns), ours, rtol=1e-9)
+    peer = tasks / cpu_seconds(lambda: simpy_cluster.run(*columns), 2)
+    fast = rate(mixed(1_000_000), "earliest_finish")
+    return {"earliest_finish tasks/s": fast, "simpy tasks/s": peer, "ratio": fast / peer}
+
+
+def schedulers(tasks: int) -> dict[str, float]:
+    workload = mixed(tasks)
+    return {
+        spec: rate(workload, spec, repetitions=3)
+        for spec in (*SIX, "min_completion", "two_level", "oracle(grid=21)")
+    }
+
+
+def flat(sizes: list[int]) -> dict[str, float]:
+    """Nanoseconds per task at growing sizes."""
+    return {f"{n:,} tasks": 1e9 / rate(mixed(n), "earliest_finish", repetitions=3) for n in sizes}
+
+
+def memory(tasks: int) -> dict[str, float]:
+    """Peak memory of a fresh process that compares six schedulers (Linux: from /proc)."""
+    code = (
+        "from hybrid_scheduler import compare;"
+        "from hybrid_scheduler.workload.scenarios import generate, scenario_named;"
+        "tasks = generate(scenario_named('mixed'), {n}, 1, utilisation=0.7);"
+        f"comparison = compare(tasks, {SIX!r}); comparison.summaries;"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    )
+    small, large = (
+        int(subprocess.run([sys.executable, "-c", code.format(n=n)], capture_output=True, check=True).stdout) / 1024
+        for n in (1000, tasks)
+    )
+    return {
+        "MiB at 1,000 tasks": small,
+        f"MiB at {tasks:,} tasks": large,
+        "bytes per task": (large - small) * 2**20 / tasks,
+    }
+
+
+def scaling(node_counts: list[int], tasks: int) -> dict[str, dict[str, float]]:
+    """Microseconds per decision as the cluster grows, at the same load per node."""
+    result: dict[str, dict[str, float]] = {"two_level": {}, "earliest_finish": {}}
+    for count in node_counts:
+        machine = nodes(count)
+        workload = mixed(tasks, machine=machine)
+        for spec, column in result.items():
+            column[f"{count} nodes"] = 1e6 / rate(workload, spec, machine, repetitions=3)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    quick = options.quick
+    report = {
+        "machine": {"processor": host.machine(), "python": host.python_version(), "system": host.system()},
+        "against SimPy (split earliest finish, 5 devices)": against_simpy(2000 if quick else 20_000),
+        "tasks per CPU second": schedulers(100_000 if quick else 1_000_000),
+        "flat cost: ns per task": flat([10**4, 10**5, 10**6] if quick else [10**4, 10**5, 10**6, 10**7]),
+        "memory, six schedulers": memory(100_000 if quick else 1_000_000),
+        "cluster size: us per task": scaling(
+            [16, 64, 256] if quick else [16, 64, 256, 1000], 5_000 if quick else 20_000
+        ),
+    }
+    if options.json:
+        print(json.dumps(report, indent=2))
+        return
+    for title, rows in report.items():
+        print(f"\n{title}")
+        for name, value in rows.items():
+            if isinstance(value, dict):
+                print(f"  {name:24s}" + "".join(f"{key:>12s} {number:8.2f}" for key, number in value.items()))
+            else:
+                print(f"  {name:24s}{value if isinstance(value, str) else f'{value:16,.1f}'}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"\npeak memory of this benchmark: {peak:,.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Studies that use the engine and write down what they found."""

@@ -1,0 +1,61 @@
+"""Arguments that people pass: whole numbers and ranges, or an error that says what is allowed."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+
+from ..core import InvalidInputError
+
+Range = tuple[float, float]
+
+
+def whole_number(field: str, value: object, least: int, most: int = 2**63 - 1) -> int:
+    """The value as an int, or an error when it is not a whole number in [least, most]."""
+    allowed = f"a whole number >= {least}"
+    if isinstance(value, bool):
+        raise InvalidInputError(field, allowed, value)
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InvalidInputError(field, allowed, value) from None
+    if number < least:
+        raise InvalidInputError(field, allowed, value)
+    if number > most:
+        raise InvalidInputError(field, f"a whole number from {least} to {most}", value)
+    return number
+
+
+def positive_number(field: str, value: object) -> float:
+    """The value as a float, or an error when it is not a finite number above 0."""
+    number = _number(value)
+    if not (math.isfinite(number) and number > 0):
+        raise InvalidInputError(field, "finite and > 0", value)
+    return number
+
+
+def number_range(
+    field: str, value: object, *, least: float = 0.0, most: float = math.inf, open_below: bool = False
+) -> Range:
+    """A pair (low, high) of finite numbers in order, inside [least, most] or (least, most]."""
+    below = "(" if open_below else "["
+    above = "infinity)" if most == math.inf else f"{most:g}]"
+    allowed = f"a pair low <= high of finite numbers in {below}{least:g}, {above}"
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise InvalidInputError(field, allowed, value)
+    low, high = (_number(end) for end in value)
+    inside = (low > least if open_below else low >= least) and low <= high <= most
+    if not (math.isfinite(low) and math.isfinite(high) and inside):
+        raise InvalidInputError(field, allowed, value)
+    return low, high
+
+
+def _number(value: object) -> float:
+    """NaN, which every check refuses, stands for whatever is not a number."""
+    if isinstance(value, (str, bytes, bool)):
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

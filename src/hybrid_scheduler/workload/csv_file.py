@@ -1,0 +1,328 @@
+"""Workloads as CSV.
+
+    task_id,size,compute_intensity,memory_required,arrival_time
+    task_id,…,arrival_time,kind,external_id,dependencies,dependency_data        the optional columns
+
+UTF-8, a header, one task per row, columns in any order. Numbers are written so that they read back exactly.
+`dependencies` lists parent ids separated by ";" and `dependency_data` the MB that each of them hands over, in
+the same order. Text that a spreadsheet would run as a formula is made inert by a leading apostrophe, which
+reading removes.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+
+from ..core import Floats, Ints, InvalidInputError, Workload
+from .columns import ALLOWED, OPTIONAL, REQUIRED, RULES, Bools, Rows, chosen, known_columns
+from .report import Rejections
+
+# What is converted together: enough to be fast, little enough to stay small.
+_BLOCK_ROWS = 65_536
+_BLOCK_BYTES = 2**20
+_LONGEST_CELL = 16 * 2**20
+#: How much of a bad cell a message can show.
+_SHOWN = 100
+
+# An apostrophe is added in front of a formula and of the empty text (an empty cell means "no text"), and in
+# front of whatever looks like the result, so that removing one apostrophe always gives the text back.
+_NEEDS_APOSTROPHE = re.compile(r"'*(?:[=+\-@\t\r]|\Z)")
+_HAS_APOSTROPHE = re.compile(r"'+(?:[=+\-@\t\r]|\Z)")
+
+
+# -------------------------------------------------------------------- writing
+
+
+def write_csv(workload: Workload, file: TextIO) -> None:
+    """Write to a file opened as UTF-8 with newline=""."""
+    names = list(REQUIRED)
+    if workload.kinds != ("generic",):
+        names.append("kind")
+    if workload.external_id is not None:
+        names.append("external_id")
+    if workload.has_dependencies:
+        names += ["dependencies", "dependency_data"]
+    csv.writer(file, lineterminator="\n").writerow(names)
+    # All text is quoted: csv leaves a bare carriage return unquoted in older Pythons.
+    rows = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    for start in range(0, len(workload), _BLOCK_ROWS):
+        part = slice(start, min(start + _BLOCK_ROWS, len(workload)))
+        rows.writerows(zip(*(_written(workload, name, part) for name in names), strict=True))
+
+
+def _written(workload: Workload, name: str, part: slice) -> Sequence[Any]:
+    if name == "kind":
+        kinds = [_inert("kind", kind) for kind in workload.kinds]
+        return [kinds[code] for code in workload.kind[part].tolist()]
+    if name == "external_id":
+        ids = workload.external_id or ()
+        return ["" if text is None else _inert("external_id", text) for text in ids[part]]
+    if name == "dependencies":
+        return _joined(workload, workload.task_id[workload.parent_rows], part)
+    if name == "dependency_data":
+        return _joined(workload, workload.parent_data, part)
+    column: Sequence[Any] = workload.columns()[name][part].tolist()
+    return column
+
+
+def _joined(workload: Workload, values: Ints | Floats, part: slice) -> list[str]:
+    bounds = workload.parent_start[part.start : part.stop + 1].tolist()
+    return [";".join(map(repr, values[first:last].tolist())) for first, last in pairwise(bounds)]
+
+
+def _inert(field: str, text: str) -> str:
+    if "\0" in text:
+        raise InvalidInputError(field, "text without NUL characters", text)
+    return "'" + text if _NEEDS_APOSTROPHE.match(text) else text
+
+
+# -------------------------------------------------------------------- reading
+
+
+def read_csv(path: Path) -> Rows:
+    """All rows of the file, checked cell by cell."""
+    # A limit of the whole process, only ever raised: a task can have more parents than 128 KiB of ids.
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+    with path.open("rb") as file:
+        lines = _Lines(file)
+        header = _header(lines, path.name)
+        position, ignored = known_columns(header, f"{path.name}, line 1")
+        rejections = Rejections()
+        rows_read = 0
+        line: list[Ints] = [np.empty(0, np.int64)]
+        columns: dict[str, list[Any]] = {name: [] for name in position}
+        for block in _blocks(lines, len(header)):
+            rows_read += len(block.line)
+            good, values = _converted(block, position, rejections)
+            line.append(block.line[good])
+            for name, part in values.items():
+                columns[name].append(part)
+    joined = {name: _joined_column(name, parts) for name, parts in columns.items()}
+    return Rows(np.concatenate(line), joined, rows_read, rejections, ignored)
+
+
+def _joined_column(name: str, parts: list[Any]) -> Any:
+    if name in OPTIONAL:
+        return [value for part in parts for value in part]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64 if name == "task_id" else np.float64)
+
+
+class _UnreadableLine(Exception):
+    """What was allowed and what came."""
+
+    def __init__(self, allowed: str, got: object) -> None:
+        super().__init__(allowed, got)
+        self.allowed, self.got = allowed, got
+
+
+class _Lines:
+    """The lines of a file as text. One that cannot be read raises; asking again gives the next."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.number = 0
+        self.waiting: deque[bytes] = deque()
+
+    def block(self) -> list[bytes]:
+        """Some of the lines to come, as they stand in the file."""
+        return self._file.readlines(_BLOCK_BYTES)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        raw = self.waiting.popleft() if self.waiting else self._file.readline()
+        if not raw:
+            raise StopIteration
+        self.number += 1
+        if self.number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        if b"\0" in raw:
+            raise _UnreadableLine("text without NUL bytes", raw[:_SHOWN])
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise _UnreadableLine("UTF-8 text", raw[error.start : error.end]) from None
+
+
+def _header(lines: _Lines, name: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader(lines, strict=True))]
+    except StopIteration:
+        raise InvalidInputError("file", "a CSV table with a header", "an empty file", where=name) from None
+    except _UnreadableLine as error:
+        raise InvalidInputError("header", error.allowed, error.got, where=f"{name}, line 1") from None
+    except csv.Error as error:
+        raise InvalidInputError("header", "well-formed CSV", str(error), where=f"{name}, line 1") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Consecutive rows: where they start, their cells by column, and why some of them could not be read."""
+
+    line: Ints
+    cells: list[Sequence[str]]
+    unreadable: dict[int, tuple[str, object]]
+
+
+def _blocks(lines: _Lines, width: int) -> Iterator[_Block]:
+    while raw := lines.block():
+        yield _plain_block(raw, lines, width) or _careful_block(raw, lines, width)
+
+
+def _plain_block(raw: list[bytes], lines: _Lines, width: int) -> _Block | None:
+    """The usual case in one stroke: nothing is quoted and every line has its commas. None if it is not so."""
+    joined = b"".join(raw).replace(b"\r\n", b"\n")
+    if any(mark in joined for mark in (b'"', b"\r", b"\0")) or any(r.count(b",") != width - 1 for r in raw):
+        return None
+    try:
+        cells = joined.decode().removesuffix("\n").replace("\n", ",").split(",")
+    except UnicodeDecodeError:
+        return None
+    first = lines.number + 1
+    lines.number += len(raw)
+    return _Block(np.arange(first, first + len(raw)), [cells[column::width] for column in range(width)], {})
+
+
+def _careful_block(raw: list[bytes], lines: _Lines, width: int) -> _Block:
+    """Row by row; a quoted cell may reach into the lines after these."""
+    lines.waiting.extend(raw)
+    reader = csv.reader(lines, strict=True)
+    start: list[int] = []
+    rows: list[Sequence[str]] = []
+    unreadable: dict[int, tuple[str, object]] = {}
+    ragged = f"{width} fields, as in the header"
+    filler = ("0",) * width  # keeps the columns even; it converts quickly and is left out afterwards
+    while lines.waiting:
+        line = lines.number + 1
+        cells: Sequence[str] = filler
+        try:
+            cells = next(reader)
+        except _UnreadableLine as error:
+            unreadable[len(rows)] = (error.allowed, error.got)
+        except csv.Error as error:
+            unreadable[len(rows)] = ("well-formed CSV", str(error))
+        if not cells:  # a blank line is no row
+            continue
+        if len(cells) != width:
+            unreadable[len(rows)] = (ragged, f"{len(cells)} fields")
+            cells = filler
+        start.append(line)
+        rows.append(cells)
+    by_column: list[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * width
+    return _Block(np.array(start, dtype=np.int64), by_column, unreadable)
+
+
+def _converted(block: _Block, position: dict[str, int], rejections: Rejections) -> tuple[Bools, dict[str, Any]]:
+    """Which rows are good, and their values by column; the others are reported."""
+    good = np.ones(len(block.line), bool)
+    good[list(block.unreadable)] = False
+    columns: dict[str, Any] = {}
+    bad: dict[str, Bools] = {}
+    for name, place in position.items():
+        if name == "dependency_data":
+            parents = columns.get("dependencies") or [()] * len(good)
+            columns[name], bad[name] = _amounts(block.cells[place], parents)
+        else:
+            columns[name], bad[name] = _COLUMN_READERS[name](name, block.cells[place])
+        good &= ~bad[name]
+    for row in rejections.count_in(np.flatnonzero(~good).tolist()):
+        line = int(block.line[row])
+        if row in block.unreadable:
+            rejections.add(line, "row", *block.unreadable[row])
+        else:
+            name = next(name for name in bad if bad[name][row])
+            rejections.add(line, name, ALLOWED[name], block.cells[position[name]][row][:_SHOWN])
+    return good, {name: chosen(values, good) for name, values in columns.items()}
+
+
+def _read_number(name: str, cells: Sequence[str]) -> tuple[Floats, Bools]:
+    values = _numbers(cells)
+    return values, RULES[name].broken_by(values)
+
+
+def _read_task_id(name: str, cells: Sequence[str]) -> tuple[Ints, Bools]:
+    if _only_plain(cells):
+        try:
+            return np.array(list(map(int, cells)), dtype=np.int64), np.zeros(len(cells), bool)
+        except (ValueError, OverflowError):
+            pass  # find out which ones below
+    values = [_integer(cell) for cell in cells]
+    bad = np.array([value is None for value in values])
+    return np.array([value or 0 for value in values], dtype=np.int64), bad
+
+
+def _read_text(name: str, cells: Sequence[str]) -> tuple[list[str | None], Bools]:
+    nothing = "generic" if name == "kind" else None
+    texts = [(cell[1:] if _HAS_APOSTROPHE.match(cell) else cell) if cell else nothing for cell in cells]
+    return texts, np.zeros(len(cells), bool)
+
+
+def _read_parents(name: str, cells: Sequence[str]) -> tuple[list[tuple[int, ...]], Bools]:
+    parents: list[tuple[int, ...]] = []
+    bad = np.zeros(len(cells), bool)
+    for row, cell in enumerate(cells):
+        ids = [_integer(part) for part in cell.split(";")] if cell else []
+        bad[row] = None in ids
+        parents.append(tuple(i for i in ids if i is not None))
+    return parents, bad
+
+
+def _amounts(cells: Sequence[str], parents: Sequence[Sequence[int]]) -> tuple[list[list[float]], Bools]:
+    amounts: list[list[float]] = []
+    bad = np.zeros(len(cells), bool)
+    for row, cell in enumerate(cells):
+        values = _numbers(cell.split(";")) if cell else np.empty(0)
+        bad[row] = len(values) != len(parents[row]) or not (np.isfinite(values) & (values >= 0)).all()
+        amounts.append(values.tolist())
+    return amounts, bad
+
+
+_COLUMN_READERS: dict[str, Callable[[str, Sequence[str]], tuple[Any, Bools]]] = {
+    "task_id": _read_task_id,
+    **dict.fromkeys(RULES, _read_number),
+    "kind": _read_text,
+    "external_id": _read_text,
+    "dependencies": _read_parents,
+}
+
+
+def _only_plain(cells: Sequence[str]) -> bool:
+    """Python reads 1_000 and the digits of every script as numbers; a trace should not contain them."""
+    text = "".join(cells)
+    return text.isascii() and "_" not in text
+
+
+def _numbers(cells: Sequence[str]) -> Floats:
+    """The cells as numbers, NaN where one is not."""
+    if _only_plain(cells):
+        try:
+            return np.array(list(map(float, cells)), dtype=np.float64)
+        except ValueError:
+            pass  # find out which ones below
+    return np.array([_number(cell) for cell in cells], dtype=np.float64)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell) if _only_plain([cell]) else np.nan
+    except ValueError:
+        return np.nan
+
+
+def _integer(cell: str) -> int | None:
+    try:
+        value = int(cell) if _only_plain([cell]) else None
+    except ValueError:
+        return None
+    return value if value is not None and -(2**63) <= value < 2**63 else None

@@ -1,0 +1,124 @@
+"""Random workloads by their ranges, for people who do not need a named scenario."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core import InvalidInputError, Platform, Workload, workstation
+from ..physics import AnalyticPhysics, Physics
+from .checks import Range, number_range, positive_number, whole_number
+from .files import load, save
+from .laws import size_law
+from .scenarios import Scenario, capacity_of
+from .source import joined, pieces
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class OverloadWarning(UserWarning):
+    """Tasks arrive faster than the machine can ever do them: the queue will grow without end."""
+
+
+class WorkloadGenerator:
+    """Makes workloads and remembers the last one. Same seed and arguments, same workload."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = whole_number("seed", seed, 0)
+        self._last: Workload | None = None
+
+    def generate_workload(
+        self,
+        num_tasks: int,
+        task_size_range: Range = (100, 5000),
+        compute_intensity_range: Range = (0.1, 1.0),
+        memory_range: Range = (10, 500),
+        arrival_rate: float = 100.0,
+        *,
+        utilisation: float | None = None,
+        distribution: str = "uniform",
+        platform: Platform | None = None,
+        physics: Physics | None = None,
+    ) -> Workload:
+        """`num_tasks` tasks with Poisson arrivals at `arrival_rate` tasks a second.
+
+        `utilisation`, a share of what the platform can do, replaces `arrival_rate`. `distribution` is how
+        sizes spread over their range: uniform, lognormal or pareto. Warns when the load is more than the
+        platform can ever do.
+        """
+        whole_number("num_tasks", num_tasks, 1)
+        mix = Scenario(
+            "generated",
+            "Ranges given by hand",
+            size_law(distribution, *number_range("task_size_range", task_size_range, open_below=True)),
+            number_range("compute_intensity_range", compute_intensity_range, most=1.0),
+            number_range("memory_range", memory_range),
+        )
+        possible = capacity_of(mix, platform or workstation(), physics or AnalyticPhysics())
+        if utilisation is None:
+            rate = positive_number("arrival_rate", arrival_rate)
+        else:
+            rate = positive_number("utilisation", utilisation) * possible
+        if rate > possible:
+            warnings.warn(
+                f"{rate:.4g} tasks/s arrive but the platform can do {possible:.4g} tasks/s at most: "
+                "the queue will grow without end; lower arrival_rate or give a utilisation below 1",
+                OverloadWarning,
+                stacklevel=2,
+            )
+        self._last = joined(list(pieces([mix.regime(num_tasks, rate)], self.seed, num_tasks)))
+        return self._last
+
+    def get_statistics(self) -> dict[str, float]:
+        """What the last workload looks like, in numbers."""
+        tasks = self._workload()
+        durations = tasks.duration_estimate
+        end = float(tasks.arrival_time[-1])
+        statistics: dict[str, float] = {"num_tasks": len(tasks)}
+        for name, column in (
+            ("size", tasks.size),
+            ("intensity", tasks.compute_intensity),
+            ("memory", tasks.memory_required),
+        ):
+            statistics[f"avg_{name}"] = float(column.mean())
+            statistics[f"min_{name}"] = float(column.min())
+            statistics[f"max_{name}"] = float(column.max())
+        statistics["total_duration_estimate"] = float(durations.sum())
+        statistics["avg_duration_estimate"] = float(durations.mean())
+        # Tasks that are all there at time 0 have no rate.
+        statistics["arrival_rate"] = len(tasks) / end if end > 0 else float("nan")
+        return statistics
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The last workload with one row per task."""
+        import pandas as pd  # slow to import, and only needed here
+
+        tasks = self._workload()
+        frame = pd.DataFrame(tasks.columns())
+        frame["kind"] = np.array(tasks.kinds, dtype=object)[tasks.kind]
+        if tasks.external_id is not None:
+            frame["external_id"] = list(tasks.external_id)
+        if tasks.has_dependencies:
+            frame["dependencies"] = [list(task.dependencies) for task in tasks]
+        frame["duration_estimate"] = tasks.duration_estimate
+        return frame
+
+    def save_workload(self, path: str | os.PathLike[str]) -> None:
+        """Write the last workload to a .csv or .parquet file."""
+        save(self._workload(), path)
+
+    def load(self, path: str | os.PathLike[str]) -> Workload:
+        """Read a workload from a .csv or .parquet file; it becomes the last one."""
+        self._last = load(path)
+        return self._last
+
+    def _workload(self) -> Workload:
+        if self._last is None:
+            raise InvalidInputError(
+                "workload", "generated or loaded first", None, hint="call generate_workload or load"
+            )
+        return self._last

@@ -1,0 +1,222 @@
+"""Task graphs: workloads whose tasks wait for each other and hand data on. Everything is there at time 0.
+
+Random graphs draw their tasks from the ranges of the scenario `mixed`. The tiled factorisations of dense
+linear algebra have the tasks, kinds and dependencies of the textbooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..core import UnknownNameError, Workload
+from .checks import Range, number_range, whole_number
+from .laws import Uniform
+from .portable import exp, log
+from .scenarios import scenario_named
+from .source import DATA, SHAPE, column_stream, joined, pieces
+
+_DATA = (1.0, 100.0)
+
+
+# -------------------------------------------------------------------- random graphs
+
+
+def layered(
+    num_tasks: int = 100, width: int = 10, seed: int = 0, *, max_parents: int = 3, data_range: Range = _DATA
+) -> Workload:
+    """Layers of `width` tasks; each task depends on 1 to `max_parents` random tasks of the layer before."""
+    whole_number("num_tasks", num_tasks, 1)
+    whole_number("width", width, 1)
+    whole_number("max_parents", max_parents, 1)
+    draw = column_stream(whole_number("seed", seed, 0), SHAPE)
+    dependencies: list[list[int]] = []
+    for task in range(num_tasks):
+        above = task // width * width - width
+        wanted = int(draw.random() * max_parents) + 1 if above >= 0 else 0
+        # The same parent may be drawn twice: then there is one less.
+        dependencies.append(sorted({above + int(u * width) for u in draw.random(wanted)}))
+    return _random_graph(dependencies, seed, data_range)
+
+
+def fork_join(stages: int = 5, width: int = 8, seed: int = 0, *, data_range: Range = _DATA) -> Workload:
+    """Each stage spreads from one task to `width` and gathers in one, which starts the next stage."""
+    whole_number("stages", stages, 1)
+    whole_number("width", width, 1)
+    dependencies: list[list[int]] = [[]]
+    for _ in range(stages):
+        fork = len(dependencies) - 1
+        dependencies += [[fork]] * width
+        dependencies.append(list(range(fork + 1, fork + 1 + width)))
+    return _random_graph(dependencies, seed, data_range)
+
+
+def chain(length: int = 20, seed: int = 0, *, data_range: Range = _DATA) -> Workload:
+    """One task after the other."""
+    whole_number("length", length, 1)
+    return _random_graph([[task - 1] if task else [] for task in range(length)], seed, data_range)
+
+
+def _random_graph(dependencies: Sequence[Sequence[int]], seed: int, data_range: Range) -> Workload:
+    whole_number("seed", seed, 0)
+    data = Uniform(*number_range("data_range", data_range))
+    n = len(dependencies)
+    tasks = joined(list(pieces([scenario_named("mixed").regime(n, 0.0)], seed, n)))
+    edges = iter(data.sample(column_stream(seed, DATA), sum(map(len, dependencies))).tolist())
+    return Workload(
+        **tasks.columns(),
+        dependencies=dependencies,
+        dependency_data=[[next(edges) for _ in parents] for parents in dependencies],
+    )
+
+
+# -------------------------------------------------------------------- tiled factorisations
+
+#: Floating-point operations of each kernel, in multiples of the tile's edge cubed.
+_FLOPS = {
+    "potrf": 1 / 3,
+    "trsm": 1.0,
+    "syrk": 1.0,
+    "gemm": 2.0,
+    "getrf": 2 / 3,
+    "geqrt": 4 / 3,
+    "unmqr": 2.0,
+    "tsqrt": 2.0,
+    "tsmqr": 4.0,
+}
+#: An assumption, not a measurement: updates keep an accelerator busy, factorising one tile hardly does.
+_INTENSITY = {
+    "potrf": 0.2,
+    "trsm": 0.6,
+    "syrk": 0.8,
+    "gemm": 0.9,
+    "getrf": 0.2,
+    "geqrt": 0.2,
+    "unmqr": 0.6,
+    "tsqrt": 0.3,
+    "tsmqr": 0.8,
+}
+#: Operations in one unit of size^1.5, so that the reference CPU does 50 GFLOP/s at intensity 0.5.
+_FLOPS_PER_UNIT = 2e5
+_BYTES_PER_ELEMENT = 8
+_BYTES_PER_MB = 1e6
+
+#: One block of the matrix, by what it holds and where it stands.
+_Tile = tuple[str, int, int]
+
+
+class _Tiles:
+    """Collects tasks in program order; who wrote a tile last is the parent of whoever touches it next."""
+
+    def __init__(self, tile_size: int) -> None:
+        self._edge = whole_number("tile_size", tile_size, 1)
+        self._writer: dict[_Tile, int] = {}
+        self._kinds: list[str] = []
+        self._touched: list[int] = []
+        self._inputs: list[dict[int, float]] = []
+
+    def add(self, kind: str, *, reads: Sequence[_Tile] = (), writes: Sequence[_Tile]) -> None:
+        """A task that reads some tiles and updates others in place."""
+        inputs: dict[int, float] = {}
+        for tile in (*reads, *writes):
+            if tile in self._writer:
+                parent = self._writer[tile]
+                inputs[parent] = inputs.get(parent, 0.0) + self._megabytes
+        for tile in writes:
+            self._writer[tile] = len(self._kinds)
+        self._kinds.append(kind)
+        self._touched.append(len({(row, column) for _, row, column in (*reads, *writes)}))
+        self._inputs.append(dict(sorted(inputs.items())))
+
+    @property
+    def _megabytes(self) -> float:
+        return self._edge**2 * _BYTES_PER_ELEMENT / _BYTES_PER_MB
+
+    def workload(self) -> Workload:
+        flops = np.array([_FLOPS[kind] for kind in self._kinds]) * float(self._edge) ** 3
+        return Workload(
+            task_id=np.arange(len(self._kinds)),
+            size=exp(log(flops / _FLOPS_PER_UNIT) * (2 / 3)),
+            compute_intensity=[_INTENSITY[kind] for kind in self._kinds],
+            memory_required=np.array(self._touched) * self._megabytes,
+            arrival_time=np.zeros(len(self._kinds)),
+            kind=self._kinds,
+            dependencies=[list(inputs) for inputs in self._inputs],
+            dependency_data=[list(inputs.values()) for inputs in self._inputs],
+        )
+
+
+def cholesky(tiles: int = 8, tile_size: int = 960) -> Workload:
+    """A = L·Lᵀ of a matrix of tiles × tiles blocks: t(t+1)(t+2)/6 tasks."""
+    t = whole_number("tiles", tiles, 1)
+    graph = _Tiles(tile_size)
+    for k in range(t):
+        graph.add("potrf", writes=[_a(k, k)])
+        for i in range(k + 1, t):
+            graph.add("trsm", reads=[_a(k, k)], writes=[_a(i, k)])
+        for i in range(k + 1, t):
+            graph.add("syrk", reads=[_a(i, k)], writes=[_a(i, i)])
+            for j in range(k + 1, i):
+                graph.add("gemm", reads=[_a(i, k), _a(j, k)], writes=[_a(i, j)])
+    return graph.workload()
+
+
+def lu(tiles: int = 8, tile_size: int = 960) -> Workload:
+    """A = L·U without pivoting: t(t+1)(2t+1)/6 tasks."""
+    t = whole_number("tiles", tiles, 1)
+    graph = _Tiles(tile_size)
+    for k in range(t):
+        graph.add("getrf", writes=[_a(k, k)])
+        for j in range(k + 1, t):
+            graph.add("trsm", reads=[_a(k, k)], writes=[_a(k, j)])
+        for i in range(k + 1, t):
+            graph.add("trsm", reads=[_a(k, k)], writes=[_a(i, k)])
+        for i in range(k + 1, t):
+            for j in range(k + 1, t):
+                graph.add("gemm", reads=[_a(i, k), _a(k, j)], writes=[_a(i, j)])
+    return graph.workload()
+
+
+def qr(tiles: int = 8, tile_size: int = 960) -> Workload:
+    """A = Q·R by a flat tree of tile reflections: t(t+1)(2t+1)/6 tasks."""
+    t = whole_number("tiles", tiles, 1)
+    graph = _Tiles(tile_size)
+    for k in range(t):
+        # The reflectors below the diagonal and R above it share a tile but not their fate: `unmqr` reads the
+        # former while `tsqrt` already updates the latter, so neither waits for the other.
+        graph.add("geqrt", writes=[_a(k, k), _v(k, k)])
+        for j in range(k + 1, t):
+            graph.add("unmqr", reads=[_v(k, k)], writes=[_a(k, j)])
+        for i in range(k + 1, t):
+            graph.add("tsqrt", writes=[_a(k, k), _a(i, k)])
+            for j in range(k + 1, t):
+                graph.add("tsmqr", reads=[_a(i, k)], writes=[_a(k, j), _a(i, j)])
+    return graph.workload()
+
+
+def _a(row: int, column: int) -> _Tile:
+    return "a", row, column
+
+
+def _v(row: int, column: int) -> _Tile:
+    """The reflectors of a diagonal tile."""
+    return "v", row, column
+
+
+#: Builders by name; each can be called without arguments.
+GRAPHS: dict[str, Callable[..., Workload]] = {
+    "layered": layered,
+    "fork-join": fork_join,
+    "chain": chain,
+    "cholesky": cholesky,
+    "lu": lu,
+    "qr": qr,
+}
+
+
+def graph_named(name: str) -> Callable[..., Workload]:
+    """The builder of that name."""
+    if name not in GRAPHS:
+        raise UnknownNameError("graph", name, GRAPHS)
+    return GRAPHS[name]

@@ -1,0 +1,111 @@
+"""Workloads as Parquet: the same columns as CSV, with real types and lists for the dependencies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..core import InvalidInputError, Workload
+from .columns import ALLOWED, RULES, Bools, Rows, chosen, known_columns
+from .report import Rejections
+
+
+def write_parquet(workload: Workload, file: BinaryIO) -> None:
+    """Write to a file opened in binary mode."""
+    columns: dict[str, Any] = {name: pa.array(values) for name, values in workload.columns().items()}
+    if workload.kinds != ("generic",):
+        codes = pa.array(workload.kind.astype(np.int32))
+        columns["kind"] = pa.DictionaryArray.from_arrays(codes, pa.array(workload.kinds, pa.string()))
+    if workload.external_id is not None:
+        columns["external_id"] = pa.array(workload.external_id, pa.string())
+    if workload.has_dependencies:
+        start = pa.array(workload.parent_start, pa.int64())
+        parents = pa.array(workload.task_id[workload.parent_rows])
+        columns["dependencies"] = pa.LargeListArray.from_arrays(start, parents)
+        columns["dependency_data"] = pa.LargeListArray.from_arrays(start, pa.array(workload.parent_data))
+    pq.write_table(pa.table(columns), file)
+
+
+def read_parquet(path: Path) -> Rows:
+    """All rows of the file, checked column by column. Rows are counted from 1."""
+    # Opened here, not by pyarrow, whose messages would show the whole path.
+    with path.open("rb") as file:
+        return _read(file, path.name)
+
+
+def _read(file: BinaryIO, name: str) -> Rows:
+    try:
+        with pq.ParquetFile(file) as parquet:
+            position, ignored = known_columns(list(parquet.schema_arrow.names), name)
+            table = parquet.read(columns=list(position))
+        return _rows(table, position, ignored, name)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidInputError("file", "a readable Parquet table", reason, where=name) from None
+
+
+def _rows(table: Any, position: dict[str, int], ignored: tuple[str, ...], name: str) -> Rows:
+    n = table.num_rows
+    columns: dict[str, Any] = {}
+    bad: dict[str, Bools] = {}
+    for column in position:
+        _check_type(column, table.schema.field(column).type, name)
+        values = table.column(column).combine_chunks()
+        if column == "task_id":
+            columns[column], bad[column] = _integers(values)
+        elif column in RULES:
+            columns[column] = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+            bad[column] = RULES[column].broken_by(columns[column])
+        elif column == "kind":
+            columns[column] = ["generic" if kind is None else kind for kind in values.to_pylist()]
+        elif column == "external_id":
+            columns[column] = values.to_pylist()
+        elif column == "dependencies":
+            columns[column] = [tuple(ids or ()) for ids in values.to_pylist()]
+            bad[column] = np.array([None in ids for ids in columns[column]], dtype=bool)
+        else:
+            parents = columns.get("dependencies") or [()] * n
+            columns[column] = [list(amounts or ()) for amounts in values.to_pylist()]
+            pairs = zip(columns[column], parents, strict=True)
+            bad[column] = np.array([not _fits(mb, ids) for mb, ids in pairs], dtype=bool)
+    good = ~np.any(list(bad.values()), axis=0)
+    rejections = Rejections()
+    for row in rejections.count_in(np.flatnonzero(~good).tolist()):
+        column = next(column for column in bad if bad[column][row])
+        rejections.add(row + 1, column, ALLOWED[column], table.column(column)[row].as_py())
+    kept = {column: chosen(values, good) for column, values in columns.items()}
+    return Rows(np.flatnonzero(good) + 1, kept, n, rejections, ignored)
+
+
+def _integers(values: Any) -> tuple[Any, Bools]:
+    bad = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+    plain = values.fill_null(0).to_numpy(zero_copy_only=False)
+    if plain.dtype == np.uint64:
+        bad = bad | (plain > np.uint64(2**63 - 1))
+    return plain.astype(np.int64), bad
+
+
+def _fits(amounts: list[float | None], parents: tuple[int, ...]) -> bool:
+    return len(amounts) == len(parents) and all(mb is not None and 0 <= mb < np.inf for mb in amounts)
+
+
+def _check_type(column: str, kind: Any, name: str) -> None:
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    inner = kind.value_type if is_list or pa.types.is_dictionary(kind) else kind
+    is_whole = pa.types.is_integer(inner) or (is_list and pa.types.is_null(inner))  # only empty lists
+    is_number = is_whole or pa.types.is_floating(inner)
+    is_text = pa.types.is_string(inner) or pa.types.is_large_string(inner)
+    allowed, fine = {
+        "task_id": ("a column of whole numbers", pa.types.is_integer(kind)),
+        "kind": ("a column of text", is_text and not is_list),
+        "external_id": ("a column of text", is_text and not is_list),
+        "dependencies": ("a column of lists of whole numbers", is_list and is_whole),
+        "dependency_data": ("a column of lists of numbers", is_list and is_number),
+    }.get(column, ("a column of numbers", is_number and kind == inner))
+    # A column without any value has the type null: fine where a value may be missing.
+    if not fine and not (pa.types.is_null(kind) and column not in RULES and column != "task_id"):
+        raise InvalidInputError(f"column {column}", allowed, str(kind), where=name)

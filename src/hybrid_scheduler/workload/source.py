@@ -1,0 +1,87 @@
+"""The columns of consecutive tasks, however they are cut into chunks.
+
+Each column has its own stream of random numbers, keyed by (seed, column), and every value takes a fixed
+number of draws from it. Chunks therefore join up to exactly the columns that one large draw would have given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import Floats, Workload
+from .arrivals import ARRIVALS
+from .laws import Law, exponential
+
+# Numbered from 1: SeedSequence ignores trailing zeros, so column 0 would repeat the stream of the bare seed.
+SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK, SHAPE, DATA = range(1, 8)
+
+
+def column_stream(seed: int, column: int) -> np.random.Generator:
+    """The random numbers of one column."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, column])))
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """A number of tasks that follow the same laws. Rate 0 means that they are all there from the start."""
+
+    count: int
+    size: Law
+    intensity: Law
+    memory: Law
+    arrivals: str
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The drawn columns of some consecutive tasks."""
+
+    size: Floats
+    compute_intensity: Floats
+    memory_required: Floats
+    arrival_time: Floats
+
+
+def pieces(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[Piece]:
+    """The tasks of all regimes in order, at most `chunk` at a time; a piece never spans two regimes."""
+    streams = {column: column_stream(seed, column) for column in (SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK)}
+    last = 0.0
+    for regime in regimes:
+        clock = ARRIVALS[regime.arrivals](streams[CLOCK])
+        start, point = last, 0.0
+        for first in range(0, regime.count, chunk):
+            count = min(chunk, regime.count - first)
+            if regime.rate > 0:
+                gaps = exponential(streams[ARRIVAL], count)
+                gaps[0] += point
+                points = np.cumsum(gaps)
+                point = float(points[-1])
+                arrival = start + clock(points) / regime.rate
+                # The last digit of a curved clock may step back between two tasks that all but coincide.
+                arrival[0] = max(arrival[0], last)
+                arrival = np.maximum.accumulate(arrival)
+                last = float(arrival[-1])
+            else:
+                arrival = np.full(count, start)
+            yield Piece(
+                regime.size.sample(streams[SIZE], count),
+                regime.intensity.sample(streams[INTENSITY], count),
+                regime.memory.sample(streams[MEMORY], count),
+                arrival,
+            )
+
+
+def joined(drawn: Sequence[Piece], first_id: int = 0) -> Workload:
+    """The pieces as one workload, with consecutive ids."""
+    size = np.concatenate([piece.size for piece in drawn])
+    return Workload(
+        task_id=first_id + np.arange(len(size), dtype=np.int64),
+        size=size,
+        compute_intensity=np.concatenate([piece.compute_intensity for piece in drawn]),
+        memory_required=np.concatenate([piece.memory_required for piece in drawn]),
+        arrival_time=np.concatenate([piece.arrival_time for piece in drawn]),
+    )

@@ -1,0 +1,185 @@
+"""The cluster's front: single tasks, utilisation, refusals, dependencies and their data."""
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import (
+    Cluster,
+    Decision,
+    InvalidInputError,
+    Platform,
+    SerialPhysics,
+    Task,
+    UnknownNameError,
+    VirtualMultiGPU,
+    Workload,
+    create,
+    workstation,
+)
+from hybrid_scheduler.core import Device, cpu
+from hybrid_scheduler.testing import small_workload
+
+A = Task(0, 2500, 0.5, 0)  # CPU 0.5 s, GPU 0.2 s
+
+
+def test_simulate_queues_behind_what_is_there():
+    cluster = VirtualMultiGPU(num_gpus=2)
+    first = cluster.simulate(A, Decision(1, 1.0))
+    second = cluster.simulate(Task(1, 2500, 0.5, 0, arrival_time=0.1), Decision(1, 0.5))
+    assert (first.start, first.finish) == pytest.approx((0.0, 0.2))
+    # CPU part 0.1-0.35, GPU part waits until 0.2 and ends at 0.3.
+    assert (second.start, second.finish, second.wait) == pytest.approx((0.1, 0.35, 0.0))
+    assert second.accelerator_start == pytest.approx(0.2)
+
+
+def test_get_utilization():
+    cluster = VirtualMultiGPU(num_gpus=2)
+    assert cluster.get_utilization()["average_utilization"] == 0.0
+    cluster.simulate(A, Decision(1, 1.0))
+    cluster.simulate(A, Decision(0, 0.0))
+    report = cluster.get_utilization()
+    assert report["gpu_0"]["utilization"] == pytest.approx(0.4)
+    assert report["gpu_1"]["utilization"] == 0.0
+    assert report["cpu"]["utilization"] == pytest.approx(1.0)
+    assert report["average_utilization"] == pytest.approx(1.4 / 3)
+
+
+def test_evaluate_baseline_schedulers():
+    report = VirtualMultiGPU().evaluate_baseline_schedulers(list(small_workload()))
+    assert {"round_robin", "random", "greedy", "oracle"} <= set(report)
+    for row in report.values():
+        assert row["max_time"] >= row["avg_time"] > 0
+        assert row["makespan"] >= row["max_time"]
+
+
+def test_single_tasks_equal_the_batch():
+    workload = small_workload(100)
+    batch = Cluster().run(workload, create("random"), seed=1).outcomes
+    one_by_one = Cluster()
+    for row, task in enumerate(workload):
+        decision = Decision(int(batch.device[row]), float(batch.fraction[row]))
+        assert one_by_one.simulate(task, decision) == batch[row]
+
+
+def test_a_long_run_equals_itself_in_pieces():
+    """The chunks of the fast loop do not show: 100,000 tasks are several of them."""
+    rng = np.random.default_rng(1)
+    n = 100_000
+    workload = Workload(
+        task_id=np.arange(n), size=rng.uniform(100, 5000, n), compute_intensity=rng.random(n),
+        memory_required=rng.uniform(10, 500, n), arrival_time=np.cumsum(rng.exponential(0.1, n)),
+    )  # fmt: skip
+    seen = []
+    out = Cluster().run(workload, create("earliest_finish"), progress=seen.append).outcomes
+    assert sum(seen) == n
+    assert len(seen) > 1
+    # Work goes on across the seams: no device is idle there while it has a backlog.
+    assert (out.wait >= -1e-9).all()
+    assert (np.diff(np.sort(out.finish)) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Cluster(physics=SerialPhysics()),
+            "physics: must be one whose two parts run at once on a cluster, got 'serial'",
+        ),
+        (lambda: Cluster(memory_policy="swap"), "memory_policy: must be one of clip, fail, to_cpu, got 'swap'"),
+        (lambda: Cluster().simulate(A, Decision(9, 1.0)), "device: must be an index from 0 to 4, got 9"),
+        (lambda: Cluster().simulate(A, Decision(1, 1.1)), "fraction: must be a number in [0, 1], got 1.1"),
+        (lambda: Cluster().simulate(A, Decision(1, float("nan"))), "fraction: must be a number in [0, 1], got nan"),
+        (lambda: workstation(-1), "num_gpus: must be >= 0, got -1"),
+        (lambda: Cluster().platform.index("gpu_7"), "device: must be one of cpu, gpu_0"),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises((InvalidInputError, UnknownNameError)) as error:
+        make()
+    assert message in str(error.value)
+
+
+def chain(data):
+    return Workload(
+        task_id=[0, 1], size=[2500, 2500], compute_intensity=[0.5, 0.5], memory_required=[0, 0], arrival_time=[0, 0],
+        dependencies=[[], [0]], dependency_data=[[], [data]],
+    )  # fmt: skip
+
+
+class Scripted:
+    """Plays decisions in order."""
+
+    def __new__(cls, *decisions):
+        from hybrid_scheduler import Online
+
+        class Player(Online):
+            def start(self, setting):
+                super().start(setting)
+                self.left = list(decisions)
+
+            def decide(self, task, view):
+                return self.left.pop(0)
+
+        return Player()
+
+
+@pytest.mark.parametrize(
+    ("second", "delay"),
+    [
+        (Decision(1, 1.0), 0.0),  # the same GPU: nothing moves
+        (Decision(2, 1.0), 0.2),  # another GPU: out over one link (0.1 s) and in over the other
+        (Decision(0, 0.0), 0.1),  # the CPU: out over the GPU's link
+        (Decision(1, 0.5), 0.05),  # half stays, half goes to the CPU
+    ],
+)
+def test_data_pays_for_crossing_devices(second, delay):
+    # 1600 MB over links of 16000 MB/s.
+    out = Cluster(workstation(2)).run(chain(1600.0), Scripted(Decision(1, 1.0), second)).outcomes
+    assert out.start[1] == pytest.approx(0.2 + delay)
+
+
+def test_data_pays_for_crossing_nodes():
+    two = Platform("two", (cpu("a", 0), cpu("b", 1)), network_bandwidth=1000.0, network_latency=0.01)
+    out = Cluster(two).run(chain(100.0), Scripted(Decision(0, 0.0), Decision(1, 0.0))).outcomes
+    assert out.start[1] == pytest.approx(0.5 + 0.01 + 0.1)
+
+
+def test_children_of_failed_tasks_fail():
+    workload = Workload(
+        task_id=[0, 1], size=[100, 100], compute_intensity=[1, 1], memory_required=[9000, 1], arrival_time=[0, 0],
+        dependencies=[[], [0]],
+    )  # fmt: skip
+    out = Cluster(memory_policy="fail").run(workload, create("greedy")).outcomes
+    assert out.count(3) == 2
+    assert np.isnan(out.latency).all()
+
+
+def test_labels_only_for_those_who_ask():
+    from hybrid_scheduler import Noise, Online
+
+    class Learner(Online):
+        def __init__(self, wants):
+            self.wants, self.seen = wants, []
+
+        @property
+        def wants_labels(self):
+            return self.wants
+
+        def decide(self, task, view):
+            return Decision(1, 1.0)
+
+        def observe(self, outcome):
+            self.seen.append(outcome)
+
+    workload = Workload.from_tasks([A, Task(1, 10000, 0.5, 0)])
+    asking, modest = Learner(True), Learner(False)
+    Cluster(workstation(2), noise=Noise(0.2, 1)).run(workload, asking)
+    Cluster(workstation(2)).run(workload, modest)
+    assert all(outcome.labels is None for outcome in modest.seen)
+    assert asking.seen[0].labels[1, 0] == pytest.approx(asking.seen[0].accelerator_time)
+    assert [outcome.finish for outcome in asking.seen] == sorted(outcome.finish for outcome in asking.seen)
+
+
+def test_unequal_device_of_the_same_kind_is_its_own_class():
+    platform = Platform("odd", (cpu(), Device("gpu_0"), Device("gpu_1", watts=60), Device("gpu_2")))
+    assert platform.class_of.tolist() == [0, 1, 2, 1]
