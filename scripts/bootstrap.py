@@ -30,8 +30,10 @@ from typing import IO, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Requirements that pip takes from wherever it finds them, before the hashed rest.
-UNHASHED_FIRST: tuple[str, ...] = ()
+# Installed before the hashed rest, from wherever pip finds it: the CPU and CUDA builds of torch share a version but
+# not their hashes. The variable names a package index to take it from instead, e.g. one with CPU builds only.
+UNHASHED_FIRST = ("torch==2.13.0",)
+TORCH_INDEX = "TORCH_INDEX"
 
 # What a failing pip says, and what helps. The first match is shown.
 HINTS = {
@@ -154,8 +156,8 @@ def _install(root: Path, venv: Path, python: Path, lock: IO[str]) -> None:
     _say(f"installing {len(pins)} pinned packages (first run: a minute or two)")
     # -I: what PYTHONPATH or the current folder holds must not shadow what is installed.
     pip = (str(python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
-    if UNHASHED_FIRST:
-        _run(venv, lock, *pip, *UNHASHED_FIRST)
+    index = os.environ.get(TORCH_INDEX)
+    _run(venv, lock, *pip, *(("--index-url", index) if index else ()), *UNHASHED_FIRST)
     _run(venv, lock, *pip, "--require-hashes", "-r", str(requirements))
     _run(venv, lock, *pip, "--no-deps", "--no-build-isolation", "-e", str(root))
 

@@ -17,7 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("dev", "bench")
+EXTRAS = ("dev", "bench", "learning")
+# torch is installed by scripts/bootstrap.py before the rest, because its builds (CPU, CUDA) share one version but
+# not their hashes; here it would pull in gigabytes of CUDA packages. A marker that never holds keeps it out.
+LEFT_OUT = "torch ; python_version < '3'"
 HEADER = """\
 # The lock: every package with its version and the hashes of its files. Written by scripts/lock.py from
 # pyproject.toml; do not edit. Install with: pip install --require-hashes -r requirements.txt
@@ -38,7 +41,8 @@ def main() -> int:
     for extra in EXTRAS:
         command += ["--extra", extra]
 
-    done = subprocess.run([*command, *sys.argv[1:]], cwd=ROOT)
+    command += ["--override", "-"]
+    done = subprocess.run([*command, *sys.argv[1:]], cwd=ROOT, input=LEFT_OUT, text=True)
     if done.returncode:
         return done.returncode
     lock.write_text(HEADER + lock.read_text(encoding="utf-8"), encoding="utf-8", newline="\n")

@@ -101,8 +101,8 @@ def test_refusals(make, message):
 
 def chain(data):
     return Workload(
-        task_id=[0, 1], size=[2500, 2500], compute_intensity=[0.5, 0.5], memory_required=[0, 0], arrival_time=[0, 0],
-        dependencies=[[], [0]], dependency_data=[[], [data]],
+        task_id=[0, 1], size=[2500, 2500], compute_intensity=[0.5, 0.5], memory_required=[0, 0],
+        arrival_time=[0, 0], dependencies=[[], [0]], dependency_data=[[], [data]],
     )  # fmt: skip
 
 

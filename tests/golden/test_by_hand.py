@@ -57,6 +57,11 @@ def test_round_robin_variants():
     )
 
 
+def test_round_robin_takes_turns_between_nodes_too():
+    got = schedule("round_robin", tuple(Task(i, 2500, 0.5, 0) for i in range(6)), nodes(2, gpus_per_node=1))
+    assert [device for device, *_ in got] == [1, 0, 3, 2, 1, 0]
+
+
 def test_greedy():
     # Fraction = intensity. CPU: A 0.25, B 0.5, C 2.5, then D whole (intensity 0) until 3.5.
     assert_schedule(

@@ -1,5 +1,6 @@
 """A scheduler costs one file: registered from outside, it is everywhere."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -70,9 +71,9 @@ def test_an_installed_package_registers_by_entry_point(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "Last device"
+    command = ["simulate", "--tasks", "50", "--schedulers", "last_device,oracle", "--json"]
     listed = subprocess.run(
-        [sys.executable, "-m", "hybrid_scheduler", "simulate", "--tasks", "50", "--schedulers", "last_device,oracle",
-         "--json"],
+        [sys.executable, "-m", "hybrid_scheduler", *command],
         capture_output=True, text=True, env=_environment(tmp_path), timeout=120, cwd=tmp_path,
     )  # fmt: skip
     assert listed.returncode == 0, listed.stderr
@@ -80,8 +81,6 @@ def test_an_installed_package_registers_by_entry_point(tmp_path):
 
 
 def _environment(folder):
-    import os
-
     return os.environ | {"PYTHONPATH": str(folder)}
 
 

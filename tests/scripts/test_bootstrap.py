@@ -12,6 +12,8 @@ import pytest
 import bootstrap
 
 SCRIPTS = Path(bootstrap.__file__).parent
+INSTALL = [*bootstrap.UNHASHED_FIRST, "-r", "-e"]
+STEPS = ["venv", *INSTALL]
 
 
 class Calls(list[str]):
@@ -20,7 +22,7 @@ class Calls(list[str]):
     fails_at: str | None = None
 
     def __call__(self, venv: Path, lock: Any, *command: str) -> None:
-        step = next(name for name in ("venv", "-r", "-e") if name in command)
+        step = next(name for name in STEPS if name in command)
         self.append(step)
         if step == "venv":
             (venv / "pyvenv.cfg").write_text("version = 3.11.0\n")
@@ -51,9 +53,9 @@ def root(tmp_path: Path) -> Path:
 
 def test_second_run_does_nothing(root: Path, calls: Calls) -> None:
     python = bootstrap.ensure_environment(root)
-    assert calls == ["venv", "-r", "-e"]
+    assert calls == STEPS
     assert bootstrap.ensure_environment(root) == python
-    assert len(calls) == 3
+    assert len(calls) == len(STEPS)
 
 
 @pytest.mark.parametrize("file", ["requirements.txt", "pyproject.toml"])
@@ -61,10 +63,10 @@ def test_change_is_installed_in_place(root: Path, calls: Calls, file: str) -> No
     bootstrap.ensure_environment(root)
     (root / file).write_text("b==2\n")
     bootstrap.ensure_environment(root)
-    assert calls[3:] == ["-r", "-e"]
+    assert calls[len(STEPS) :] == INSTALL
 
 
-@pytest.mark.parametrize("step", ["venv", "-r", "-e"])
+@pytest.mark.parametrize("step", STEPS)
 def test_interrupted_run_starts_over(root: Path, calls: Calls, step: str) -> None:
     calls.fails_at = step
     with pytest.raises(bootstrap.SetupError):
@@ -72,7 +74,7 @@ def test_interrupted_run_starts_over(root: Path, calls: Calls, step: str) -> Non
     calls.clear()
     calls.fails_at = None
     bootstrap.ensure_environment(root)
-    assert calls == ["venv", "-r", "-e"]
+    assert calls == STEPS
 
 
 def test_interrupted_update_is_not_mistaken_for_the_old_state(root: Path, calls: Calls) -> None:
@@ -86,20 +88,20 @@ def test_interrupted_update_is_not_mistaken_for_the_old_state(root: Path, calls:
     calls.clear()
     calls.fails_at = None
     bootstrap.ensure_environment(root)
-    assert calls == ["venv", "-r", "-e"]
+    assert calls == STEPS
 
 
 def test_moved_folder_is_made_anew(root: Path, calls: Calls) -> None:
     bootstrap.ensure_environment(root)
     moved = root.rename(root.with_name("elsewhere"))
     bootstrap.ensure_environment(moved)
-    assert calls[3:] == ["venv", "-r", "-e"]
+    assert calls[len(STEPS) :] == STEPS
 
 
 def test_missing_python_is_made_anew(root: Path, calls: Calls) -> None:
     bootstrap.ensure_environment(root).unlink()
     bootstrap.ensure_environment(root)
-    assert calls[3:] == ["venv", "-r", "-e"]
+    assert calls[len(STEPS) :] == STEPS
 
 
 def test_failure_shows_the_end_of_the_log_and_a_hint(tmp_path: Path) -> None:

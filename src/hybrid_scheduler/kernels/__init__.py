@@ -4,7 +4,7 @@ from .compile import compiled, entry, helper
 from .counter import normal, uniform
 from .prices import PRICE_COEFFICIENTS, price_state, priced_placement
 from .rule import DEVICE, RULE, TASK, FastRule, column_prices, device_table, rule
-from .split import beats, best_placement, earliest_free, earliest_free_accelerator, fitting_share
+from .split import beats, best_placement, earliest_free, earliest_free_accelerator, earliest_free_cpu, fitting_share
 
 __all__ = [
     "DEVICE",
@@ -19,6 +19,7 @@ __all__ = [
     "device_table",
     "earliest_free",
     "earliest_free_accelerator",
+    "earliest_free_cpu",
     "entry",
     "fitting_share",
     "helper",

@@ -41,6 +41,16 @@ def earliest_free_accelerator(free_at, devices):  # type: ignore[no-untyped-def]
 
 
 @helper
+def earliest_free_cpu(free_at, devices):  # type: ignore[no-untyped-def]
+    """The CPU that is free earliest, the first of equals."""
+    best = -1
+    for d in range(len(devices)):
+        if devices[d].is_cpu == 1 and (best < 0 or free_at[d] < free_at[best]):
+            best = d
+    return best
+
+
+@helper
 def beats(value, free, best_value, best_free):  # type: ignore[no-untyped-def]
     """Whether a candidate replaces the best so far. Ties go to the accelerator that is free earliest.
 

@@ -5,17 +5,13 @@ Assumes there are no accelerators. Rule: everything on the CPU that is free earl
 
 from __future__ import annotations
 
-from ..kernels import FastRule, rule
+from ..kernels import FastRule, earliest_free_cpu, rule
 from .registry import Look, register
 
 
 @rule
 def cpu_only_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
-    best = -1
-    for d in range(len(devices)):
-        if devices[d].is_cpu == 1 and (best < 0 or free_at[d] < free_at[best]):
-            best = d
-    return best, 0.0
+    return earliest_free_cpu(free_at, devices), 0.0
 
 
 @register("cpu_only", label="CPU only", look=Look("#F59E0B", "#92600A", "▽", "dotted"))

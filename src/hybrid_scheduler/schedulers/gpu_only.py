@@ -6,7 +6,7 @@ what does not fit into its memory is left to the CPU. Collapses at about 0.8 of 
 
 from __future__ import annotations
 
-from ..kernels import FastRule, earliest_free_accelerator, fitting_share, rule
+from ..kernels import FastRule, earliest_free_accelerator, earliest_free_cpu, fitting_share, rule
 from .registry import Look, register
 
 
@@ -14,7 +14,7 @@ from .registry import Look, register
 def gpu_only_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     best = earliest_free_accelerator(free_at, devices)
     if best < 0:
-        return 0, 0.0
+        return earliest_free_cpu(free_at, devices), 0.0
     return best, fitting_share(task[0].memory, devices[best].memory)
 
 

@@ -7,7 +7,7 @@ so the CPU, which gets (1 - I) of every task, overflows at about 0.19 of capacit
 
 from __future__ import annotations
 
-from ..kernels import FastRule, earliest_free_accelerator, rule
+from ..kernels import FastRule, earliest_free_accelerator, earliest_free_cpu, rule
 from .registry import Look, register
 
 
@@ -15,7 +15,7 @@ from .registry import Look, register
 def greedy_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     best = earliest_free_accelerator(free_at, devices)
     if best < 0:
-        return 0, 0.0
+        return earliest_free_cpu(free_at, devices), 0.0
     return best, task[0].intensity
 
 

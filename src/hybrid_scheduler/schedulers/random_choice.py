@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import Floats
-from ..kernels import FastRule, rule, uniform
+from ..kernels import FastRule, earliest_free_cpu, rule, uniform
 from .registry import Look, register
 
 
@@ -17,7 +17,7 @@ from .registry import Look, register
 def random_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     accelerators = len(params) - 1
     if accelerators == 0:
-        return 0, 0.0
+        return earliest_free_cpu(free_at, devices), 0.0
     draw = int(state[0])
     state[0] += 1.0
     seed = int(params[0])

@@ -2,7 +2,8 @@
 
 Assumes nothing and looks at nothing: not at the task, not at the queues.
 Rule: even task ids are split half and half, odd ones run on the CPU; the GPUs take turns, and the turn advances
-only when a GPU is used. Because every second task runs on the CPU whole, it collapses at about 0.15 of capacity.
+only when a GPU is used. On a cluster the nodes' CPUs take turns in the same way. Because every second
+task runs on the CPU whole, it collapses at about 0.15 of capacity.
 
 Variants of the same idea from the literature: `gpu-cpu` sends even ids to a GPU whole, `half` splits every task.
 """
@@ -19,15 +20,19 @@ from .registry import Look, register
 _VARIANTS = {"published": (0.5, 0.0), "gpu-cpu": (1.0, 0.0), "half": (0.5, 0.5)}
 
 
+# params: [fraction of even ids, of odd ids, number of CPUs, the CPUs..., the accelerators...]; state: whose turn
 @rule
 def round_robin_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     fraction = params[task[0].task_id % 2]
-    accelerators = len(params) - 2
+    cpus = int(params[2])
+    accelerators = len(params) - 3 - cpus
     if fraction == 0.0 or accelerators == 0:
-        return 0, 0.0
-    turn = int(state[0])
-    state[0] = (turn + 1) % accelerators
-    return int(params[2 + turn]), fraction
+        turn = int(state[0])
+        state[0] = (turn + 1) % cpus
+        return int(params[3 + turn]), 0.0
+    turn = int(state[1])
+    state[1] = (turn + 1) % accelerators
+    return int(params[3 + cpus + turn]), fraction
 
 
 @register("round_robin", label="Round Robin", look=Look("#3DB885", "#113C26", "■", "long dash"), published=True)
@@ -42,7 +47,9 @@ class RoundRobin(FastRule):
         self.variant = variant
 
     def make_params(self) -> Floats:
-        return np.concatenate([_VARIANTS[self.variant], self.setting.platform.accelerators])
+        platform = self.setting.platform
+        cpus = np.flatnonzero(platform.is_cpu)
+        return np.concatenate([_VARIANTS[self.variant], [len(cpus)], cpus, platform.accelerators])
 
     def make_state(self) -> Floats:
-        return np.zeros(1)
+        return np.zeros(2)

@@ -1,0 +1,119 @@
+"""The program `hybrid-scheduler`: its commands and what they share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from .. import __version__
+from .doctor import doctor
+from .failures import BAD_INPUT, exit_code_of
+from .printer import Printer
+from .schedulers import schedulers
+from .session import Session
+from .simulate import simulate
+
+#: Options of the program itself, and whether a value follows.
+_SHARED = {"--config": True, "--log-level": True, "--quiet": False, "-q": False, "--version": False}
+
+
+class Program(TyperGroup):
+    """Ends every command in one place, and takes shared options on either side of the command's name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        shared: list[str] = []
+        others: list[str] = []
+        words = iter(args)
+        for word in words:
+            name, equals, _ = word.partition("=")
+            if word == "--":
+                others += [word, *words]
+            elif name not in _SHARED:
+                others.append(word)
+            else:
+                shared.append(word)
+                if _SHARED[name] and not equals:
+                    shared += [value for value in (next(words, None),) if value is not None]
+        return super().parse_args(ctx, shared + others)
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        session = Session()
+        parse_and_run = super().main
+
+        def command() -> Any:
+            return parse_and_run(args, prog_name, complete_var, False, windows_expand_args, obj=session, **extra)
+
+        code = exit_code_of(command, session)
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+app = typer.Typer(
+    name="hybrid-scheduler",
+    cls=Program,
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 fine, 1 failed, 2 usage or bad input, 130 interrupted.",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        Printer().text(f"hybrid-scheduler {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings to use instead of ./config.yaml.", show_default=False),
+    ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="Show and log messages from this level on: debug, info, warning, …",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result and errors.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Where should each task run: on the CPU, on a GPU, or split between them?
+
+    Simulates and compares scheduling policies on a machine of CPUs and GPUs.
+
+    Example: hybrid-scheduler simulate --scenario mixed --utilisation 0.7
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(BAD_INPUT)
+    session: Session = context.obj
+    session.printer = Printer(quiet=quiet)
+    session.config_file = config
+    session.log_level = log_level
+
+
+app.command()(simulate)
+app.command()(schedulers)
+app.command()(doctor)

@@ -1,0 +1,155 @@
+"""`--out DIR`: a comparison as files. They appear all at once, or not at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..cluster import RunResult
+from ..core import HybridSchedulerError, InvalidInputError
+from ..core.outcome import STATUS_NAMES
+from ..engine import Comparison
+from .printer import strict_json
+
+SUMMARY = "summary.json"
+_OURS = re.compile(r"summary\.(json|csv)|tasks-.+\.parquet")
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Refuse now what could not be written after a long run."""
+    target = folder.resolve()
+    if target.exists() and not target.is_dir():
+        raise InvalidInputError("--out", "a folder", str(folder))
+    try:
+        taken = target.exists() and any(target.iterdir())
+        if taken and not _is_ours(target):
+            raise InvalidInputError("--out", "a folder that is new, empty or written by this command", str(folder))
+        if taken and not force:
+            hint = "--force replaces its results"
+            raise InvalidInputError("--out", "a new or empty folder", str(folder), hint=hint)
+        parent = next(path for path in target.parents if path.exists())
+        probe = _beside(parent / target.name)
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        hint = error.strerror or type(error).__name__
+        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
+
+
+@contextmanager
+def staged(folder: Path | None, comparison: Comparison, document: dict[str, Any]) -> Iterator[Callable[[], None]]:
+    """Write all files into a temporary folder beside `folder`; calling what is yielded moves it into place."""
+    if folder is None:
+        yield lambda: None
+        return
+    target = folder.resolve()
+    missing = [parent for parent in target.parents if not parent.exists()]
+    stage = _beside(target)
+    try:
+        with _explained(folder):
+            stage.mkdir(parents=True)
+            _write(stage, comparison, document)
+
+        def commit() -> None:
+            with _explained(folder):
+                _replace(target, stage)
+
+        yield commit
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        if not target.exists():
+            for parent in missing:
+                parent.rmdir()
+
+
+def _write(folder: Path, comparison: Comparison, document: dict[str, Any]) -> None:
+    (folder / SUMMARY).write_text(strict_json(document), encoding="utf-8")
+    _write_summaries(folder / "summary.csv", document["schedulers"])
+    for spec, result in comparison.results.items():
+        _write_tasks(folder / f"tasks-{file_name(spec)}.parquet", result)
+
+
+def _write_summaries(path: Path, summaries: dict[str, dict[str, Any]]) -> None:
+    """One row per scheduler. What is listed per device stays in the JSON: a cluster has thousands of them."""
+    rows = [
+        {"scheduler": spec} | {key: value for key, value in summary.items() if not isinstance(value, dict)}
+        for spec, summary in summaries.items()
+    ]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _write_tasks(path: Path, result: RunResult) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    outcomes, bill = result.outcomes, result.bill
+    names = [device.name for device in result.platform.devices]
+    columns = {
+        "task_id": outcomes.workload.task_id,
+        "device": pa.DictionaryArray.from_arrays(outcomes.device, names),
+        "gpu_fraction": outcomes.fraction,
+        "arrival": outcomes.workload.arrival_time,
+        "start": outcomes.start,
+        "finish": outcomes.finish,
+        "time": outcomes.time,
+        "latency": outcomes.latency,
+        "wait": outcomes.wait,
+        "energy": bill.energy,
+        "cost": bill.cost,
+        "status": pa.DictionaryArray.from_arrays(outcomes.status.astype(np.int8), list(STATUS_NAMES)),
+    }
+    # A failed task has no start and no finish: empty is clearer than NaN.
+    arrays = {
+        name: pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
+        for name, column in columns.items()
+    }
+    parquet.write_table(pa.table(arrays), path)
+
+
+def file_name(spec: str) -> str:
+    """round_robin(variant=half) -> round_robin-variant=half"""
+    return re.sub(r"[^\w.=+-]+", "-", spec).strip("-")
+
+
+def _is_ours(folder: Path) -> bool:
+    names = [entry.name for entry in folder.iterdir()]
+    return SUMMARY in names and all(_OURS.fullmatch(name) for name in names)
+
+
+def _beside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+
+
+def _replace(target: Path, stage: Path) -> None:
+    """Put `stage` where `target` is; what was there goes only when the new one is in place."""
+    if not target.exists():
+        os.rename(stage, target)
+        return
+    old = _beside(target)
+    os.rename(target, old)
+    try:
+        os.rename(stage, target)
+    except OSError:
+        os.rename(old, target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HybridSchedulerError(f"cannot write {folder}: {error.strerror or error}") from error

@@ -1,0 +1,93 @@
+"""`hybrid-scheduler simulate`: the same tasks through several schedulers, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .session import Session
+
+
+def simulate(
+    context: typer.Context,
+    scenario: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default, mixed or transfer.")
+    ] = None,
+    utilisation: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
+    ] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")] = False,
+    trace: Annotated[str | None, typer.Option(metavar="FILE", help="Tasks from a .csv or .parquet file.")] = None,
+    tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks.")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")] = None,
+    schedulers: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Who is compared, as in greedy,oracle(grid=21); or all.")
+    ] = None,
+    platform: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Machine, such as workstation, laptop or mixed-gpus.")
+    ] = None,
+    physics: Annotated[str | None, typer.Option(metavar="NAME", help="How long tasks take.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
+    ] = None,
+    memory_policy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What does not fit on a GPU: clip, to_cpu or fail.")
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option(metavar="A=1,B=2", help="Weights of latency, energy, cost; unnamed ones are 0.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the summary and every task's result here.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what an earlier --out wrote.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Compare schedulers on the same tasks.
+
+    Each scheduler has a simulated machine of its own. What is not given as an option comes from the environment,
+    config.yaml or the defaults.
+
+    \b
+    Examples:
+      hybrid-scheduler simulate --scenario mixed --utilisation 0.7
+      hybrid-scheduler simulate --batch --schedulers all --objective latency=1,energy=1
+      hybrid-scheduler simulate --trace week.csv --out results/week --json
+    """
+    # Not above: these bring NumPy and the compiler, which --help does not need.
+    from .case import make_case, run_case
+    from .compiling import announced
+    from .options import check_sources, weights
+    from .printer import uninterrupted
+    from .results import check_folder, staged
+    from .verdict import show
+
+    session: Session = context.obj
+    settings = session.settings(
+        {
+            "simulation.scenario": scenario,
+            "simulation.utilisation": utilisation,
+            "simulation.tasks": tasks,
+            "simulation.seed": seed,
+            "simulation.schedulers": schedulers,
+            "simulation.platform": platform,
+            "simulation.memory_policy": memory_policy,
+            "physics.name": physics,
+            "physics.noise_sigma": noise,
+            **weights(objective),
+        }
+    )
+    check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None)
+    if out is not None:
+        check_folder(out, force=force)
+    case = make_case(settings, batch=batch, trace=trace)
+    with announced(session.printer.note):
+        comparison = run_case(case, session.printer)
+    document = case.document(comparison)
+    with staged(out, comparison, document) as commit, uninterrupted():
+        commit()
+        if as_json:
+            session.printer.document(document)
+        else:
+            show(session.printer, case, comparison)

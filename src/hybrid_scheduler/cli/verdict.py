@@ -1,0 +1,212 @@
+"""A comparison as a person reads it: what was run, a table, remarks, and who leads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from rich.text import Text
+
+from ..core import Floats, Platform
+from ..engine import Comparison
+from ..metrics import Summary
+from ..schedulers import SchedulerInfo
+from ..schedulers import schedulers as registered
+from ..schedulers.registry import parse_spec
+from .case import Case
+from .numbers import DOLLARS, JOULES, SECONDS, percent, significant, three_decimals, unit_for, with_unit
+from .printer import Printer
+from .sheet import EXTRA, Column
+
+GROWS = "↗"
+#: Nearer than this, three digits show no difference.
+_TOO_CLOSE = 1.005
+
+Shown = Callable[[float | None], str]
+
+
+def show(printer: Printer, case: Case, comparison: Comparison) -> None:
+    summaries = dict(sorted(comparison.summaries.items(), key=lambda item: _rank(item[1])))
+    growing = {
+        name
+        for name, result in comparison.results.items()
+        if queue_grows(case.workload.arrival_time, result.outcomes.latency, comparison.isolated)
+    }
+    for facts in caption(case, comparison):
+        printer.facts(facts)
+    printer.text()
+    printer.sheet(columns(summaries, growing, wide=bool(printer.width)))
+    printer.text()
+    printer.text(Text(headline(summaries), style="bold"))
+    for remark in remarks(summaries, growing):
+        printer.text(Text(remark, style="dim"))
+
+
+def _rank(summary: Summary) -> tuple[bool, float]:
+    mean = summary.latency.mean
+    return mean != mean, mean  # a run in which every task failed has no mean: last
+
+
+# ------------------------------------------------------------------------------------------ caption
+
+
+def caption(case: Case, comparison: Comparison) -> Iterator[list[str]]:
+    """What was run, in lines of facts."""
+    if case.trace is not None:
+        source = f"trace {case.trace}"
+    elif case.batch:
+        source = f"{case.scenario}, all at once"
+    else:
+        source = f"{case.scenario} at {case.utilisation:.3g} of capacity"
+    yield [source, f"{len(case.workload):,} tasks", f"seed {case.settings.simulation.seed}"]
+    bound = comparison.lower_bound
+    yield [
+        f"{case.platform.name} ({devices(case.platform)})",
+        f"{case.physics.name} physics",
+        "no lower bound" if bound is None else f"lower bound {with_unit(bound, SECONDS)}",
+    ]
+    yield list(_unusual(case))
+
+
+def _unusual(case: Case) -> Iterator[str]:
+    """Settings that change the meaning of the numbers, when they are not the usual ones."""
+    settings = case.settings
+    if settings.physics.noise_sigma:
+        yield f"noise σ {settings.physics.noise_sigma:g}"
+    if settings.simulation.memory_policy != "clip":
+        yield f"memory policy {settings.simulation.memory_policy}"
+    weights = settings.objective
+    if not weights.weights().is_latency_only:
+        named = (("latency", weights.latency), ("energy", weights.energy), ("cost", weights.cost))
+        yield "objective " + " + ".join(f"{weight:g} {name}" for name, weight in named if weight)
+
+
+def devices(platform: Platform) -> str:
+    """1 CPU + 4 GPUs"""
+    counts = Counter(device.kind.upper() for device in platform.devices)
+    return " + ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items())
+
+
+# ------------------------------------------------------------------------------------------ table
+
+
+def columns(summaries: dict[str, Summary], growing: set[str], *, wide: bool) -> list[Column]:
+    """Most important first to stay; `wide` adds what a large terminal has room for."""
+    rows = list(summaries.values())
+    seconds = unit_for([row.latency.mean for row in rows], SECONDS)
+    joules = unit_for([row.energy for row in rows], JOULES)
+    dollars = unit_for([row.cost for row in rows], DOLLARS)
+
+    def column(
+        header: str, value: Callable[[Summary], float | None], shown: Shown, rank: int, best: str = "least"
+    ) -> Column:
+        values = [value(row) for row in rows]
+        cells = [shown(one) for one in values]
+        return Column(header, cells, rank, best=_best(values, cells, best))
+
+    s = seconds.symbol
+    standard = [
+        Column("scheduler", [_label(name, name in growing) for name in summaries], number=False),
+        column(f"latency\nmean, {s}", lambda row: row.latency.mean, seconds.show, 0),
+        column(f"p95\n{s}", lambda row: row.latency.p95, seconds.show, 5),
+        column(f"p99\n{s}", lambda row: row.latency.p99, seconds.show, 1),
+        column(f"time\n{s}", lambda row: row.time.mean, seconds.show, 6),
+        column("span /\nbound", lambda row: row.makespan_over_bound, significant, 2),
+        column(f"energy\n{joules.symbol}", lambda row: row.energy, joules.show, 3),
+        column(f"cost\n{dollars.symbol}", lambda row: row.cost, dollars.show, 4),
+        column("load\nbalance", lambda row: row.load_balance, three_decimals, 7, "most"),
+    ]
+    if not wide:
+        return standard
+    return [
+        *standard,
+        column(f"wait\n{s}", lambda row: row.wait.mean, seconds.show, EXTRA + 1),
+        column("slow-\ndown", lambda row: row.mean_slowdown, significant, EXTRA),
+        column("busy", lambda row: row.average_utilization, percent, EXTRA + 2, "none"),
+        column("on\nGPU", lambda row: row.mean_gpu_fraction, percent, EXTRA + 3, "none"),
+        column(f"p50\n{s}", lambda row: row.latency.p50, seconds.show, EXTRA + 4),
+        column(f"max\n{s}", lambda row: row.latency.max, seconds.show, EXTRA + 5),
+        column("tasks\n/ s", lambda row: row.throughput, significant, EXTRA + 6, "most"),
+    ]
+
+
+def _best(values: Sequence[float | None], cells: Sequence[str], best: str) -> frozenset[int]:
+    """Rows that show the best value; none where all are alike, for then nobody is better."""
+    known = [
+        (value, cell) for value, cell in zip(values, cells, strict=True) if value is not None and value == value
+    ]
+    if best == "none" or not known or len(set(cells)) == 1:
+        return frozenset()
+    _, winner = (min if best == "least" else max)(known)
+    return frozenset(row for row, cell in enumerate(cells) if cell == winner)
+
+
+def _label(spec: str, growing: bool) -> Text:
+    info, parameters = _info(spec)
+    label = f"{info.label} ({parameters})" if parameters else info.label
+    mark = (f" {GROWS}", "bold red") if growing else ""
+    return Text.assemble((info.look.glyph, info.look.dark), " ", label, mark)
+
+
+def _info(spec: str) -> tuple[SchedulerInfo, str]:
+    name, arguments = parse_spec(spec)
+    return registered()[name], ", ".join(f"{key}={value}" for key, value in arguments.items())
+
+
+# ------------------------------------------------------------------------------------------ remarks
+
+
+def queue_grows(arrival: Floats, latency: Floats, isolated: Floats) -> bool:
+    """Whether latency keeps growing, so that its mean says more about the run's length than about the scheduler.
+
+    The last quarter of the tasks takes more than three times as long as the first, and more than ten times what
+    they would take on an empty machine. Tasks that are all there from the start cannot tell.
+    """
+    quarter = len(arrival) // 4
+    if quarter == 0 or arrival[0] == arrival[-1]:
+        return False
+    first, last = latency[:quarter], latency[-quarter:]
+    if np.isnan(first).all() or np.isnan(last).all():
+        return False
+    late = float(np.nanmean(last))
+    return late > 3 * float(np.nanmean(first)) and late > 10 * float(isolated[-quarter:].mean())
+
+
+def remarks(summaries: dict[str, Summary], growing: set[str]) -> Iterator[str]:
+    if growing:
+        yield f"{GROWS} queue grows: too much for this scheduler, its latency depends on the run's length"
+    for what, field in (
+        ("failed for want of memory", "failed"),
+        ("clipped to fit a GPU's memory", "clipped"),
+        ("moved to the CPU for want of memory", "moved_to_cpu"),
+    ):
+        counts = {name: getattr(summary, field) for name, summary in summaries.items()}
+        found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+        if found:
+            yield f"tasks {what}: {found}"
+
+
+def headline(summaries: dict[str, Summary]) -> str:
+    """One sentence: who leads, and how far the others are. `summaries` come sorted by mean latency."""
+    means = {name: s.latency.mean for name, s in summaries.items() if s.latency.mean == s.latency.mean}
+    if not means:
+        return "no task was completed"
+    best = next(iter(means.values()))
+    leaders = [name for name, mean in means.items() if mean <= best * _TOO_CLOSE]
+    others = [name for name in means if name not in leaders]
+    if len(means) == 1:
+        slowdown = summaries[leaders[0]].mean_slowdown
+        alone = "" if slowdown is None else f", {significant(slowdown)}x what the tasks take on an empty machine"
+        return f"{leaders[0]}: mean latency {with_unit(best, SECONDS)}{alone}"
+    lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{_listed(leaders)} lead together"
+    if not others:
+        return lead
+    if "oracle" in others:
+        return f"{lead} with {significant(best / means['oracle'])}x the oracle's mean latency"
+    whose = "the oracle's" if "oracle" in leaders else "its" if len(leaders) == 1 else "their"
+    return f"{lead}; {others[0]} is {significant(means[others[0]] / best)}x {whose} mean latency"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,440 @@
+"""Typed settings: command line > environment > .env > config.yaml > defaults.
+
+Nothing is read when this module is imported: `load_settings` reads once, and whoever runs the program (the
+command line, the server) passes plain values down. Every value remembers where it was given until it has been
+checked, so that a message can name the file and line, the variable or the option that has to change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from dotenv import dotenv_values
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from .core import (
+    PLATFORMS,
+    HybridSchedulerError,
+    InvalidInputError,
+    Objective,
+    Platform,
+    UnknownNameError,
+    platform_named,
+    workstation,
+)
+from .physics import PHYSICS, AnalyticPhysics, Physics, Tariff, physics_named
+
+CONFIG_FILE = Path("config.yaml")
+ENV_FILE = Path(".env")
+
+#: Short variables for what people set most; every key also has its long one, HYBRID_<SECTION>__<KEY>.
+SHORT_VARIABLES = {
+    "ENVIRONMENT": "environment",
+    "NUM_GPUS": "simulation.num_gpus",
+    "MEMORY_PER_GPU": "simulation.memory_per_gpu",
+    "RETRAIN_INTERVAL": "simulation.retrain_interval",
+    "LOG_LEVEL": "logging.level",
+    "LOG_FILE": "logging.file",
+}
+LONG_PREFIX = "HYBRID_"
+
+DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
+#: In place of a list of schedulers: every registered one that can run the workload.
+ALL_SCHEDULERS = "all"
+LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
+
+
+class SeveralProblemsError(HybridSchedulerError):
+    """More than one setting is wrong; each problem is an error of its own."""
+
+    exit_code = 2
+
+    def __init__(self, problems: list[InvalidInputError]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+# ------------------------------------------------------------------------------------------ kinds of values
+
+
+def _not_a_bool(value: object) -> object:
+    # Without this, "seed: yes" would quietly be seed 1.
+    if isinstance(value, bool):
+        raise ValueError(value)
+    return value
+
+
+def _one_of(kind: str, names: Iterable[str]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in names:
+            raise UnknownNameError(kind, name, names)
+        return name
+
+    return AfterValidator(check)
+
+
+def _scenario(name: str) -> str:
+    from .workload.scenarios import scenario_named
+
+    return scenario_named(name).name
+
+
+def _memory_policy(name: str) -> str:
+    from .cluster import MEMORY_POLICIES
+
+    if name not in MEMORY_POLICIES:
+        raise UnknownNameError("memory_policy", name, MEMORY_POLICIES)
+    return name
+
+
+def _specs(value: object) -> object:
+    from .schedulers import split_specs
+
+    return split_specs(value) if isinstance(value, str) else value
+
+
+def _known_schedulers(specs: tuple[str, ...]) -> tuple[str, ...]:
+    from .schedulers import create
+
+    if specs != (ALL_SCHEDULERS,):
+        for spec in specs:
+            create(spec)
+    if len(set(specs)) < len(specs):
+        raise InvalidInputError("schedulers", "different schedulers", ", ".join(specs))
+    return specs
+
+
+def _numbers(value: object) -> object:
+    """A range as the environment spells it: "500,1500" or "[500, 1500]"."""
+    return value.strip().strip("[]()").split(",") if isinstance(value, str) else value
+
+
+def _in_order(ends: tuple[float, float]) -> tuple[float, float]:
+    if ends[0] > ends[1]:
+        raise ValueError(ends)
+    return ends
+
+
+def _log_level(name: str) -> str:
+    if name.upper() not in LOG_LEVELS:
+        raise UnknownNameError("level", name, map(str.lower, LOG_LEVELS))
+    return name.upper()
+
+
+# A description finishes the sentence "must be ...".
+_NUMBER = BeforeValidator(_not_a_bool)
+Count = Annotated[int, _NUMBER, Field(ge=1, le=10**9, description="a whole number from 1 to 1000000000")]
+Devices = Annotated[int, _NUMBER, Field(ge=0, le=10_000, description="a whole number from 0 to 10000")]
+# Beyond 2^53 a seed would change on its way through JSON.
+Seed = Annotated[int, _NUMBER, Field(ge=0, le=2**53, description="a whole number from 0 to 2^53")]
+Positive = Annotated[float, _NUMBER, Field(gt=0, allow_inf_nan=False, description="a finite number > 0")]
+MaybePositive = Annotated[Positive | None, Field(description="a finite number > 0, or null")]
+AtLeastZero = Annotated[float, _NUMBER, Field(ge=0, allow_inf_nan=False, description="a finite number >= 0")]
+Switch = Annotated[bool, Field(description="true or false")]
+Word = Annotated[str, Field(min_length=1, description="a text that is not empty")]
+_RANGE = (BeforeValidator(_numbers), AfterValidator(_in_order))
+PositiveRange = Annotated[
+    tuple[Positive, Positive], *_RANGE, Field(description="two numbers [low, high] with 0 < low <= high")
+]
+Range = Annotated[
+    tuple[AtLeastZero, AtLeastZero], *_RANGE, Field(description="two numbers [low, high] with 0 <= low <= high")
+]
+Share = Annotated[float, _NUMBER, Field(ge=0, le=1)]
+ShareRange = Annotated[
+    tuple[Share, Share], *_RANGE, Field(description="two numbers [low, high] with 0 <= low <= high <= 1")
+]
+Specs = Annotated[
+    tuple[Word, ...],
+    BeforeValidator(_specs),
+    AfterValidator(_known_schedulers),
+    Field(min_length=1, description="a list of schedulers, or all"),
+]
+ScenarioName = Annotated[Word, AfterValidator(_scenario)]
+PlatformName = Annotated[Word, _one_of("platform", PLATFORMS)]
+PhysicsName = Annotated[Word, _one_of("physics", PHYSICS)]
+MemoryPolicy = Annotated[Word, AfterValidator(_memory_policy)]
+Level = Annotated[Word, AfterValidator(_log_level)]
+Size = Annotated[str, Field(pattern=re.compile(r"^\d+ ?(B|KB|MB|GB)$"), description='a file size such as "10 MB"')]
+
+
+# ------------------------------------------------------------------------------------------ the settings
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SimulationSettings(_Section):
+    """What is simulated, on which machine, by whom."""
+
+    scenario: ScenarioName = "default"
+    tasks: Count = 2000
+    seed: Seed = 42
+    utilisation: MaybePositive = None
+    platform: PlatformName = "workstation"
+    num_gpus: Devices = 4
+    memory_per_gpu: Positive = 8000.0
+    memory_policy: MemoryPolicy = "clip"
+    schedulers: Specs = DEFAULT_SCHEDULERS
+    retrain_interval: Count = 50
+
+    def machine(self) -> Platform:
+        """The simulated platform. Only the workstation can be resized."""
+        if self.platform == "workstation":
+            return workstation(self.num_gpus, self.memory_per_gpu)
+        return platform_named(self.platform)
+
+
+class WorkloadSettings(_Section):
+    """The ranges of the scenario `default`."""
+
+    size_range: PositiveRange = (500.0, 1500.0)
+    intensity_range: ShareRange = (0.1, 0.9)
+    memory_range: Range = (50.0, 150.0)
+
+
+class PhysicsSettings(_Section):
+    """How long tasks take, and what they cost."""
+
+    name: PhysicsName = "analytic"
+    coefficient: Positive = 4e-6
+    launch_overhead: AtLeastZero = 0.0
+    noise_sigma: AtLeastZero = 0.0
+    dollars_per_kwh: AtLeastZero = 0.15
+    count_rent: Switch = True
+    count_electricity: Switch = True
+
+    def law(self) -> Physics:
+        physics = physics_named(self.name)
+        if isinstance(physics, AnalyticPhysics):
+            return replace(physics, coefficient=self.coefficient, launch_overhead=self.launch_overhead)
+        return physics
+
+    def tariff(self) -> Tariff:
+        return Tariff(self.dollars_per_kwh, self.count_rent, self.count_electricity)
+
+
+class ObjectiveSettings(_Section):
+    """What "best" means: only the proportions of the weights count."""
+
+    latency: AtLeastZero = 1.0
+    energy: AtLeastZero = 0.0
+    cost: AtLeastZero = 0.0
+
+    @model_validator(mode="after")
+    def _some_weight(self) -> ObjectiveSettings:
+        self.weights()
+        return self
+
+    def weights(self) -> Objective:
+        return Objective(self.latency, self.energy, self.cost)
+
+
+class LoggingSettings(_Section):
+    """What goes to the log file."""
+
+    level: Level = "INFO"
+    file: Word = "logs/app.log"
+    rotation: Size = "10 MB"
+    retention: Count = 5
+
+
+class Settings(_Section):
+    """Everything that can be configured."""
+
+    environment: Word = "development"
+    simulation: SimulationSettings = SimulationSettings()
+    workload: WorkloadSettings = WorkloadSettings()
+    physics: PhysicsSettings = PhysicsSettings()
+    objective: ObjectiveSettings = ObjectiveSettings()
+    logging: LoggingSettings = LoggingSettings()
+
+
+def _fields() -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in Settings.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from ((f"{name}.{key}", inner) for key, inner in kind.model_fields.items())
+        else:
+            yield name, field
+
+
+#: Every key by its dotted path.
+FIELDS = dict(_fields())
+SECTIONS = frozenset(key.partition(".")[0] for key in FIELDS if "." in key)
+VARIABLES = {LONG_PREFIX + key.replace(".", "__").upper(): key for key in FIELDS}
+
+
+# ------------------------------------------------------------------------------------------ the layers
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A value as it came. `name` is what a person has to change, and `where` it stands."""
+
+    value: Any
+    name: str
+    where: str | None = None
+
+
+_Layer = dict[str, _Given]
+
+
+def load_settings(
+    config_file: str | os.PathLike[str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    *,
+    option_names: Mapping[str, str] | None = None,
+) -> Settings:
+    """Merge the layers and check the result.
+
+    `overrides` holds values by dotted key ("simulation.seed"); `option_names` says which command-line option
+    each came from, for messages. Without `config_file` the current folder's config.yaml is read if there is one.
+    Raises `InvalidInputError` for one problem and `SeveralProblemsError` for more.
+    """
+    problems: list[InvalidInputError] = []
+    names = option_names or {}
+    layers: tuple[_Layer, ...] = (
+        _from_file(config_file, problems),
+        _from_variables(_read_env_file(), str(ENV_FILE), problems),
+        _from_variables(os.environ if environ is None else environ, "environment", problems),
+        {key: _Given(value, names.get(key, key)) for key, value in (overrides or {}).items()},
+    )
+    given = {key: one for layer in layers for key, one in layer.items()}
+    nested: dict[str, Any] = {}
+    for key, one in given.items():
+        section, dot, name = key.partition(".")
+        if dot:
+            nested.setdefault(section, {})[name] = one.value
+        else:
+            nested[section] = one.value
+    settings = None
+    try:
+        settings = Settings.model_validate(nested)
+    except ValidationError as error:
+        problems += _translated(error, given)
+    if len(problems) == 1:
+        raise problems[0]
+    if settings is None or problems:
+        raise SeveralProblemsError(problems)
+    return settings
+
+
+def _from_file(config_file: str | os.PathLike[str] | None, problems: list[InvalidInputError]) -> _Layer:
+    path = Path(CONFIG_FILE if config_file is None else config_file)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if config_file is None:
+            return {}
+        raise InvalidInputError("--config", "a file that exists", str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InvalidInputError("configuration", "a readable file", str(path), hint=reason) from None
+    try:
+        return dict(_file_entries(text, str(path), problems))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise InvalidInputError(
+            "configuration", "valid YAML", getattr(error, "problem", None) or "something else", where=where
+        ) from None
+
+
+def _file_entries(text: str, file: str, problems: list[InvalidInputError]) -> Iterator[tuple[str, _Given]]:
+    """The keys of the file, read as YAML nodes because only those know their line."""
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        if root is None or (isinstance(root, yaml.ScalarNode) and root.tag == "tag:yaml.org,2002:null"):
+            return
+        if not isinstance(root, yaml.MappingNode):
+            content = loader.construct_object(root, deep=True)
+            raise InvalidInputError("configuration", "a mapping of sections", content, where=file)
+        seen: set[str] = set()
+
+        def entries(node: yaml.MappingNode, section: str) -> Iterator[tuple[str, _Given]]:
+            for key_node, value_node in node.value:
+                key = section + str(key_node.value)
+                where = f"{file}:{key_node.start_mark.line + 1}"
+                if key in seen:
+                    problems.append(InvalidInputError(key, "given once", "a second value", where=where))
+                seen.add(key)
+                if key in SECTIONS and isinstance(value_node, yaml.MappingNode):
+                    yield from entries(value_node, f"{key}.")
+                    continue
+                value = loader.construct_object(value_node, deep=True)
+                if key in SECTIONS:
+                    if value is not None:  # a section whose lines are all commented out is empty
+                        problems.append(InvalidInputError(key, "a section with keys", value, where=where))
+                elif key not in FIELDS:
+                    choices = [name for name in (*FIELDS, *SECTIONS) if name.startswith(section)]
+                    problems.append(_unknown("key", key, choices, where))
+                else:
+                    yield key, _Given(value, key, where)
+
+        yield from entries(root, "")
+    finally:
+        loader.dispose()
+
+
+def _read_env_file() -> dict[str, str]:
+    try:
+        # No interpolation: the result must not depend on what else is in the process's environment.
+        found = dotenv_values(ENV_FILE, interpolate=False) if ENV_FILE.is_file() else {}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InvalidInputError(str(ENV_FILE), "a readable file", str(ENV_FILE), hint=reason) from None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _from_variables(environ: Mapping[str, str], where: str, problems: list[InvalidInputError]) -> _Layer:
+    """Variables by either name; the long one wins because it cannot be meant for anybody else."""
+    layer = {key: _Given(environ[name], name, where) for name, key in SHORT_VARIABLES.items() if environ.get(name)}
+    for name, value in environ.items():
+        if not name.startswith(LONG_PREFIX):
+            continue
+        if name not in VARIABLES:
+            problems.append(_unknown("variable", name, VARIABLES, where))
+        elif value:  # "NAME=" without a value is how a template leaves a variable unset
+            layer[VARIABLES[name]] = _Given(value, name, where)
+    return layer
+
+
+def _unknown(kind: str, name: str, choices: Iterable[str], where: str) -> InvalidInputError:
+    """An unknown name with the nearest known one. All of them would be too many to list."""
+    known = {choice.lower(): choice for choice in choices}
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    section = name.rpartition(".")[0]
+    place = f" of section {section}" if section in SECTIONS else ""
+    hint = f"did you mean '{known[near[0]]}'?" if near else f"known: {', '.join(known.values())}"
+    return InvalidInputError(kind, f"a known one{place}", name, where=where, hint=hint)
+
+
+def _translated(error: ValidationError, given: _Layer) -> Iterator[InvalidInputError]:
+    """One plain sentence per wrong setting, in the words of whoever gave it."""
+    told: set[str] = set()
+    for problem in error.errors():
+        key = ".".join(str(part) for part in problem["loc"][:2])
+        if key in told:  # a range with two bad ends is one problem
+            continue
+        told.add(key)
+        one = given.get(key) or next((g for k, g in given.items() if k.startswith(key)), _Given(None, key))
+        cause = problem.get("ctx", {}).get("error")
+        if isinstance(cause, InvalidInputError):
+            # Its own field is worth saying only where it is more exact than ours ("variant" of a scheduler).
+            name = one.name if cause.field in key else f"{one.name}: {cause.field}"
+            yield InvalidInputError(name, cause.allowed, cause.got, where=one.where, hint=cause.hint)
+        elif key not in FIELDS:
+            yield _unknown("key", key, FIELDS, "overrides")
+        else:
+            yield InvalidInputError(one.name, str(FIELDS[key].description), one.value, where=one.where)

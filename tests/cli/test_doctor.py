@@ -1,0 +1,85 @@
+"""`doctor`: what is necessary can fail, what is optional is only mentioned."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hybrid_scheduler.cli import checkup
+
+Run = Callable[..., Any]
+
+
+def statuses(text: str) -> dict[str, str]:
+    return {check["name"]: check["status"] for check in json.loads(text)["checks"]}
+
+
+def test_a_healthy_installation(run: Run) -> None:
+    result = run("doctor", "--json")
+    assert result.exit_code == 0, result.output
+    found = statuses(result.stdout)
+    assert json.loads(result.stdout)["ok"] is True
+    for name in ("Python", "packages", "compiler", "kernel cache", "settings", "log file"):
+        assert found[name] == "ok", name
+    for name in ("machine", "GPU", "torch", "ray", "ortools"):
+        assert found[name] == "info", name
+    assert not Path("logs").exists()
+
+
+def test_as_lines(run: Run, terminal: Callable[[int], None]) -> None:
+    plain = run("doctor").stdout
+    assert plain.startswith("✓  Python ")
+    assert plain.endswith("\nready\n")
+    terminal(80)
+    assert max(map(len, run("doctor").stdout.splitlines())) <= 80
+
+
+def test_bad_settings_fail(run: Run) -> None:
+    Path("config.yaml").write_text("simulation: {sede: 1, tasks: 0}", encoding="utf-8")
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "✗  settings      config.yaml:1: key: must be a known one of section simulation" in result.stdout
+    assert "hint: did you mean 'simulation.seed'?" in result.stdout
+    assert "simulation.tasks: must be" in result.stdout
+    assert result.stdout.endswith("not ready: settings\n")
+
+
+def test_a_missing_package_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkup, "NEEDED", ("numpy", "no-such-package"))
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "missing: no-such-package" in result.stdout
+    assert "hint: pip install no-such-package" in result.stdout
+
+
+def test_folders_that_cannot_be_written_are_warnings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkup, "_why_not_writable", lambda folder: "Read-only file system")
+    result = run("doctor")
+    assert result.exit_code == 0
+    assert "!  kernel cache" in result.stdout
+    assert "hint: set NUMBA_CACHE_DIR to a folder that can be written" in result.stdout
+    assert "!  log file      logs: Read-only file system; runs go on without a log" in result.stdout
+
+
+def test_a_place_that_cannot_be_written() -> None:
+    Path("file").touch()
+    assert checkup._why_not_writable(Path("file/below")) is not None
+    assert checkup._why_not_writable(Path("new/below")) is None
+    assert not Path("new").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+@pytest.mark.parametrize(
+    ("answer", "detail"), [("echo 'H200, 141 GB'", "H200, 141 GB"), ("exit 9", "nvidia-smi does not answer")]
+)
+def test_a_gpu(answer: str, detail: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Path("nvidia-smi").absolute()
+    program.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(checkup.shutil, "which", lambda name: str(program))
+    check = checkup._gpu()
+    assert check.status == "info"
+    assert detail in check.detail

@@ -1,0 +1,157 @@
+"""Every mistake gets one line, a hint where there is one, and exit code 2."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+
+SERIAL = (
+    "error: physics: must be one whose two parts run at once on a cluster, got 'serial'",
+    "hint: serial physics is for isolated studies only",
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ("simulte", ("error: no such command 'simulte'", "hint: did you mean 'simulate'?")),
+        ("bogus", ("error: no such command 'bogus'", "hint: see hybrid-scheduler --help")),
+        ("simulate --sede 3", ("error: no such option: --sede", "hint: did you mean '--seed'?")),
+        ("--quit simulate", ("error: no such option: --quit", "hint: did you mean '--quiet'?")),
+        ("simulate --tasks", ("error: option '--tasks' requires an argument",)),
+        (
+            "simulate extra",
+            ("error: got unexpected extra argument(s) (extra)", "hint: see hybrid-scheduler simulate --help"),
+        ),
+        ("simulate --tasks 0", ("error: --tasks: must be a whole number from 1 to 1000000000, got '0'",)),
+        (
+            "simulate --tasks x --noise -1 --utilisation nan",
+            (
+                "error: --tasks: must be a whole number from 1 to 1000000000, got 'x'",
+                "error: --utilisation: must be a finite number > 0, or null, got 'nan'",
+                "error: --noise: must be a finite number >= 0, got '-1'",
+            ),
+        ),
+        (
+            "simulate --memory-policy clp",
+            ("error: --memory-policy: must be one of clip, fail, to_cpu, got 'clp'", "hint: did you mean 'clip'?"),
+        ),
+        (
+            "simulate --schedulers oracle(grd=3)",
+            (
+                "error: --schedulers: parameter of scheduler oracle: must be one of grid, got 'grd'",
+                "hint: did you mean 'grid'?",
+            ),
+        ),
+        (
+            "simulate --schedulers oracle(grid=1)",
+            ("error: --schedulers: grid: must be 0 (closed form) or 2 to 1001 points, got 1",),
+        ),
+        ("simulate --physics serial", SERIAL),
+        ("simulate --physics serial --schedulers all", SERIAL),
+        (
+            "simulate --objective latency",
+            ("error: --objective: must be weights such as latency=1,energy=0.5, got 'latency'",),
+        ),
+        (
+            "simulate --objective enrgy=1",
+            (
+                "error: --objective: must be one of cost, energy, latency, got 'enrgy'",
+                "hint: did you mean 'energy'?",
+            ),
+        ),
+        (
+            "simulate --objective cost=0",
+            ("error: --objective: must be at least one weight above 0, got 'all weights 0'",),
+        ),
+        (
+            "simulate --trace no.csv",
+            ("error: --trace: must be a file, or the name of a trace in data/workload_traces, got 'no.csv'",),
+        ),
+        ("simulate --trace a/no.csv", ("error: path: must be a file that exists, got 'no.csv'",)),
+        ("simulate --trace a.csv --batch", ("error: --batch: must be left out with --trace, got True",)),
+        ("simulate --batch --utilisation 0.5", ("error: --utilisation: must be left out with --batch, got '0.5'",)),
+        ("simulate --config no.yaml", ("error: --config: must be a file that exists, got 'no.yaml'",)),
+        (
+            "--log-level inf simulate",
+            (
+                "error: --log-level: must be one of critical, debug, error, info, success, trace, warning,"
+                " got 'inf'",
+                "hint: did you mean 'info'?",
+            ),
+        ),
+    ],
+)
+def test_a_mistake(arguments: str, lines: tuple[str, ...], run: Run) -> None:
+    result = run(*arguments.split())
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == list(lines)
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["scenario", "platform", "schedulers", "physics"])
+def test_a_wrong_name_is_answered_with_the_right_ones(name: str, run: Run) -> None:
+    result = run("simulate", f"--{name}", "nonsense")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: --{name}: must be one of ")
+    assert result.stderr.endswith(", got 'nonsense'\n")
+
+
+def test_a_mistake_in_config_yaml(run: Run) -> None:
+    Path("config.yaml").write_text("simulation:\n  tsks: 5\n", encoding="utf-8")
+    result = run("simulate")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "error: config.yaml:2: key: must be a known one of section simulation, got 'simulation.tsks'",
+        "hint: did you mean 'simulation.tasks'?",
+    ]
+
+
+def test_a_defect_of_ours_is_confessed_and_logged(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr("hybrid_scheduler.cli.case.make_case", broken)
+    result = run("simulate")
+    assert result.exit_code == 1
+    assert result.stderr == "error: unexpected ZeroDivisionError: on purpose, see logs/app.log\n"
+    assert "Traceback" in Path("logs/app.log").read_text(encoding="utf-8")
+
+
+def test_the_whole_story_of_a_mistake_is_in_the_log(run: Run) -> None:
+    assert "Traceback" not in run("simulate", "--physics", "serial").stderr
+    assert "Traceback" in Path("logs/app.log").read_text(encoding="utf-8")
+
+
+def test_a_mistyped_option_makes_no_log(run: Run) -> None:
+    run("simulate", "--sede", "1")
+    run("simulate", "--tasks", "x")
+    assert not Path("logs").exists()
+
+
+def test_too_little_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("hybrid_scheduler.cli.case.make_case", greedy)
+    result = run("simulate")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "error: not enough memory",
+        "hint: fewer tasks or fewer schedulers need less",
+    ]
+
+
+def test_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hybrid_scheduler.cli.case.make_case", interrupted)
+    result = run("simulate", "--out", "results")
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted: nothing was written\n"
+    assert not Path("results").exists()

@@ -1,0 +1,176 @@
+"""`--out`: all files or none."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from hybrid_scheduler import HybridSchedulerError, WorkloadGenerator, compare
+from hybrid_scheduler.cli import results
+from hybrid_scheduler.engine import Comparison
+
+Run = Callable[..., Any]
+
+COLUMNS = [
+    "task_id", "device", "gpu_fraction", "arrival", "start", "finish", "time", "latency", "wait", "energy", "cost",
+    "status",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    return compare(WorkloadGenerator(1).generate_workload(20, arrival_rate=1.0), ["greedy"])
+
+
+def document(comparison: Comparison) -> dict[str, Any]:
+    return comparison.as_dict()
+
+
+def everything() -> set[str]:
+    return {str(path) for path in Path().rglob("*") if "logs" not in path.parts}
+
+
+def test_the_files(run: Run) -> None:
+    specs = "greedy,round_robin(variant=half)"
+    result = run("simulate", "--json", "--tasks", "30", "--schedulers", specs, "--out", "a/b")
+    assert result.exit_code == 0, result.output
+    folder = Path("a/b")
+    assert {path.name for path in folder.iterdir()} == {
+        "summary.json",
+        "summary.csv",
+        "tasks-greedy.parquet",
+        "tasks-round_robin-variant=half.parquet",
+    }
+    assert (folder / "summary.json").read_text(encoding="utf-8") == result.stdout
+    summaries = json.loads(result.stdout)["schedulers"]
+    with (folder / "summary.csv").open(encoding="utf-8") as file:
+        rows = {row["scheduler"]: row for row in csv.DictReader(file)}
+    assert list(rows) == list(summaries)
+    assert float(rows["greedy"]["mean_latency"]) == summaries["greedy"]["mean_latency"]
+    tasks = parquet.read_table(folder / "tasks-greedy.parquet").to_pydict()
+    assert list(tasks) == COLUMNS
+    assert tasks["task_id"] == list(range(30))
+    assert set(tasks["device"]) <= {"cpu", "gpu_0", "gpu_1", "gpu_2", "gpu_3"}
+    assert set(tasks["status"]) == {"ran"}
+    assert sum(tasks["latency"]) / 30 == pytest.approx(summaries["greedy"]["mean_latency"])
+
+
+def test_a_failed_task_has_no_times(run: Run) -> None:
+    run(
+        "simulate",
+        "--tasks",
+        "30",
+        "--scenario",
+        "oom",
+        "--memory-policy",
+        "fail",
+        "--schedulers",
+        "greedy",
+        "--out",
+        "r",
+    )
+    tasks = parquet.read_table("r/tasks-greedy.parquet").to_pydict()
+    failed = [row for row, status in enumerate(tasks["status"]) if status == "failed"]
+    assert failed
+    assert all(tasks["finish"][row] is None for row in failed)
+
+
+def test_a_folder_is_replaced_only_by_force(run: Run) -> None:
+    arguments = ("simulate", "--tasks", "10", "--schedulers", "greedy", "--out", "r")
+    assert run(*arguments).exit_code == 0
+    again = run(*arguments)
+    assert again.exit_code == 2
+    assert again.stderr.splitlines() == [
+        "error: --out: must be a new or empty folder, got 'r'",
+        "hint: --force replaces its results",
+    ]
+    forced = run("simulate", "--tasks", "10", "--schedulers", "random", "--out", "r", "--force")
+    assert forced.exit_code == 0
+    assert {path.name for path in Path("r").iterdir()} == {"summary.json", "summary.csv", "tasks-random.parquet"}
+    assert everything() == {"r", "r/summary.json", "r/summary.csv", "r/tasks-random.parquet"}
+
+
+@pytest.mark.parametrize("extra", [(), ("--force",)])
+def test_somebody_elses_folder_is_left_alone(extra: tuple[str, ...], run: Run) -> None:
+    Path("mine").mkdir()
+    Path("mine/summary.json").touch()
+    Path("mine/thesis.txt").touch()
+    result = run("simulate", "--out", "mine", *extra)
+    assert result.exit_code == 2
+    assert "must be a folder that is new, empty or written by this command" in result.stderr
+    assert everything() == {"mine", "mine/summary.json", "mine/thesis.txt"}
+
+
+def test_an_empty_folder_will_do(run: Run) -> None:
+    Path("r").mkdir()
+    assert run("simulate", "--tasks", "10", "--schedulers", "greedy", "--out", "r").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("out", "reason"),
+    [("file", "must be a folder, got"), ("file/below", "must be a folder that can be written")],
+)
+def test_an_impossible_place_is_refused_before_the_run(
+    out: str, reason: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_late(*_: object, **__: object) -> None:
+        raise AssertionError("the simulation has started")
+
+    monkeypatch.setattr("hybrid_scheduler.cli.case.make_case", too_late)
+    Path("file").touch()
+    result = run("simulate", "--out", out)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, RuntimeError])
+def test_whatever_happens_before_the_end_leaves_nothing(end: type[BaseException], comparison: Comparison) -> None:
+    seen: set[str] = set()
+
+    def write_and_fail() -> None:
+        with results.staged(Path("new/folder"), comparison, document(comparison)):
+            seen.update(everything())
+            raise end
+
+    with pytest.raises(end):
+        write_and_fail()
+    assert len(seen) == 5  # two folders, three files
+    assert everything() == set()
+
+
+def test_a_disk_that_fails_leaves_nothing(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(results, "_write_tasks", full)
+    with (
+        pytest.raises(HybridSchedulerError, match="cannot write r: No space left on device") as caught,
+        results.staged(Path("r"), comparison, document(comparison)),
+    ):
+        pass
+    assert caught.value.exit_code == 1
+    assert everything() == set()
+
+
+def test_a_replacement_that_fails_keeps_the_old(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("r").mkdir()
+    Path("r/summary.json").write_text("old", encoding="utf-8")
+    rename = results.os.rename
+
+    def no_new(source: Path, target: Path) -> None:
+        if Path(target).name == "r" and not (Path(source) / "summary.json").read_text(encoding="utf-8") == "old":
+            raise OSError(5, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(results.os, "rename", no_new)
+    with (
+        pytest.raises(HybridSchedulerError, match="cannot write r"),
+        results.staged(Path("r"), comparison, document(comparison)) as commit,
+    ):
+        commit()
+    assert everything() == {"r", "r/summary.json"}
+    assert Path("r/summary.json").read_text(encoding="utf-8") == "old"

@@ -1,0 +1,147 @@
+"""`simulate` from the settings to the document."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+
+def refuse(word: str) -> Any:
+    raise AssertionError(f"{word} is not JSON")
+
+
+def document(text: str) -> dict[str, Any]:
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_the_document(run: Run) -> None:
+    result = run(
+        "simulate", "--json", "--tasks", "100", "--seed", "7", "--scenario", "mixed", "--utilisation", "0.5"
+    )
+    assert result.exit_code == 0, result.output
+    found = document(result.stdout)
+    assert found["scenario"] == "mixed"
+    assert found["trace"] is None
+    assert (found["seed"], found["tasks"], found["utilisation"]) == (7, 100, 0.5)
+    assert (found["platform"], found["physics"]) == ("workstation", "analytic")
+    assert found["lower_bound"]["makespan"] > 0
+    assert list(found["schedulers"]) == [
+        "round_robin",
+        "random",
+        "greedy",
+        "earliest_finish",
+        "price_index",
+        "oracle",
+    ]
+    for summary in found["schedulers"].values():
+        assert {
+            "makespan", "mean_time", "mean_latency", "p50_latency", "p95_latency", "p99_latency", "energy", "cost",
+            "load_balance", "utilization",
+        } <= set(summary)  # fmt: skip
+
+
+def test_what_is_not_a_number_is_null(run: Run) -> None:
+    Path("big.csv").write_text(
+        "task_id,size,compute_intensity,memory_required,arrival_time\n0,100,0.5,99999,0\n", encoding="utf-8"
+    )
+    result = run("simulate", "--json", "--trace", "big.csv", "--memory-policy", "fail", "--schedulers", "greedy")
+    found = document(result.stdout)
+    assert (found["scenario"], found["trace"], found["utilisation"]) == (None, "big.csv", None)
+    assert found["schedulers"]["greedy"]["failed"] == 1
+    assert found["schedulers"]["greedy"]["mean_latency"] is None
+
+
+def test_options_beat_the_environment_and_the_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("config.yaml").write_text(
+        "simulation: {seed: 1, tasks: 11, num_gpus: 1, schedulers: [greedy]}\nworkload: {memory_range: [1, 2]}\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("HYBRID_SIMULATION__TASKS", "12")
+    monkeypatch.setenv("NUM_GPUS", "2")
+    found = document(run("simulate", "--json", "--seed", "3").stdout)
+    assert (found["seed"], found["tasks"]) == (3, 12)
+    assert list(found["schedulers"]["greedy"]["utilization"]) == ["cpu", "gpu_0", "gpu_1"]
+
+
+def test_all_schedulers(run: Run) -> None:
+    from hybrid_scheduler.schedulers import schedulers
+
+    found = document(run("simulate", "--json", "--tasks", "40", "--schedulers", "all").stdout)
+    assert set(found["schedulers"]) <= set(schedulers())
+    assert len(found["schedulers"]) > 8
+
+
+def test_schedulers_with_parameters(run: Run) -> None:
+    specs = "round_robin(variant=half),oracle(grid=11),oracle"
+    found = document(run("simulate", "--json", "--tasks", "40", "--schedulers", specs).stdout)
+    assert list(found["schedulers"]) == ["round_robin(variant=half)", "oracle(grid=11)", "oracle"]
+
+
+def test_a_batch_has_no_utilisation(run: Run) -> None:
+    Path("config.yaml").write_text("simulation: {utilisation: 0.4}", encoding="utf-8")
+    found = document(run("simulate", "--json", "--batch", "--tasks", "40", "--schedulers", "greedy").stdout)
+    assert (found["batch"], found["utilisation"]) == (True, None)
+
+
+def test_a_trace_by_name(run: Run) -> None:
+    folder = Path("data/workload_traces")
+    folder.mkdir(parents=True)
+    (folder / "week.csv").write_text(
+        "task_id,size,compute_intensity,memory_required,arrival_time\n5,100,0.5,9,0\n", encoding="utf-8"
+    )
+    assert (
+        document(run("simulate", "--json", "--trace", "week", "--schedulers", "greedy").stdout)["trace"]
+        == "week.csv"
+    )
+    result = run("simulate", "--trace", "wek", "--schedulers", "greedy")
+    assert result.stderr.splitlines()[-1] == "hint: did you mean 'week'?"
+
+
+def test_a_bad_row_of_a_trace_is_named(run: Run) -> None:
+    Path("bad.csv").write_text(
+        "task_id,size,compute_intensity,memory_required,arrival_time\n0,100,1.5,9,0\n", encoding="utf-8"
+    )
+    result = run("simulate", "--trace", "bad.csv")
+    assert result.exit_code == 2
+    assert "bad.csv" in result.stderr
+    assert "compute_intensity" in result.stderr
+
+
+def test_too_much_load_is_a_warning(run: Run) -> None:
+    arguments = ("simulate", "--tasks", "20", "--schedulers", "oracle", "--utilisation", "1.5", "--json")
+    result = run(*arguments)
+    assert result.stderr == "warning: load 1.5 is more than the machine can ever do: every queue grows\n"
+    document(result.stdout)
+    assert run(*arguments, "--quiet").stderr == ""
+
+
+def test_the_log(run: Run) -> None:
+    arguments = ("simulate", "--tasks", "20", "--schedulers", "oracle")
+    assert run(*arguments).stderr == ""
+    assert "INFO" in Path("logs/app.log").read_text(encoding="utf-8")
+    assert run(*arguments, "--log-level", "info").stderr == "info: simulating 20 tasks with oracle\n"
+
+
+def test_without_a_log_file_the_run_goes_on(run: Run) -> None:
+    Path("logs").touch()
+    result = run("simulate", "--tasks", "20", "--schedulers", "oracle")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: no log file: cannot write logs/app.log (")
+    assert "oracle: mean latency" in result.stdout
+
+
+def test_a_long_run_shows_its_progress(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    arguments = ("simulate", "--json", "--tasks", "50", "--schedulers", "greedy,oracle")
+    assert run(*arguments).stderr == ""  # too short for a bar
+    monkeypatch.setattr("hybrid_scheduler.cli.printer._PATIENCE", 0.0)
+    result = run(*arguments)
+    assert "greedy" in result.stderr
+    assert "100%" in result.stderr
+    document(result.stdout)
+    assert run(*arguments, "--quiet").stderr == ""

@@ -1,0 +1,123 @@
+"""The table of `simulate` at several widths, on six tasks whose numbers are easily checked by hand."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TRACE = """\
+task_id,size,compute_intensity,memory_required,arrival_time
+0,2500,0.5,160,0.0
+1,2500,0.5,160,0.0
+2,900,0.1,1600,0.1
+3,1600,0.9,16,0.5
+4,100,0.3,320,2.0
+5,4900,1.0,500,2.5
+"""
+
+ARGUMENTS = ("simulate", "--trace", "six.csv", "--schedulers", "cpu_only,gpu_only,round_robin,oracle")
+
+PIPE = """\
+trace six.csv · 6 tasks · seed 42
+workstation (1 CPU + 4 GPUs) · analytic physics · lower bound 2.70 s
+
+                latency   p95   p99  time  span /  energy  cost     load
+scheduler      mean, ms    ms    ms    ms   bound       J    µ$  balance
+★ Oracle            123   200   202   123    1.00    52.0  86.2    0.678
+△ GPU only          165   255   259   165    1.02    49.6   101    0.588
+■ Round Robin       531   874   906   330    1.26    70.0  65.3    0.250
+▽ CPU only          727  1060  1080   380    1.26    68.5  48.5    0.200
+
+oracle leads; gpu_only is 1.34x the oracle's mean latency
+"""
+AT_80 = """\
+ trace six.csv · 6 tasks · seed 42
+ workstation (1 CPU + 4 GPUs) · analytic physics · lower bound 2.70 s
+
+                 latency   p95   p99  time  span /  energy  cost     load  slow-
+ scheduler      mean, ms    ms    ms    ms   bound       J    µ$  balance   down
+ ───────────────────────────────────────────────────────────────────────────────
+ ★ Oracle            123   200   202   123    1.00    52.0  86.2    0.678   1.13
+ △ GPU only          165   255   259   165    1.02    49.6   101    0.588   2.21
+ ■ Round Robin       531   874   906   330    1.26    70.0  65.3    0.250   5.75
+ ▽ CPU only          727  1060  1080   380    1.26    68.5  48.5    0.200   8.04
+
+ oracle leads; gpu_only is 1.34x the oracle's mean latency
+"""
+AT_50 = """\
+ trace six.csv · 6 tasks · seed 42
+ workstation (1 CPU + 4 GPUs) · analytic physics
+ lower bound 2.70 s
+
+                latency  p99 span / energy cost
+ scheduler     mean, ms   ms  bound      J   µ$
+ ──────────────────────────────────────────────
+ ★ Oracle           123  202   1.00   52.0 86.2
+ △ GPU only         165  259   1.02   49.6  101
+ ■ Round Robin      531  906   1.26   70.0 65.3
+ ▽ CPU only         727 1080   1.26   68.5 48.5
+
+ oracle leads; gpu_only is 1.34x the oracle's
+ mean latency
+"""
+
+
+@pytest.fixture(autouse=True)
+def _trace(_elsewhere: None) -> None:
+    Path("six.csv").write_text(TRACE, encoding="utf-8")
+
+
+def test_into_a_pipe(run: Callable[..., Any]) -> None:
+    result = run(*ARGUMENTS)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == PIPE
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize(("width", "expected"), [(80, AT_80), (50, AT_50)])
+def test_on_a_terminal(width: int, expected: str, run: Callable[..., Any], terminal: Callable[[int], None]) -> None:
+    terminal(width)
+    lines = run(*ARGUMENTS).stdout.splitlines()
+    assert max(map(len, lines)) <= width
+    assert [line.rstrip() for line in lines] == expected.splitlines()
+
+
+def test_a_wide_terminal_has_all_columns(run: Callable[..., Any], terminal: Callable[[int], None]) -> None:
+    terminal(140)
+    header = " ".join(run(*ARGUMENTS).stdout.splitlines()[3:5])
+    for word in ("p50", "p95", "p99", "max", "wait", "slow-", "busy", "GPU", "balance", "energy", "cost", "/ s"):
+        assert word in header
+
+
+def test_the_best_value_stands_out(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    output = run(*ARGUMENTS).stdout
+    (oracle,) = (line for line in output.splitlines() if "Oracle" in line)
+    assert "\x1b[1;32m" in oracle
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[1;32m" not in run(*ARGUMENTS).stdout
+
+
+def test_an_overloaded_scheduler_is_marked(run: Callable[..., Any]) -> None:
+    output = run("simulate", "--scenario", "mixed", "--utilisation", "0.6", "--schedulers", "greedy,oracle").stdout
+    assert "▲ Greedy ↗" in output
+    assert "★ Oracle  " in output
+    assert "↗ queue grows" in output
+
+
+def test_a_batch_has_no_growing_queue(run: Callable[..., Any]) -> None:
+    output = run("simulate", "--batch", "--tasks", "500", "--schedulers", "greedy").stdout
+    assert "default, all at once · 500 tasks · seed 42" in output
+    assert "queue grows" not in output
+
+
+def test_the_caption_says_what_is_unusual(run: Callable[..., Any]) -> None:
+    output = run(
+        "simulate", "--tasks", "50", "--scenario", "oom", "--platform", "accelerators", "--noise", "0.2",
+        "--memory-policy", "fail", "--objective", "latency=1,energy=2", "--schedulers", "gpu_only,greedy",
+    ).stdout  # fmt: skip
+    assert "accelerators (1 CPU + 1 GPU + 1 TPU + 1 FPGA)" in output
+    assert "noise σ 0.2 · memory policy fail · objective 1 latency + 2 energy" in output
+    assert "tasks failed for want of memory: greedy " in output
