@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .core import platform_named as platform_named
     from .core import workstation as workstation
     from .engine import Comparison as Comparison
+    from .engine import OnlineScheduler as OnlineScheduler
     from .engine import VirtualMultiGPU as VirtualMultiGPU
     from .engine import compare as compare
     from .kernels import FastRule as FastRule
@@ -55,7 +56,7 @@ _ROOM_OF = {
             "Online", "Outcome", "Plan", "Platform", "Scheduler", "Setting", "Static", "Task", "UnknownNameError",
             "View", "Workload", "platform_named", "workstation",
         ),
-        "engine": ("Comparison", "VirtualMultiGPU", "compare"),
+        "engine": ("Comparison", "OnlineScheduler", "VirtualMultiGPU", "compare"),
         "kernels": ("FastRule", "rule"),
         "physics": ("AnalyticPhysics", "SerialPhysics", "TablePhysics", "Tariff"),
         "schedulers": ("Look", "create", "register"),

@@ -105,6 +105,28 @@ class Cluster:
         report["average_utilization"] = float(shares.mean())
         return report
 
+    def introduce(
+        self, scheduler: Scheduler, sample: Workload, *, seed: int = 0, objective: Objective | None = None
+    ) -> PhysicsTimes | None:
+        """Start a scheduler on this cluster: what `run` does first, for callers that decide task by task.
+
+        Returns the time model it was given, if it may know one. `sample` stands for the tasks to come: their
+        durations set the units of an objective with several goals.
+        """
+        goal = objective or Objective()
+        times = self._times_for(scheduler)
+        scheduler.start(
+            Setting(
+                self.platform,
+                seed=seed,
+                objective=goal,
+                dollars=dollars_per_second(self.platform, self.tariff),
+                scales=self._scales(sample, goal) if times else None,
+                times=times,
+            )
+        )
+        return times
+
     # ---------------------------------------------------------------- whole workloads
 
     def run(
@@ -121,18 +143,7 @@ class Cluster:
         `progress` is called with the number of tasks done since the last call.
         """
         self.reset()
-        goal = objective or Objective()
-        times = self._times_for(scheduler)
-        scheduler.start(
-            Setting(
-                self.platform,
-                seed=seed,
-                objective=goal,
-                dollars=dollars_per_second(self.platform, self.tariff),
-                scales=self._scales(workload, goal) if times else None,
-                times=times,
-            )
-        )
+        times = self.introduce(scheduler, workload, seed=seed, objective=objective)
         outcomes = Outcomes.empty(workload)
         report = progress or (lambda _: None)
         if isinstance(scheduler, Static):
