@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from strategies import physics, platforms, workloads
 
 from hybrid_scheduler import Cluster, Noise, Task, Workload, create, platform_named, workstation
@@ -22,7 +22,8 @@ def by_definition(workload, platform, law):
     return max(work, alone) - workload.arrival_time[0]
 
 
-@given(workloads(), platforms(max_nodes=2), physics)
+@settings(max_examples=40)
+@given(workloads(max_tasks=20), platforms(max_nodes=2), physics)
 def test_bound_equals_its_definition(workload, platform, law):
     bound, definition = makespan_bound(workload, platform, law), by_definition(workload, platform, law)
     assert bound <= definition * (1 + 1e-9)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, physics, platforms, workloads
 
@@ -80,6 +80,7 @@ def test_parts_are_the_physics_times(workload, platform, law):
         assert out.accelerator_time[i] == pytest.approx(fixed + f * whole if f > 0 else 0.0, rel=1e-12)
 
 
+@settings(max_examples=25)
 @given(graphs(), platforms(), st.integers(0, 1000), st.sampled_from([0.0, 0.4]))
 def test_laws_hold_for_graphs(workload, platform, seed, sigma):
     noise = Noise(sigma, seed)

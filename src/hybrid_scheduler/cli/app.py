@@ -14,6 +14,7 @@ from .. import __version__
 from .doctor import doctor
 from .failures import BAD_INPUT, exit_code_of
 from .printer import Printer
+from .profile import profile
 from .schedulers import schedulers
 from .session import Session
 from .simulate import simulate
@@ -116,4 +117,5 @@ def program(
 
 app.command()(simulate)
 app.command()(schedulers)
+app.command()(profile)
 app.command()(doctor)

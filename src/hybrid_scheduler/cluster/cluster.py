@@ -176,7 +176,7 @@ class Cluster:
             beliefs = table if told_physics else nothing if own is None else own.table(part)
             bad = loop(
                 type(scheduler).rule, scheduler.devices, scheduler.params, scheduler.state, beliefs,
-                part.task_id, part.kind, part.size, part.compute_intensity, part.memory_required, part.arrival_time,
+                part.task_id, part.size, part.compute_intensity, part.memory_required, part.arrival_time,
                 table, self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
                 outcomes.device[begin:end], outcomes.fraction[begin:end],
                 outcomes.cpu_start[begin:end], outcomes.cpu_time[begin:end],

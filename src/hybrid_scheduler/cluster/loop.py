@@ -81,7 +81,7 @@ def place_one(  # type: ignore[no-untyped-def]
 
 LOOP_SIGNATURE = types.int64(
     RULE, _devices, _vector, _vector, _table,  # the scheduler: rule, its devices, params, state, beliefs
-    _readonly_ints, _readonly_ints, _readonly, _readonly, _readonly, _readonly,  # the tasks
+    _readonly_ints, _readonly, _readonly, _readonly, _readonly,  # the tasks
     _table, _devices, _vector, _vector, types.float64, types.int64, types.int64,  # the cluster
     types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1],  # the outcomes
 )  # fmt: skip
@@ -90,7 +90,7 @@ LOOP_SIGNATURE = types.int64(
 @entry
 def arrival_loop(  # type: ignore[no-untyped-def]
     rule, rule_devices, params, state, beliefs,
-    task_id, kind, size, intensity, memory, arrival,
+    task_id, size, intensity, memory, arrival,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
@@ -98,7 +98,6 @@ def arrival_loop(  # type: ignore[no-untyped-def]
     task = np.empty(1, TASK)
     for i in range(len(task_id)):
         task[0].task_id = task_id[i]
-        task[0].kind = kind[i]
         task[0].size = size[i]
         task[0].intensity = intensity[i]
         task[0].memory = memory[i]

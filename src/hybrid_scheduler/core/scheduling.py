@@ -13,10 +13,9 @@ Who knows durations is explicit. A scheduler that declares `Knowledge.NOTHING` g
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,12 +173,3 @@ class Static(Scheduler):
 
     @abstractmethod
     def plan(self, workload: Workload, platform: Platform) -> Plan: ...
-
-
-class Compiled(Protocol):
-    """An online scheduler whose rule is a compiled function: the cluster's fast loop calls `rule` directly."""
-
-    rule: Callable[..., Any]
-    devices: NDArray[Any]
-    params: Floats
-    state: Floats

@@ -8,7 +8,7 @@ A rule is written once, as a function decorated with `@rule`:
         return device, fraction
 
 `now`       seconds
-`task`      a record array of length 1: `task[0].size`, `.intensity`, `.memory`, `.task_id`, `.kind`
+`task`      a record array of length 1: `task[0].size`, `.intensity`, `.memory`, `.task_id`
 `times`     what the scheduler believes: ``times[devices[d].column]`` = (whole seconds, fixed seconds).
             Empty for schedulers that are told nothing
 `free_at`   when each device will be free; read-only
@@ -47,7 +47,6 @@ DEVICE = np.dtype(
 TASK = np.dtype(
     [
         ("task_id", np.int64),
-        ("kind", np.int64),
         ("size", np.float64),
         ("intensity", np.float64),
         ("memory", np.float64),

@@ -95,13 +95,13 @@ def _knapsack(tasks: FluidTasks) -> float:
     return float(before_accelerator + share * a)
 
 
-def _cutting_planes(tasks: FluidTasks, start: Floats | None = None) -> tuple[float, Floats]:
+def _cutting_planes(tasks: FluidTasks) -> tuple[float, Floats]:
     """Kelley's method on the dual. Returns the best valid bound and its prices."""
     from scipy.optimize import linprog  # half a second to import, and only unequal accelerators need it
 
     count = tasks.whole.shape[1]
     pinned = tasks.pinned.sum()
-    prices = np.full(count, 1.0 / tasks.servers.sum()) if start is None else start
+    prices = np.full(count, 1.0 / tasks.servers.sum())
     cuts: list[Floats] = []
     best, best_prices = -np.inf, prices
     for _ in range(200):
@@ -129,9 +129,9 @@ def _cutting_planes(tasks: FluidTasks, start: Floats | None = None) -> tuple[flo
     return best, best_prices
 
 
-def best_prices(tasks: FluidTasks, start: Floats | None = None) -> Floats:
+def best_prices(tasks: FluidTasks) -> Floats:
     """Dual prices per class at the optimum: their ratios say what a second on each class is worth."""
-    return _cutting_planes(tasks, start)[1]
+    return _cutting_planes(tasks)[1]
 
 
 def capacity(workload: Workload, platform: Platform, physics: Physics) -> float:
