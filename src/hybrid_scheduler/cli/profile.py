@@ -1,0 +1,176 @@
+"""`hybrid-scheduler profile`: how fast is this machine, and from which size does its GPU pay off?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from .numbers import JOULES, NOTHING, SECONDS, significant, with_unit
+from .printer import Printer
+from .session import Session
+from .sheet import Column
+
+if TYPE_CHECKING:
+    from ..hardware import Point, Profile, Timing
+
+PROFILE = Path("data/profiles/hardware_profile.json")
+
+
+def profile(
+    context: typer.Context,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
+    sizes: Annotated[
+        str, typer.Option(metavar="N,N", help="Each kernel reads about n² numbers.")
+    ] = "256,512,1024,2048",
+    kernels: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Such as matmul,sort; all eight if left out.")
+    ] = None,
+    budget: Annotated[str, typer.Option(metavar="SECONDS", help="What does not fit is skipped and listed.")] = "60",
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the profile goes.")] = PROFILE,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Draw crossover sizes and a roofline here.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Measure this machine: kernels on CPU and GPU, copies, energy.
+
+    Data starts and ends in main memory, so a GPU's time includes both copies. Other work on the machine disturbs.
+
+    \b
+    Examples:
+      hybrid-scheduler profile
+      hybrid-scheduler profile --sizes 64,256,1024,4096 --budget 120 --plots figures
+    """
+    session: Session = context.obj
+    session.settings()  # from here on warnings are told in our way
+    wanted = _numbers(sizes)
+    seconds = _seconds(budget)
+    names = None if kernels is None else [name.strip() for name in kernels.split(",")]
+
+    from ..hardware import HardwareProfiler
+
+    profiler = HardwareProfiler(device, kernels=names, budget=seconds)
+    with session.printer.progress(len(set(wanted)) * len(profiler.kernels)) as update:
+        profiler.progress = update
+        measured = profiler.profile_range(wanted)
+    profiler.save_profile(out)
+    session.printer.note(f"wrote {out}")
+    if plots is not None:
+        from ..hardware.plots import save_plots
+
+        for path in save_plots(measured, plots):
+            session.printer.note(f"wrote {path}")
+    if as_json:
+        session.printer.document(measured.as_dict())
+    else:
+        show(session.printer, measured)
+
+
+def _numbers(text: str) -> list[int]:
+    from ..core import InvalidInputError
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInputError("--sizes", "whole numbers such as 256,512", text) from None
+
+
+def _seconds(text: str) -> float:
+    from ..core import InvalidInputError
+
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInputError("--budget", "a number of seconds", text) from None
+
+
+# ------------------------------------------------------------------------------------------ the table
+
+
+def show(printer: Printer, profile: Profile) -> None:
+    machine = profile.machine
+    printer.facts([machine.cpu, f"{machine.cores} cores, {machine.threads} threads used", f"machine {machine.id}"])
+    if machine.gpu:
+        launch = profile.launch_overhead_seconds
+        printer.facts([machine.gpu.name, f"launch {with_unit(launch.median if launch else None, SECONDS)}"])
+    copy = ((profile.cpu_memory_bandwidth, "CPU"), (profile.gpu_memory_bandwidth, "GPU"))
+    printer.facts([f"{name} memory {significant(rate / 1e9)} GB/s" for rate, name in copy if rate])
+    printer.text()
+    printer.sheet(columns(profile))
+    printer.text()
+    printer.text(Text(headline(profile), style="bold"))
+    for one in profile.skipped:
+        printer.text(Text(f"skipped {one.kernel} {one.size} on {one.device}: {one.reason}", style="dim"))
+    for note in profile.notes:
+        printer.text(Text(note, style="dim"))
+
+
+def columns(profile: Profile) -> list[Column]:
+    """One row per kernel and size; the kernel is named once. Columns in which nothing was measured are left out."""
+    points = [point for kernel in profile.kernels for point in profile.of(kernel)]
+    kernels = [point.kernel for point in points]
+    names = [name if i == 0 or kernels[i - 1] != name else "" for i, name in enumerate(kernels)]
+    rows = [
+        Column("kernel", names, number=False),
+        Column("size", [str(point.size) for point in points]),
+        Column("CPU", [_time(point.cpu_seconds) for point in points]),
+        Column("1 thread", [_time(point.cpu_one_thread_seconds) for point in points], 1),
+        Column("GPU with\ncopies", [_time(p.gpu_seconds.pageable if p.gpu_seconds else None) for p in points]),
+        Column("pinned", [_time(p.gpu_seconds.pinned if p.gpu_seconds else None) for p in points], 2),
+        Column("GPU kernel\nalone", [_time(point.gpu_kernel_seconds) for point in points], 3),
+        Column("CPU /\nGPU", [significant(point.cpu_gpu_ratio) for point in points], 1, best=_faster(points)),
+        Column("CPU\nGFLOP/s", [_giga(point.cpu_flops_per_second) for point in points], 6),
+        Column("GPU\nGFLOP/s", [_giga(point.gpu_flops_per_second) for point in points], 7),
+        Column("CPU\nGB/s", [_giga(point.cpu_memory_bandwidth) for point in points], 8),
+        Column("GPU\nGB/s", [_giga(point.gpu_memory_bandwidth) for point in points], 9),
+        Column("CPU\nenergy", [_energy(point.cpu_joules) for point in points], 5),
+        Column("GPU\nenergy", [_energy(point.gpu_joules) for point in points], 4),
+        Column("CPU\n±", [_spread(point.cpu_seconds) for point in points], 10),
+    ]
+    return [column for column in rows if any(cell != NOTHING for cell in column.cells)]
+
+
+def _faster(points: list[Point]) -> frozenset[int]:
+    """Rows in which the GPU is worth it."""
+    return frozenset(i for i, point in enumerate(points) if (point.cpu_gpu_ratio or 0) > 1)
+
+
+def _time(timing: Timing | None) -> str:
+    return with_unit(timing.median, SECONDS) if timing else NOTHING
+
+
+def _spread(timing: Timing | None) -> str:
+    return f"{100 * timing.spread / timing.median:.0f}%" if timing else NOTHING
+
+
+def _energy(joules: float | None) -> str:
+    return NOTHING if joules is None else with_unit(joules, JOULES)
+
+
+def _giga(rate: float | None) -> str:
+    return significant(None if rate is None else rate / 1e9)
+
+
+def headline(profile: Profile) -> str:
+    """From which size the GPU pays off, kernel by kernel; without a GPU, what all threads gain."""
+    if profile.machine.gpu is not None:
+        sizes = {kernel: profile.crossover(kernel) for kernel in profile.kernels}
+        always = [kernel for kernel, size in sizes.items() if size == 0]
+        never = [kernel for kernel, size in sizes.items() if size is None]
+        later = [f"{kernel} from {size:.0f}" for kernel, size in sizes.items() if size]
+        parts = [", ".join(later)] if later else []
+        parts += [f"at every size: {', '.join(always)}"] if always else []
+        parts += [f"at none: {', '.join(never)}"] if never else []
+        return "GPU faster " + "; ".join(parts)
+    gains = [
+        point.cpu_one_thread_seconds.median / point.cpu_seconds.median
+        for point in profile.points
+        if point.cpu_seconds and point.cpu_one_thread_seconds
+    ]
+    if not gains:
+        return f"{len(profile.points)} measurements on the CPU"
+    threads = profile.machine.threads
+    return f"no GPU; {threads} threads are {significant(min(gains))} to {significant(max(gains))}x as fast as one"

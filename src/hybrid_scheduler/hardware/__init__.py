@@ -1,0 +1,41 @@
+"""The real machine: what it is, how long its kernels take, how many joules.
+
+Names are imported when first used: torch is loaded by what measures, not by who reads a profile.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .devices import Gpu as Gpu
+    from .devices import Machine as Machine
+    from .devices import describe_machine as describe_machine
+    from .devices import find_gpu as find_gpu
+    from .kernels import KERNELS as KERNELS
+    from .kernels import Kernel as Kernel
+    from .measure import Timing as Timing
+    from .profile import Point as Point
+    from .profile import Profile as Profile
+    from .profile import load_profile as load_profile
+    from .profile import save_profile as save_profile
+    from .profiler import HardwareProfiler as HardwareProfiler
+
+_FILE_OF = {
+    name: file
+    for file, names in {
+        "devices": ("Gpu", "Machine", "describe_machine", "find_gpu"),
+        "kernels": ("KERNELS", "Kernel"),
+        "measure": ("Timing",),
+        "profile": ("Point", "Profile", "load_profile", "save_profile"),
+        "profiler": ("HardwareProfiler",),
+    }.items()
+    for name in names
+}
+
+__all__ = sorted(_FILE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FILE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_FILE_OF[name]}", __name__), name)

@@ -1,0 +1,203 @@
+"""What this machine is: its CPU, its accelerator if one can be used, and a name for both that is not personal.
+
+Asking for a device that is not there is an error. One that is there but does not work (a driver that is too old, a
+torch built without it) is a warning, and the CPU does the work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import HybridSchedulerError, InvalidInputError, UnknownNameError
+from . import nvml
+
+DEVICE_TYPES = ("auto", "cpu", "cuda", "mps")
+
+_MEMINFO = Path("/proc/meminfo")
+_CPUINFO = Path("/proc/cpuinfo")
+_CGROUP = Path("/sys/fs/cgroup")
+_NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """An accelerator beside the CPU. `kind` is what torch calls it: cuda or mps."""
+
+    kind: str
+    name: str
+    memory: int | None
+    driver: str | None = None
+    runtime: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a measurement depends on. No host name, user, address or serial number."""
+
+    cpu: str
+    architecture: str
+    cores: int
+    threads: int
+    memory: int | None
+    system: str
+    python: str
+    torch: str
+    gpu: Gpu | None = None
+
+    @property
+    def id(self) -> str:
+        """The same for machines with the same processors, whatever versions run on them.
+
+        Main memory is left out: a virtual machine may be given more or less of it from one start to the next.
+        """
+        gpu = (self.gpu.kind, self.gpu.name) if self.gpu else ()
+        text = "\n".join(map(str, (self.cpu, self.architecture, self.cores, *gpu)))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"id": self.id, **asdict(self)}
+
+
+# ------------------------------------------------------------------------------------------ accelerators
+
+
+def find_gpu(device_type: str = "auto") -> Gpu | None:
+    """The accelerator to use; None for the CPU alone."""
+    if device_type not in DEVICE_TYPES:
+        raise UnknownNameError("device", device_type, DEVICE_TYPES)
+    searches: dict[str, Callable[[], Gpu | str | None]] = {"cuda": _find_cuda, "mps": _find_mps}
+    for kind in {"auto": ("cuda", "mps"), "cpu": ()}.get(device_type, (device_type,)):
+        found = searches[kind]()
+        if isinstance(found, Gpu):
+            return found
+        if isinstance(found, str):
+            warnings.warn(f"{kind} cannot be used, the CPU is used instead: {found}", stacklevel=2)
+            return None
+        if device_type == kind:
+            raise InvalidInputError("device", "one that this machine has", kind, hint="auto takes what is there")
+    return None
+
+
+def _find_cuda() -> Gpu | str | None:
+    """The first CUDA device, why it cannot be used, or None if there is none."""
+    torch = need_torch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what torch grumbles about is said below, once
+        available = torch.cuda.is_available()
+    if not available:
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
+        if hidden or not (nvml.gpu_count() or (_NVIDIA_GPUS.is_dir() and any(_NVIDIA_GPUS.iterdir()))):
+            return None
+        if torch.version.cuda is None:
+            return "this torch is built without CUDA"
+        return "torch cannot start it; the driver may be too old"
+    try:
+        # Only a kernel that ran proves it: a device too new or too old for this torch is found all the same.
+        torch.ones(8, device="cuda").sum().item()
+        known = torch.cuda.get_device_properties(0)
+    except Exception as error:
+        return _first_line(error)
+    runtime = torch.version.cuda or getattr(torch.version, "hip", None)
+    return Gpu("cuda", known.name, int(known.total_memory), nvml.driver_version(), runtime)
+
+
+def _find_mps() -> Gpu | str | None:
+    torch = need_torch()
+    if not torch.backends.mps.is_available():
+        return None
+    try:
+        torch.ones(8, device="mps").sum().item()
+        memory = int(torch.mps.recommended_max_memory())
+    except Exception as error:
+        return _first_line(error)
+    return Gpu("mps", f"{_cpu_model()} GPU", memory)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+def need_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise HybridSchedulerError("running kernels needs torch", hint="pip install torch") from None
+    return torch
+
+
+# ------------------------------------------------------------------------------------------ the machine
+
+
+def describe_machine(gpu: Gpu | None = None, threads: int | None = None) -> Machine:
+    """This machine, with the accelerator that was found; threads are the CPU's (torch's own choice if None)."""
+    torch = need_torch()
+    return Machine(
+        cpu=_cpu_model(),
+        architecture=platform.machine(),
+        cores=usable_cores(),
+        threads=threads or torch.get_num_threads(),
+        memory=_installed_memory(),
+        system=platform.system(),
+        python=platform.python_version(),
+        torch=str(torch.__version__),
+        gpu=gpu,
+    )
+
+
+def usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def available_memory() -> int | None:
+    """Bytes that can be taken now without harm; None if nobody can say."""
+    free = [value for value in (_meminfo("MemAvailable"), _room_in_container()) if value is not None]
+    return min(free) if free else _installed_memory()
+
+
+def _cpu_model() -> str:
+    model = ""
+    if sys.platform == "darwin":
+        model = _output_of("sysctl", "-n", "machdep.cpu.brand_string")
+    elif _CPUINFO.exists():
+        lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+        model = next((line.partition(":")[2] for line in lines if line.startswith("model name")), "")
+    return " ".join((model or platform.processor() or platform.machine() or "unknown").split())
+
+
+def _output_of(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _installed_memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows has no such call
+        return None
+
+
+def _meminfo(name: str) -> int | None:
+    try:
+        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+    except (OSError, ValueError, StopIteration):
+        return None
+
+
+def _room_in_container() -> int | None:
+    try:
+        limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
+        return max(0, limit - int((_CGROUP / "memory.current").read_text(encoding="ascii")))
+    except (OSError, ValueError):  # no container, or one without a limit ("max")
+        return None

@@ -1,0 +1,124 @@
+"""How long something takes, whatever else the machine does meanwhile.
+
+Warm-up runs are thrown away: the first ones load libraries, fill caches and raise clocks. Of the rest the median is
+reported, with the median absolute deviation as its spread, so that a run which something else interrupted changes
+neither. Runs are repeated until the median is known well enough or the time is up, but never fewer than three: of
+two, nobody can tell which was disturbed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InvalidInputError
+from .devices import need_torch
+
+Clock = Callable[[], float]
+#: Does something once and says how many seconds it took.
+Sample = Callable[[], float]
+
+FEWEST_RUNS = 3
+#: Standard deviation of a normal law over its median absolute deviation.
+_MAD_TO_SIGMA = 1.4826
+#: Standard error of a median over that of a mean.
+_MEDIAN_TO_MEAN = math.sqrt(math.pi / 2)
+_CHECK_EVERY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one run: median, robust standard deviation, quartiles, and of how many runs."""
+
+    median: float
+    spread: float
+    low: float
+    high: float
+    n: int
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Timing:
+        values = np.asarray(seconds, dtype=float)
+        low, median, high = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
+        spread = _MAD_TO_SIGMA * float(np.median(np.abs(values - median)))
+        return cls(median, spread, low, high, len(values))
+
+    @property
+    def uncertainty(self) -> float:
+        """Standard error of the median, as a share of it."""
+        return _MEDIAN_TO_MEAN * self.spread / math.sqrt(self.n) / self.median if self.median > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """When to stop: at this precision of the median, after these seconds, or after these runs."""
+
+    precision: float = 0.005
+    seconds: float = 1.0
+    most_runs: int = 500
+    warmup_runs: int = 2
+    warmup_seconds: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("precision", "seconds"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise InvalidInputError(name, "a finite number > 0", value)
+
+
+def repeat(sample: Sample, patience: Patience, clock: Clock = time.perf_counter) -> Timing:
+    """Warm up, then sample until the median is precise or the time is up."""
+    began = clock()
+    warm = 0
+    while warm < patience.warmup_runs or clock() - began < patience.warmup_seconds:
+        sample()
+        warm += 1
+        if clock() - began >= patience.seconds:
+            break
+    began = clock()
+    seconds: list[float] = []
+    while len(seconds) < patience.most_runs:
+        seconds.append(sample())
+        late = clock() - began >= patience.seconds
+        if late and len(seconds) >= FEWEST_RUNS:
+            break
+        if len(seconds) % _CHECK_EVERY == 0 and Timing.of(seconds).uncertainty <= patience.precision:
+            break
+    return Timing.of(seconds)
+
+
+def timed(
+    action: Callable[[], Any], synchronize: Callable[[], None] | None = None, clock: Clock = time.perf_counter
+) -> Sample:
+    """Wall-clock seconds of an action; what it started on a device is waited for, before and after."""
+
+    def sample() -> float:
+        if synchronize is not None:
+            synchronize()
+        began = clock()
+        kept = action()
+        if synchronize is not None:
+            synchronize()
+        seconds = clock() - began
+        del kept  # only now: giving memory back is not part of the work
+        return seconds
+
+    return sample
+
+
+@contextmanager
+def fixed_threads(count: int) -> Iterator[None]:
+    """Kernels on the CPU use this many threads; afterwards as many as before."""
+    torch = need_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

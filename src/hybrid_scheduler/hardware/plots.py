@@ -1,0 +1,273 @@
+"""Two figures of a profile: from which size the GPU pays off, and how near each kernel comes to what is possible.
+
+Matplotlib is imported where it is used. Colours are Okabe and Ito's, and every series has a marker of its own, so
+that the figures read without colour, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import HybridSchedulerError, InvalidInputError
+from .measure import Timing
+from .profile import Point, Profile
+
+CROSSOVER, ROOFLINE = "crossover.png", "roofline.png"
+
+_BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+_MARKERS = "osD^vPX*"
+_STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+}
+_COLUMNS = 4
+
+Series = tuple[str, str, str, str, Callable[[Point], Timing | None]]
+
+
+def save_plots(profile: Profile, folder: str | Path) -> list[Path]:
+    """Write both figures as PNG files."""
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for name, draw in ((CROSSOVER, crossover_figure), (ROOFLINE, roofline_figure)):
+            draw(profile).savefig(target / name, dpi=150)
+            paths.append(target / name)
+    except OSError as error:
+        raise InvalidInputError(
+            "plots", "a folder that can be written", target.name, hint=error.strerror or type(error).__name__
+        ) from None
+    return paths
+
+
+def crossover_figure(profile: Profile) -> Any:
+    """Time over size, one panel per kernel: CPU and GPU, or on a machine without GPU one thread and all of them."""
+    matplotlib = _matplotlib()
+    kernels = profile.kernels
+    columns = min(_COLUMNS, len(kernels))
+    rows = math.ceil(len(kernels) / columns)
+    series = _series(profile)
+    with matplotlib.rc_context(_STYLE):
+        figure = _figure(2.9 * columns + 0.5, 2.5 * rows + 1.2)
+        axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
+        panels = [panel for row in axes for panel in row]
+        for panel, kernel in zip(panels, kernels, strict=False):
+            _crossover_panel(panel, profile, kernel, series)
+        for panel in panels[len(kernels) :]:
+            panel.set_visible(False)
+        for panel in panels[max(0, len(kernels) - columns) : len(kernels)]:
+            # The lowest panel of each column carries the sizes, also above an empty place.
+            panel.tick_params(labelbottom=True)
+            panel.set_xlabel("size n")
+        for row in axes:
+            row[0].set_ylabel("time of one run")
+        _legend(figure, panels, loc="outside lower center", ncols=len(series))
+        figure.suptitle(
+            _title(
+                profile, "From which size the GPU pays off" if profile.machine.gpu else "One thread and all threads"
+            )
+        )
+    return figure
+
+
+def _series(profile: Profile) -> list[Series]:
+    cpu = f"CPU, {_threads(profile)}"
+    if profile.machine.gpu is None:
+        return [
+            ("CPU, 1 thread", _ORANGE, "s", "-", lambda point: point.cpu_one_thread_seconds),
+            (cpu, _BLUE, "o", "-", lambda point: point.cpu_seconds),
+        ]
+    return [
+        (cpu, _BLUE, "o", "-", lambda point: point.cpu_seconds),
+        ("GPU with copies", _ORANGE, "s", "-", lambda point: point.gpu_seconds and point.gpu_seconds.pageable),
+        (
+            "GPU with copies, pinned memory", _GREEN, "D", "--",
+            lambda point: point.gpu_seconds and point.gpu_seconds.pinned,
+        ),
+        ("GPU kernel alone", _GREY, "^", ":", lambda point: point.gpu_kernel_seconds),
+    ]  # fmt: skip
+
+
+def _crossover_panel(panel: Any, profile: Profile, kernel: str, series: Sequence[Series]) -> None:
+    points = profile.of(kernel)
+    for label, colour, marker, line, timing_of in series:
+        known = [(point.size, timing) for point in points if (timing := timing_of(point)) is not None]
+        if not known:
+            continue
+        sizes = [size for size, _ in known]
+        medians = [timing.median for _, timing in known]
+        panel.fill_between(
+            sizes, [t.low for _, t in known], [t.high for _, t in known], color=colour, alpha=0.2, linewidth=0
+        )
+        panel.errorbar(
+            sizes, medians,
+            yerr=[[t.median - t.low for _, t in known], [t.high - t.median for _, t in known]],
+            color=colour, marker=marker, linestyle=line, markersize=4, linewidth=1.4, capsize=2, label=label,
+        )  # fmt: skip
+    panel.set_xscale("log", base=2)
+    panel.set_yscale("log")
+    _label_sizes(panel, (point.size for point in profile.points))
+    _label_seconds(panel)
+    panel.set_title(kernel, loc="left", fontweight="bold")
+    verdict = _verdict(profile, kernel)
+    if verdict:
+        panel.set_title(verdict, loc="right", fontsize=8, color="#444444")
+    size = profile.crossover(kernel)
+    if size:
+        panel.axvline(size, color="#444444", linewidth=0.8, linestyle=(0, (2, 2)))
+
+
+def _verdict(profile: Profile, kernel: str) -> str:
+    """What a panel says in a few words."""
+    if profile.machine.gpu is None:
+        gains = [
+            point.cpu_one_thread_seconds.median / point.cpu_seconds.median
+            for point in profile.of(kernel)
+            if point.cpu_one_thread_seconds and point.cpu_seconds
+        ]
+        return f"gain {gains[-1]:.2g}×" if gains else ""
+    size = profile.crossover(kernel)
+    if size is None:
+        return "CPU faster"
+    return f"GPU from {size:.0f}" if size else "GPU faster"
+
+
+def roofline_figure(profile: Profile) -> Any:
+    """Operations per second over operations per byte: the slope is memory's limit, the top the units'."""
+    matplotlib = _matplotlib()
+    sides: list[tuple[str, Callable[[Point], float | None], float | None]] = [
+        (f"CPU, {_threads(profile)}", lambda point: point.cpu_flops_per_second, profile.cpu_memory_bandwidth)
+    ]
+    if profile.machine.gpu is not None:
+        name = f"{profile.machine.gpu.name}, kernel alone"
+        sides.append((name, lambda point: point.gpu_flops_per_second, profile.gpu_memory_bandwidth))
+    with matplotlib.rc_context(_STYLE):
+        figure = _figure(5.2 * len(sides) + 1.8, 4.6)
+        panels = figure.subplots(1, len(sides), sharex=True, sharey=True, squeeze=False)[0]
+        for panel, (name, rate_of, bandwidth) in zip(panels, sides, strict=True):
+            _roofline_panel(panel, profile, rate_of, bandwidth)
+            panel.set_title(name, loc="left", fontweight="bold")
+            panel.set_xlabel("arithmetic intensity, operations per byte moved")
+        panels[0].set_ylabel("achieved, GFLOP/s")
+        _legend(
+            figure, panels, loc="outside right upper", title="kernel\n(larger mark,\nlarger size)", alignment="left"
+        )
+        figure.suptitle(_title(profile, "How near to what is possible"))
+    return figure
+
+
+def _roofline_panel(
+    panel: Any, profile: Profile, rate_of: Callable[[Point], float | None], bandwidth: float | None
+) -> None:
+    rates = []
+    for i, kernel in enumerate(profile.kernels):
+        known = [
+            (point.intensity, rate / 1e9)
+            for point in profile.of(kernel)
+            if point.intensity and (rate := rate_of(point)) is not None
+        ]
+        if not known:
+            continue
+        rates += [rate for _, rate in known]
+        colour, marker = _COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]
+        x, y = zip(*known, strict=True)
+        panel.plot(x, y, color=colour, linewidth=0.8, alpha=0.6)
+        for j, (intensity, rate) in enumerate(known):
+            panel.plot(
+                intensity, rate, color=colour, marker=marker, linestyle="none", markeredgecolor="white",
+                markeredgewidth=0.5, markersize=4.5 + 5 * (j + 1) / len(known),
+                label=kernel if j == len(known) - 1 else None,
+            )  # fmt: skip
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.margins(0.08)
+    if rates and bandwidth:
+        _roof(panel, bandwidth / 1e9, max(rates))
+
+
+def _roof(panel: Any, bandwidth: float, best: float) -> None:
+    """The slope is the measured copy bandwidth, the top the best rate that any kernel reached."""
+    left, right = panel.get_xlim()
+    knee = max(left, min(right, best / bandwidth))
+    panel.plot([left, knee, right], [left * bandwidth, knee * bandwidth, max(best, knee * bandwidth)], color=_GREY)
+    panel.set_xlim(left, right)
+    # In the corner that stays empty: many operations per byte at a low rate is what no kernel does.
+    panel.text(
+        0.98, 0.03, f"slope: copy bandwidth {_amount(bandwidth)} GB/s\ntop: best kernel {_amount(best)} GFLOP/s",
+        transform=panel.transAxes, ha="right", va="bottom", color="#555555", fontsize=8,
+    )  # fmt: skip
+
+
+def _amount(value: float) -> str:
+    """4,210 and 0.32"""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+# ------------------------------------------------------------------------------------------ shared
+
+
+def _legend(figure: Any, panels: Iterable[Any], **options: Any) -> None:
+    """Every series once, whichever panel it appears in."""
+    known: dict[str, Any] = {}
+    for panel in panels:
+        handles, labels = panel.get_legend_handles_labels()
+        known |= dict(zip(labels, handles, strict=True))
+    figure.legend(known.values(), known.keys(), **options)
+
+
+def _title(profile: Profile, text: str) -> str:
+    machine = profile.machine
+    parts = [machine.cpu] if machine.gpu is None else [machine.gpu.name, machine.cpu]
+    return f"{text}\n{' · '.join(parts)}"
+
+
+def _threads(profile: Profile) -> str:
+    count = profile.machine.threads
+    return f"{count} thread{'s' if count > 1 else ''}"
+
+
+def _label_sizes(panel: Any, sizes: Iterable[int]) -> None:
+    """The measured sizes themselves; every second one where they would touch."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    ticks = sorted(set(sizes))
+    panel.xaxis.set_major_locator(FixedLocator(ticks[:: math.ceil(len(ticks) / 5)]))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
+
+
+def _label_seconds(panel: Any) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    panel.yaxis.set_major_formatter(EngFormatter(unit="s", sep=" "))
+
+
+def _figure(width: float, height: float) -> Any:
+    """A figure that belongs to nobody: pyplot would keep it, and needs a screen on some machines."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise HybridSchedulerError("figures need matplotlib", hint="pip install matplotlib") from None
+    return matplotlib

@@ -1,0 +1,393 @@
+"""A hardware profile: what was measured on which machine, and its file.
+
+The file is JSON with a format name and a version. Reading is strict: a file that is damaged, of another version or
+of another kind is refused with the place and the reason. Saving replaces the file in one step.
+
+Nothing here needs torch. Profiles may also come from elsewhere, so kernels are not limited to the ones measured
+here and most numbers may be missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import InvalidInputError
+from .devices import Gpu, Machine
+from .fields import Fields
+from .measure import Timing
+
+FORMAT = "hybrid-scheduler hardware profile"
+#: Raised when the meaning or the layout of a field changes: other versions are refused.
+VERSION = 1
+_LARGEST = 64 * 2**20
+
+AnyPath = str | PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """The same thing with the host's data in ordinary (pageable) and in page-locked (pinned) memory."""
+
+    pageable: Timing
+    pinned: Timing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One kernel at one size. Times are of one run with data on the host; None is what was not measured."""
+
+    kernel: str
+    size: int
+    bytes_in: int
+    bytes_out: int
+    flops: float | None
+    cpu_seconds: Timing | None = None
+    #: On machines without an accelerator, whose devices are thread pools of different sizes.
+    cpu_one_thread_seconds: Timing | None = None
+    #: On the device alone: neither launch nor copies.
+    gpu_kernel_seconds: Timing | None = None
+    host_to_device_seconds: Copies | None = None
+    device_to_host_seconds: Copies | None = None
+    #: Copy in, kernel, copy out, as the host sees it.
+    gpu_seconds: Copies | None = None
+    cpu_joules: float | None = None
+    gpu_joules: float | None = None
+
+    @property
+    def cpu_gpu_ratio(self) -> float | None:
+        """CPU time over GPU time with its copies from ordinary memory: above 1 the GPU is faster."""
+        if self.cpu_seconds is None or self.gpu_seconds is None:
+            return None
+        return self.cpu_seconds.median / self.gpu_seconds.pageable.median
+
+    @property
+    def gpu_fraction(self) -> float | None:
+        """The share of the work with which both would be done at the same time."""
+        ratio = self.cpu_gpu_ratio
+        return None if ratio is None else ratio / (1 + ratio)
+
+    @property
+    def bytes_moved(self) -> int:
+        """The least that any device must read and write."""
+        return self.bytes_in + self.bytes_out
+
+    @property
+    def cpu_memory_bandwidth(self) -> float | None:
+        return _rate(self.bytes_moved, self.cpu_seconds)
+
+    @property
+    def gpu_memory_bandwidth(self) -> float | None:
+        return _rate(self.bytes_moved, self.gpu_kernel_seconds)
+
+    @property
+    def cpu_flops_per_second(self) -> float | None:
+        return _rate(self.flops, self.cpu_seconds)
+
+    @property
+    def gpu_flops_per_second(self) -> float | None:
+        return _rate(self.flops, self.gpu_kernel_seconds)
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations for each byte moved."""
+        return self.flops / self.bytes_moved if self.flops is not None and self.bytes_moved else None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {name: getattr(self, name) for name in _COMPUTED}
+
+
+#: Written for whoever reads the file; recomputed and compared when it is loaded.
+_COMPUTED = ("cpu_gpu_ratio", "gpu_fraction", "cpu_memory_bandwidth", "gpu_memory_bandwidth")
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What was not measured on a device (cpu or gpu), and why."""
+
+    kernel: str
+    size: int
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How it was measured."""
+
+    device: str
+    seed: int
+    precision: float
+    budget_seconds: float | None
+    elapsed_seconds: float
+    #: Of float32 products: lower ones are faster on some GPUs.
+    float32_precision: str
+    cpu_energy: str | None = None
+    gpu_energy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    created: str
+    machine: Machine
+    method: Method
+    points: tuple[Point, ...]
+    skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
+    #: Bytes per second read and written in a large copy within one memory.
+    cpu_memory_bandwidth: float | None = None
+    gpu_memory_bandwidth: float | None = None
+    launch_overhead_seconds: Timing | None = None
+    version: int = field(default=VERSION, init=False)
+
+    @property
+    def kernels(self) -> list[str]:
+        return list(dict.fromkeys(point.kernel for point in self.points))
+
+    def of(self, kernel: str) -> list[Point]:
+        """The points of one kernel, smallest first."""
+        return sorted((point for point in self.points if point.kernel == kernel), key=lambda point: point.size)
+
+    def crossover(self, kernel: str) -> float | None:
+        """The size from which the GPU is faster, copies included; None if it never is, 0 if it always is.
+
+        Between two measured sizes the ratio is taken as a power of the size. Where it crosses 1 more than once, the
+        last time counts.
+        """
+        known = [(p.size, p.cpu_gpu_ratio) for p in self.of(kernel) if p.cpu_gpu_ratio is not None]
+        if not known or known[-1][1] < 1:
+            return None
+        for (low, below), (high, above) in zip(reversed(known[:-1]), reversed(known[1:]), strict=True):
+            if below < 1:
+                share = -math.log(below) / (math.log(above) - math.log(below))
+                return float(low * (high / low) ** share)
+        return 0.0
+
+    def check_machine(self, here: Machine, *, allow_other: bool = False) -> None:
+        """Times of another machine do not hold here: an error, or a warning if that is known and wanted."""
+        if here.id == self.machine.id:
+            return
+        there = ", ".join(name for name in (self.machine.cpu, self.machine.gpu and self.machine.gpu.name) if name)
+        if not allow_other:
+            hint = f"it was measured on {there}; profile this machine, or allow another machine's profile"
+            raise InvalidInputError("profile", f"of this machine ({here.id})", self.machine.id, hint=hint)
+        warnings.warn(f"the profile is of another machine: {there}", stacklevel=2)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": self.version,
+            "created": self.created,
+            "machine": self.machine.as_dict(),
+            "method": asdict(self.method),
+            "cpu_memory_bandwidth": self.cpu_memory_bandwidth,
+            "gpu_memory_bandwidth": self.gpu_memory_bandwidth,
+            "launch_overhead_seconds": self.launch_overhead_seconds and asdict(self.launch_overhead_seconds),
+            "points": [point.as_dict() for point in self.points],
+            "skipped": [asdict(skipped) for skipped in self.skipped],
+            "notes": list(self.notes),
+        }
+
+
+def _rate(amount: float | None, timing: Timing | None) -> float | None:
+    return amount / timing.median if amount is not None and timing is not None else None
+
+
+# ------------------------------------------------------------------------------------------ files
+
+
+def save_profile(profile: Profile, path: AnyPath) -> None:
+    """Write the file, all of it or nothing; folders above it are made."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    text = json.dumps(profile.as_dict(), indent=2, allow_nan=False) + "\n"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidInputError(
+            "path", "a file that can be written", target.name, hint=error.strerror or type(error).__name__
+        ) from None
+
+
+def load_profile(path: AnyPath) -> Profile:
+    """Read a profile, or say what is wrong with the file."""
+    source = Path(path)
+    try:
+        if not source.exists():
+            raise InvalidInputError("path", "a file that exists", source.name)
+        if source.stat().st_size > _LARGEST:
+            raise InvalidInputError("path", f"a profile of at most {_LARGEST // 2**20} MB", source.name)
+        text = source.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(
+            "path", "a file that can be read", source.name, hint=error.strerror or type(error).__name__
+        ) from None
+    except UnicodeDecodeError:
+        raise InvalidInputError("document", "JSON in UTF-8", "other bytes", where=source.name) from None
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError("document", "JSON", str(error)[:70], where=source.name) from None
+    return read_profile(document, source.name)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def read_profile(document: object, file: str = "profile") -> Profile:
+    """A profile from its parsed JSON; `file` is what messages call it."""
+    fields = Fields(document, "", file)
+    kind, version = fields.take("format"), fields.take("version")
+    if kind != FORMAT:
+        raise fields.error("format", repr(FORMAT), kind, hint="this is not a hardware profile")
+    if version != VERSION or isinstance(version, bool):
+        hint = "measure again: hybrid-scheduler profile"
+        if isinstance(version, int) and version > VERSION:
+            hint = "a newer program wrote it: update this one"
+        raise fields.error("version", str(VERSION), version, hint=hint)
+    with fields.all_read():
+        profile = Profile(
+            created=fields.text("created"),
+            machine=_machine(fields.object("machine")),
+            method=_method(fields.object("method")),
+            points=tuple(map(_point, fields.objects("points"))),
+            skipped=tuple(map(_skipped, fields.objects("skipped"))),
+            notes=tuple(_texts(fields, "notes")),
+            cpu_memory_bandwidth=fields.optional("cpu_memory_bandwidth", fields.number),
+            gpu_memory_bandwidth=fields.optional("gpu_memory_bandwidth", fields.number),
+            launch_overhead_seconds=_timing(fields, "launch_overhead_seconds"),
+        )
+    places = Counter((point.kernel, point.size) for point in profile.points)
+    for (kernel, size), count in places.items():
+        if count > 1:
+            raise fields.error("points", "one for each kernel and size", f"{count} for {kernel} at {size}")
+    return profile
+
+
+def _texts(fields: Fields, name: str) -> Iterator[str]:
+    for item in fields.items(name):
+        if not isinstance(item, str):
+            raise fields.error(name, "a list of texts", item)
+        yield item
+
+
+def _machine(fields: Fields) -> Machine:
+    with fields.all_read():
+        identity = fields.take("id")
+        machine = Machine(
+            cpu=fields.text("cpu"),
+            architecture=fields.text("architecture"),
+            cores=fields.whole("cores", 1),
+            threads=fields.whole("threads", 1),
+            memory=fields.optional("memory", fields.whole),
+            system=fields.text("system"),
+            python=fields.text("python"),
+            torch=fields.text("torch"),
+            gpu=fields.optional("gpu", lambda name: _gpu(fields.object(name))),
+        )
+    if identity != machine.id:
+        raise fields.error("id", f"{machine.id!r} (it follows from the other fields)", identity)
+    return machine
+
+
+def _gpu(fields: Fields) -> Gpu:
+    with fields.all_read():
+        return Gpu(
+            kind=fields.text("kind"),
+            name=fields.text("name"),
+            memory=fields.optional("memory", fields.whole),
+            driver=fields.optional("driver", fields.text),
+            runtime=fields.optional("runtime", fields.text),
+        )
+
+
+def _method(fields: Fields) -> Method:
+    with fields.all_read():
+        return Method(
+            device=fields.text("device"),
+            seed=fields.whole("seed"),
+            precision=fields.number("precision"),
+            budget_seconds=fields.optional("budget_seconds", fields.number),
+            elapsed_seconds=fields.number("elapsed_seconds"),
+            float32_precision=fields.text("float32_precision"),
+            cpu_energy=fields.optional("cpu_energy", fields.text),
+            gpu_energy=fields.optional("gpu_energy", fields.text),
+        )
+
+
+def _point(fields: Fields) -> Point:
+    with fields.all_read():
+        point = Point(
+            kernel=fields.text("kernel"),
+            size=fields.whole("size", 1),
+            bytes_in=fields.whole("bytes_in"),
+            bytes_out=fields.whole("bytes_out"),
+            flops=fields.optional("flops", fields.number),
+            cpu_seconds=_timing(fields, "cpu_seconds"),
+            cpu_one_thread_seconds=_timing(fields, "cpu_one_thread_seconds"),
+            gpu_kernel_seconds=_timing(fields, "gpu_kernel_seconds"),
+            host_to_device_seconds=_copies(fields, "host_to_device_seconds"),
+            device_to_host_seconds=_copies(fields, "device_to_host_seconds"),
+            gpu_seconds=_copies(fields, "gpu_seconds"),
+            cpu_joules=fields.optional("cpu_joules", fields.number),
+            gpu_joules=fields.optional("gpu_joules", fields.number),
+        )
+        for name in _COMPUTED:
+            fields.computed(name, getattr(point, name))
+    return point
+
+
+def _timing(fields: Fields, name: str) -> Timing | None:
+    def read(name: str) -> Timing:
+        inner = fields.object(name)
+        with inner.all_read():
+            timing = Timing(
+                median=inner.number("median", above=0),
+                spread=inner.number("spread"),
+                low=inner.number("low"),
+                high=inner.number("high"),
+                n=inner.whole("n", 1),
+            )
+        if not timing.low <= timing.median <= timing.high:
+            raise inner.error("median", "between low and high", timing.median)
+        return timing
+
+    return fields.optional(name, read)
+
+
+def _copies(fields: Fields, name: str) -> Copies | None:
+    def read(name: str) -> Copies:
+        inner = fields.object(name)
+        with inner.all_read():
+            pageable = _timing(inner, "pageable")
+            if pageable is None:
+                raise inner.error("pageable", "a timing", None)
+            return Copies(pageable, _timing(inner, "pinned"))
+
+    return fields.optional(name, read)
+
+
+def _skipped(fields: Fields) -> Skipped:
+    with fields.all_read():
+        return Skipped(
+            kernel=fields.text("kernel"),
+            size=fields.whole("size", 1),
+            device=fields.text("device"),
+            reason=fields.text("reason"),
+        )

@@ -1,0 +1,177 @@
+"""Both doors: the program's command, and the one for machines with few packages."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import examples
+import pytest
+from typer.testing import CliRunner, Result
+
+import hybrid_scheduler
+from hybrid_scheduler.cli import profile as command
+from hybrid_scheduler.cli.app import app
+from hybrid_scheduler.cli.printer import Printer
+from hybrid_scheduler.hardware import load_profile
+from hybrid_scheduler.hardware import profiler as measuring
+from hybrid_scheduler.hardware.command import main
+
+TINY = ("--device", "cpu", "--sizes", "16,32", "--kernels", "sort,conv", "--budget", "2")
+SOURCE = str(Path(hybrid_scheduler.__file__).parents[1])
+
+BLOCKED = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {blocked}:
+            raise ImportError(name + " is blocked")
+
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measuring, "_COPY_BYTES", 2**20)
+    for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "LOG_LEVEL", "LOG_FILE", "ENVIRONMENT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["profile", *arguments], prog_name="hybrid-scheduler")
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+
+def test_help() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "hybrid-scheduler profile --sizes" in result.stdout
+
+
+def test_table_and_file() -> None:
+    result = run(*TINY)
+    assert result.exit_code == 0, result.stderr
+    assert "wrote data/profiles/hardware_profile.json" in result.stderr.replace("\\", "/")
+    profile = load_profile("data/profiles/hardware_profile.json")
+    assert profile.kernels == ["sort", "conv"]
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["kernel", "size", "CPU"] in [line[:3] for line in lines]
+    assert [line[:2] for line in lines if line[:1] in (["sort"], ["conv"])] == [["sort", "16"], ["conv", "16"]]
+
+
+def test_json() -> None:
+    result = run(*TINY, "--out", "here.json", "--json")
+    assert json.loads(result.stdout) == json.loads(Path("here.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--device", "gpu"), "error: device: must be one of auto, cpu, cuda, mps, got 'gpu'"),
+        (("--sizes", "big"), "error: --sizes: must be whole numbers such as 256,512, got 'big'"),
+        (("--sizes", "0"), "error: sizes: must be whole numbers >= 1, got 0"),
+        (("--budget", "soon"), "error: --budget: must be a number of seconds, got 'soon'"),
+        (("--budget", "0"), "error: budget: must be a finite number of seconds > 0, got 0.0"),
+        (("--kernels", "sort,mathmul"), "error: kernel: must be one of"),
+        (("--kernels", "sort,mathmul"), "hint: did you mean 'matmul'?"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not Path("data").exists()
+
+
+def test_the_table_of_a_machine_with_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    command.show(Printer(), examples.profile())
+    shown = capsys.readouterr().out
+    assert "Example GPU 9000 · launch 9.00 µs" in shown
+    assert "CPU memory 120 GB/s · GPU memory 4200 GB/s" in shown
+    assert "matmul from 785" in shown
+    assert "at every size: sort" in shown
+    assert "at none: conv, reduction, elementwise, sparse" in shown
+    assert "skipped sort 8192 on cpu: it would take about 9 s" in shown
+    assert "1 thread" not in shown
+
+
+def test_the_table_of_a_machine_without(capsys: pytest.CaptureFixture[str]) -> None:
+    command.show(Printer(), examples.profile(gpu=False))
+    shown = capsys.readouterr().out
+    assert "no GPU; 16 threads are 3.16 to 3.16x as fast as one" in shown
+    assert "GPU with" not in shown
+
+
+def test_the_table_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": "80", "LINES": "50"}.items():
+        monkeypatch.setenv(name, value)
+    command.show(Printer(), examples.profile())
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("GPU with" in line for line in lines)
+
+
+def test_the_bare_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--out", "bare.json", "--threads", "1"]) == 0
+    captured = capsys.readouterr()
+    assert [line.split()[:2] for line in captured.out.splitlines()][1:] == [
+        ["sort", "16"], ["conv", "16"], ["sort", "32"], ["conv", "32"],
+    ]  # fmt: skip
+    assert "[4/4] done" in captured.err
+    assert load_profile("bare.json").machine.threads == 1
+
+
+def test_mistakes_at_the_bare_door(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--device", "gpu", "--out", "x.json"]) == 2
+    assert "error: device: must be" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        main(["--sizes", "big", "--out", "x.json"])
+    assert caught.value.code == 2
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring.HardwareProfiler, "profile_range", interrupt)
+    assert main([*TINY, "--out", "x.json"]) == 130
+    assert "nothing was written" in capsys.readouterr().err
+    assert not Path("x.json").exists()
+
+
+def test_measuring_needs_few_packages() -> None:
+    few = {
+        "pydantic", "loguru", "typer", "rich", "fastapi", "dotenv", "yaml", "scipy", "sklearn", "pandas", "pyarrow",
+        "numba", "matplotlib",
+    }  # fmt: skip
+    arguments = ["-m", *TINY, "--out", "few.json"]
+    code = BLOCKED.format(blocked=few) + (
+        f"import runpy, sys\nsys.argv = {arguments!r}\n"
+        "runpy.run_module('hybrid_scheduler.hardware.profiler', run_name='__main__')\n"
+    )
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    assert load_profile("few.json").kernels == ["sort", "conv"]
+
+
+def test_reading_needs_no_torch() -> None:
+    measuring.save(examples.profile(), "p.json")
+    code = BLOCKED.format(blocked={"torch", "pydantic", "loguru", "typer", "rich", "matplotlib"}) + (
+        "from hybrid_scheduler.hardware import HardwareProfiler, load_profile\n"
+        "print(len(load_profile('p.json').points))\n"
+        "try:\n    HardwareProfiler()\n"
+        "except Exception as error:\n    print(error, '|', error.hint)\n"
+    )
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["56", "running kernels needs torch | pip install torch"]
