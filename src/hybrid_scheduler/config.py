@@ -46,7 +46,7 @@ SHORT_VARIABLES = {
 }
 LONG_PREFIX = "HYBRID_"
 
-DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
+DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
 #: In place of a list of schedulers: every registered one that can run the workload.
 ALL_SCHEDULERS = "all"
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")

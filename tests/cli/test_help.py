@@ -10,7 +10,9 @@ import hybrid_scheduler
 Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize("command", [(), ("simulate",), ("schedulers",), ("doctor",)])
+@pytest.mark.parametrize(
+    "command", [(), ("simulate",), ("pipeline",), ("train",), ("shift",), ("schedulers",), ("doctor",)]
+)
 def test_help_has_an_example_and_fits(command: tuple[str, ...], run: Run) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0

@@ -33,8 +33,8 @@ def test_the_document(run: Run) -> None:
         "round_robin",
         "random",
         "greedy",
-        "earliest_finish",
-        "price_index",
+        "hybrid_ml",
+        "rl_agent",
         "oracle",
     ]
     for summary in found["schedulers"].values():

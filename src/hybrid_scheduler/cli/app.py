@@ -13,11 +13,14 @@ from typer.core import TyperGroup
 from .. import __version__
 from .doctor import doctor
 from .failures import BAD_INPUT, exit_code_of
+from .pipeline import pipeline
 from .printer import Printer
 from .profile import profile
 from .schedulers import schedulers
 from .session import Session
+from .shift import shift
 from .simulate import simulate
+from .train import train
 
 #: Options of the program itself, and whether a value follows.
 _SHARED = {"--config": True, "--log-level": True, "--quiet": False, "-q": False, "--version": False}
@@ -116,6 +119,9 @@ def program(
 
 
 app.command()(simulate)
+app.command()(pipeline)
+app.command()(train)
+app.command()(shift)
 app.command()(schedulers)
 app.command()(profile)
 app.command()(doctor)

@@ -66,7 +66,7 @@ def make_case(settings: Settings, *, batch: bool = False, trace: str | None = No
     """Build the machine and the tasks."""
     platform, physics = settings.simulation.machine(), settings.physics.law()
     if trace is not None:
-        path = _trace_file(trace)
+        path = trace_file(trace)
         return Case(settings, load(path), platform, physics, trace=path.name)
     chosen = settings.simulation
     scenario = _scenario(settings)
@@ -147,7 +147,7 @@ def _scenario(settings: Settings) -> Scenario:
     return replace(scenario, size=configured.size, intensity=configured.intensity, memory=configured.memory)
 
 
-def _trace_file(trace: str) -> Path:
+def trace_file(trace: str) -> Path:
     """A file, or a bare name that stands for a file in the folder of traces."""
     path = Path(trace)
     if path.exists() or len(path.parts) > 1:

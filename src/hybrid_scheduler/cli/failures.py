@@ -27,7 +27,7 @@ def exit_code_of(command: Callable[[], Any], session: Session) -> int:
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         # A new printer: the interrupt may have come while the old one was in the middle of a line.
-        Printer().report("interrupted", "nothing was written")
+        Printer().report("interrupted", session.after_interrupt)
         return INTERRUPTED
     except typer.TyperException as error:
         return _explain_usage(error, session)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import math
 import signal
 import sys
 import threading
@@ -18,6 +16,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from ..reports.documents import strict_json
 from .sheet import Column, table
 
 #: A bar that comes and goes within a blink only flickers.
@@ -118,19 +117,6 @@ class Printer:
             yield update
         finally:
             bar.stop()
-
-
-def strict_json(content: Any) -> str:
-    """JSON that every reader accepts: NaN and infinity become null."""
-    return json.dumps(_plain(content), indent=2, allow_nan=False) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager

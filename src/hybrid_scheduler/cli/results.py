@@ -18,7 +18,7 @@ from ..cluster import RunResult
 from ..core import HybridSchedulerError, InvalidInputError
 from ..core.outcome import STATUS_NAMES
 from ..engine import Comparison
-from .printer import strict_json
+from ..reports.documents import strict_json
 
 SUMMARY = "summary.json"
 _OURS = re.compile(r"summary\.(json|csv)|tasks-.+\.parquet")

@@ -36,6 +36,8 @@ class Session:
         self.printer = Printer()
         self.config_file: Path | None = None
         self.log_level: str | None = None
+        #: What is said when the user interrupts; a command that keeps something says so here.
+        self.after_interrupt = "nothing was written"
         self._log_file: str | None = None
         self._logging = False
 

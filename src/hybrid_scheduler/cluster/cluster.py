@@ -261,7 +261,8 @@ class Cluster:
             return Scales()
         sample = workload.rows(0, min(len(workload), _SCALE_TASKS))
         table: TimeTable = self.physics.times(sample, self.platform)
-        return payoff_scales(table, self.physics.columns(self.platform), self.platform, self.tariff)
+        dollars = dollars_per_second(self.platform, self.tariff)
+        return payoff_scales(table, self.physics.columns(self.platform), self.platform, dollars)
 
     def _clock(self, outcomes: Outcomes) -> None:
         if outcomes.completed.any():

@@ -4,8 +4,7 @@
 
 A cloud of candidates in logarithms of the coefficients; the better half sets mean and spread of the next cloud.
 A candidate is judged by mean latency, p99 and makespan as ratios to earliest finish on the same tasks, over loads
-from nearly idle to nearly full and over batches, so that no single case is bought at the others' cost. The seeds
-below 1000 are for tuning; every reported figure uses seeds from 1000 on.
+from nearly idle to nearly full and over batches, so that no single case is bought at the others' cost.
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ import numpy as np
 
 from ..core import Floats, Ints, Platform, Scales, TimeTable
 from .analytic import isolated_time, optimal_fraction
-from .bill import Tariff, dollars_per_second
 
 
-def payoff_scales(table: TimeTable, columns: Ints, platform: Platform, tariff: Tariff | None = None) -> Scales:
+def payoff_scales(table: TimeTable, columns: Ints, platform: Platform, dollars: Floats) -> Scales:
     """Ranges of the mean isolated time, energy and cost over these tasks, on the platform's first accelerator.
 
-    For each pair of goals the range is "mean at the other's optimum minus mean at its own"; with three goals the
-    largest counts. A range of zero (no trade-off) is replaced by 1: there is nothing to normalise.
+    `dollars` is what a busy second costs on each device. For each pair of goals the range is "mean at the other's
+    optimum minus mean at its own"; with three goals the largest counts. A range of zero (no trade-off) is replaced
+    by 1: there is nothing to normalise.
     """
     if len(platform.accelerators) == 0:
         return Scales()
@@ -25,7 +25,6 @@ def payoff_scales(table: TimeTable, columns: Ints, platform: Platform, tariff: T
     on_cpu = table[:, columns[host], 0]
     on_accelerator, launch = table[:, columns[accelerator], 0], table[:, columns[accelerator], 1]
     watts = platform.column("watts")
-    dollars = dollars_per_second(platform, tariff or Tariff())
 
     def cheaper_side(rate: Floats) -> Floats:
         return np.where(rate[accelerator] * (launch + on_accelerator) < rate[host] * on_cpu, 1.0, 0.0)

@@ -6,12 +6,14 @@ from .earliest_finish import EarliestFinish
 from .gpu_only import GpuOnly
 from .greedy import Greedy
 from .heft import Heft
+from .hybrid_ml import HybridML
 from .min_completion import MinCompletion
 from .oracle import Oracle
 from .peft import Peft
 from .price_index import PriceIndex
 from .random_choice import Random
 from .registry import Look, SchedulerInfo, create, register, schedulers, split_specs, unregister
+from .rl_agent import RLAgent
 from .round_robin import RoundRobin
 from .shortest_first import ShortestFirst
 from .two_level import TwoLevel
@@ -23,11 +25,13 @@ __all__ = [
     "GpuOnly",
     "Greedy",
     "Heft",
+    "HybridML",
     "Look",
     "MinCompletion",
     "Oracle",
     "Peft",
     "PriceIndex",
+    "RLAgent",
     "Random",
     "RoundRobin",
     "SchedulerInfo",

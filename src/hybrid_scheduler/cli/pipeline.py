@@ -1,0 +1,182 @@
+"""`hybrid-scheduler pipeline`: profile, generate, train, schedule, evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from .numbers import DOLLARS, JOULES, SECONDS, percent, significant, unit_for, with_unit
+from .printer import Printer
+from .session import Session
+from .sheet import Column
+
+if TYPE_CHECKING:
+    from ..config import Settings
+    from ..experiments.phases import Done
+    from ..experiments.pipeline import Report, Study
+
+_PHASES = 5
+#: Steps of the progress bar per phase.
+_STEPS = 1000
+
+
+def pipeline(
+    context: typer.Context,
+    trace: Annotated[
+        str | None, typer.Option(metavar="CSV", help="Schedule these tasks, and learn from tasks like them.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="500 tasks and short training: under a minute.")] = False,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same models.")] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder that gets data/ and models/.", show_default=False)
+    ] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Do everything again.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """From this machine to a verdict: profile it, generate tasks, train, schedule, evaluate.
+
+    Baselines and freshly trained learners schedule the same tasks close to the capacity of the simulated machine;
+    no learner has seen them. A phase whose inputs have not changed since it last finished is not done again, so an
+    interrupted run goes on where it stopped. The machine and the ranges of the tasks come from config.yaml.
+
+    \b
+    Examples:
+      hybrid-scheduler pipeline --quick
+      hybrid-scheduler pipeline --trace week.csv --out results/week
+    """
+    session: Session = context.obj
+    settings = session.settings({"simulation.seed": seed})
+    from ..experiments.pipeline import run_pipeline
+
+    study = _study(settings, trace, quick=quick)
+    session.after_interrupt = "finished phases are kept; run it again to go on"
+    printer = session.printer
+    with printer.progress(_PHASES * _STEPS) as update:
+        report = run_pipeline(
+            study,
+            out,
+            force=force,
+            progress=lambda phase, words, share: update(words, int((phase + share) * _STEPS)),
+            finished=lambda phase, done: printer.note(_line(phase, done)),
+        )
+    if as_json:
+        printer.document(_document(study, report, trace, quick=quick))
+    else:
+        _show(printer, study, report, out)
+
+
+def _study(settings: Settings, trace: str | None, *, quick: bool) -> Study:
+    """Everything that can be wrong is found here, before anything is written."""
+    from dataclasses import replace
+
+    from ..cluster import Noise
+    from ..experiments.contest import Machine
+    from ..experiments.pipeline import QUICK, USUAL, Study, like_trace
+    from ..workload.files import load
+    from ..workload.scenarios import default_scenario, scenario_named
+    from .case import trace_file
+
+    seed, ranges = settings.simulation.seed, settings.workload
+    machine = Machine(
+        settings.simulation.machine(),
+        settings.physics.law(),
+        Noise(settings.physics.noise_sigma, seed),
+        settings.simulation.memory_policy,
+        settings.physics.tariff(),
+        settings.objective.weights(),
+    )
+    tasks = None if trace is None else load(trace_file(trace))
+    everyday = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
+    busy = replace(
+        scenario_named("rush-hour"), size=everyday.size, intensity=everyday.intensity, memory=everyday.memory
+    )
+    return Study(machine, like_trace(tasks) if tasks is not None else busy, seed, QUICK if quick else USUAL, tasks)
+
+
+def _line(number: int, done: Done) -> str:
+    """2/5 generate   0.31 s   data/workload_traces/workload_train.csv, …"""
+    state = "kept" if done.skipped else f"{done.seconds:.1f} s"
+    why = "nothing it depends on has changed" if done.skipped else done.phase.outputs[0]
+    return f"{number + 1}/{_PHASES} {done.phase.name:<9} {state:>7}   {why}"
+
+
+def _document(study: Study, report: Report, trace: str | None, *, quick: bool) -> dict[str, Any]:
+    from .. import __version__
+
+    return {
+        "version": __version__,
+        "seed": study.seed,
+        "quick": quick,
+        "trace": None if trace is None else Path(trace).name,
+        "scenario": study.scenario.name,
+        "platform": study.machine.platform.name,
+        "physics": study.machine.physics.name,
+        "phases": [
+            {
+                "name": done.phase.name,
+                "skipped": done.skipped,
+                "seconds": done.seconds,
+                "fingerprint": done.fingerprint,
+                "outputs": list(done.phase.outputs),
+            }
+            for done in report.phases
+        ],
+        "training": report.training,
+        "lower_bound": {"makespan": report.lower_bound},
+        "schedulers": {
+            row["scheduler"]: {name: value for name, value in row.items() if name != "scheduler"}
+            for row in report.rows
+        },
+    }
+
+
+def _show(printer: Printer, study: Study, report: Report, out: Path) -> None:
+    from ..experiments.pipeline import FIGURE
+    from ..schedulers import schedulers
+
+    rows = sorted(report.rows, key=lambda row: row["mean_latency"])
+    looks = schedulers()
+    seconds = unit_for([row["mean_latency"] for row in rows], SECONDS)
+    joules = unit_for([row["energy"] for row in rows], JOULES)
+    dollars = unit_for([row["cost"] for row in rows], DOLLARS)
+
+    def column(header: str, name: str, shown: Any, rank: int, best: Any = min) -> Column:
+        cells = [shown(row[name]) for row in rows]
+        known = [row[name] for row in rows if row[name] == row[name]]
+        winners = {shown(best(known))} if best and known else set()
+        return Column(header, cells, rank, best=frozenset(i for i, cell in enumerate(cells) if cell in winners))
+
+    known = [looks[row["scheduler"]] for row in rows]
+    names = [Text.assemble((info.look.glyph, info.look.dark), " ", info.label) for info in known]
+    bound = report.lower_bound
+    facts = [*study.caption, f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"]
+    printer.facts(facts)
+    printer.text()
+    printer.sheet(
+        [
+            Column("scheduler", names, number=False),
+            column("makespan\ns", "makespan", significant, 0),
+            column("span /\nbound", "makespan_over_bound", significant, 1),
+            column("speed-up\nover CPU", "speed_up_over_cpu_only", significant, 0, max),
+            column(f"latency\nmean, {seconds.symbol}", "mean_latency", seconds.show, 0),
+            column(f"p99\n{seconds.symbol}", "p99_latency", seconds.show, 2),
+            column(f"energy\n{joules.symbol}", "energy", joules.show, 4),
+            column(f"cost\n{dollars.symbol}", "cost", dollars.show, 5),
+            column("on\nGPU", "mean_gpu_fraction", percent, 6, None),
+            column("prediction\nerror", "prediction_error", _percent_of_time, 3, None),
+        ]
+    )
+    printer.text()
+    forest = report.training["random_forest"]
+    printer.text(
+        f"forest: test R² {forest['test_r2']:.3f}, mean absolute error {forest['mae']:.3f}, "
+        f"{forest['regret_percent']:.2f} % over the best shares"
+    )
+    printer.text(f"figure: {out / FIGURE}")
+
+
+def _percent_of_time(share: float) -> str:
+    return percent(share) if share != share or share >= 0.1 else f"{100 * share:.2f}%"

@@ -1,0 +1,119 @@
+"""`hybrid-scheduler shift`: who notices that the tasks have changed, and how soon?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from .numbers import NOTHING, significant
+from .printer import Printer
+from .session import Session
+from .sheet import Column
+
+if TYPE_CHECKING:
+    from ..experiments.shift import Row
+
+FIRST_SEED = 3000  # `experiments.FIRST_REPORTED_SEED`, which would take a second to import
+
+
+def shift(
+    context: typer.Context,
+    seeds: Annotated[
+        int, typer.Option(metavar="N", help="How many pairs of training and test tasks, at least 2.")
+    ] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Train on large compute-bound tasks, then send small ones that carry much data.
+
+    The published table beside ours. On the training tasks the GPU always wins, on the 500 that follow the CPU does.
+
+    Example: hybrid-scheduler shift --seeds 5
+    """
+    session: Session = context.obj
+    session.settings()
+    from ..core import InvalidInputError
+    from ..experiments.shift import TEST_TASKS, TRAINING_TASKS, shift_study
+
+    if seeds < 2:
+        raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
+    with session.printer.progress(seeds) as update:
+
+        def progress(words: str) -> None:
+            # "seed 1003: greedy"
+            update(words, int(words.split()[1].rstrip(":")) - FIRST_SEED)
+
+        rows = shift_study(seeds, first_seed=FIRST_SEED, progress=progress)
+    if as_json:
+        session.printer.document(
+            {
+                "seeds": seeds,
+                "first_seed": FIRST_SEED,
+                "training_tasks": TRAINING_TASKS,
+                "test_tasks": TEST_TASKS,
+                "policies": [asdict(row) for row in rows],
+            }
+        )
+    else:
+        show(session.printer, rows, seeds, TRAINING_TASKS, TEST_TASKS)
+
+
+def show(printer: Printer, rows: list[Row], seeds: int, training: int, test: int) -> None:
+    printer.facts(
+        [
+            f"{test} tasks after {training:,} of the other kind",
+            f"{seeds} seeds from {FIRST_SEED} on",
+            "serial physics, one task at a time",
+        ]
+    )
+    printer.text()
+    printer.sheet(
+        [
+            Column("policy", [_name(row.name) for row in rows], number=False),
+            Column("published\nsum, s", [_two(row.published_total) for row in rows], 3),
+            Column("published\nratio", [_two(row.published_ratio) for row in rows], 2),
+            Column("ours\nsum, s", [_two(row.total) for row in rows], 1),
+            Column("ours\nratio ± 95 %", [_interval(row) for row in rows]),
+            Column("worst\nseed", [_three(row.worst_ratio) for row in rows], 4),
+            Column("tasks to recover\nmedian (worst)", [_recovery(row) for row in rows], 0),
+        ]
+    )
+    printer.text()
+    for remark in (
+        "ratio: sum of times over the optimum's, on the same tasks: every policy of a seed sees the same stream",
+        "oracle feedback (the default of the learners): after each task the simulation tells what both sides would "
+        "have taken; bandit: only what was executed is known, as on real hardware",
+        "recovered: the first task from which 20 in a row cost at most 5 % more than the optimum; "
+        f"{NOTHING} if that did not happen on every seed",
+    ):
+        printer.text(Text(remark, style="dim"))
+
+
+def _name(name: str) -> Text:
+    """In the colour of the scheduler it belongs to, where there is one."""
+    from ..schedulers import schedulers
+
+    base, comma, variant = name.partition(",")
+    known = schedulers().get("oracle" if base == "optimal" else base)
+    mark = (known.look.glyph, known.look.dark) if known else ("·", "dim")
+    return Text.assemble(mark, " ", base, (comma + variant, "dim"))
+
+
+def _two(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}" if value < 10 else significant(value)
+
+
+def _interval(row: Row) -> str:
+    return f"{row.ratio:.3f} ± {row.ratio_interval:.3f}"
+
+
+def _recovery(row: Row) -> str:
+    if row.recovery_median is None:
+        return NOTHING
+    return f"{row.recovery_median:g} ({row.recovery_worst})"

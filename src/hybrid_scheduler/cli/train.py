@@ -1,0 +1,100 @@
+"""`hybrid-scheduler train`: the models of Hybrid ML and of the RL agent, from nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .numbers import significant
+from .session import Session
+
+#: Forest first, then the agent: the bar's steps for each.
+_FOREST, _AGENT = 100, 900
+
+
+def train(
+    context: typer.Context,
+    release: Annotated[
+        bool, typer.Option("--release", help="Replace the models that ship inside the package.")
+    ] = False,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same models.", show_default="0")] = None,
+    minutes: Annotated[
+        float, typer.Option(metavar="M", help="At most so much processor time for the agent.")
+    ] = 3.0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the models go.", show_default="models")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Train the forest and the agent on tasks of every scenario.
+
+    Training uses seeds below 1000, and every published figure seeds from 1000 on. An agent that was stopped by
+    --minutes depends on the machine's speed.
+
+    \b
+    Examples:
+      hybrid-scheduler train --minutes 1
+      hybrid-scheduler simulate --schedulers "hybrid_ml(model=models/scheduler_model.skops),oracle"
+    """
+    session: Session = context.obj
+    session.settings()
+    number = _seed(seed)
+    _check(release, minutes, out)
+    from ..hardware.measure import fixed_threads
+    from ..learning.dqn_training import train_default_agent
+    from ..learning.model_files import DEFAULT_TIMES
+    from ..learning.trainer import train_default_times_model
+    from ..schedulers.rl_agent import SHIPPED_MODEL
+
+    folder = out or Path("models")
+    forest = DEFAULT_TIMES if release else folder / "scheduler_model.skops"
+    agent = SHIPPED_MODEL if release else folder / "rl_agent.pth"
+    session.after_interrupt = "a model that was finished is kept, the other is as it was"
+    printer = session.printer
+    with printer.progress(_FOREST + _AGENT) as update:
+        update("forest", 0)
+        metrics = train_default_times_model(forest, number)
+        printer.note(f"wrote {forest}")
+        update("agent", _FOREST)
+        with fixed_threads(1):  # a small network: more threads would only wait for each other
+            model = train_default_agent(
+                agent, number, minutes, lambda share, _: update("agent", _FOREST + int(share * _AGENT))
+            )
+        printer.note(f"wrote {agent}")
+    if as_json:
+        printer.document({"seed": number, "forest": metrics, "agent": model.notes})
+        return
+    printer.facts(["forest", *_facts(metrics)])
+    printer.facts(["agent", *_facts(model.notes)])
+
+
+def _check(release: bool, minutes: float, out: Path | None) -> None:
+    from ..core import InvalidInputError
+
+    if not 0 < minutes < float("inf"):
+        raise InvalidInputError("--minutes", "a finite number > 0", minutes)
+    if release and out is not None:
+        raise InvalidInputError("--out", "left out with --release", str(out))
+    if out is not None and out.exists() and not out.is_dir():
+        raise InvalidInputError("--out", "a folder", str(out))
+
+
+def _seed(text: str | None) -> int:
+    """Not the settings' seed: what is trained must not depend on what is simulated."""
+    from ..core import InvalidInputError
+
+    if text is None:
+        return 0
+    if not text.isdecimal() or int(text) >= 1000:
+        hint = "seeds from 1000 on are for evaluation"
+        raise InvalidInputError("--seed", "a whole number from 0 to 999", text, hint=hint)
+    return int(text)
+
+
+def _facts(notes: dict[str, Any]) -> list[str]:
+    return [
+        f"{name.replace('_', ' ')} {significant(value) if isinstance(value, float) else value}"
+        for name, value in notes.items()
+    ]

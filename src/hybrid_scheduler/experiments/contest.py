@@ -1,0 +1,184 @@
+"""The pipeline's fourth phase: the baselines and the freshly trained learners on tasks that no training has seen.
+
+Besides what happened it records what each scheduler expected: `predicted_time` is how long a task would take, split
+as decided, by the durations the scheduler believed in at that moment. Those without such beliefs leave it empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..cluster import Cluster, Noise, RunResult, isolated_optimum, makespan_bound
+from ..cluster.times import PhysicsTimes
+from ..core import (
+    Decision,
+    Floats,
+    Knowledge,
+    Objective,
+    Online,
+    Outcome,
+    Platform,
+    Scheduler,
+    Setting,
+    Task,
+    View,
+    Workload,
+)
+from ..engine import Comparison
+from ..physics import Physics, Tariff
+from ..schedulers import create
+from ..schedulers.hybrid_ml import HybridML
+from ..schedulers.rl_agent import RLAgent
+
+BASELINES = ("cpu_only", "gpu_only", "round_robin", "random", "greedy", "earliest_finish", "oracle")
+RESULT_COLUMNS = (
+    "task_id", "scheduler", "device", "gpu_fraction", "predicted_time", "actual_time", "energy", "cost",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where the tasks run, and by which rules."""
+
+    platform: Platform
+    physics: Physics
+    noise: Noise = field(default_factory=Noise)
+    memory_policy: str = "clip"
+    tariff: Tariff = field(default_factory=Tariff)
+    objective: Objective = field(default_factory=Objective)
+
+    def cluster(self) -> Cluster:
+        return Cluster(
+            self.platform, self.physics, noise=self.noise, memory_policy=self.memory_policy, tariff=self.tariff
+        )
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The comparison, and what every scheduler expected of every task (NaN: nothing)."""
+
+    comparison: Comparison
+    predicted: dict[str, Floats]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row per scheduler and task, with `RESULT_COLUMNS`."""
+        names = [device.name for device in self.comparison.platform.devices]
+        for scheduler, result in self.comparison.results.items():
+            outcomes, bill = result.outcomes, result.bill
+            done = outcomes.completed
+            columns = (
+                outcomes.workload.task_id, outcomes.device, np.where(done, outcomes.fraction, np.nan),
+                self.predicted[scheduler], np.where(done, outcomes.time, np.nan), bill.energy, bill.cost,
+            )  # fmt: skip
+            for task, device, fraction, predicted, actual, energy, cost in zip(
+                *(column.tolist() for column in columns), strict=True
+            ):
+                values = (task, scheduler, names[device], fraction, predicted, actual, energy, cost)
+                yield dict(zip(RESULT_COLUMNS, values, strict=True))
+
+
+def run_contest(
+    workload: Workload,
+    machine: Machine,
+    *,
+    times_model: Path,
+    agent_model: Path,
+    seed: int,
+    progress: Callable[[str, float], None],
+) -> Contest:
+    """Everybody on the same tasks, each on a cluster of its own."""
+    learners: dict[str, Online] = {
+        "hybrid_ml": HybridML(model=times_model),
+        "rl_agent": RLAgent(model=agent_model),
+    }
+    schedulers: dict[str, Scheduler] = {name: create(name) for name in BASELINES} | learners
+    results: dict[str, RunResult] = {}
+    predicted: dict[str, Floats] = {}
+    for number, (name, scheduler) in enumerate(schedulers.items()):
+        witness = Witness(learners[name]) if name in learners else None
+        done = 0
+
+        def report(count: int, name: str = name, number: int = number) -> None:
+            nonlocal done
+            done += count
+            progress(name, (number + done / len(workload)) / len(schedulers))
+
+        progress(name, number / len(schedulers))
+        result = machine.cluster().run(
+            workload, witness or scheduler, seed=seed, objective=machine.objective, progress=report
+        )
+        results[name] = result
+        predicted[name] = witness.expectations(workload) if witness else _told(scheduler, result, machine)
+    comparison = Comparison(
+        workload,
+        machine.platform,
+        results,
+        makespan_bound(
+            workload, machine.platform, machine.physics, machine.noise, memory_policy=machine.memory_policy
+        ),
+        isolated_optimum(workload, machine.platform, machine.physics, machine.noise),
+    )
+    return Contest(comparison, predicted)
+
+
+class Witness(Online):
+    """Lets a learner do its work, and notes for each decision how long the learner expects the task to take."""
+
+    def __init__(self, learner: Online) -> None:
+        self.learner = learner
+        self._expected: dict[int, float] = {}
+
+    @property
+    def wants_labels(self) -> bool:
+        return self.learner.wants_labels
+
+    @property
+    def learns(self) -> bool:
+        return self.learner.learns
+
+    def start(self, setting: Setting) -> None:
+        self.setting = setting
+        self.learner.start(setting)
+
+    def decide(self, task: Task, view: View) -> Decision:
+        decision = self.learner.decide(task, view)
+        # Both learners keep their model of durations under one of these names.
+        model = getattr(self.learner, "times_", None) or getattr(self.learner, "times", None)
+        if model is not None and model.ready:
+            row = model.row(task)[model.columns][None]
+            device, fraction = np.array([decision.device]), np.array([decision.fraction])
+            self._expected[task.task_id] = float(split_times(row, device, fraction, view.platform)[0])
+        return decision
+
+    def observe(self, outcome: Outcome) -> None:
+        self.learner.observe(outcome)
+
+    def expectations(self, workload: Workload) -> Floats:
+        return np.array([self._expected.get(task, np.nan) for task in workload.task_id.tolist()])
+
+
+def split_times(times: Floats, device: Any, fraction: Floats, platform: Platform) -> Floats:
+    """Seconds of each task when `fraction` of it runs on `device`; `times` is (tasks, devices, 2)."""
+    rows = np.arange(len(fraction))
+    cpu, accelerator = times[rows, platform.cpu_of[device]], times[rows, device]
+    on_cpu = np.where(fraction < 1.0, cpu[:, 1] + (1.0 - fraction) * cpu[:, 0], 0.0)
+    there = np.where(fraction > 0.0, accelerator[:, 1] + fraction * accelerator[:, 0], 0.0)
+    # A task given to a CPU runs there whole, whatever its share.
+    alone = cpu[:, 1] + cpu[:, 0]
+    return np.where(platform.is_cpu[device], alone, np.maximum(on_cpu, there))
+
+
+def _told(scheduler: Scheduler, result: RunResult, machine: Machine) -> Floats:
+    """What a scheduler expects that is told durations, or even knows the real ones."""
+    outcomes = result.outcomes
+    if scheduler.knows is Knowledge.NOTHING:
+        return np.full(len(outcomes), np.nan)
+    noise = machine.noise if scheduler.knows is Knowledge.REALISED else None
+    times = PhysicsTimes(machine.physics, machine.platform, noise)
+    table = times.table(outcomes.workload)[:, times.columns]
+    return split_times(table, outcomes.device, outcomes.fraction, machine.platform)

@@ -1,0 +1,227 @@
+"""A row of phases that may be interrupted: what is finished is kept, what is unfinished leaves no trace.
+
+A phase reads files and writes files, nothing else. Its fingerprint covers all that its outputs depend on: its
+parameters, the contents of its inputs and the version of this package. It is skipped when the last finished run had
+the same fingerprint and left outputs that nobody has changed since.
+
+Outputs are written into a hidden folder beside the results and moved into place when the phase is done. The note
+that it is finished comes last: whoever is killed in between does the phase again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from .. import __version__
+from ..core import HybridSchedulerError, InvalidInputError
+
+#: Notes, lock and unfinished files, all in one place.
+HIDDEN = ".pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where a phase works: it reads finished files, writes unfinished ones, and says how far it is (0 to 1)."""
+
+    folder: Path
+    stage: Path
+    tell: Callable[[str, float], None]
+
+    def read(self, name: str) -> Path:
+        return self.folder / name
+
+    def write(self, name: str) -> Path:
+        path = self.stage / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Inputs and outputs are files by their path below the folder of the results."""
+
+    name: str
+    outputs: tuple[str, ...]
+    work: Callable[[Desk], None]
+    inputs: tuple[str, ...] = ()
+    #: Whatever else the outputs depend on; compared by its text.
+    parameters: tuple[Any, ...] = ()
+
+    def fingerprint(self, folder: Path) -> str:
+        content = {
+            "phase": self.name,
+            "version": __version__,
+            "parameters": [repr(parameter) for parameter in self.parameters],
+            "inputs": {name: _digest(folder / name) for name in self.inputs},
+            "outputs": self.outputs,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a phase."""
+
+    phase: Phase
+    skipped: bool
+    seconds: float
+    fingerprint: str
+
+
+#: Called with (number of the phase from 0 on, what is going on, share done).
+Progress = Callable[[int, str, float], None]
+
+
+def run_phases(
+    phases: Sequence[Phase],
+    folder: Path,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+    finished: Callable[[int, Done], None] | None = None,
+) -> list[Done]:
+    """Run what is not yet done, in order; with `force` everything. `finished` is called after each phase."""
+    hidden = _prepared(folder)
+    done: list[Done] = []
+    with _alone(hidden / "lock", folder):
+        notes = _Notes(hidden / "finished.json")
+        if force:
+            notes.forget()
+        for number, phase in enumerate(phases):
+
+            def tell(words: str, share: float, number: int = number) -> None:
+                if progress:
+                    progress(number, words, share)
+
+            tell(phase.name, 0.0)
+            with _explained(folder):
+                done.append(_run(phase, folder, hidden / "unfinished", notes, tell))
+            if finished:
+                finished(number, done[-1])
+    return done
+
+
+def _run(phase: Phase, folder: Path, stage: Path, notes: _Notes, tell: Callable[[str, float], None]) -> Done:
+    began = time.perf_counter()
+    fingerprint = phase.fingerprint(folder)
+    if notes.says(phase, fingerprint, folder):
+        return Done(phase, True, 0.0, fingerprint)
+    # An earlier run may have been killed here.
+    shutil.rmtree(stage, ignore_errors=True)
+    stage.mkdir()
+    try:
+        phase.work(Desk(folder, stage, tell))
+        for name in phase.outputs:
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(stage / name, target)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    notes.add(phase, fingerprint, folder)
+    return Done(phase, False, time.perf_counter() - began, fingerprint)
+
+
+class _Notes:
+    """Which phases are finished, with their fingerprint and the digests of what they wrote."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: dict[str, dict[str, Any]] = {}
+        try:
+            entries = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return  # none yet, or damaged: everything is done again
+        if isinstance(entries, dict):
+            self._entries = {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
+
+    def says(self, phase: Phase, fingerprint: str, folder: Path) -> bool:
+        entry = self._entries.get(phase.name, {})
+        return entry.get("fingerprint") == fingerprint and entry.get("outputs") == _digests(phase, folder)
+
+    def add(self, phase: Phase, fingerprint: str, folder: Path) -> None:
+        self._entries[phase.name] = {"fingerprint": fingerprint, "outputs": _digests(phase, folder)}
+        self._save()
+
+    def forget(self) -> None:
+        self._entries = {}
+        self._save()
+
+    def _save(self) -> None:
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text(json.dumps(self._entries, indent=2) + "\n", encoding="utf-8")
+        os.replace(fresh, self._path)
+
+
+def _digests(phase: Phase, folder: Path) -> Mapping[str, str | None]:
+    return {name: _digest(folder / name) for name in phase.outputs}
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+# ------------------------------------------------------------------------------------------ the folder
+
+
+def _prepared(folder: Path) -> Path:
+    hidden = folder / HIDDEN
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInputError("--out", "a folder", str(folder))
+    try:
+        hidden.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = error.strerror or type(error).__name__
+        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
+    return hidden
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        hint = "finished phases are kept: run it again to go on"
+        raise HybridSchedulerError(f"cannot write {folder}: {error.strerror or error}", hint=hint) from error
+
+
+@contextmanager
+def _alone(path: Path, folder: Path) -> Iterator[None]:
+    """One run per folder. The system lets go of the lock however the process ends."""
+    with path.open("a+") as file:
+        if not _locked(file):
+            raise InvalidInputError("--out", "a folder that no other run is writing to", str(folder))
+        yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _locked(file: IO[str]) -> bool:
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _locked(file: IO[str]) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -1,0 +1,314 @@
+"""From this machine to a verdict in five phases: profile, generate, train, schedule, evaluate.
+
+    1 profile   what this machine's own CPU and GPU can do           data/profiles/hardware_profile.json
+    2 generate  tasks to learn from, and others to schedule          data/workload_traces/workload_*.csv
+    3 train     the forest and the agent, in simulation              models/
+    4 schedule  baselines and learners on the same tasks             data/results/scheduling_results.csv
+    5 evaluate  a figure and a table                                 data/results/performance_*
+
+Training and evaluation never share a task: workloads to learn from have seeds below 1000, those that are scheduled
+from 1000 on. A trace is scheduled whole; what is learned from are tasks drawn from the ranges that it covers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import Floats, InvalidInputError, Workload
+from ..reports.documents import number, read_table, strict_json, write_table
+from ..workload.files import load, save
+from ..workload.laws import size_law
+from ..workload.scenarios import Scenario, generate, scenario_named
+from .contest import RESULT_COLUMNS, Machine, run_contest
+from .phases import Desk, Done, Phase, Progress, run_phases
+
+PROFILE = "data/profiles/hardware_profile.json"
+TRAINING_TASKS = "data/workload_traces/workload_train.csv"
+TEST_TASKS = "data/workload_traces/workload_test.csv"
+#: Durations as Hybrid ML learned them: the model it schedules with.
+TIMES_MODEL, TIMES_MANIFEST = "models/scheduler_model.skops", "models/scheduler_model.json"
+#: The plain random forest on the same labels: its scores and importances are comparable with other models'.
+FOREST, FOREST_MANIFEST = "models/random_forest.skops", "models/random_forest.json"
+IMPORTANCES, TRAINING_REPORT = "models/feature_importances.json", "models/training_report.json"
+AGENT = "models/rl_agent.pth"
+RESULTS, METRICS = "data/results/scheduling_results.csv", "data/results/scheduling_metrics.json"
+FIGURE, SUMMARY = "data/results/performance_analysis.png", "data/results/performance_summary.csv"
+
+SUMMARY_COLUMNS = (
+    "scheduler", "makespan", "makespan_over_bound", "speed_up_over_cpu_only", "mean_latency", "p50_latency",
+    "p95_latency", "p99_latency", "mean_time", "energy", "cost", "load_balance", "mean_gpu_fraction",
+    "prediction_error", "failed",
+)  # fmt: skip
+
+#: Tasks to learn from have seeds below this, those that are scheduled from here on.
+_FIRST_TEST_SEED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured, trained and scheduled."""
+
+    profile_sizes: tuple[int, ...]
+    profile_seconds: float
+    training_tasks: int
+    test_tasks: int
+    agent_updates: int
+    agent_clusters: int
+
+
+QUICK = Effort((64, 128, 256), 3.0, 500, 500, 250, 16)
+USUAL = Effort((256, 512, 1024, 2048), 45.0, 2000, 2000, 4000, 32)
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that the results depend on."""
+
+    machine: Machine
+    #: Tasks to learn from; without a trace also those that are scheduled.
+    scenario: Scenario
+    seed: int = 42
+    effort: Effort = USUAL
+    trace: Workload | None = None
+
+    def __post_init__(self) -> None:
+        self.machine.cluster()  # refuses what no cluster can run, before anything is written
+        if len(self.machine.platform.accelerators) == 0:
+            name = self.machine.platform.name
+            raise InvalidInputError("platform", "one with a GPU, to learn when it pays off", name)
+
+    @property
+    def caption(self) -> tuple[str, ...]:
+        """What the figure shows, in short facts."""
+        source = f"{self.scenario.name} at {self.scenario.utilisation:g} of capacity"
+        return (
+            source if self.trace is None else "tasks of a trace",
+            f"{self.machine.platform.name}, {self.machine.physics.name} physics",
+            f"seed {self.seed}",
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of each phase, and the table of the last one."""
+
+    phases: list[Done]
+    rows: list[dict[str, Any]]
+    lower_bound: float | None
+    training: dict[str, Any]
+
+
+def like_trace(trace: Workload) -> Scenario:
+    """Tasks with the ranges of a trace: sizes log-normal, since traces often span orders of magnitude."""
+    return replace(
+        scenario_named("rush-hour"),
+        name="like-trace",
+        description="Tasks with the ranges of a trace",
+        size=size_law("lognormal", float(trace.size.min()), float(trace.size.max())),
+        intensity=(float(trace.compute_intensity.min()), float(trace.compute_intensity.max())),
+        memory=(float(trace.memory_required.min()), float(trace.memory_required.max())),
+    )
+
+
+def run_pipeline(
+    study: Study,
+    folder: Path,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+    finished: Callable[[int, Done], None] | None = None,
+) -> Report:
+    """All five phases; what an earlier run finished and nothing has changed is not done again."""
+    done = run_phases(phases(study), folder, force=force, progress=progress, finished=finished)
+    rows = [
+        {name: cell if name == "scheduler" else number(cell) for name, cell in row.items()}
+        for row in read_table(folder / SUMMARY)
+    ]
+    metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+    training = json.loads((folder / TRAINING_REPORT).read_text(encoding="utf-8"))
+    return Report(done, rows, metrics["lower_bound"], training)
+
+
+def phases(study: Study) -> list[Phase]:
+    """The five, with all that each depends on."""
+    machine, seed, effort = study.machine, study.seed, study.effort
+    laws, trace = (machine.platform, machine.physics), _content(study.trace)
+    trained = (TIMES_MODEL, TIMES_MANIFEST, FOREST, FOREST_MANIFEST, IMPORTANCES, TRAINING_REPORT, AGENT)
+    return [
+        Phase(
+            "profile",
+            outputs=(PROFILE,),
+            parameters=(effort.profile_sizes, effort.profile_seconds, _this_machine()),
+            work=lambda desk: _profile(desk, effort),
+        ),
+        Phase(
+            "generate",
+            outputs=(TRAINING_TASKS, TEST_TASKS),
+            parameters=(study.scenario, trace, *laws, seed, effort.training_tasks, effort.test_tasks),
+            work=lambda desk: _generate(desk, study),
+        ),
+        Phase(
+            "train",
+            inputs=(TRAINING_TASKS,),
+            outputs=trained,
+            parameters=(study.scenario, *laws, seed, effort.agent_updates, effort.agent_clusters),
+            work=lambda desk: _train(desk, study),
+        ),
+        Phase(
+            "schedule",
+            inputs=(TEST_TASKS, TIMES_MODEL, TIMES_MANIFEST, AGENT),
+            outputs=(RESULTS, METRICS),
+            parameters=(machine, seed),
+            work=lambda desk: _schedule(desk, study),
+        ),
+        Phase(
+            "evaluate",
+            inputs=(TEST_TASKS, RESULTS, METRICS),
+            outputs=(FIGURE, SUMMARY),
+            parameters=(study.caption,),
+            work=lambda desk: _evaluate(desk, study.caption),
+        ),
+    ]
+
+
+# ------------------------------------------------------------------------------------------ the work
+
+
+def _profile(desk: Desk, effort: Effort) -> None:
+    from ..hardware.profiler import HardwareProfiler
+
+    profiler = HardwareProfiler("auto", budget=effort.profile_seconds)
+    points = len(profiler.kernels) * len(effort.profile_sizes)
+    profiler.progress = lambda words, done: desk.tell(words, done / points)
+    profiler.profile_range(effort.profile_sizes)
+    profiler.save_profile(desk.write(PROFILE))
+
+
+def _generate(desk: Desk, study: Study) -> None:
+    machine, effort = study.machine, study.effort
+    training = generate(study.scenario, effort.training_tasks, study.seed % _FIRST_TEST_SEED, batch=True)
+    save(training, desk.write(TRAINING_TASKS))
+    test = study.trace
+    if test is None:
+        test = generate(
+            study.scenario, effort.test_tasks, study.seed + _FIRST_TEST_SEED,
+            platform=machine.platform, physics=machine.physics,
+        )  # fmt: skip
+    save(test, desk.write(TEST_TASKS))
+
+
+def _train(desk: Desk, study: Study) -> None:
+    from .training import train_agent, train_forest, train_times
+
+    laws, effort = (study.machine.platform, study.machine.physics), study.effort
+    tasks = load(desk.read(TRAINING_TASKS))
+    desk.tell("train durations", 0.0)
+    times = train_times(desk.write(TIMES_MODEL), tasks, *laws, study.seed)
+    desk.tell("train forest", 0.1)
+    forest = train_forest(desk.write(FOREST), tasks, *laws, study.seed)
+    desk.tell("train agent", 0.4)
+    agent = train_agent(
+        desk.write(AGENT), study.scenario, *laws, study.seed,
+        updates=effort.agent_updates, clusters=effort.agent_clusters,
+        progress=lambda share: desk.tell("train agent", 0.4 + 0.6 * share),
+    )  # fmt: skip
+    report = {"times": times, "random_forest": forest["metrics"], "rl_agent": agent}
+    desk.write(IMPORTANCES).write_text(strict_json(forest["feature_importances"]), encoding="utf-8")
+    desk.write(TRAINING_REPORT).write_text(strict_json(report), encoding="utf-8")
+
+
+def _schedule(desk: Desk, study: Study) -> None:
+    from ..hardware.measure import fixed_threads
+
+    with fixed_threads(1):
+        contest = run_contest(
+            load(desk.read(TEST_TASKS)),
+            study.machine,
+            times_model=desk.read(TIMES_MODEL),
+            agent_model=desk.read(AGENT),
+            seed=study.seed,
+            progress=desk.tell,
+        )
+    write_table(desk.write(RESULTS), RESULT_COLUMNS, contest.rows())
+    comparison = contest.comparison
+    metrics = {
+        "lower_bound": comparison.lower_bound,
+        "schedulers": {name: summary.as_dict() for name, summary in comparison.summaries.items()},
+    }
+    desk.write(METRICS).write_text(strict_json(metrics), encoding="utf-8")
+
+
+def _evaluate(desk: Desk, caption: tuple[str, ...]) -> None:
+    from ..reports.performance_analysis import Performance, draw
+    from ..reports.style import save_png
+
+    tasks, metrics = load(desk.read(TEST_TASKS)), json.loads(desk.read(METRICS).read_text(encoding="utf-8"))
+    summaries = metrics["schedulers"]
+    columns = _columns(desk.read(RESULTS), ("gpu_fraction", "predicted_time", "actual_time"))
+    performance = Performance(
+        tasks.arrival_time,
+        {name: columns[name]["gpu_fraction"] for name in summaries},
+        {name: summary["makespan"] for name, summary in summaries.items()},
+        metrics["lower_bound"],
+        (f"{len(tasks):,} tasks", *caption),
+    )
+    save_png(draw(performance), desk.write(FIGURE))
+    rows = [
+        summary
+        | {
+            "scheduler": name,
+            "speed_up_over_cpu_only": performance.speed_up(name),
+            "prediction_error": prediction_error(columns[name]["predicted_time"], columns[name]["actual_time"]),
+        }
+        for name, summary in summaries.items()
+    ]
+    write_table(desk.write(SUMMARY), SUMMARY_COLUMNS, rows)
+
+
+# ------------------------------------------------------------------------------------------ helpers
+
+
+def prediction_error(predicted: Floats, actual: Floats) -> float | None:
+    """Median of |predicted / actual - 1|; None for a scheduler that predicts nothing."""
+    both = np.isfinite(predicted) & (actual > 0)
+    return float(np.median(np.abs(predicted[both] / actual[both] - 1.0))) if both.any() else None
+
+
+def _columns(path: Path, names: tuple[str, ...]) -> dict[str, dict[str, Floats]]:
+    """Columns of the results by scheduler."""
+    cells: dict[str, dict[str, list[float]]] = {}
+    for row in read_table(path):
+        columns = cells.setdefault(row["scheduler"], {name: [] for name in names})
+        for name in names:
+            columns[name].append(number(row[name]))
+    return {
+        scheduler: {name: np.array(values) for name, values in columns.items()}
+        for scheduler, columns in cells.items()
+    }
+
+
+def _content(trace: Workload | None) -> str | None:
+    """A digest of the tasks: the same tasks under another file name are the same trace."""
+    if trace is None:
+        return None
+    digest = hashlib.sha256()
+    for column in (
+        trace.task_id, trace.size, trace.compute_intensity, trace.memory_required, trace.arrival_time, trace.kind,
+        trace.parent_start, trace.parent_rows, trace.parent_data,
+    ):  # fmt: skip
+        digest.update(np.ascontiguousarray(column).tobytes())
+    return f"{digest.hexdigest()} {trace.kinds}"
+
+
+def _this_machine() -> tuple[str, ...]:
+    """A profile belongs to the machine it was taken on."""
+    return platform.node(), platform.machine(), platform.system(), str(os.cpu_count())

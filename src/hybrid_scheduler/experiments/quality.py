@@ -1,0 +1,120 @@
+"""Do the learned schedulers earn their place? Their figures beside told earliest finish, on the same tasks.
+
+    python -m hybrid_scheduler.experiments.quality              all cases, 20 seeds, about half an hour on one core
+    python -m hybrid_scheduler.experiments.quality --seeds 3    a look
+
+Ratios to told `earliest_finish`, means over seeds that no tuning has seen, with 95 % t-intervals of the pairs.
+Learned schedulers start from the models that ship with the package, or from nothing (`model=None`), and learn on.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from ..core import Floats
+from ..engine import compare
+from ..workload.scenarios import generate, scenario_named
+from . import FIRST_REPORTED_SEED
+
+LEARNED = ("hybrid_ml", "rl_agent")
+REFERENCE = "earliest_finish"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A workload and who runs it; utilisation None is a batch."""
+
+    scenario: str
+    utilisation: float | None
+    tasks: int
+    schedulers: tuple[str, ...] = ("price_index", *LEARNED)
+
+
+CASES = (
+    Case("mixed", 0.1, 2000),
+    Case(
+        "mixed",
+        0.7,
+        2000,
+        (
+            "price_index",
+            *LEARNED,
+            "hybrid_ml(model=None)",
+            "hybrid_ml(feedback=bandit)",
+            "hybrid_ml(prices=False)",
+            "hybrid_ml(target=fraction)",
+            "rl_agent(replay=bandit)",
+            "rl_agent(state=task)",
+            "rl_agent(actions=placement)",
+        ),
+    ),
+    Case("mixed", 0.95, 2000),
+    Case("mixed", 0.95, 10_000, ("price_index", "hybrid_ml")),
+    Case("transfer", 0.85, 10_000, ("price_index", "hybrid_ml")),
+    Case("mixed", None, 1000),
+)
+COLUMNS = ("mean latency", "p99 latency", "makespan / bound", "load balance")
+
+
+def figures(case: Case, seed: int) -> dict[str, Floats]:
+    """For each scheduler one row of `COLUMNS`, latencies as ratios to the reference."""
+    workload = generate(
+        scenario_named(case.scenario), case.tasks, seed,
+        utilisation=case.utilisation, batch=case.utilisation is None,
+    )  # fmt: skip
+    summaries = compare(workload, [REFERENCE, *case.schedulers], seed=seed).summaries
+    told = summaries[REFERENCE]
+    return {
+        name: np.array(
+            [
+                summary.latency.mean / told.latency.mean,
+                summary.latency.p99 / told.latency.p99,
+                summary.makespan_over_bound or np.nan,
+                summary.load_balance,
+            ]
+        )
+        for name, summary in summaries.items()
+    }
+
+
+def study(case: Case, seeds: Sequence[int]) -> dict[str, tuple[Floats, Floats]]:
+    """Mean and half width of the 95 % interval of every figure."""
+    rows: dict[str, list[Floats]] = {}
+    for seed in seeds:
+        for name, row in figures(case, seed).items():
+            rows.setdefault(name, []).append(row)
+    result = {}
+    for name, table in rows.items():
+        values = np.array(table)
+        half = stats.t.ppf(0.975, len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        result[name] = (values.mean(axis=0), half)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--seeds", type=int, default=20, help=f"paired seeds, from {FIRST_REPORTED_SEED} on; at least 2"
+    )
+    parser.add_argument("--only", help="a part of a scheduler's name, to look at some")
+    options = parser.parse_args()
+    for case in CASES:
+        load = "batch" if case.utilisation is None else f"load {case.utilisation:g}"
+        print(f"\n{case.scenario}, {load}, {case.tasks:,} tasks, {options.seeds} seeds")
+        print(f"  {'':28s}" + "".join(f"{name:>20s}" for name in COLUMNS))
+        wanted = tuple(name for name in case.schedulers if not options.only or options.only in name)
+        chosen = Case(case.scenario, case.utilisation, case.tasks, wanted)
+        for name, (mean, half) in study(
+            chosen, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
+        ).items():
+            cells = "".join(f"{value:>12.3f} ± {width:.3f}" for value, width in zip(mean, half, strict=True))
+            print(f"  {name:28s}{cells}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

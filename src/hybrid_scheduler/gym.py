@@ -1,0 +1,117 @@
+"""The scheduling problem as a standard Gymnasium environment, for any reinforcement-learning library.
+
+    import gymnasium
+    import hybrid_scheduler.gym                                   # registers the environment
+
+    env = gymnasium.make("HybridScheduler-v0", scenarios=["mixed"], loads=[0.7])
+    envs = gymnasium.make_vec("HybridScheduler-v0", num_envs=64)  # one array program, not 64 objects
+
+One step places one task. Observation: the queues and the task as `learning/queue_survey.py` describes them.
+Actions: five ways to place it. Reward: minus its latency in typical task times, times 1 - gamma.
+``info["action_mask"]`` marks what fits into memory; an action that does not fit runs on the CPU instead. An episode
+is `episode_tasks` tasks long and ends by truncation: the stream of tasks itself never ends. Options are those of
+`QueueEnv`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from .core import Floats, Ints
+from .learning.q_network import Floats32
+from .learning.queue_env import Bools, QueueEnv
+from .learning.queue_survey import ACTIONS
+
+ENVIRONMENT = "HybridScheduler-v0"
+#: Features are shares and logarithms: none comes near it.
+_BOUND = 100.0
+Info = dict[str, Any]
+
+
+def _space(env: QueueEnv) -> Any:
+    return spaces.Box(-_BOUND, _BOUND, (env.features.shape[1],), np.float32)
+
+
+def _step(env: QueueEnv, actions: Ints, still: Bools | None = None) -> tuple[Floats, Bools]:
+    """A step in which what does not fit goes to the CPU."""
+    fits = np.isfinite(env.cost[np.arange(env.num_envs), actions])
+    return env.step(np.where(fits, actions, 0), still)
+
+
+def _mask(env: QueueEnv) -> NDArray[np.int8]:
+    return np.isfinite(env.cost).astype(np.int8)
+
+
+class HybridSchedulerEnv(gymnasium.Env[Floats32, np.int64]):
+    """One cluster."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own form
+
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        self.render_mode = render_mode
+        self._env = QueueEnv(1, **options)
+        self.observation_space = _space(self._env)
+        self.action_space = spaces.Discrete(ACTIONS)
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Floats32, Info]:
+        super().reset(seed=seed)
+        self._env.reset(int(self.np_random.integers(2**31)))
+        return self._seen()
+
+    def step(self, action: np.int64) -> tuple[Floats32, float, bool, bool, Info]:
+        rewards, over = _step(self._env, np.array([action], np.int64))
+        features, info = self._seen()
+        return features, float(rewards[0]), False, bool(over[0]), info
+
+    def _seen(self) -> tuple[Floats32, Info]:
+        return self._env.features[0].copy(), {"action_mask": _mask(self._env)[0]}
+
+
+class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
+    """Many clusters in one. A cluster whose episode is over is reset by the next step, whatever its action."""
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
+
+    def __init__(self, num_envs: int = 1, render_mode: str | None = None, **options: Any) -> None:
+        self.num_envs, self.render_mode = num_envs, render_mode
+        self._env = QueueEnv(num_envs, **options)
+        self._over = np.zeros(num_envs, np.bool_)
+        self.single_observation_space = _space(self._env)
+        self.single_action_space = spaces.Discrete(ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Floats32, Info]:
+        super().reset(seed=seed)
+        self._env.reset(int(self.np_random.integers(2**31)))
+        self._over[:] = False
+        return self._env.features.copy(), self._info()
+
+    def step(self, actions: Ints) -> tuple[Floats32, NDArray[Any], NDArray[Any], NDArray[Any], Info]:
+        env = self._env
+        env.restart(self._over)
+        rewards, self._over = _step(env, np.asarray(actions, np.int64), self._over)
+        return env.features.copy(), rewards, np.zeros(self.num_envs, np.bool_), self._over.copy(), self._info()
+
+    def _info(self) -> Info:
+        return {"action_mask": _mask(self._env), "_action_mask": np.ones(self.num_envs, np.bool_)}
+
+
+def register() -> None:
+    """Make the environment known; harmless when repeated."""
+    if ENVIRONMENT not in gymnasium.registry:
+        gymnasium.register(
+            ENVIRONMENT,
+            entry_point=f"{__name__}:{HybridSchedulerEnv.__name__}",
+            vector_entry_point=f"{__name__}:{HybridSchedulerVectorEnv.__name__}",
+        )
+
+
+register()

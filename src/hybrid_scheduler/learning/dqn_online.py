@@ -1,0 +1,100 @@
+"""Learning from a run as it goes: decisions wait here until their outcome and their successor are known.
+
+A transition needs three things that come at different moments: the decision, the next task (whose view of the
+queues is the next state) and the outcome. Whichever comes last completes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core import Floats, Ints, Outcome, Task
+from .q_network import Floats32
+from .queue_survey import ACTIONS, imagine_one, kernel, typical_time
+
+if TYPE_CHECKING:
+    from .dqn import DQN
+
+#: Decisions whose outcome never comes (a task that failed) are dropped when so many wait.
+MOST_WAITING = 20_000
+
+
+@dataclass(slots=True)
+class Step:
+    """One decision: the task, the queues it met, the options it had, and what became of it."""
+
+    task: Task
+    now: float
+    times: Floats
+    free_at: Floats
+    mix: Floats
+    features: Floats32
+    known: Floats
+    device: Ints
+    fraction: Floats
+    action: int
+    successor: Step | None = None
+    outcome: Outcome | None = None
+
+
+class OnlineExperience:
+    """Turns steps into rows of the agent's replay."""
+
+    def __init__(self, agent: DQN, devices: object, rates: Floats, params: Floats) -> None:
+        self.agent, self.counterfactual = agent, agent.replay.width > 1
+        self._devices, self._rates, self._params = devices, rates, params
+        self._waiting: dict[int, Step] = {}
+        self._last: Step | None = None
+        self._imagine = kernel(imagine_one)
+        self._latency = np.zeros(ACTIONS)
+        self._next_features = np.zeros((ACTIONS, agent.shape.features), np.float32)
+        self._next_known = np.zeros((ACTIONS, ACTIONS))
+
+    def decided(self, step: Step) -> None:
+        """The agent has decided; this also tells the previous step what came next."""
+        previous, self._last = self._last, step
+        self._waiting[step.task.task_id] = step
+        if len(self._waiting) > MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        if previous is not None:
+            previous.successor = step
+            self._complete(previous)
+
+    def finished(self, outcome: Outcome) -> None:
+        """An outcome has come in."""
+        step = self._waiting.pop(outcome.task_id, None)
+        if step is not None:
+            step.outcome = outcome
+            self._complete(step)
+
+    def interrupted(self) -> None:
+        """The next decision is no successor of the last one (the agent did not decide in between)."""
+        self._last = None
+
+    def _complete(self, step: Step) -> None:
+        after, outcome = step.successor, step.outcome
+        if after is None or outcome is None:
+            return
+        scale = -(1.0 - self.agent.recipe.gamma) / typical_time(step.mix)
+        if not self.counterfactual:
+            self.agent.replay.add(
+                step.features[None], step.known[None],
+                np.array([[step.action]]), np.array([[scale * outcome.latency]]),
+                after.features[None, None], after.known[None, None], np.ones((1, 1), np.bool_),
+            )  # fmt: skip
+        elif outcome.labels is not None:
+            self._imagine(
+                step.device, step.fraction, step.known, step.task.memory_required, step.now,
+                np.ascontiguousarray(outcome.labels), step.free_at, self._devices,
+                after.now, after.task.size, after.task.compute_intensity, after.task.memory_required, after.times,
+                self._rates, self._params, after.mix, self._latency, self._next_features, self._next_known,
+            )  # fmt: skip
+            considered = np.isfinite(step.known)
+            self.agent.replay.add(
+                step.features[None], np.where(considered, step.known, 0.0)[None], np.arange(ACTIONS)[None],
+                (scale * self._latency)[None], self._next_features[None], self._next_known[None], considered[None],
+            )  # fmt: skip
+        step.successor = None  # or every step would keep all that came after it

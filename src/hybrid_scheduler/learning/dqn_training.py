@@ -1,0 +1,129 @@
+"""Training the agent in simulation, and making the model that ships with the package.
+
+    python -m hybrid_scheduler.learning.dqn_training rl_agent.pth
+
+Training uses workloads with seeds below 1000; every reported figure uses seeds from 1000 on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .dqn import DQN, Recipe
+from .dqn_file import AgentModel, save_model
+from .queue_env import QueueEnv
+from .queue_survey import ACTIONS, FEATURES
+
+#: Called with (share done, mean reward of the last steps).
+Progress = Callable[[float, float], None]
+_REPORT_EVERY = 500
+#: About two minutes on one core.
+DEFAULT_UPDATES = 14_000
+
+
+def pretrain(
+    agent: DQN,
+    env: QueueEnv,
+    updates: int,
+    *,
+    epsilon: tuple[float, float] = (0.5, 0.02),
+    deadline: float = float("inf"),
+    progress: Progress | None = None,
+) -> float:
+    """Let the agent play in all clusters of `env`, one update a step; returns the mean reward of the last quarter.
+
+    Epsilon and the learning rate fall linearly. The untrained agent is earliest finish, so the first experience is
+    that of a sound heuristic with exploration. `deadline` is in seconds of CPU time of this process: it stops
+    early, and how far it got then depends on the machine.
+    """
+    rewards = np.zeros(updates)
+    began = time.process_time()
+    done = 0
+    for step in range(updates):
+        share = max(step / updates, (time.process_time() - began) / deadline)
+        if share >= 1.0:
+            break
+        rewards[step] = collect(agent, env, epsilon[0] + share * (epsilon[1] - epsilon[0]))
+        if len(agent.replay) >= agent.recipe.batch:
+            agent.update(share)
+        done = step + 1
+        if progress is not None and done % _REPORT_EVERY == 0:
+            progress(share, float(rewards[done - _REPORT_EVERY : done].mean()))
+    return float(rewards[3 * done // 4 : done].mean())
+
+
+def collect(agent: DQN, env: QueueEnv, epsilon: float) -> float:
+    """One step in every cluster, remembered; returns the mean reward."""
+    actions = agent.act(env.features, env.known, epsilon)
+    if agent.replay.width == 1:
+        features, known = env.features.copy(), env.known.copy()
+        rewards, over = env.step(actions)
+        agent.replay.add(
+            features, known, actions[:, None], rewards[:, None], env.features[:, None], env.known[:, None],
+            np.ones((env.num_envs, 1), np.bool_),
+        )  # fmt: skip
+    else:
+        env.imagine()
+        considered = np.isfinite(env.known)
+        all_rewards = np.where(considered, env.rewards_of_all, 0.0)
+        agent.replay.add(
+            env.features, np.where(considered, env.known, 0.0), np.arange(ACTIONS), all_rewards,
+            env.next_features, env.next_known, considered,
+        )  # fmt: skip
+        rewards, over = env.step(actions)
+    env.restart(over)
+    return float(rewards.mean())
+
+
+def train_agent(
+    seed: int,
+    updates: int,
+    *,
+    state: str = "queue",
+    actions: str = "split",
+    replay: str = "counterfactual",
+    recipe: Recipe | None = None,
+    minutes: float = float("inf"),
+    progress: Progress | None = None,
+    **env_options: Any,
+) -> AgentModel:
+    """A network trained from nothing."""
+    env = QueueEnv(seed=seed, state=state, actions=actions, stagger=True, **env_options)
+    width = 1 if replay == "bandit" else ACTIONS
+    agent = DQN(FEATURES[state], ACTIONS, seed=seed, width=width, recipe=recipe)
+    reward = pretrain(agent, env, updates, deadline=60.0 * minutes, progress=progress)
+    notes = {"seed": seed, "updates": agent.updates, "replay": replay, "mean_reward": reward}
+    return AgentModel(state, actions, agent.recipe.gamma, agent.weights.copy(), notes)
+
+
+def train_default_agent(
+    path: Path, seed: int = 0, minutes: float = 10.0, progress: Progress | None = None
+) -> AgentModel:
+    """The agent that ships with the package. The same seed gives the same file if `minutes` suffices."""
+    model = train_agent(seed, DEFAULT_UPDATES, minutes=minutes, progress=progress)
+    save_model(path, model)
+    return model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of CPU time, at most")
+    options = parser.parse_args()
+
+    def show(share: float, reward: float) -> None:
+        print(f"{share:6.1%}  mean reward {reward:.4f}", flush=True)
+
+    model = train_default_agent(options.path, options.seed, options.minutes, show)
+    print(f"wrote {options.path}: {model.notes}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Change detectors: has the world stopped behaving as the model expects?
+
+All take the residual of one finished task, |log(observed / predicted)|, and answer whether that makes an alarm.
+`calibrate` tells them what is normal, from residuals of the model as it stands: a detector must be warmed before
+the change, or it takes the first residuals after it for normal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..core import Floats, UnknownNameError
+
+
+class Detector(Protocol):
+    """One stream of residuals, one alarm."""
+
+    def calibrate(self, residuals: Floats) -> None:
+        """Start afresh, with these as the normal state."""
+
+    def update(self, residual: float) -> bool:
+        """Add one residual; True is an alarm."""
+
+
+class Cusum:
+    """Cumulative sum with a cap: x = min(residual / s, 6), m = max(0, m + x - mean of x - 1), alarm at m > 8.
+
+    s is the root mean square of normal residuals, at least 0.05. The cap keeps one freak task from raising an
+    alarm; two in a row do, after a change that matters.
+    """
+
+    def __init__(self, floor: float = 0.05, cap: float = 6.0, slack: float = 1.0, threshold: float = 8.0) -> None:
+        self.floor, self.cap, self.slack, self.threshold = floor, cap, slack, threshold
+        self.calibrate(np.zeros(0))
+
+    def calibrate(self, residuals: Floats) -> None:
+        self.scale_ = max(float(np.sqrt(np.mean(residuals**2))), self.floor) if len(residuals) else self.floor
+        self.mean_ = float(np.minimum(residuals / self.scale_, self.cap).mean()) if len(residuals) else 0.0
+        self.sum_ = 0.0
+
+    def update(self, residual: float) -> bool:
+        self.sum_ = max(0.0, self.sum_ + min(residual / self.scale_, self.cap) - self.mean_ - self.slack)
+        return self.sum_ > self.threshold
+
+
+class _River:
+    """A detector of the river package, fed with residuals in units of their normal root mean square."""
+
+    def __init__(self, make: Callable[[], Any], floor: float = 0.05) -> None:
+        self._make, self.floor = make, floor
+        self.calibrate(np.zeros(0))
+
+    def calibrate(self, residuals: Floats) -> None:
+        self.scale_ = max(float(np.sqrt(np.mean(residuals**2))), self.floor) if len(residuals) else self.floor
+        self.detector_ = self._make()
+        for residual in residuals.tolist():
+            self.update(residual)
+
+    def update(self, residual: float) -> bool:
+        self.detector_.update(residual / self.scale_)
+        return bool(self.detector_.drift_detected)
+
+
+def _page_hinkley() -> Detector:
+    from river.drift import PageHinkley
+
+    return _River(lambda: PageHinkley(min_instances=10, delta=0.5, threshold=20.0, mode="up"))
+
+
+def _adwin() -> Detector:
+    from river import drift
+
+    adwin: Any = drift.ADWIN  # without types
+    return _River(lambda: adwin(delta=1e-4, clock=1, grace_period=5))
+
+
+DETECTORS: dict[str, Callable[[], Detector]] = {"cusum": Cusum, "page_hinkley": _page_hinkley, "adwin": _adwin}
+
+
+def detector_named(name: str) -> Detector:
+    if name not in DETECTORS:
+        raise UnknownNameError("drift", name, DETECTORS)
+    return DETECTORS[name]()

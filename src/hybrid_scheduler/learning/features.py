@@ -1,0 +1,45 @@
+"""What a learner sees of a task: five numbers on a logarithmic scale.
+
+Durations are products of powers, so logarithms turn them into sums, and a task twice the size of anything seen
+before lies a small step outside the known range instead of far away.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats, Workload
+from ..kernels import helper
+
+FEATURE_NAMES = ("size", "intensity", "memory", "memory_per_size", "compute_to_memory")
+NUM_FEATURES = len(FEATURE_NAMES)
+
+#: Keeps the logarithm of "intensity x size" finite for tasks of intensity 0.
+_LEAST_INTENSITY = 0.1
+
+
+def features(workload: Workload) -> Floats:
+    """Shape (tasks, 5), columns as in `FEATURE_NAMES`."""
+    size, intensity = workload.size, workload.compute_intensity
+    megabytes = 1.0 + workload.memory_required
+    return np.stack(
+        [
+            np.log(size),
+            np.log1p(intensity),
+            np.log(megabytes),
+            np.log(megabytes / size),
+            np.log(size * (_LEAST_INTENSITY + intensity) / megabytes),
+        ],
+        axis=1,
+    )
+
+
+@helper
+def features_row(size, intensity, memory, out):  # type: ignore[no-untyped-def]
+    """The same for one task, written into `out`."""
+    megabytes = 1.0 + memory
+    out[0] = np.log(size)
+    out[1] = np.log1p(intensity)
+    out[2] = np.log(megabytes)
+    out[3] = np.log(megabytes / size)
+    out[4] = np.log(size * (_LEAST_INTENSITY + intensity) / megabytes)

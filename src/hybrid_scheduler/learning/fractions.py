@@ -1,0 +1,66 @@
+"""The published target: the share of a task that is best for the task alone, learned directly by a forest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats, Platform, Task
+from ..physics import optimal_fraction
+from .features import NUM_FEATURES, features_row
+from .flat_forest import FlatForest, joined
+from .growth import LEAST_SAMPLES
+from .online_times import OnlineTimes
+
+
+class FractionForest:
+    """One share per class of device, 0 for CPUs. It learns from the window of the durations it is kept beside."""
+
+    trees = 100
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self.forest_: FlatForest | None = None
+        self._row = np.zeros((1, NUM_FEATURES))
+
+    def predict(self, task: Task, times: OnlineTimes) -> Floats:
+        """Until there is a forest, the share follows from the predicted durations."""
+        if self.forest_ is None:
+            row = times.row(task)
+            reference = self.platform.class_of[np.argmax(self.platform.is_cpu)]
+            shares = optimal_fraction(row[[reference], 0], row[:, 0], row[:, 1])
+        else:
+            features_row(task.size, task.compute_intensity, task.memory_required, self._row[0])
+            shares = self.forest_.predict(self._row)[0][0]
+        clipped: Floats = np.clip(shares, 0.0, 1.0)
+        return clipped
+
+    def renew(self, times: OnlineTimes) -> None:
+        """A tenth of the trees anew, all of them after a change; unknown durations are taken as believed."""
+        samples = times.samples()
+        if len(samples) < LEAST_SAMPLES:
+            return
+        logs = np.where(np.isnan(samples.logs), np.log(times.window_table()[:, :, 0]), samples.logs)
+        labels = _shares(logs, samples.fixed, samples.reference)
+        labels[:, self.platform.class_of[self.platform.is_cpu]] = 0.0
+        young = len(samples) < times.window
+        fresh = _grow(
+            samples.rows, labels, self.trees if young or not self.forest_ else self.trees // 10, times.seed
+        )
+        if self.forest_ is None or young:
+            self.forest_ = fresh
+        else:
+            self.forest_ = joined([self.forest_.last(self.trees - len(fresh)), fresh])
+
+
+def _shares(logs: Floats, fixed: Floats, reference: int) -> Floats:
+    seconds = np.exp(logs)
+    launch = np.nan_to_num(fixed, nan=0.0)
+    return optimal_fraction(seconds[:, [reference]], seconds, launch)
+
+
+def _grow(rows: Floats, labels: Floats, trees: int, seed: int) -> FlatForest:
+    from sklearn.ensemble import RandomForestRegressor
+
+    forest = RandomForestRegressor(trees, max_depth=15, random_state=(seed + len(rows)) % 2**32)
+    forest.fit(rows.astype(np.float32), labels[:, 0] if labels.shape[1] == 1 else labels)
+    return FlatForest.of(forest.estimators_, NUM_FEATURES)

@@ -1,0 +1,136 @@
+"""From finished tasks to a fit and trees: the one place where the model of durations is trained.
+
+Targets are log T, the CPU's seconds, and log(T / G) for every other class of device: the ratio is what decides
+where a task goes, and learning it directly costs a third of the regret of learning T and G apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..core import Floats, InvalidInputError
+from . import log_linear
+from .features import NUM_FEATURES
+from .flat_forest import FlatForest
+from .log_linear import Frame
+
+#: A forest of fewer samples than this is noise; the fit alone is usable much earlier.
+LEAST_SAMPLES = 60
+#: Below this a fit from nothing means nothing.
+_LEAST_FOR_A_FIT = 3
+_DEPTH, _LEAF = 15, 5
+#: Size, intensity and memory; the other features follow from them.
+GUARDED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Finished tasks: features, log seconds per class of device (NaN where unknown), seconds to start a part."""
+
+    rows: Floats
+    logs: Floats
+    fixed: Floats
+    reference: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What `grow` found: coefficients and trees that belong together, in one frame."""
+
+    frame: Frame
+    coefficients: Floats
+    trees: FlatForest
+    low: Floats
+    high: Floats
+    fixed: Floats
+    samples: int
+    reference: int
+
+    def youngest(self, count: int) -> Growth:
+        """The same with its last trees only."""
+        return self if count >= len(self.trees) else replace(self, trees=self.trees.last(count))
+
+    def select(self, classes: Sequence[int]) -> Growth:
+        """For a platform that has these classes only; the reference must be among them."""
+        keep = list(classes)
+        return replace(
+            self,
+            coefficients=np.ascontiguousarray(self.coefficients[:, keep]),
+            trees=self.trees.select(keep),
+            fixed=self.fixed[keep],
+            reference=keep.index(self.reference),
+        )
+
+
+def targets_of(logs: Floats, reference: int) -> Floats:
+    """Log seconds per class to targets: the reference's own, the others' as log ratio to it."""
+    targets = logs[:, [reference]] - logs
+    targets[:, reference] = logs[:, reference]
+    return targets
+
+
+def grow(samples: Samples, seed: int, *, trees: int = 100, keep: Growth | None = None) -> Growth:
+    """Fit and trees from these samples: a pure function, fit to run in another process.
+
+    `keep` retains the frame of an earlier growth and pulls slopes that the samples leave open towards its own.
+    """
+    least = 1 if keep else _LEAST_FOR_A_FIT
+    if len(samples) < least:
+        raise InvalidInputError("samples", f"at least {least} finished tasks", len(samples))
+    work = samples.logs[:, samples.reference]
+    if np.isnan(work).all() or not np.isfinite(samples.rows).all() or np.isinf(samples.logs).any():
+        raise InvalidInputError("samples", "finite, with CPU seconds among them", "samples without")
+    frame = keep.frame if keep else Frame.of(samples.rows, work)
+    columns = log_linear.terms(samples.rows, frame.knees)
+    # Where a task never ran on the CPU, the fit's own guess stands in, so that its accelerator time still counts.
+    own = [samples.reference]
+    prior = keep.coefficients if keep else None
+    logs = samples.logs.copy()
+    guess = columns @ log_linear.fit(
+        samples.rows, logs[:, own], frame, None if prior is None else np.ascontiguousarray(prior[:, own])
+    )
+    logs[:, samples.reference] = np.where(np.isnan(work), guess[:, 0], work)
+    targets = targets_of(logs, samples.reference)
+    targets[:, samples.reference] = work
+    coefficients = log_linear.fit(samples.rows, targets, frame, prior)
+    # What is unknown is taken to lie on the fit: the trees have nothing to say there.
+    residuals = np.nan_to_num(targets - columns @ coefficients, nan=0.0)
+    if trees and len(samples) >= LEAST_SAMPLES:
+        forest = _forest(samples.rows, residuals, trees, seed)
+    else:
+        forest = FlatForest.empty(NUM_FEATURES, targets.shape[1])
+    guarded = samples.rows[:, :GUARDED]
+    fixed = _means(samples.fixed)
+    return Growth(
+        frame,
+        coefficients,
+        forest,
+        guarded.min(axis=0),
+        guarded.max(axis=0),
+        fixed,
+        len(samples),
+        samples.reference,
+    )
+
+
+def _forest(rows: Floats, residuals: Floats, trees: int, seed: int) -> FlatForest:
+    """A random forest with drawn thresholds: as good as searched ones on residuals, better under noise, faster."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    forest = ExtraTreesRegressor(
+        trees, max_depth=_DEPTH, min_samples_leaf=_LEAF, bootstrap=True, random_state=seed % 2**32
+    )
+    forest.fit(rows.astype(np.float32), residuals[:, 0] if residuals.shape[1] == 1 else residuals)
+    return FlatForest.of(forest.estimators_, NUM_FEATURES)
+
+
+def _means(columns: Floats) -> Floats:
+    known = ~np.isnan(columns)
+    means: Floats = np.where(known, columns, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return means

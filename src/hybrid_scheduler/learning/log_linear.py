@@ -1,0 +1,109 @@
+"""The smooth part of a duration: a least-squares fit of log seconds in a few generic terms.
+
+Durations are close to products of powers, and beyond the range of the training data such a fit still makes sense,
+where a forest only repeats its outermost leaf. The terms are the features, the intensity squared, and three soft
+knees along "data per second of work": an accelerator is limited by its arithmetic or by its link, and the time it
+takes bends where one takes over from the other. Where it bends is for the fit to find.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import Floats
+from ..kernels import helper
+from .features import NUM_FEATURES
+
+_KNEES = 3
+NUM_TERMS = 1 + NUM_FEATURES + 1 + 2 * _KNEES
+_WORK = 1 + NUM_FEATURES  # length of the first part of `Frame.knees`: log work as a linear function of the features
+_INTENSITY, _MEMORY = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What the terms are measured against; fixed for a generation of trees, so that coefficients can be averaged.
+
+    `knees` holds the coefficients of log work (constant first) and the places of the knees.
+    """
+
+    knees: Floats
+    centre: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, rows: Floats, log_work: Floats) -> Frame:
+        """From features and log CPU seconds (NaN where unknown)."""
+        known = ~np.isnan(log_work)
+        design = np.column_stack([np.ones(len(rows)), rows])
+        work = _ridge(design[known], log_work[known, None], np.zeros((design.shape[1], 1)), 1e-6)[:, 0]
+        per_work = rows[:, _MEMORY] - design @ work
+        knees = np.concatenate([work, np.quantile(per_work, (0.1, 0.5, 0.9))])
+        columns = terms(rows, knees)
+        centre, scale = columns.mean(axis=0), np.maximum(columns.std(axis=0), 1e-3)
+        centre[0], scale[0] = 0.0, 1.0
+        return cls(knees, centre, scale)
+
+
+def terms(rows: Floats, knees: Floats) -> Floats:
+    """Shape (rows, NUM_TERMS)."""
+    intensity = rows[:, _INTENSITY]
+    per_work = rows[:, _MEMORY] - (knees[0] + rows @ knees[1:_WORK])
+    bends = np.logaddexp(0.0, per_work[:, None] - knees[_WORK:])
+    return np.column_stack([np.ones(len(rows)), rows, intensity**2, bends, intensity[:, None] * bends])
+
+
+@helper
+def terms_row(row, knees, out):  # type: ignore[no-untyped-def]
+    """The same for one row of features, written into `out`."""
+    per_work = row[2] - knees[0]
+    out[0] = 1.0
+    for j in range(NUM_FEATURES):
+        out[1 + j] = row[j]
+        per_work -= knees[1 + j] * row[j]
+    out[_WORK] = row[1] * row[1]
+    for j in range(_KNEES):
+        bend = per_work - knees[_WORK + j]
+        bend = np.log1p(np.exp(-abs(bend))) + max(bend, 0.0)
+        out[_WORK + 1 + j] = bend
+        out[_WORK + 1 + _KNEES + j] = row[1] * bend
+
+
+def fit(rows: Floats, targets: Floats, frame: Frame, prior: Floats | None, penalty: float = 0.03) -> Floats:
+    """Coefficients of shape (NUM_TERMS, targets), each column from the rows where its target is known.
+
+    Slopes that the data do not determine stay at the prior's (zero without one). The penalty does not grow with the
+    number of rows: it decides when there are three rows and is forgotten when there are a thousand.
+    """
+    coefficients = np.zeros((NUM_TERMS, targets.shape[1])) if prior is None else prior.copy()
+    design = (terms(rows, frame.knees) - frame.centre) / frame.scale
+    for column in range(targets.shape[1]):
+        known = ~np.isnan(targets[:, column])
+        if known.any():
+            start = _to_standard(coefficients[:, column], frame)[:, None]
+            found = _ridge(design[known], targets[known, column, None], start, penalty)
+            coefficients[:, column] = _to_raw(found[:, 0], frame)
+    return coefficients
+
+
+def _ridge(design: Floats, targets: Floats, prior: Floats, penalty: float) -> Floats:
+    """Least squares of targets on the design, pulled towards the prior; the constant is all but free."""
+    pull = np.full(design.shape[1], penalty)
+    pull[0] *= 0.01
+    missing = targets - design @ prior
+    found: Floats = prior + np.linalg.solve(design.T @ design + np.diag(pull), design.T @ missing)
+    return found
+
+
+def _to_raw(standard: Floats, frame: Frame) -> Floats:
+    raw = standard / frame.scale
+    raw[0] = standard[0] - float(raw[1:] @ frame.centre[1:])
+    return raw
+
+
+def _to_standard(raw: Floats, frame: Frame) -> Floats:
+    standard = raw * frame.scale
+    standard[0] = raw[0] + float(raw[1:] @ frame.centre[1:])
+    return standard

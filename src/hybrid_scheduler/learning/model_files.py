@@ -1,0 +1,230 @@
+"""Models on disk, loaded without running code.
+
+A model is two files: ``name.skops``, which holds arrays and explicitly trusted types only, and ``name.json``, a
+manifest that says what it is: features, classes of device, package versions, hash of the training data, metrics,
+and the SHA-256 of the first file. Saving writes both beside the old ones and then puts them in place, so a full
+disk leaves the old model as it was. Loading checks everything before anything is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Floats, HybridSchedulerError
+from .features import FEATURE_NAMES, NUM_FEATURES
+from .flat_forest import FlatForest
+from .growth import Growth
+from .log_linear import NUM_TERMS, Frame
+from .pretrained import Pretrained
+
+#: Models that ship with the package.
+SHIPPED = Path(__file__).parent.parent / "models"
+DEFAULT_TIMES = SHIPPED / "times.skops"
+_LARGEST = 256 * 1024 * 1024
+_PACKAGES = ("numpy", "scikit-learn", "skops", "xgboost", "xgboost-cpu")
+
+
+class ModelFileError(HybridSchedulerError):
+    """A model file that cannot be used; whatever model was in use stays."""
+
+    exit_code = 2
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}", hint="train it again, or restore the file")
+        self.path, self.reason = path, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a model file is. `kind` is "times", or the name of a predictor."""
+
+    kind: str
+    features: tuple[str, ...] = FEATURE_NAMES
+    device_classes: tuple[str, ...] = ()
+    training_data_sha256: str = ""
+    metrics: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    sha256: str = ""
+
+
+def data_digest(*arrays: NDArray[Any]) -> str:
+    """SHA-256 of training data: shapes, types and numbers."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.shape}{array.dtype.str}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def manifest_path(path: Path | str) -> Path:
+    return Path(path).with_suffix(".json")
+
+
+def save(model: Any, path: Path | str, manifest: Manifest) -> Manifest:
+    """Write model and manifest; returns the manifest as written. An OSError leaves the old files as they were."""
+    import zipfile
+
+    from skops.io import dump
+
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".saving-", dir=target.parent) as folder:
+        fresh, note = Path(folder, "model"), Path(folder, "manifest")
+        with fresh.open("wb") as stream:
+            dump(model, stream, compression=zipfile.ZIP_DEFLATED, compresslevel=6)
+        written = Manifest(
+            manifest.kind,
+            manifest.features,
+            manifest.device_classes,
+            manifest.training_data_sha256,
+            manifest.metrics,
+            _versions(),
+            hashlib.sha256(fresh.read_bytes()).hexdigest(),
+        )
+        note.write_text(json.dumps(asdict(written), indent=2, sort_keys=True) + "\n")
+        os.replace(fresh, target)
+        os.replace(note, manifest_path(target))
+    return written
+
+
+def load(
+    path: Path | str, kind: str, *, trusted: Sequence[str] = (), features: Sequence[str] | None = FEATURE_NAMES
+) -> tuple[Any, Manifest]:
+    """The model and its manifest, or `ModelFileError`. `trusted`: types beside skops' own that may occur."""
+    source = Path(path)
+    manifest = _read_manifest(source)
+    if manifest.kind != kind:
+        raise ModelFileError(source, f"holds a model of kind {manifest.kind!r}, not {kind!r}")
+    if features is not None and manifest.features != tuple(features):
+        raise ModelFileError(source, f"was made for {len(manifest.features)} features, not these {len(features)}")
+    try:
+        if source.stat().st_size > _LARGEST:
+            raise ModelFileError(source, "is larger than any model of ours")
+        content = source.read_bytes()
+    except OSError as error:
+        raise ModelFileError(source, f"cannot be read: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != manifest.sha256:
+        raise ModelFileError(source, "was altered or truncated: its SHA-256 is not the manifest's")
+    return _parse(source, content, trusted), manifest
+
+
+def _parse(source: Path, content: bytes, trusted: Sequence[str]) -> Any:
+    from skops.io import get_untrusted_types, loads
+
+    try:
+        unknown = sorted(set(get_untrusted_types(data=content)) - set(trusted))
+        if unknown:
+            raise ModelFileError(source, f"holds types that are not trusted: {', '.join(unknown[:5])}")
+        return loads(content, trusted=list(trusted))
+    except ModelFileError:
+        raise
+    except Exception as error:  # skops fails in as many ways as a file can be wrong
+        raise ModelFileError(source, f"is not a model file: {error}") from error
+
+
+def _read_manifest(source: Path) -> Manifest:
+    place = manifest_path(source)
+    try:
+        values = json.loads(place.read_text())
+        known = {entry.name for entry in fields(Manifest)}
+        if not isinstance(values, dict) or set(values) != known:
+            raise ValueError(f"must have the fields {', '.join(sorted(known))}")
+        for name in ("features", "device_classes"):
+            values[name] = tuple(str(item) for item in values[name])
+        return Manifest(**values)
+    except OSError as error:
+        raise ModelFileError(source, f"has no readable manifest {place.name}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise ModelFileError(place, f"is not a manifest: {error}") from error
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+# -------------------------------------------------------------------- models of durations
+
+
+def save_times(
+    model: Pretrained, path: Path | str, *, training_data_sha256: str, metrics: dict[str, Any]
+) -> Manifest:
+    """A pretrained model of durations, as plain arrays."""
+    growth, trees = model.growth, model.growth.trees
+    arrays = {
+        "knees": growth.frame.knees, "centre": growth.frame.centre, "scale": growth.frame.scale,
+        "coefficients": growth.coefficients, "low": growth.low, "high": growth.high, "fixed": growth.fixed,
+        "feature": trees.feature.astype(np.uint8), "threshold": trees.threshold, "child": trees.child,
+        "values": trees.values, "roots": trees.roots,
+        "counts": np.array([trees.depth, growth.samples, growth.reference], dtype=np.int64),
+    }  # fmt: skip
+    manifest = Manifest(
+        "times",
+        device_classes=model.device_classes,
+        training_data_sha256=training_data_sha256,
+        metrics=metrics,
+    )
+    return save(arrays, path, manifest)
+
+
+def load_times(path: Path | str) -> Pretrained:
+    """The pretrained model of durations in this file; read once as long as the file stays the same."""
+    source = Path(path)
+    try:
+        stamp = source.stat().st_mtime_ns, manifest_path(source).stat().st_mtime_ns
+    except OSError as error:
+        raise ModelFileError(source, f"cannot be read: {error.strerror}") from error
+    return _load_times(source, stamp)
+
+
+@lru_cache(maxsize=8)
+def _load_times(source: Path, _stamp: tuple[int, int]) -> Pretrained:
+    arrays, manifest = load(source, "times")
+    classes = len(manifest.device_classes)
+    try:
+        growth = _growth(arrays, classes)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ModelFileError(source, f"does not hold a model of durations: {error}") from error
+    return Pretrained(growth, manifest.device_classes)
+
+
+def _growth(arrays: dict[str, NDArray[Any]], classes: int) -> Growth:
+    def numbers(name: str, *shape: int) -> Floats:
+        column: Floats = np.ascontiguousarray(arrays[name], dtype=np.float64)
+        if column.shape != shape or not np.isfinite(column).all():
+            raise ValueError(f"{name} must be finite, of shape {shape}, got shape {column.shape}")
+        return column
+
+    def indices(name: str) -> NDArray[np.uint32]:
+        return np.ascontiguousarray(arrays[name], dtype=np.uint32)
+
+    depth, samples, reference = (int(value) for value in arrays["counts"])
+    trees = FlatForest(
+        indices("feature"), np.ascontiguousarray(arrays["threshold"], dtype=np.float64), indices("child"),
+        np.ascontiguousarray(arrays["values"], dtype=np.float64), indices("roots"), depth, NUM_FEATURES,
+    )  # fmt: skip
+    flaw = trees.flaw()
+    if flaw or trees.outputs != classes or not (0 <= depth <= 64 and 0 <= reference < classes):
+        raise ValueError(f"the forest has {flaw or 'the wrong shape'}")
+    frame = Frame(numbers("knees", 9), numbers("centre", NUM_TERMS), numbers("scale", NUM_TERMS))
+    return Growth(
+        frame, numbers("coefficients", NUM_TERMS, classes), trees, numbers("low", 3), numbers("high", 3),
+        numbers("fixed", classes), samples, reference,
+    )  # fmt: skip

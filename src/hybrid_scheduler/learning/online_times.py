@@ -1,0 +1,254 @@
+"""Durations learned from outcomes while the tasks run.
+
+Every finished task is first predicted and scored, then learned from. The score goes to a change detector; the
+sample goes into a sliding window, and every `refresh` outcomes the oldest trees give way to new ones grown on the
+window. On an alarm the stale window goes, save the two or three samples that raised it, and the model is fitted
+anew at once, then after every 2 samples, 8 samples, and at last every `refresh`. Until there are enough samples to
+grow trees from, a fit without trees speaks, pulled towards what was believed before.
+
+Growing is a pure function (`grow`) and `swap` applies its result at a task: a live engine runs the first in another
+process (`synchronous = False`: `learn` then leaves its wish in `wanted`), a batch run calls both at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..core import (
+    Floats,
+    Ints,
+    InvalidInputError,
+    Links,
+    Outcome,
+    Platform,
+    Task,
+    TimeTable,
+    UnknownNameError,
+    Workload,
+)
+from .drift import DETECTORS, detector_named
+from .growth import LEAST_SAMPLES, Growth, Samples, grow
+from .pretrained import Pretrained
+from .scores import Scores
+from .times_model import TimesModel, answering
+from .versions import LearningEvent, ModelVersion
+from .window import Window, observed
+
+__all__ = ["FEEDBACK", "LearningEvent", "ModelVersion", "OnlineTimes", "Wanted"]
+
+FEEDBACK = ("oracle", "bandit")
+#: From so many samples on, with none before them, the fit is better than no model: what greedy does to the queues
+#: meanwhile costs more than the error of a fit of five tasks, which is fitted again two tasks later.
+_READY = 5
+#: Below this many samples the model is fitted again every 2 of them, below the second every 8.
+_OFTEN, _LESS_OFTEN = 20, 100
+#: Scored predictions that tell the detector what is normal.
+_WARM = 30
+#: After a change at most so many samples are kept: the ones that raised the alarm.
+_KEPT = 3
+#: A pretrained model is left alone until the window holds this many samples.
+_HEAD_START = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A growth that is due. `whole` says that it will replace everything, not only the oldest trees."""
+
+    samples: Samples
+    seed: int
+    trees: int
+    keep: Growth | None
+    whole: bool
+    trigger: str
+
+    def grow(self) -> Growth:
+        return grow(self.samples, self.seed, trees=self.trees, keep=self.keep)
+
+
+class OnlineTimes:
+    """A `TimeModel` that is never handed the physics."""
+
+    def __init__(
+        self,
+        feedback: str = "oracle",
+        window: int = 1000,
+        refresh: int = 50,
+        trees: int = 100,
+        drift: str = "cusum",
+        pretrained: Pretrained | str | Path | None = None,
+    ) -> None:
+        if feedback not in FEEDBACK:
+            raise UnknownNameError("feedback", feedback, FEEDBACK)
+        if drift not in DETECTORS:
+            raise UnknownNameError("drift", drift, DETECTORS)
+        for name, value, least in (("window", window, LEAST_SAMPLES), ("refresh", refresh, 1), ("trees", trees, 1)):
+            if value < least:
+                raise InvalidInputError(name, f"at least {least}", value)
+        self.feedback, self.window, self.refresh, self.trees = feedback, window, refresh, trees
+        self.drift, self.pretrained = drift, pretrained
+        self.synchronous = True
+
+    def start(self, platform: Platform, seed: int) -> None:
+        """Forget everything; a pretrained model that knows this machine's devices is taken up."""
+        self.platform, self.seed = platform, seed
+        self.versions: list[ModelVersion] = []
+        self.wanted: Wanted | None = None
+        self.model_: TimesModel | None = None
+        self._window = Window(self.window, platform)
+        self._answer = np.zeros((4, len(platform.classes)))
+        self._ask = answering()
+        self._growths: list[Growth] = []
+        self._before: Growth | None = None  # what was believed when the world changed
+        self._scores = self._no_scores()
+        self._detector, self._armed = detector_named(self.drift), False
+        # Samples at the next growth, and samples the last whole one saw; both count from the last change on.
+        self._next, self._whole_at, self._head_start = _READY, 0, False
+        found = self._load()
+        if found is not None:
+            self._growths, self._head_start, self._whole_at = [found], True, _HEAD_START // 2
+            self._renew(found.samples, "pretrained", 0)
+
+    def _load(self) -> Growth | None:
+        found = self.pretrained
+        if isinstance(found, str | Path):
+            from .model_files import load_times
+
+            found = load_times(found)
+        return None if found is None else found.for_platform(self.platform)
+
+    # ---------------------------------------------------------------- what is believed
+
+    @property
+    def columns(self) -> Ints:
+        return self.platform.class_of
+
+    @property
+    def links(self) -> Links:
+        return Links(np.zeros(len(self.platform)), 0.0, 0.0)
+
+    @property
+    def ready(self) -> bool:
+        return self.model_ is not None
+
+    @property
+    def confidence(self) -> Floats:
+        """Standard deviation over the trees of log seconds, per class, for the last row that was asked for."""
+        spread: Floats = self._answer[1].copy()
+        return spread
+
+    def row(self, task: Task) -> Floats:
+        times = np.empty((self._answer.shape[1], 2))
+        model = self._believed()
+        self._ask(task.size, task.compute_intensity, task.memory_required, *model.arrays, self._answer, times)
+        return times
+
+    def table(self, workload: Workload) -> TimeTable:
+        return self._believed().table(workload)
+
+    def samples(self) -> Samples:
+        """The window: what the next growth will see."""
+        return self._window.samples()
+
+    def window_table(self) -> TimeTable:
+        """The remembered tasks as they are believed now."""
+        return self.table(self._window.tasks())
+
+    def _believed(self) -> TimesModel:
+        if self.model_ is None:
+            raise LookupError("the time model is not ready: it has not seen enough outcomes")
+        return self.model_
+
+    # ---------------------------------------------------------------- learning
+
+    def learn(self, task: Task, outcome: Outcome) -> list[LearningEvent]:
+        """Predict, score, then learn. What is worth telling comes back as events."""
+        logs, fixed = observed(outcome, self.platform, labels=self.feedback == "oracle")
+        if np.isnan(logs).all():
+            return []
+        alarm = self.ready and self._surprised(task, logs)
+        self._window.add(task, logs, fixed)
+        if alarm:
+            return self._after_alarm(task.task_id)
+        return self._refresh(task.task_id) if self._window.seen >= self._next else []
+
+    def _surprised(self, task: Task, logs: Floats) -> bool:
+        """Score the prediction; True if the detector takes it for a change."""
+        self.row(task)
+        residual = self._scores.add(logs, self._answer)
+        if self._armed:
+            return self._detector.update(residual)
+        if len(self._scores) >= _WARM:
+            self._arm()
+        return False
+
+    def _arm(self) -> None:
+        self._detector.calibrate(self._scores.residuals)
+        self._armed = True
+
+    def _after_alarm(self, at_task: int) -> list[LearningEvent]:
+        self._window.keep(self._scores.surprises(_KEPT))
+        self._scores, self._armed = self._no_scores(), False
+        self._whole_at, self._before, self._head_start = 0, self._growths[-1], False
+        message = "durations no longer follow the model: older outcomes are dropped"
+        return [LearningEvent("drift", at_task, message, len(self.versions)), *self._refresh(at_task, "drift")]
+
+    def _refresh(self, at_task: int, trigger: str = "schedule") -> list[LearningEvent]:
+        seen = self._window.seen
+        few = seen < LEAST_SAMPLES
+        self._next = seen + min(2 if seen < _OFTEN else 8 if seen < _LESS_OFTEN else self.refresh, self.refresh)
+        if self._head_start and seen < _HEAD_START:
+            if seen < _WARM or not self._misfits():
+                return []
+            trigger, self._whole_at = "misfit", 0
+        whole = few or (seen >= 2 * self._whole_at and self._whole_at < self.window)
+        keep = self._before if seen < _OFTEN else None if whole else self._growths[-1]
+        trees = 0 if few else self.trees if whole else max(1, self.trees // 10)
+        seed = self.seed * 1_000_003 + len(self.versions)
+        wanted = Wanted(self._window.samples(), seed, trees, keep, whole, trigger)
+        if not self.synchronous:
+            self.wanted = wanted
+            return []
+        try:
+            growth = wanted.grow()
+        except Exception as error:  # whatever went wrong, yesterday's model is better than none
+            return [LearningEvent("retrain_failed", at_task, f"kept the old model: {error}", len(self.versions))]
+        return self.swap(growth, at_task, whole=whole, trigger=trigger)
+
+    def swap(
+        self, growth: Growth, at_task: int, *, whole: bool = False, trigger: str = "schedule"
+    ) -> list[LearningEvent]:
+        """Put what was grown in the place of everything (`whole`), or of as many of the oldest trees."""
+        if whole or not self._growths:
+            self._growths = [growth]
+            self._head_start = False
+            self._whole_at = growth.samples if growth.samples >= LEAST_SAMPLES else 0
+            if self._armed:
+                self._arm()
+        else:
+            room, kept = self.trees - len(growth.trees), [growth]
+            for old in reversed(self._growths):
+                if room > 0:
+                    kept.append(old.youngest(room))
+                    room -= len(kept[-1].trees)
+            self._growths = kept[::-1]
+        self._renew(growth.samples, trigger, at_task)
+        version = len(self.versions)
+        return [LearningEvent("retrained", at_task, f"version {version} from {growth.samples} outcomes", version)]
+
+    def _renew(self, samples: int, trigger: str, at_task: int) -> None:
+        self.model_ = TimesModel.of(self._growths, self._scores.trust())
+        self.versions.append(ModelVersion(len(self.versions) + 1, samples, self._scores.r2(), trigger, at_task))
+
+    def _misfits(self) -> bool:
+        """Whether a pretrained model errs much more than a fit of the few outcomes seen would."""
+        samples = self._window.samples()
+        fresh = TimesModel.of([grow(samples, 0, trees=0)], np.ones(len(self.platform.classes)))
+        errors = samples.logs - np.log(fresh.table(self._window.tasks())[:, :, 0])
+        own = np.sqrt(np.mean(np.square(self._scores.residuals)))
+        return bool(own > 2.0 * np.sqrt(np.nanmean(errors**2)) + 0.05)
+
+    def _no_scores(self) -> Scores:
+        return Scores(len(self.platform.classes), self._window.reference)

@@ -1,0 +1,169 @@
+"""Many virtual clusters at once, for learning to place tasks.
+
+Each of E clusters works through an episode: tasks of some scenario at some load, arriving at empty queues. One step
+places the current task of every cluster and shows the next. Queues, memory and durations follow the same `place` as
+the cluster, so an episode gives the numbers that `Cluster.run` would give. A step costs under a microsecond per
+cluster; the state is arrays of shape (E, devices).
+
+    env = QueueEnv(64, seed=1)
+    env.features, env.known            what the agent sees: (E, features), (E, actions)
+    reward, over = env.step(actions)   reward = -(cost in typical task times) * (1 - gamma)
+    env.restart(over)                  new episodes where the old ones are over
+
+An episode is never "terminated": the stream of tasks goes on, the learner only looks away (`over` is a truncation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Floats, Ints, InvalidInputError, Objective, Platform, workstation
+from ..kernels import device_table
+from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second
+from ..workload.scenarios import Scenario, generate, scenario_named
+from .queue_survey import (
+    ACTIONS,
+    FEATURES,
+    WORST_KNOWN,
+    imagine_all,
+    kernel,
+    look_all,
+    new_mix,
+    step_all,
+    survey_params,
+)
+
+#: Discount of future costs: the agent looks about fifty tasks ahead.
+GAMMA = 0.98
+#: From idle to nearly full.
+LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+SCENARIOS = ("mixed", "mixed", "default", "transfer", "small", "low-intensity", "lognormal", "bursty")
+#: Workloads to learn from. Every reported figure uses seeds from 1000 on.
+TRAINING_SEEDS = range(1000)
+
+Bools = NDArray[np.bool_]
+
+
+class QueueEnv:
+    """E clusters in step; `features`, `known`, `cost`, `device`, `fraction` describe the tasks to be placed now."""
+
+    def __init__(
+        self,
+        num_envs: int = 64,
+        *,
+        seed: int = 0,
+        platform: Platform | None = None,
+        physics: Physics | None = None,
+        state: str = "queue",
+        actions: str = "split",
+        scenarios: Sequence[str | Scenario] = SCENARIOS,
+        loads: Sequence[float] = LOADS,
+        episode_tasks: int = 2000,
+        workload_seeds: range = TRAINING_SEEDS,
+        objective: Objective | None = None,
+        gamma: float = GAMMA,
+        worst_known: float = WORST_KNOWN,
+        stagger: bool = False,
+    ) -> None:
+        """With `stagger` the first episodes are cut short at random, so that the clusters are never all in the same
+        phase: a batch then holds empty and full queues alike.
+        """
+        if num_envs < 1:
+            raise InvalidInputError("num_envs", ">= 1", num_envs)
+        if episode_tasks < 2:
+            raise InvalidInputError("episode_tasks", ">= 2", episode_tasks)
+        self.num_envs, self.episode_tasks, self.gamma = num_envs, episode_tasks, gamma
+        self.stagger = stagger
+        self.platform, self.physics = platform or workstation(), physics or AnalyticPhysics()
+        self.scenarios = tuple(scenario_named(s) if isinstance(s, str) else s for s in scenarios)
+        self.loads, self.workload_seeds = tuple(loads), workload_seeds
+        self._devices = device_table(self.platform, self.physics.columns(self.platform))
+        dollars = dollars_per_second(self.platform, Tariff())
+        self._rates = np.stack([self.platform.column("watts"), dollars])
+        self._params = survey_params(self.platform, state, actions, objective, worst_known)
+        self._step, self._look, self._imagine = kernel(step_all), kernel(look_all), kernel(imagine_all)
+
+        n, columns = episode_tasks, int(self._devices["column"].max()) + 1
+        self._arrival, self._size, self._intensity, self._memory = (np.empty((num_envs, n)) for _ in range(4))
+        self._times = np.empty((num_envs, n, columns, 2))
+        self.position: Ints = np.zeros(num_envs, np.int64)
+        self.free_at: Floats = np.zeros((num_envs, len(self.platform)))
+        self._mix = new_mix(num_envs)
+        self.features = np.zeros((num_envs, FEATURES[state]), np.float32)
+        self.cost: Floats = np.zeros((num_envs, ACTIONS))
+        self.known: Floats = np.zeros((num_envs, ACTIONS))
+        self.device: Ints = np.zeros((num_envs, ACTIONS), np.int64)
+        self.fraction: Floats = np.zeros((num_envs, ACTIONS))
+        self.next_features = np.zeros((num_envs, ACTIONS, FEATURES[state]), np.float32)
+        self.next_known: Floats = np.zeros((num_envs, ACTIONS, ACTIONS))
+        self.reset(seed)
+
+    def reset(self, seed: int) -> None:
+        """Start new episodes everywhere."""
+        self._rng = np.random.default_rng(seed)
+        self.restart(np.ones(self.num_envs, np.bool_))
+        if self.stagger:
+            self.position[:] = self._rng.integers(self.episode_tasks - 1, size=self.num_envs)
+            self._mix[:] = 0.0
+            self._look(np.ones(self.num_envs, np.bool_), self.position, *self._state, *self._options)
+
+    def restart(self, which: Bools) -> None:
+        """Give the marked clusters empty queues and another stream of tasks."""
+        if not which.any():
+            return
+        for e in np.flatnonzero(which).tolist():
+            self._fill(e)
+        self.position[which] = 0
+        self.free_at[which] = 0.0
+        self._mix[which] = 0.0
+        self._look(which, self.position, *self._state, *self._options)
+
+    def step(self, actions: Ints, still: Bools | None = None) -> tuple[Floats, Bools]:
+        """Place the current tasks. Returns the rewards and which episodes have shown their last task.
+
+        Clusters marked in `still` do not move and earn nothing.
+        """
+        chosen = np.array(actions, np.int64)
+        paid = self.cost[np.arange(self.num_envs), chosen]
+        if still is not None:
+            chosen[still], paid[still] = -1, 0.0
+        if not np.isfinite(paid).all():
+            raise InvalidInputError("action", "one that the mask allows", chosen[~np.isfinite(paid)][0])
+        self._step(chosen, self.position, *self._state, *self._options)
+        return -(1.0 - self.gamma) * paid, self.position == self.episode_tasks - 1
+
+    def imagine(self) -> None:
+        """Before a step: fill `next_features` and `next_known` with what each action would lead to."""
+        self._imagine(self.position, *self._state, *self._options, self.next_features, self.next_known)
+
+    @property
+    def rewards_of_all(self) -> Floats:
+        """The reward of every action, infinitely bad where it does not fit."""
+        return -(1.0 - self.gamma) * self.cost
+
+    @property
+    def _state(self) -> tuple[object, ...]:
+        return (
+            self._arrival, self._size, self._intensity, self._memory, self._times,
+            self.free_at, self._devices, self._rates, self._params, self._mix,
+        )  # fmt: skip
+
+    @property
+    def _options(self) -> tuple[object, ...]:
+        return self.features, self.cost, self.known, self.device, self.fraction
+
+    def _fill(self, e: int) -> None:
+        scenario = self.scenarios[self._rng.integers(len(self.scenarios))]
+        load = self.loads[self._rng.integers(len(self.loads))]
+        workload = generate(
+            scenario, self.episode_tasks, self.workload_seeds[self._rng.integers(len(self.workload_seeds))],
+            platform=self.platform, physics=self.physics, utilisation=load,
+        )  # fmt: skip
+        self._arrival[e] = workload.arrival_time
+        self._size[e] = workload.size
+        self._intensity[e] = workload.compute_intensity
+        self._memory[e] = workload.memory_required
+        self._times[e] = self.physics.times(workload, self.platform)

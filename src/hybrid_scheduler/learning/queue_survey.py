@@ -1,0 +1,421 @@
+"""What a decision looks like to the agent: five options, what each is known to cost, and the queues.
+
+The environment that trains the agent and the scheduler that uses it call the same `survey`, so a network sees in a
+run exactly what it saw in training. Everything is measured in typical task times, and backlogs are those of one
+node, sorted: the same network therefore serves fast and slow machines, one GPU or four, one node or a thousand.
+
+Options `split`: none, half of, exactly, and half-way beyond the balancing share (with which CPU and accelerator end
+together), and all that fits, on the accelerator where the balanced task would end first. Options `placement`: the
+whole task on that node's CPU or one of its first four accelerators; what does not fit into memory costs infinity.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, njit, types
+from numpy.typing import NDArray
+
+from ..cluster.loop import CLIP, place
+from ..core import Floats, Objective, Platform, UnknownNameError
+from ..kernels import DEVICE, beats, compiled, earliest_free, entry, fitting_share
+
+ACTIONS = 5
+#: Length of the observation by kind of state.
+FEATURES = {"queue": 21, "task": 3}
+ACTION_SETS = ("split", "placement")
+#: Options known to cost more than this many times the best one are not considered: large tasks must not be
+#: sacrificed for the mean.
+WORST_KNOWN = 1.4
+
+# params: what is fixed for a run.
+_TASK_STATE, _PLACEMENT, _LATENCY, _ENERGY, _COST, _FIRST_ACCELERATOR, _NODES, _WORST = range(8)
+# mix: running means over the tasks seen. The last nine are the payoff matrix: row = goal whose isolated optimum is
+# taken (time, energy, cost), column = what it makes of (time, energy, cost).
+_SEEN, _TYPICAL, _RATIO, _GAP, _LAST, _PAYOFF = range(6)
+_MIX = _PAYOFF + 9
+_SLOWEST_BLEND = 0.005
+
+inner = njit(nogil=True, error_model="numpy")
+
+
+@inner
+def cost_of(d, share, now, times, free_at, devices, latency_weight, price):  # type: ignore[no-untyped-def]
+    """Weighted latency and busy seconds of one option, in seconds."""
+    cpu = devices[d].cpu
+    rest, part, end = 0.0, 0.0, 0.0
+    if share < 1.0:
+        column = devices[cpu].column
+        rest = times[column, 1] + (1.0 - share) * times[column, 0]
+        end = max(0.0, free_at[cpu] - now) + rest
+    if share > 0.0:
+        column = devices[d].column
+        part = times[column, 1] + share * times[column, 0]
+        end = max(end, max(0.0, free_at[d] - now) + part)
+    return latency_weight * end + price[cpu] * rest + price[d] * part
+
+
+@inner
+def balancing(d, now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
+    """(share with which both sides end together, largest share that fits, earliest end over all shares)."""
+    cpu = devices[d].cpu
+    whole, fixed = times[devices[d].column, 0], times[devices[d].column, 1]
+    cpu_whole, cpu_fixed = times[devices[cpu].column, 0], times[devices[cpu].column, 1]
+    wait, cpu_wait = max(0.0, free_at[d] - now), max(0.0, free_at[cpu] - now)
+    most = fitting_share(memory, devices[d].memory)
+    share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / max(cpu_whole + whole, 1e-300)
+    share = min(max(share, 0.0), most)
+    end = cpu_wait + cpu_fixed + cpu_whole
+    if d == cpu:
+        return 0.0, 0.0, end
+    if share > 0.0:
+        end = min(end, max(wait + fixed + share * whole, cpu_wait + cpu_fixed + (1.0 - share) * cpu_whole))
+    if most == 1.0:
+        end = min(end, wait + fixed + whole)
+    return share, most, end
+
+
+@inner
+def best_accelerator(now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
+    """Where the balanced task ends first. A CPU only if its node has no accelerator."""
+    best, best_end, best_free = 0, np.inf, np.inf
+    first = 0
+    while first < len(devices):
+        d = earliest_free(free_at, first, devices[first].group_end)
+        first = devices[first].group_end
+        free = np.inf if devices[d].is_cpu == 1 else free_at[d]
+        _, _, end = balancing(d, now, memory, times, free_at, devices)
+        if beats(end, free, best_end, best_free):
+            best, best_end, best_free = d, end, free
+    return best
+
+
+@inner
+def learn_mix(now, times, devices, rates, params, mix):  # type: ignore[no-untyped-def]
+    """Add one task to the running means: once per task, before its survey."""
+    accelerator = int(params[_FIRST_ACCELERATOR])
+    host = devices[max(accelerator, 0)].cpu
+    on_cpu = max(times[devices[host].column, 0] + times[devices[host].column, 1], 1e-12)
+    on_accelerator = on_cpu
+    if accelerator >= 0:
+        column = devices[accelerator].column
+        on_accelerator = max(times[column, 0] + times[column, 1], 1e-12)
+    blend = max(1.0 / (mix[_SEEN] + 1.0), _SLOWEST_BLEND)
+    both = on_cpu * on_accelerator / (on_cpu + on_accelerator)
+    mix[_TYPICAL] += blend * (both - mix[_TYPICAL])
+    mix[_RATIO] += blend * (math.log(on_cpu / on_accelerator) - mix[_RATIO])
+    if mix[_SEEN] > 0.0:
+        mix[_GAP] += max(1.0 / mix[_SEEN], _SLOWEST_BLEND) * (now - mix[_LAST] - mix[_GAP])
+    mix[_LAST] = now
+    mix[_SEEN] += 1.0
+    for goal in range(3):
+        if goal == 0:
+            cpu_busy, busy, time = both, both, both
+        elif rates[goal - 1, max(accelerator, 0)] * on_accelerator < rates[goal - 1, host] * on_cpu:
+            cpu_busy, busy, time = 0.0, on_accelerator, on_accelerator
+        else:
+            cpu_busy, busy, time = on_cpu, 0.0, on_cpu
+        row = _PAYOFF + 3 * goal
+        mix[row] += blend * (time - mix[row])
+        for measure in range(2):
+            bill = rates[measure, host] * cpu_busy + rates[measure, max(accelerator, 0)] * busy
+            mix[row + 1 + measure] += blend * (bill - mix[row + 1 + measure])
+
+
+@inner
+def payoff_range(mix, measure):  # type: ignore[no-untyped-def]
+    """How far the mean of a measure moves between its own optimum and the others'; 1 if it does not."""
+    own = mix[_PAYOFF + 3 * measure + measure]
+    spread = 0.0
+    for goal in range(3):
+        spread = max(spread, mix[_PAYOFF + 3 * goal + measure] - own)
+    return spread if spread > 0.0 else 1.0
+
+
+@inner
+def survey(  # type: ignore[no-untyped-def]
+    now,
+    size,
+    intensity,
+    memory,
+    times,
+    free_at,
+    devices,
+    rates,
+    params,
+    mix,
+    features,
+    cost,
+    known,
+    device,
+    fraction,
+):
+    """Fill in the five options with their costs, and the features.
+
+    `cost` is what an option costs as believed, in typical task times: infinity if it does not fit. `known` is the
+    part of it that the agent's value starts from: infinity also for options far worse than the best.
+    """
+    typical = max(mix[_TYPICAL], 1e-12)
+    best = best_accelerator(now, memory, times, free_at, devices)
+    share, most, _ = balancing(best, now, memory, times, free_at, devices)
+    cpu = devices[best].cpu
+    begin, end = best, best + 1
+    while begin > 0 and devices[begin - 1].node == devices[best].node:
+        begin -= 1
+    while end < len(devices) and devices[end].node == devices[best].node:
+        end += 1
+
+    for a in range(ACTIONS):
+        device[a], fraction[a], cost[a] = cpu, 0.0, 0.0 if a == 0 else np.inf
+    if params[_PLACEMENT] == 1.0:
+        a = 1
+        for d in range(begin, end):
+            if devices[d].is_cpu == 0 and a < ACTIONS:
+                device[a], fraction[a] = d, 1.0
+                cost[a] = 0.0 if memory <= devices[d].memory else np.inf
+                a += 1
+    elif devices[best].is_cpu == 0:
+        for a in range(1, ACTIONS):
+            device[a], cost[a] = best, 0.0
+        fraction[1], fraction[2], fraction[3], fraction[4] = 0.5 * share, share, 0.5 * (share + most), most
+
+    price = np.zeros(len(devices))
+    if params[_ENERGY] > 0.0 or params[_COST] > 0.0:
+        unit = payoff_range(mix, 0)
+        energy, money = params[_ENERGY] * unit / payoff_range(mix, 1), params[_COST] * unit / payoff_range(mix, 2)
+        for d in range(begin, end):
+            price[d] = energy * rates[0, d] + money * rates[1, d]
+    least = np.inf
+    for a in range(ACTIONS):
+        if cost[a] == 0.0:
+            seconds = cost_of(device[a], fraction[a], now, times, free_at, devices, params[_LATENCY], price)
+            cost[a] = seconds / typical
+            least = min(least, cost[a])
+    for a in range(ACTIONS):
+        if params[_TASK_STATE] == 1.0:
+            known[a] = 0.0 if cost[a] < np.inf else np.inf
+        else:
+            known[a] = cost[a] if cost[a] <= params[_WORST] * least else np.inf
+
+    if params[_TASK_STATE] == 1.0:
+        features[0], features[1], features[2] = math.log(size / 1000.0), intensity, math.log1p(memory / 100.0)
+        return
+    on_cpu = max(times[devices[cpu].column, 0] + times[devices[cpu].column, 1], 1e-12)
+    on_best = max(times[devices[best].column, 0] + times[devices[best].column, 1], 1e-12)
+    ratio = math.log(on_cpu / on_best)
+    features[0] = 0.5 * math.log(on_cpu / typical)
+    features[1] = 0.5 * math.log(on_best / typical)
+    features[2] = ratio - mix[_RATIO]
+    features[3] = mix[_RATIO]
+    features[4] = share
+    features[5] = most
+    cpu_wait = max(0.0, free_at[cpu] - now) / typical
+    count = end - begin - 1
+    waits = np.zeros(max(count, 1))
+    i = 0
+    for d in range(begin, end):
+        if devices[d].is_cpu == 0:
+            waits[i] = max(0.0, free_at[d] - now) / typical
+            i += 1
+    waits.sort()
+    features[6] = math.log1p(cpu_wait)
+    for i in range(4):  # smallest, two between, largest: with four accelerators exactly the four
+        features[7 + i] = math.log1p(waits[(i * (len(waits) - 1) + 1) // 3])
+    mean = waits.mean()
+    features[11] = math.log1p((cpu_wait + count * mean) / (count + 1))
+    tilt = cpu_wait - mean
+    features[12] = math.log1p(tilt) if tilt > 0.0 else -math.log1p(-tilt)
+    features[13] = math.log(count + 1.0) - 1.6
+    gap = max(mix[_GAP] * params[_NODES], 1e-12)
+    features[14] = min(max(0.5 * math.log(typical / gap), -2.0), 2.0) if mix[_SEEN] > 1.0 else 0.0
+    features[15] = math.log1p(least)
+    for a in range(ACTIONS):
+        over = cost[a] / max(least, 1e-12)
+        features[16 + a] = min(math.log(over), 2.0) if over < np.inf else 2.0
+
+
+_vector = types.float64[::1]
+_readonly = types.Array(types.float64, 1, "C", readonly=True)
+_row = types.float64[:, ::1]
+_cube = types.float64[:, :, ::1]
+_devices = from_dtype(DEVICE)[::1]
+_actions = types.int64[::1]
+
+_survey_signature = types.void(
+    *(types.float64,) * 4, _row, _readonly, _devices, _row, _vector, _vector,
+    types.float32[::1], _vector, _vector, _actions, _vector,
+)  # fmt: skip
+
+
+@entry
+def survey_one(  # type: ignore[no-untyped-def]
+    now,
+    size,
+    intensity,
+    memory,
+    times,
+    free_at,
+    devices,
+    rates,
+    params,
+    mix,
+    features,
+    cost,
+    known,
+    device,
+    fraction,
+):
+    """Add the task to the running means and survey its options."""
+    learn_mix(now, times, devices, rates, params, mix)
+    survey(now, size, intensity, memory, times, free_at, devices, rates, params, mix,
+           features, cost, known, device, fraction)  # fmt: skip
+
+
+@inner
+def imagine(  # type: ignore[no-untyped-def]
+    device, fraction, known, memory, now, times, free_at, devices,
+    next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_mix,
+    latency, next_features, next_known,
+):  # fmt: skip
+    """What each option would have taken, and what the next task would have met: counterfactuals.
+
+    `times` are the task's realised seconds, `next_*` the next task as it came. Options that are not considered
+    (known = infinity) are left out.
+    """
+    queues, busy, no_price = np.empty(len(devices)), np.zeros(len(devices)), np.zeros(len(devices))
+    cost, next_device, next_fraction = np.empty(ACTIONS), np.empty(ACTIONS, np.int64), np.empty(ACTIONS)
+    for a in range(ACTIONS):
+        if known[a] == np.inf:
+            latency[a] = 0.0
+            next_features[a, :] = 0.0
+            next_known[a, :] = 0.0
+            continue
+        latency[a] = cost_of(device[a], fraction[a], now, times, free_at, devices, 1.0, no_price)
+        queues[:] = free_at
+        place(device[a], fraction[a], 0, memory, now, times, devices, queues, busy, 0.0, 0, CLIP)
+        survey(next_now, next_size, next_intensity, next_memory, next_times, queues, devices, rates,
+               params, next_mix, next_features[a], cost, next_known[a], next_device, next_fraction)  # fmt: skip
+
+
+_imagine_signature = types.void(
+    _actions, _vector, _vector, types.float64, types.float64, _row, _vector, _devices,
+    *(types.float64,) * 4, _row, _row, _vector, _vector, _vector, types.float32[:, ::1], _row,
+)  # fmt: skip
+
+
+@entry
+def imagine_one(  # type: ignore[no-untyped-def]
+    device, fraction, known, memory, now, times, free_at, devices,
+    next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_mix,
+    latency, next_features, next_known,
+):  # fmt: skip
+    """`imagine` for callers in Python."""
+    imagine(device, fraction, known, memory, now, times, free_at, devices,
+            next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_mix,
+            latency, next_features, next_known)  # fmt: skip
+
+
+_tasks = (_row, _row, _row, _row, types.float64[:, :, :, ::1])  # arrival, size, intensity, memory, times
+_options = (types.float32[:, ::1], _row, _row, types.int64[:, ::1], _row)  # features, cost, known, device, fraction
+_look_signature = types.void(types.boolean[::1], _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options)
+_step_signature = types.void(_actions, _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options)
+_imagine_all_signature = types.void(
+    _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options, types.float32[:, :, ::1], _cube
+)
+
+
+@entry
+def look_all(  # type: ignore[no-untyped-def]
+    which, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, mix,
+    features, cost, known, device, fraction,
+):  # fmt: skip
+    """Survey the current task of every marked cluster."""
+    for e in range(len(position)):
+        if which[e]:
+            i = position[e]
+            learn_mix(arrival[e, i], times[e, i], devices, rates, params, mix[e])
+            survey(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
+                   rates, params, mix[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
+
+
+@entry
+def step_all(  # type: ignore[no-untyped-def]
+    actions, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, mix,
+    features, cost, known, device, fraction,
+):  # fmt: skip
+    """Every cluster places its task as the action says and meets the next one; with a negative action it waits."""
+    busy = np.zeros(len(devices))
+    for e in range(len(position)):
+        i, a = position[e], actions[e]
+        if a < 0:
+            continue
+        place(device[e, a], fraction[e, a], 0, memory[e, i], arrival[e, i], times[e, i], devices, free_at[e], busy,
+              0.0, 0, CLIP)  # fmt: skip
+        i += 1
+        position[e] = i
+        learn_mix(arrival[e, i], times[e, i], devices, rates, params, mix[e])
+        survey(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices, rates,
+               params, mix[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
+
+
+@entry
+def imagine_all(  # type: ignore[no-untyped-def]
+    position, arrival, size, intensity, memory, times, free_at, devices, rates, params, mix,
+    features, cost, known, device, fraction, next_features, next_known,
+):  # fmt: skip
+    """Before a step: what every cluster would meet after each of its options."""
+    next_mix, latency = np.empty(mix.shape[1]), np.empty(ACTIONS)
+    for e in range(len(position)):
+        i = position[e]
+        next_mix[:] = mix[e]
+        learn_mix(arrival[e, i + 1], times[e, i + 1], devices, rates, params, next_mix)
+        imagine(device[e], fraction[e], known[e], memory[e, i], arrival[e, i], times[e, i], free_at[e], devices,
+                arrival[e, i + 1], size[e, i + 1], intensity[e, i + 1], memory[e, i + 1], times[e, i + 1],
+                rates, params, next_mix, latency, next_features[e], next_known[e])  # fmt: skip
+
+
+def kernel(function: Any) -> Any:
+    """One of the entries above, compiled."""
+    return compiled(function, _SIGNATURES[function])
+
+
+_SIGNATURES = {
+    survey_one: _survey_signature,
+    imagine_one: _imagine_signature,
+    look_all: _look_signature,
+    step_all: _step_signature,
+    imagine_all: _imagine_all_signature,
+}
+
+
+def survey_params(
+    platform: Platform,
+    state: str = "queue",
+    actions: str = "split",
+    objective: Objective | None = None,
+    worst_known: float = WORST_KNOWN,
+) -> Floats:
+    """What stays fixed in a run: the kinds of state and actions, and the objective as weights that sum to 1."""
+    if state not in FEATURES:
+        raise UnknownNameError("state", state, FEATURES)
+    if actions not in ACTION_SETS:
+        raise UnknownNameError("actions", actions, ACTION_SETS)
+    goal = objective or Objective()
+    total = goal.latency + goal.energy + goal.cost
+    first = int(platform.accelerators[0]) if len(platform.accelerators) else -1
+    nodes = float(platform.is_cpu.sum())
+    weights = (goal.latency / total, goal.energy / total, goal.cost / total)
+    kinds = (state == "task", actions == "placement")
+    return np.array([*kinds, *weights, first, nodes, worst_known], dtype=np.float64)
+
+
+def new_mix(*clusters: int) -> NDArray[np.float64]:
+    """Running means that have seen nothing yet, for one cluster or for several."""
+    return np.zeros((*clusters, _MIX))
+
+
+def typical_time(mix: Floats) -> float:
+    """The unit of all costs: mean seconds of an isolated task, split well."""
+    return max(float(mix[_TYPICAL]), 1e-12)

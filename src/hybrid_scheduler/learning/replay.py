@@ -1,0 +1,83 @@
+"""What the agent remembers: a ring of transitions, the oldest overwritten first.
+
+A row is one task: what was seen, and for one or several of its actions the reward and what came next. Bandit
+replay keeps the action that was taken; counterfactual replay keeps every action that was considered, scored by the
+simulator under the same next arrival, so that actions are compared without the noise they share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Floats, Ints
+from .q_network import Floats32
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows drawn from the ring; B rows, W actions per row, A actions in all."""
+
+    features: Floats32  # (B, features)
+    known: Floats32  # (B, A)
+    actions: Ints  # (B, W)
+    rewards: Floats32  # (B, W)
+    next_features: Floats32  # (B, W, features)
+    next_known: Floats32  # (B, W, A)
+    #: False for actions of the row that were not scored.
+    valid: NDArray[np.bool_]  # (B, W)
+
+
+class Replay:
+    """A ring of `capacity` rows with `width` scored actions each."""
+
+    def __init__(self, capacity: int, features: int, actions: int, width: int) -> None:
+        self.capacity, self.width = capacity, width
+        self.size = self._next = 0
+        self._columns = Batch(
+            np.zeros((capacity, features), np.float32),
+            np.zeros((capacity, actions), np.float32),
+            np.zeros((capacity, width), np.int64),
+            np.zeros((capacity, width), np.float32),
+            np.zeros((capacity, width, features), np.float32),
+            np.zeros((capacity, width, actions), np.float32),
+            np.zeros((capacity, width), np.bool_),
+        )
+
+    def __len__(self) -> int:
+        return self.size
+
+    def add(
+        self,
+        features: Floats32,
+        known: Floats,
+        actions: Ints,
+        rewards: Floats,
+        next_features: Floats32,
+        next_known: Floats,
+        valid: NDArray[np.bool_],
+    ) -> None:
+        """Append rows; all arguments have the rows as first dimension."""
+        count = len(features)
+        rows = np.arange(self._next, self._next + count) % self.capacity
+        new = (features, known, actions, rewards, next_features, next_known, valid)
+        for name, values in zip(Batch.__slots__, new, strict=True):
+            getattr(self._columns, name)[rows] = values
+        self._next = (self._next + count) % self.capacity
+        self.size = min(self.size + count, self.capacity)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Batch:
+        """`count` rows, drawn with replacement."""
+        rows = rng.integers(self.size, size=count)
+        return Batch(*(getattr(self._columns, name)[rows] for name in Batch.__slots__))
+
+    def flush(self, keep: int = 0) -> None:
+        """Forget all but the last `keep` rows: what came before a drift describes another world."""
+        kept = min(keep, self.size)
+        rows = np.arange(self._next - kept, self._next) % self.capacity
+        for name in Batch.__slots__:
+            column = getattr(self._columns, name)
+            column[:kept] = column[rows]
+        self.size, self._next = kept, kept % self.capacity

@@ -1,0 +1,76 @@
+"""How well the last tasks were foreseen: predictions set against what came, before anything was learned from it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from ..core import Floats
+
+_LENGTH, _RESIDUALS = 500, 200
+#: Fewer scores than this say nothing about trust; fewer than that nothing about R².
+_LEAST_FOR_TRUST, _LEAST_FOR_R2 = 50, 30
+#: Errors below two per cent surprise nobody.
+_NEGLIGIBLE = 0.02
+
+
+class Scores:
+    """Observed log seconds (NaN where unknown) beside the model's answers, see `times_model.answering`."""
+
+    def __init__(self, classes: int, reference: int) -> None:
+        self.classes, self.reference = classes, reference
+        self._rows: deque[Floats] = deque(maxlen=_LENGTH)
+        self._residuals: deque[float] = deque(maxlen=_RESIDUALS)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def residuals(self) -> Floats:
+        """One number per task: the root mean square of its log errors over what is known."""
+        return np.array(self._residuals)
+
+    def add(self, logs: Floats, answer: Floats) -> float:
+        """Score one task; returns its residual."""
+        errors = logs - answer[0]
+        known = errors[errors == errors]
+        residual = float(np.sqrt(known @ known / len(known)))
+        self._residuals.append(residual)
+        self._rows.append(np.concatenate([logs, answer.ravel()]))
+        return residual
+
+    def surprises(self, most: int) -> int:
+        """How many of the last tasks, without a gap, were much worse foreseen than is usual; at least 1."""
+        residuals = self.residuals
+        usual = max(float(np.median(residuals)), _NEGLIGIBLE)
+        calm = np.flatnonzero(residuals[-most:] <= 3.0 * usual)
+        return max(len(residuals[-most:]) - 1 - int(calm[-1]), 1) if len(calm) else most
+
+    def trust(self) -> Floats:
+        """Per target: the slope of what the fit left over against the forest's correction, between 0 and 1."""
+        trust = np.ones(self.classes)
+        if len(self._rows) < _LEAST_FOR_TRUST:
+            return trust
+        logs, believed, _, fits, corrections = self._columns()
+        own = logs[:, self.reference]
+        work = np.where(np.isnan(own), believed[:, self.reference], own)
+        for k in range(self.classes):
+            left = (own if k == self.reference else work - logs[:, k]) - fits[:, k]
+            known = ~np.isnan(left) & (corrections[:, k] != 0)
+            said, left = corrections[known, k], left[known]
+            if len(said) >= _LEAST_FOR_TRUST:
+                trust[k] = min(max(float(said @ left) / float(said @ said), 0.0), 1.0)
+        return trust
+
+    def r2(self) -> float | None:
+        """Of predicted log seconds, over all classes together."""
+        if len(self._rows) < _LEAST_FOR_R2:
+            return None
+        logs, believed, *_ = self._columns()
+        spread = float(np.nansum((logs - np.nanmean(logs)) ** 2))
+        return 1.0 - float(np.nansum((logs - believed) ** 2)) / spread if spread > 0 else None
+
+    def _columns(self) -> tuple[Floats, ...]:
+        scores = np.array(self._rows)
+        return tuple(scores[:, k * self.classes : (k + 1) * self.classes] for k in range(5))

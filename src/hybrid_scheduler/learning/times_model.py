@@ -1,0 +1,159 @@
+"""Durations as learned: a log-linear fit, and a forest on what it leaves over.
+
+The forest's correction is weighted by how much of the error it has explained so far (`trust`: nothing, when the
+residuals are noise), and left out for tasks outside the range it was grown on: there the fit alone speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from ..core import Floats, TimeTable, Workload
+from ..kernels import compiled, entry, helper
+from .features import NUM_FEATURES, features_row
+from .flat_forest import FOREST, FlatForest, descend, joined
+from .growth import GUARDED, Growth
+from .log_linear import NUM_TERMS, terms_row
+
+_KNEES = 9
+_LOW, _HIGH, _TRUST = _KNEES, _KNEES + GUARDED, _KNEES + 2 * GUARDED
+_LIMIT = 30.0  # of log seconds: whatever is predicted, the seconds stay finite and above zero
+
+
+@dataclass(frozen=True, slots=True)
+class TimesModel:
+    """One version of what is believed. It never changes: a new version is another object, swapped in at once."""
+
+    numbers: Floats
+    coefficients: Floats
+    forest: FlatForest
+    reference: int
+    #: What the compiled functions take, in their order.
+    arrays: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        arrays = (self.numbers, self.coefficients, self.reference, *self.forest.arrays)
+        object.__setattr__(self, "arrays", arrays)
+
+    @classmethod
+    def of(cls, growths: Sequence[Growth], trust: Floats) -> TimesModel:
+        """Average of growths in one frame, each with the weight of its trees; the youngest comes last."""
+        weights = np.array([max(len(growth.trees), 1) for growth in growths], dtype=np.float64)
+        coefficients = np.einsum("g,gtk->tk", weights / weights.sum(), np.stack([g.coefficients for g in growths]))
+        youngest = growths[-1]
+        low = np.min([growth.low for growth in growths], axis=0)
+        high = np.max([growth.high for growth in growths], axis=0)
+        numbers = np.concatenate([youngest.frame.knees, low, high, trust, youngest.fixed])
+        forest = joined([growth.trees for growth in growths])
+        return cls(numbers, np.ascontiguousarray(coefficients), forest, youngest.reference)
+
+    @property
+    def classes(self) -> int:
+        return int(self.coefficients.shape[1])
+
+    def table(self, workload: Workload) -> TimeTable:
+        run = compiled(_table, _TABLE)
+        out = np.zeros((len(workload), self.classes, 2))
+        run(workload.size, workload.compute_intensity, workload.memory_required, *self.arrays, out)
+        return out
+
+
+@helper
+def predict_task(  # type: ignore[no-untyped-def]
+    size, intensity, memory, numbers, coefficients, reference,
+    feature, threshold, child, values, roots, depth, answer,
+):  # fmt: skip
+    """Fill `answer`, see `answering`."""
+    row, narrow = np.empty(NUM_FEATURES), np.empty(NUM_FEATURES, np.float32)
+    columns = np.empty(NUM_TERMS)
+    features_row(size, intensity, memory, row)
+    terms_row(row, numbers, columns)
+    classes, trees = coefficients.shape[1], len(roots)
+    for k in range(classes):
+        fit = 0.0
+        for j in range(NUM_TERMS):
+            fit += columns[j] * coefficients[j, k]
+        answer[0, k], answer[1, k], answer[2, k], answer[3, k] = 0.0, 0.0, fit, 0.0
+    inside = 1.0
+    for j in range(GUARDED):
+        if row[j] < numbers[_LOW + j] or row[j] > numbers[_HIGH + j]:
+            inside = 0.0
+    for j in range(NUM_FEATURES):
+        narrow[j] = row[j]
+    for leaf in descend(narrow, feature, threshold, child, roots, depth):
+        work = values[leaf, reference]
+        for k in range(classes):
+            seconds = work if k == reference else work - values[leaf, k]
+            answer[3, k] += values[leaf, k]
+            answer[0, k] += seconds
+            answer[1, k] += seconds * seconds
+    count = max(trees, 1)
+    own = 0.0
+    for k in range(classes):
+        mean = answer[0, k] / count
+        answer[1, k] = np.sqrt(max(answer[1, k] / count - mean * mean, 0.0))
+        answer[3, k] *= inside / count
+        answer[0, k] = answer[2, k] + numbers[_TRUST + k] * answer[3, k]
+        if k == reference:
+            own = answer[0, k]
+    for k in range(classes):
+        seconds = own if k == reference else own - answer[0, k]
+        answer[0, k] = min(max(seconds, -_LIMIT), _LIMIT)
+
+
+@helper
+def to_times(numbers, answer, times):  # type: ignore[no-untyped-def]
+    """Log seconds of an answer to the (whole, fixed) seconds of a table's row."""
+    classes = answer.shape[1]
+    for k in range(classes):
+        times[k, 0] = np.exp(answer[0, k])
+        times[k, 1] = numbers[_TRUST + classes + k]
+
+
+_MATRIX = types.float64[:, ::1]
+#: numbers, coefficients, reference and the forest: `TimesModel.arrays`
+MODEL = (types.float64[::1], _MATRIX, types.int64, *FOREST)
+_NUMBERS = (types.float64, types.float64, types.float64)
+_COLUMN = types.Array(types.float64, 1, "C", readonly=True)
+_ANSWER = types.void(*_NUMBERS, *MODEL, _MATRIX, _MATRIX)
+_TABLE = types.void(_COLUMN, _COLUMN, _COLUMN, *MODEL, types.float64[:, :, ::1])
+
+
+def answering() -> Any:
+    """The compiled ``answer(size, intensity, memory, *model.arrays, out, times)``, ready to be called.
+
+    It fills `times` as a row of the table, and `out`, of shape (4, classes): log seconds, their spread over the
+    trees, then the fit and the forest's correction of the targets.
+    """
+    return compiled(_answer, _ANSWER)
+
+
+@entry
+def _answer(  # type: ignore[no-untyped-def]
+    size, intensity, memory, numbers, coefficients, reference,
+    feature, threshold, child, values, roots, depth, out, times,
+):  # fmt: skip
+    predict_task(
+        size, intensity, memory, numbers, coefficients, reference,
+        feature, threshold, child, values, roots, depth, out,
+    )  # fmt: skip
+    to_times(numbers, out, times)
+
+
+@entry
+def _table(  # type: ignore[no-untyped-def]
+    size, intensity, memory, numbers, coefficients, reference,
+    feature, threshold, child, values, roots, depth, out,
+):  # fmt: skip
+    answer = np.empty((4, coefficients.shape[1]))
+    for i in range(len(size)):
+        predict_task(
+            size[i], intensity[i], memory[i], numbers, coefficients, reference,
+            feature, threshold, child, values, roots, depth, answer,
+        )  # fmt: skip
+        to_times(numbers, answer, out[i])

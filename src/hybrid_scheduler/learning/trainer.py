@@ -1,0 +1,146 @@
+"""Training before the first task: a predictor for a workload, and the model of durations that ships with the
+package.
+
+Labels are isolated tasks: what each would take on every class of device, and the share that is best for it alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import Floats, Platform, UnknownNameError, Workload, platform_named, workstation
+from ..physics import AnalyticPhysics, Physics, isolated_time, optimal_fraction
+from ..workload.scenarios import SCENARIOS, generate
+from .features import features
+from .growth import Samples, grow
+from .model_files import data_digest, save_times
+from .predictors import PREDICTORS, Predictor
+from .pretrained import Pretrained, class_names
+from .times_model import TimesModel
+
+TRAINING_TARGETS = ("times", "fraction")
+
+
+class OfflineTrainer:
+    """Trains one predictor on the labels of a workload.
+
+    `target` is "times" (log CPU seconds and log ratio of CPU to accelerator seconds) or "fraction" (the share that
+    is best for the task alone).
+    """
+
+    def __init__(
+        self,
+        model_type: str = "random_forest",
+        *,
+        target: str = "times",
+        platform: Platform | None = None,
+        physics: Physics | None = None,
+        test_size: float = 0.2,
+        seed: int = 0,
+    ) -> None:
+        if model_type not in PREDICTORS:
+            raise UnknownNameError("model_type", model_type, PREDICTORS)
+        if target not in TRAINING_TARGETS:
+            raise UnknownNameError("target", target, TRAINING_TARGETS)
+        self.model_type, self.target, self.test_size, self.seed = model_type, target, test_size, seed
+        self.platform, self.physics = platform, physics
+
+    def run_full_pipeline(self, workload: Workload, model_output_path: str | Path) -> dict[str, Any]:
+        """Label, train, test and save; returns feature_importances and metrics (with the regret in per cent)."""
+        inputs, seconds = features(workload), self._seconds(workload)
+        labels = labels_for(self.target, seconds)
+        self.predictor_: Predictor = PREDICTORS[self.model_type](seed=self.seed)
+        metrics = self.predictor_.fit(inputs, labels, test_size=self.test_size)
+        _, test = self.predictor_.split_
+        metrics["regret_percent"] = 100.0 * regret(
+            implied_fraction(self.target, self.predictor_.predict(inputs[test])), seconds[test]
+        )
+        self.predictor_.save(model_output_path)
+        return {"feature_importances": self.predictor_.feature_importance(), "metrics": metrics}
+
+    def _seconds(self, workload: Workload) -> Floats:
+        """Of every task on the CPU and on the first accelerator."""
+        platform = self.platform or workstation()
+        physics = self.physics or AnalyticPhysics()
+        accelerator = int(platform.accelerators[0])
+        columns = physics.columns(platform)[[platform.cpu_of[accelerator], accelerator]]
+        return physics.times(workload, platform)[:, columns, 0]
+
+
+def labels_for(target: str, seconds: Floats) -> Floats:
+    """What a predictor learns, from seconds on the CPU and on the accelerator."""
+    cpu, accelerator = seconds.T
+    if target == "fraction":
+        return optimal_fraction(cpu, accelerator)
+    return np.column_stack([np.log(cpu), np.log(cpu / accelerator)])
+
+
+def implied_fraction(target: str, predicted: Floats) -> Floats:
+    """The share a prediction leads to for a task alone."""
+    if target == "fraction":
+        return np.clip(predicted, 0.0, 1.0)
+    cpu = np.exp(predicted[:, 0])
+    return optimal_fraction(cpu, cpu / np.exp(predicted[:, 1]))
+
+
+def regret(fraction: Floats, seconds: Floats) -> float:
+    """How much longer the tasks take, one by one, than with the best share of each."""
+    cpu, accelerator = seconds.T
+    best = isolated_time(optimal_fraction(cpu, accelerator), cpu, accelerator).sum()
+    return float(isolated_time(fraction, cpu, accelerator).sum() / best - 1.0)
+
+
+# -------------------------------------------------------------------- the model that ships
+
+
+def catalogue() -> Platform:
+    """One node with a device of every class in the built-in platforms, so that one model serves all of them."""
+    classes = [
+        device for name in ("workstation", "mixed-gpus", "accelerators") for device in platform_named(name).classes
+    ]
+    distinct = list({(d.kind, d.speedup_base, d.speedup_slope, d.bandwidth): d for d in classes}.values())
+    return Platform("catalogue", tuple(replace(d, name=f"device_{i}", node=0) for i, d in enumerate(distinct)))
+
+
+def training_workloads(num_tasks: int, seed: int) -> list[Workload]:
+    """Tasks of every built-in mix, those after a shift included, so that what comes is in range."""
+    mixes = [mix for scenario in SCENARIOS.values() for mix in (scenario, scenario.then) if mix is not None]
+    distinct = {(mix.size, mix.intensity, mix.memory): replace(mix, then=None) for mix in mixes}
+    share = -(-num_tasks // len(distinct))
+    return [generate(mix, share, seed + k, batch=True) for k, mix in enumerate(distinct.values())]
+
+
+def train_default_times_model(
+    path: str | Path, seed: int = 0, *, num_tasks: int = 6000, trees: int = 40
+) -> dict[str, Any]:
+    """Make the model of durations that ships with the package; returns its metrics."""
+    platform, physics = catalogue(), AnalyticPhysics()
+    parts = training_workloads(num_tasks, seed)
+    rows = np.concatenate([features(part) for part in parts])
+    table = np.concatenate([physics.times(part, platform) for part in parts])
+    samples = Samples(
+        rows, np.log(table[:, :, 0]), table[:, :, 1], int(platform.class_of[np.argmax(platform.is_cpu)])
+    )
+    growth = grow(samples, seed, trees=trees)
+    model = TimesModel.of([growth], np.ones(len(platform.classes)))
+    tests = training_workloads(num_tasks // 3, seed + 1000)
+    errors = np.concatenate(
+        [np.log(model.table(part)[:, :, 0] / physics.times(part, platform)[:, :, 0]) for part in tests]
+    )
+    truth = np.concatenate([np.log(physics.times(part, platform)[:, :, 0]) for part in tests])
+    metrics = {
+        "samples": len(samples),
+        "test_rms_log_error": float(np.sqrt(np.mean(errors**2))),
+        "test_r2": float(1.0 - np.sum(errors**2) / np.sum((truth - truth.mean(axis=0)) ** 2)),
+    }
+    save_times(
+        Pretrained(growth, class_names(platform)),
+        path,
+        training_data_sha256=data_digest(samples.rows, samples.logs),
+        metrics=metrics,
+    )
+    return metrics

@@ -1,0 +1,77 @@
+"""The last outcomes a learner looks back on, oldest overwritten first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats, Ints, Outcome, Platform, Task, Workload
+from .features import features
+from .growth import Samples
+
+
+class Window:
+    """Up to `length` finished tasks with their observed log seconds."""
+
+    def __init__(self, length: int, platform: Platform) -> None:
+        self.reference = int(platform.class_of[np.argmax(platform.is_cpu)])
+        self._tasks = np.empty((length, 3))  # size, intensity, memory
+        self._logs, self._fixed = np.empty((2, length, len(platform.classes)))
+        self.seen = 0
+
+    def __len__(self) -> int:
+        return min(self.seen, len(self._tasks))
+
+    def add(self, task: Task, logs: Floats, fixed: Floats) -> None:
+        place = self.seen % len(self._tasks)
+        self._tasks[place] = task.size, task.compute_intensity, task.memory_required
+        self._logs[place], self._fixed[place] = logs, fixed
+        self.seen += 1
+
+    def keep(self, count: int) -> None:
+        """Forget all but the youngest."""
+        order = self._order()[-count:]
+        for column in (self._tasks, self._logs, self._fixed):
+            column[: len(order)] = column[order]
+        self.seen = len(order)
+
+    def tasks(self) -> Workload:
+        """The remembered tasks, oldest first, as a workload that arrives at once."""
+        return tasks_as_workload(self._tasks[self._order()])
+
+    def samples(self) -> Samples:
+        order = self._order()
+        return Samples(features(self.tasks()), self._logs[order], self._fixed[order], self.reference)
+
+    def _order(self) -> Ints:
+        length = len(self._tasks)
+        return (np.arange(len(self)) + (self.seen if self.seen > length else 0)) % length
+
+
+def tasks_as_workload(tasks: Floats) -> Workload:
+    """Rows of (size, intensity, memory) as tasks that are all there at time 0."""
+    size, intensity, memory = tasks.T
+    return Workload(
+        task_id=np.arange(len(tasks)),
+        size=size,
+        compute_intensity=intensity,
+        memory_required=memory,
+        arrival_time=np.zeros(len(tasks)),
+    )
+
+
+def observed(outcome: Outcome, platform: Platform, *, labels: bool) -> tuple[Floats, Floats]:
+    """Log seconds of the whole task and seconds to start a part, per class of device; NaN where nobody knows.
+
+    With `labels` the simulation's word for every class; otherwise what the executed parts show: a CPU part of c
+    seconds for a share 1 - f means c / (1 - f) for the whole. Launch seconds cannot be told apart from one part.
+    """
+    if labels and outcome.labels is not None:
+        whole = outcome.labels[:, 0]
+        return np.log(np.where(whole > 0, whole, np.nan)), np.array(outcome.labels[:, 1])
+    logs, fixed = np.full((2, len(platform.classes)), np.nan)
+    share = outcome.fraction
+    if outcome.cpu_time > 0 and share < 1:
+        logs[platform.class_of[platform.cpu_of[outcome.device]]] = np.log(outcome.cpu_time / (1.0 - share))
+    if outcome.accelerator_time > 0 and share > 0:
+        logs[platform.class_of[outcome.device]] = np.log(outcome.accelerator_time / share)
+    return logs, fixed

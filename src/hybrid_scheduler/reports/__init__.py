@@ -1,0 +1,1 @@
+"""What a run leaves for people: figures and tables. matplotlib is imported when a figure is drawn."""

@@ -1,0 +1,132 @@
+"""How every figure looks, in one place: colours, glyphs and dashes of the schedulers, fonts, grid, resolution.
+
+A scheduler is drawn in its light colour from the registry, with its glyph and dash as second and third cue, so that
+a figure also reads in grey and for the colour-blind. There is no global state: figures are made without pyplot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..schedulers import Look, schedulers
+from ..schedulers.registry import parse_spec
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI = 300
+INK, QUIET, HAIRLINE = "#1B2530", "#5A6775", "#DCE1E7"
+#: The first that is installed; the last ships with matplotlib and also has the glyphs that the others lack.
+_FONTS = ("Inter", "Source Sans 3", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
+
+_DASHES: dict[str, Any] = {
+    "solid": "solid",
+    "thin": "solid",
+    "dashed": (0, (4, 1.6)),
+    "long dash": (0, (8, 2)),
+    "dotted": (0, (1, 1.4)),
+    "dash-dot": (0, (5, 1.5, 1, 1.5)),
+}
+#: glyph -> matplotlib's marker, and whether it is filled
+_MARKERS = {
+    "●": ("o", True), "■": ("s", True), "▲": ("^", True), "▼": ("v", True), "◆": ("D", True), "★": ("*", True),
+    "⬟": ("p", True), "⬢": ("h", True), "⬣": ("H", True), "✕": ("x", True), "✦": ("P", True),
+    "▽": ("v", False), "△": ("^", False), "◇": ("D", False), "▣": ("s", False), "◈": ("d", False),
+}  # fmt: skip
+
+
+def label_of(spec: str) -> str:
+    """Round Robin (variant=half)"""
+    name, arguments = parse_spec(spec)
+    known = schedulers().get(name)
+    label = known.label if known else name
+    return f"{label} ({', '.join(f'{key}={value}' for key, value in arguments.items())})" if arguments else label
+
+
+def look_of(spec: str) -> Look:
+    """The registry's look; a neutral one for a scheduler that is no longer installed."""
+    known = schedulers().get(parse_spec(spec)[0])
+    return known.look if known else Look()
+
+
+def line_style(spec: str) -> dict[str, Any]:
+    """Keywords for a line: colour, dash, width, and the glyph as its marker."""
+    look = look_of(spec)
+    marker, filled = _MARKERS.get(look.glyph, ("o", True))
+    return {
+        "color": look.light,
+        "linestyle": _DASHES.get(look.dash, "solid"),
+        "linewidth": 0.9 if look.dash == "thin" else 1.5,
+        "marker": marker,
+        "markersize": 6.5 if marker == "*" else 4.5,
+        "markerfacecolor": look.light if filled else "white",
+        "markeredgecolor": look.light,
+        "markeredgewidth": 1.0,
+    }
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Within this block figures are drawn in the house style."""
+    import matplotlib
+    from matplotlib.font_manager import get_font_names
+
+    installed = set(get_font_names())
+    fonts = [font for font in _FONTS if font in installed]
+    settings: Any = {
+        "font.family": [fonts[0], "DejaVu Sans"],
+        "font.size": 9.0,
+        "text.color": INK,
+        "axes.edgecolor": QUIET,
+        "axes.labelcolor": QUIET,
+        "axes.labelsize": 9.0,
+        "axes.linewidth": 0.6,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": HAIRLINE,
+        "grid.linewidth": 0.5,
+        "xtick.color": QUIET,
+        "ytick.color": QUIET,
+        "xtick.labelsize": 8.5,
+        "ytick.labelsize": 8.5,
+        "xtick.major.size": 3.0,
+        "xtick.major.width": 0.6,
+        "ytick.major.size": 3.0,
+        "ytick.major.width": 0.6,
+        "legend.frameon": False,
+        "legend.fontsize": 8.5,
+        "figure.dpi": DPI,
+        "figure.facecolor": "white",
+        "savefig.dpi": DPI,
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def new_figure(width: float, height: float, *, above: float = 0.0, below: float = 0.0) -> Figure:
+    """An empty figure of so many inches that lays itself out, but for shares `above` and `below` that stay free."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    room = (0.0, below, 1.0, 1.0 - above - below)
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.10, wspace=0.05, hspace=0.06, rect=room)
+    return Figure(figsize=(width, height), layout=layout)
+
+
+def heading(axes: Axes, letter: str, title: str, explanation: str) -> None:
+    """A panel's letter and title in bold, and below it what is drawn."""
+    place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "ha": "left"}
+    # The left edge of the axes, whatever their tick labels take: headings of a column stand under each other.
+    axes.annotate(f"{letter}   {title}", (0, 1), (0, 20), weight="bold", size=10.5, **place)
+    axes.annotate(explanation, (0, 1), (0, 8), color=QUIET, size=8.5, **place)
+
+
+def save_png(figure: Figure, path: Path) -> None:
+    """300 dots per inch; the file holds no date and no version, so that the same data give the same bytes."""
+    figure.savefig(path, format="png", dpi=DPI, metadata={"Software": None})

@@ -1,0 +1,201 @@
+"""Hybrid ML: a forest that learns durations, and a rule that places by them.
+
+Assumes that durations follow from a task's size, intensity and memory in a way that can be learned from finished
+tasks, and that backlogs are exact. It is never told the physics: with feedback `oracle` the simulation says
+afterwards what a task would have taken on every class of device, with `bandit` it sees only what was executed, as
+on real hardware. Rule, target `times`: the placement with the least latency (weighted by the objective, plus the
+prices on machine time of `price_index`) by predicted durations. Target `fraction`: the forest predicts the share
+that is best for the task alone; the accelerator with the least weighted time and energy gets it. That target
+ignores the CPU's queue, and overflows at a third of capacity: it is here because it was published.
+
+Until it has learned enough it is `warming` and acts as greedy does: fraction = intensity, on the accelerator that
+is free earliest. It also hands over to that rule while it trails it significantly, see `learning/fallback.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+
+from ..core import Decision, Floats, InvalidInputError, Online, Outcome, Setting, Task, UnknownNameError, View
+from ..kernels import PRICE_COEFFICIENTS, device_table, price_state
+from ..learning.fallback import FallbackGuard
+from ..learning.fractions import FractionForest
+from ..learning.model_files import DEFAULT_TIMES, ModelFileError
+from ..learning.online_times import OnlineTimes
+from ..learning.placement import EARLIEST, FRACTION, GREEDY, NOTE, PRICED, WEIGHT, choosing, choosing_greedily
+from ..learning.versions import LearningEvent, ModelVersion
+from ..learning.window import observed, tasks_as_workload
+from ..physics import payoff_scales
+from .registry import Look, register
+
+TARGETS = ("times", "fraction")
+#: Tasks whose predicted durations give the units of the objective.
+_SCALE_TASKS = 1000
+
+
+@register("hybrid_ml", label="Hybrid ML", look=Look("#22D3EE", "#157A8B", "●", "solid"), published=True)
+class HybridML(Online):
+    """A forest predicts durations and learns from outcomes; tasks go where they end first at the machine's prices.
+
+    `model` is "default" for the one that ships with the package, a path, or None to start from nothing.
+    `learn=False` leaves it as it is. `retrain_interval` is in finished tasks; `drift` names the change detector.
+    """
+
+    def __init__(
+        self,
+        target: str = "times",
+        feedback: str = "oracle",
+        prices: bool = True,
+        learn: bool = True,
+        retrain_interval: int = 50,
+        drift: str = "cusum",
+        model: str | Path | None = "default",
+    ) -> None:
+        if target not in TARGETS:
+            raise UnknownNameError("target", target, TARGETS)
+        if not (model is None or isinstance(model, str | Path)):
+            raise InvalidInputError("model", '"default", a path or None', model)
+        self.target, self.feedback, self.prices, self.learn = target, feedback, prices, learn
+        self.retrain_interval, self.drift, self.model = retrain_interval, drift, model
+        OnlineTimes(feedback, refresh=retrain_interval, drift=drift)  # complains now, not at the first run
+
+    # ---------------------------------------------------------------- what it knows of itself
+
+    @property
+    def wants_labels(self) -> bool:
+        return self.feedback == "oracle" and self.learn
+
+    @property
+    def learns(self) -> bool:
+        return self.learn
+
+    @property
+    def state(self) -> str:
+        """warming: too little learned yet; fallback: greedy acts; learned: the forest does."""
+        if not self.times_.ready:
+            return "warming"
+        return "fallback" if self.guard_.active else "learned"
+
+    @property
+    def versions(self) -> list[ModelVersion]:
+        return self.times_.versions
+
+    # ---------------------------------------------------------------- a run
+
+    def start(self, setting: Setting) -> None:
+        super().start(setting)
+        platform = setting.platform
+        #: What happened since the start, for whoever shows it; readers may empty it.
+        self.events_: list[LearningEvent] = []
+        self.guard_ = FallbackGuard()
+        self.fractions_ = FractionForest(platform)
+        self.times_ = self._started_times(setting)
+        self._devices = device_table(platform, platform.class_of)
+        self._scales_at, self._recent = 1, deque[tuple[float, float, float]](maxlen=_SCALE_TASKS)
+        mode = FRACTION if self.target == "fraction" else PRICED if self.prices else EARLIEST
+        counts = [platform.is_cpu.sum(), len(platform.accelerators)]
+        classes = len(platform.classes)
+        objective = np.zeros(1 + classes)
+        objective[0] = 1.0
+        self._params = np.concatenate([[mode], counts, PRICE_COEFFICIENTS, objective]).astype(np.float64)
+        self._price_state = price_state(classes)
+        self._answer, self._row, self._shares = np.zeros((4, classes)), np.zeros((classes, 2)), np.zeros(classes)
+        self._choose, self._greedily = choosing(), choosing_greedily()
+        self._decided: dict[int, tuple[Task, Floats]] = {}
+
+    def _started_times(self, setting: Setting) -> OnlineTimes:
+        shipped = self.model == "default"
+        pretrained = (DEFAULT_TIMES if DEFAULT_TIMES.exists() else None) if shipped else self.model
+        times = OnlineTimes(self.feedback, refresh=self.retrain_interval, drift=self.drift, pretrained=pretrained)
+        try:
+            times.start(setting.platform, setting.seed)
+        except ModelFileError as error:
+            if not shipped:
+                raise
+            times.pretrained = None
+            times.start(setting.platform, setting.seed)
+            self.events_.append(LearningEvent("model_refused", 0, str(error), 0))
+        return times
+
+    def decide(self, task: Task, view: View) -> Decision:
+        note, model = np.empty(NOTE), self.times_.model_
+        now, free_at, devices = view.now, view.free_at, self._devices
+        intensity, memory = task.compute_intensity, task.memory_required
+        if model is not None:
+            if not self.setting.objective.is_latency_only:
+                self._weigh(task)
+            if self.target == "fraction":
+                self._shares = self.fractions_.predict(task, self.times_)
+            self._choose(
+                now, task.size, intensity, memory, *model.arrays, free_at, devices,
+                self._params, self._price_state, self._shares, self._answer, self._row, note,
+            )  # fmt: skip
+            acts = GREEDY if self.guard_.active else 0
+        else:
+            self._greedily(now, intensity, memory, free_at, devices, note)
+            note[0] = -1.0  # there was no learned placement to compare with
+            acts = GREEDY
+        if self.learn:
+            self._decided[task.task_id] = (task, note)
+        return Decision(int(note[acts]), float(note[acts + 1]))
+
+    @property
+    def confidence(self) -> Floats:
+        """Standard deviation over the trees of the last task's predicted log seconds, per class of device."""
+        return self._answer[1].copy()
+
+    def _weigh(self, task: Task) -> None:
+        """Renew the objective's units now and then, from the recent tasks as they are predicted."""
+        self._recent.append((task.size, task.compute_intensity, task.memory_required))
+        self._scales_at -= 1
+        if self._scales_at > 0:
+            return
+        self._scales_at = min(len(self._recent), 64)
+        platform = self.setting.platform
+        table = self.times_.table(tasks_as_workload(np.array(self._recent)))
+        scales = payoff_scales(table, platform.class_of, platform, self.setting.dollars)
+        weight, per_device = self.setting.objective.prices(platform.column("watts"), self.setting.dollars, scales)
+        self._params[WEIGHT] = weight
+        self._params[WEIGHT + 1 + platform.class_of] = per_device
+
+    # ---------------------------------------------------------------- learning
+
+    def observe(self, outcome: Outcome) -> None:
+        if not self.learn:
+            return
+        task, note = self._decided.pop(outcome.task_id)
+        if note[0] >= 0:
+            self._compare(task, note, outcome)
+        events = self.times_.learn(task, outcome)
+        if self.target == "fraction":
+            for event in events:
+                if event.kind == "retrained":
+                    self.fractions_.renew(self.times_)
+        self.events_ += events
+
+    def _compare(self, task: Task, note: Floats, outcome: Outcome) -> None:
+        """Tell the guard what the learned and the greedy placement cost by the seconds the task really took."""
+        logs, _ = observed(outcome, self.setting.platform, labels=self.feedback == "oracle")
+        if np.isnan(logs).any():
+            logs = np.where(np.isnan(logs), np.log(self.times_.row(task)[:, 0]), logs)
+        seconds = np.exp(logs)
+        if self.guard_.update(self._cost(note[:GREEDY], seconds), self._cost(note[GREEDY:], seconds)):
+            if self.guard_.active:
+                kind, message = "fallback", "greedy acts until the learned policy no longer trails it"
+            else:
+                kind, message = "recovered", "the learned policy acts again"
+            self.events_.append(LearningEvent(kind, outcome.task_id, message, len(self.versions)))
+
+    def _cost(self, placement: Floats, seconds: Floats) -> float:
+        device, share, wait, cpu_wait = placement.tolist()
+        platform, prices = self.setting.platform, self._params[WEIGHT + 1 :]
+        column = platform.class_of[int(device)]
+        host = platform.class_of[platform.cpu_of[int(device)]]
+        if platform.is_cpu[int(device)]:
+            share = 0.0
+        part, rest = share * seconds[column], (1.0 - share) * seconds[host]
+        latency = max(wait + part if share > 0 else 0.0, cpu_wait + rest if share < 1 else 0.0)
+        return float(self._params[WEIGHT] * latency + prices[column] * part + prices[host] * rest)

@@ -1,0 +1,173 @@
+"""When a phase is done again and when it is kept; no half-written file under any circumstance."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hybrid_scheduler import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.experiments import phases as module
+from hybrid_scheduler.experiments.phases import HIDDEN, Desk, Phase, run_phases
+
+
+class Row:
+    """Two phases: the first writes a number, the second doubles it. `ran` notes who worked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.ran = folder, []
+        self.number, self.fails = 3, False
+
+    def run(self, **options) -> list[bool]:
+        """True for what was skipped."""
+        self.ran.clear()
+        return [done.skipped for done in run_phases(self.phases(), self.folder, **options)]
+
+    def phases(self) -> list[Phase]:
+        return [
+            Phase("first", ("data/a.txt",), self.first, parameters=(self.number,)),
+            Phase("second", ("data/b.txt", "c/c.txt"), self.second, inputs=("data/a.txt",)),
+        ]
+
+    def first(self, desk: Desk) -> None:
+        self.ran.append("first")
+        desk.write("data/a.txt").write_text(str(self.number))
+
+    def second(self, desk: Desk) -> None:
+        self.ran.append("second")
+        desk.write("data/b.txt").write_text(str(2 * int(desk.read("data/a.txt").read_text())))
+        if self.fails:
+            raise RuntimeError("half-way")
+        desk.write("c/c.txt").touch()
+
+    def files(self) -> set[str]:
+        found = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
+        return {path.as_posix() for path in found if path.parts[0] != HIDDEN}
+
+
+@pytest.fixture
+def row(tmp_path: Path) -> Row:
+    return Row(tmp_path / "out")
+
+
+ALL = {"data/a.txt", "data/b.txt", "c/c.txt"}
+
+
+def test_a_second_run_does_nothing(row):
+    assert row.run() == [False, False]
+    assert row.files() == ALL
+    assert row.run() == [True, True]
+    assert row.ran == []
+
+
+def test_force_does_everything(row):
+    row.run()
+    assert row.run(force=True) == [False, False]
+
+
+def test_a_parameter_changes_what_depends_on_it(row):
+    row.run()
+    row.number = 4
+    assert row.run() == [False, False]
+    assert (row.folder / "data/b.txt").read_text() == "8"
+
+
+def test_the_same_input_made_anew_changes_nothing_behind_it(row):
+    row.run()
+    (row.folder / "data/a.txt").unlink()
+    assert row.run() == [False, True]
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text("touched")])
+def test_a_missing_or_altered_output_is_made_again(row, damage):
+    row.run()
+    damage(row.folder / "c/c.txt")
+    assert row.run() == [True, False]
+
+
+def test_another_version_does_everything(row, monkeypatch):
+    row.run()
+    monkeypatch.setattr(module, "__version__", "99")
+    assert row.run() == [False, False]
+
+
+def test_a_phase_that_fails_leaves_nothing_and_the_earlier_ones_stay(row):
+    row.fails = True
+    with pytest.raises(RuntimeError):
+        row.run()
+    assert row.files() == {"data/a.txt"}
+    assert not (row.folder / HIDDEN / "unfinished").exists()
+    row.fails = False
+    assert row.run() == [True, False]
+
+
+def test_a_phase_that_fails_keeps_the_old_results(row):
+    row.run()
+    row.number, row.fails = 4, True
+    with pytest.raises(RuntimeError):
+        row.run()
+    assert (row.folder / "data/b.txt").read_text() == "6"
+    row.number, row.fails = 3, False
+    assert row.run() == [False, True]
+
+
+def test_killed_before_the_note_does_the_phase_again(row, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def die(*_):
+        raise Killed
+
+    row.run()
+    row.number = 4
+    with monkeypatch.context() as patch:
+        patch.setattr(module._Notes, "add", die)
+        with pytest.raises(Killed):
+            row.run()
+    assert row.run() == [False, False]
+    assert (row.folder / "data/b.txt").read_text() == "8"
+
+
+@pytest.mark.parametrize("notes", ["", "[]", '{"first": 3}', "\x00"])
+def test_damaged_notes_do_everything_again(row, notes):
+    row.run()
+    (row.folder / HIDDEN / "finished.json").write_text(notes)
+    assert row.run() == [False, False]
+    assert set(json.loads((row.folder / HIDDEN / "finished.json").read_text())) == {"first", "second"}
+
+
+def test_what_a_killed_run_left_behind_is_removed(row):
+    left = row.folder / HIDDEN / "unfinished" / "data"
+    left.mkdir(parents=True)
+    (left / "a.txt").write_text("half")
+    row.run()
+    assert (row.folder / "data/a.txt").read_text() == "3"
+    assert not left.exists()
+
+
+def test_one_run_at_a_time(row):
+    row.run()
+    with (
+        module._alone(row.folder / HIDDEN / "lock", row.folder),
+        pytest.raises(InvalidInputError, match="no other run is writing to"),
+    ):
+        row.run()
+
+
+def test_a_full_disk(row, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Row, "second", full)
+    with pytest.raises(HybridSchedulerError, match=r"cannot write .*: No space left on device") as caught:
+        row.run()
+    assert caught.value.exit_code == 1
+    assert row.files() == {"data/a.txt"}
+
+
+def test_progress(row):
+    heard, finished = [], []
+    row.run(
+        progress=lambda *words: heard.append(words), finished=lambda number, done: finished.append(done.phase.name)
+    )
+    assert heard == [(0, "first", 0.0), (1, "second", 0.0)]
+    assert finished == ["first", "second"]

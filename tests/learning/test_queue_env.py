@@ -1,0 +1,130 @@
+"""The learner's environment gives the cluster's numbers, seed by seed."""
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import (
+    AnalyticPhysics,
+    Cluster,
+    Decision,
+    InvalidInputError,
+    Online,
+    UnknownNameError,
+    platform_named,
+)
+from hybrid_scheduler.core import Objective, workstation
+from hybrid_scheduler.learning.queue_env import QueueEnv
+from hybrid_scheduler.learning.queue_survey import ACTIONS
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+ONE_STREAM = {"scenarios": ["mixed"], "loads": [0.8], "workload_seeds": range(7, 8)}
+
+
+class Replayed(Online):
+    """Carries out decisions made elsewhere."""
+
+    def __init__(self, decisions):
+        self.decisions = decisions
+
+    def start(self, setting):
+        self.left = iter(self.decisions)
+
+    def decide(self, task, view):
+        return next(self.left)
+
+
+@pytest.mark.parametrize("actions", ["split", "placement"])
+@pytest.mark.parametrize("platform", ["workstation", "laptop", "mixed-gpus", "accelerators"])
+def test_an_episode_gives_the_numbers_of_the_cluster(platform, actions):
+    machine, tasks = platform_named(platform), 60
+    env = QueueEnv(1, platform=machine, actions=actions, episode_tasks=tasks + 1, gamma=0.0, **ONE_STREAM)
+    draw, decisions, latency = np.random.default_rng(0), [], []
+    for _ in range(tasks):
+        action = draw.choice(np.flatnonzero(np.isfinite(env.cost[0])))
+        decisions.append(Decision(int(env.device[0, action]), float(env.fraction[0, action])))
+        unit = env._mix[0, 1]  # costs are in typical task times
+        reward, over = env.step(np.array([action]))
+        latency.append(-reward[0] * unit)
+    assert over.all()
+    workload = generate(
+        scenario_named("mixed"), tasks + 1, 7, platform=machine, physics=AnalyticPhysics(), utilisation=0.8
+    ).rows(0, tasks)
+    ours = Cluster(machine).run(workload, Replayed(decisions)).outcomes
+    np.testing.assert_allclose(latency, ours.latency, rtol=1e-9)
+
+
+def test_imagined_next_states_are_those_that_come():
+    env = QueueEnv(8, seed=3, episode_tasks=50)
+    for step in range(40):
+        env.imagine()
+        action = env.known.argmin(axis=1) if step % 2 else np.isfinite(env.known).argmax(axis=1)
+        features = env.next_features[np.arange(8), action].copy()
+        known = env.next_known[np.arange(8), action].copy()
+        env.step(action)
+        np.testing.assert_array_equal(features, env.features)
+        np.testing.assert_array_equal(known, env.known)
+
+
+def test_the_same_seed_gives_the_same_episodes():
+    def play():
+        env, rewards = QueueEnv(4, seed=11, episode_tasks=20, stagger=True), []
+        for _ in range(50):
+            reward, over = env.step(env.known.argmin(axis=1))
+            env.restart(over)
+            rewards.append(reward)
+        return np.array(rewards)
+
+    np.testing.assert_array_equal(play(), play())
+
+
+def test_the_balancing_option_is_the_earliest_finish():
+    env = QueueEnv(16, seed=5, episode_tasks=300, loads=[0.9])
+    for _ in range(200):
+        env.step(env.cost.argmin(axis=1))
+        assert (env.cost[:, 2] <= env.cost[:, [0, 1, 3]].min(axis=1) + 1e-12).all()
+
+
+def test_what_does_not_fit_is_masked():
+    env = QueueEnv(4, seed=0, actions="placement", scenarios=["oom"], episode_tasks=50)
+    seen = set()
+    for _ in range(40):
+        too_big = env._memory[np.arange(4), env.position] > 8000
+        assert np.isinf(env.cost[too_big, 1:]).all()
+        assert np.isfinite(env.cost[:, 0]).all()
+        seen.update(too_big.tolist())
+        env.step(np.zeros(4, np.int64))
+    assert seen == {True, False}
+    split = QueueEnv(4, seed=0, scenarios=["oom"], episode_tasks=50)
+    cap = np.minimum(8000 / split._memory[np.arange(4), split.position], 1.0)
+    assert (split.fraction <= cap[:, None] + 1e-12).all()
+
+
+def test_only_the_cpu_where_there_is_nothing_else():
+    env = QueueEnv(2, platform=workstation(0), episode_tasks=20)
+    assert np.isfinite(env.cost).sum(axis=1).tolist() == [1, 1]
+    env.step(np.zeros(2, np.int64))
+
+
+def test_energy_alone_asks_where_joules_are_fewer():
+    env = QueueEnv(64, seed=2, objective=Objective(0.0, 1.0), loads=[0.5], episode_tasks=100)
+    for _ in range(50):
+        rows, position = np.arange(64), env.position
+        on_cpu, on_gpu = env._times[rows, position, 0, 0], env._times[rows, position, 1, 0]
+        best = env.cost.argmin(axis=1)
+        chosen = env.fraction[rows, best]
+        np.testing.assert_array_equal(chosen, np.where(50.0 * on_gpu < 30.0 * on_cpu, 1.0, 0.0))
+        env.step(best)
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(InvalidInputError, match="num_envs"):
+        QueueEnv(0)
+    with pytest.raises(UnknownNameError, match="one of"):
+        QueueEnv(1, state="cue")
+    with pytest.raises(UnknownNameError):
+        QueueEnv(1, actions="spilt")
+    env = QueueEnv(1, actions="placement", scenarios=["oom"], episode_tasks=50)
+    while np.isfinite(env.cost).all():
+        env.step(np.zeros(1, np.int64))
+    with pytest.raises(InvalidInputError, match="mask"):
+        env.step(np.array([ACTIONS - 1]))

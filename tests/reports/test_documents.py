@@ -1,0 +1,23 @@
+"""Tables and JSON that any reader takes."""
+
+import json
+import math
+
+from hybrid_scheduler.reports.documents import number, read_table, strict_json, write_table
+
+
+def test_what_is_not_a_number_is_null():
+    found = json.loads(strict_json({"a": (1.5, math.nan), 2: {"b": -math.inf, "c": None, "d": "x"}}))
+    assert found == {"a": [1.5, None], "2": {"b": None, "c": None, "d": "x"}}
+
+
+def test_a_table_reads_back_exactly(tmp_path):
+    path = tmp_path / "table.csv"
+    write_table(
+        path, ("name", "value"), [{"name": "a,b", "value": 0.1 + 0.2, "more": 1}, {"name": "c", "value": math.nan}]
+    )
+    rows = read_table(path)
+    assert [row["name"] for row in rows] == ["a,b", "c"]
+    assert number(rows[0]["value"]) == 0.1 + 0.2
+    assert math.isnan(number(rows[1]["value"]))
+    assert path.read_bytes().endswith(b"c,\n")

@@ -1,0 +1,166 @@
+"""The agent as a scheduler: contract, warm-up, model files, objective."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameError, create, workstation  # noqa: E402
+from hybrid_scheduler.core import Objective  # noqa: E402
+from hybrid_scheduler.learning.dqn_file import AgentModel, save_model  # noqa: E402
+from hybrid_scheduler.learning.model_files import ModelFileError  # noqa: E402
+from hybrid_scheduler.learning.q_network import Shape, initial_weights  # noqa: E402
+from hybrid_scheduler.learning.queue_survey import ACTIONS, FEATURES  # noqa: E402
+from hybrid_scheduler.schedulers import rl_agent  # noqa: E402
+from hybrid_scheduler.schedulers.rl_agent import RLAgent  # noqa: E402
+from hybrid_scheduler.testing import check_scheduler  # noqa: E402
+from hybrid_scheduler.workload.scenarios import generate, scenario_named  # noqa: E402
+
+COLUMNS = ("device", "fraction", "cpu_start", "accelerator_start")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def mixed(tasks=400, seed=5, load=0.3):
+    return generate(scenario_named("mixed"), tasks, seed, utilisation=load)
+
+
+def random_model(state="queue", actions="split"):
+    rng = np.random.default_rng(1)
+    shape = Shape(FEATURES[state], ACTIONS)
+    weights = initial_weights(shape, rng)
+    for part in shape.split(weights)[4:]:
+        part[:] = rng.normal(size=part.shape) / 30
+    return AgentModel(state, actions, 0.98, weights)
+
+
+def assert_same(a, b):
+    for name in COLUMNS:
+        assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), name
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"replay": "bandit"}, {"state": "task", "actions": "placement"}],
+    ids=["default", "bandit", "published"],
+)
+def test_contract(options):
+    check_scheduler(lambda: RLAgent(model=None, **options))
+
+
+def test_it_is_registered_as_published():
+    from hybrid_scheduler.schedulers import schedulers
+
+    info = schedulers()["rl_agent"]
+    assert (info.label, info.look.dark, info.look.light, info.look.glyph, info.published) == (
+        "RL agent", "#C85FFD", "#7E19E8", "◆", True,
+    )  # fmt: skip
+    assert isinstance(create("rl_agent(state=task, actions=placement, model=None)"), RLAgent)
+
+
+def test_it_acts_as_greedy_until_it_knows_durations():
+    agent = RLAgent(model=None)
+    batch = generate(scenario_named("mixed"), 25, 5, batch=True)  # decided before the first of them finishes
+    assert_same(Cluster().run(batch, agent).outcomes, Cluster().run(batch, create("greedy")).outcomes)
+    agent.start(Setting(workstation()))
+    assert agent.state == "warming"
+    Cluster().run(mixed(), agent)
+    assert agent.state == "learned"
+    assert agent.agent_.updates > 0
+    assert agent.versions
+
+
+def test_without_the_shipped_model_it_warms_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(rl_agent, "SHIPPED_MODEL", tmp_path / "none.pth")
+    agent = RLAgent()
+    assert_same(Cluster().run(mixed(), agent).outcomes, Cluster().run(mixed(), create("greedy")).outcomes)
+    assert agent.state == "warming"
+    assert agent.events_[0].kind == "model_refused"
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_explores_elsewhere():
+    def run(seed):
+        agent = RLAgent(model=None, replay="bandit", epsilon=0.3)
+        return Cluster().run(mixed(), agent, seed=seed).outcomes
+
+    assert_same(run(1), run(1))
+    assert not np.array_equal(run(1).fraction, run(2).fraction)
+
+
+def test_save_and_load_give_the_same_decisions(tmp_path):
+    agent = RLAgent(model=None)
+    agent.pretrain(30, num_envs=8, episode_tasks=100)
+    agent.save_model(tmp_path / "agent.pth")
+    first = Cluster().run(mixed(), agent).outcomes
+    loaded = RLAgent(model=None)
+    loaded.load_model(tmp_path / "agent.pth")
+    assert_same(first, Cluster().run(mixed(), loaded).outcomes)
+    loaded.save_model(tmp_path / "later.pth")  # what it has learned in the run
+    third = RLAgent(model=None, learn=False)
+    third.load_model(tmp_path / "later.pth")
+    assert np.array_equal(third._trained.weights, loaded.agent_.weights)
+
+
+def test_a_bad_file_keeps_the_old_model(tmp_path):
+    agent = RLAgent(model=None)
+    save_model(tmp_path / "good.pth", random_model())
+    save_model(tmp_path / "other.pth", random_model("task", "placement"))
+    (tmp_path / "bad.pth").write_bytes(b"nothing of ours")
+    agent.load_model(tmp_path / "good.pth")
+    kept = agent._trained
+    for name, complaint in (("bad.pth", "damaged"), ("other.pth", "is for state 'task'"), ("none.pth", "exist")):
+        with pytest.raises(ModelFileError, match=complaint):
+            agent.load_model(tmp_path / name)
+        assert agent._trained is kept
+    with pytest.raises(ModelFileError, match="exist"):
+        Cluster().run(mixed(), RLAgent(model=tmp_path / "none.pth"))
+    with pytest.raises(InvalidInputError, match="saved"):
+        RLAgent().save_model(tmp_path / "new.pth")
+
+
+def test_a_frozen_network_does_not_change(tmp_path):
+    save_model(tmp_path / "agent.pth", random_model())
+    agent = RLAgent(model=tmp_path / "agent.pth", learn=False)
+    Cluster().run(mixed(), agent)
+    assert agent.agent_.updates == 0
+    assert np.array_equal(agent.agent_.weights, random_model().weights)
+
+
+@pytest.mark.parametrize("how", ["weight", "objective"])
+def test_energy_alone_goes_where_joules_are_fewer(how):
+    agent = RLAgent(model=None, energy_weight=1.0 if how == "weight" else 0.0)
+    goal = Objective(0.0, 1.0) if how == "objective" else None
+    workload = mixed(600)
+    outcomes = Cluster().run(workload, agent, objective=goal).outcomes
+    table = Cluster().physics.times(workload, workstation())
+    cpu, gpu = 30.0 * table[300:, 0, 0], 50.0 * table[300:, 1, 0]
+    clear = np.abs(np.log(cpu / gpu)) > 0.1  # durations are estimated: leave out the close calls
+    assert np.array_equal(outcomes.fraction[300:][clear], np.where(gpu < cpu, 1.0, 0.0)[clear])
+
+
+def test_latency_alone_is_earliest_finish_before_training():
+    workload = mixed(600, load=0.2)
+    ours = Cluster().run(workload, RLAgent(model=None, learn=False)).outcomes.latency[200:]
+    best = Cluster().run(workload, create("earliest_finish")).outcomes.latency[200:]
+    assert ours.mean() < 1.05 * best.mean()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"state": "queues"}, UnknownNameError),
+        ({"actions": "all"}, UnknownNameError),
+        ({"replay": "all"}, UnknownNameError),
+        ({"epsilon": 1.5}, InvalidInputError),
+        ({"energy_weight": -0.1}, InvalidInputError),
+    ],
+)
+def test_bad_parameters_are_refused(options, error):
+    with pytest.raises(error):
+        RLAgent(**options)
