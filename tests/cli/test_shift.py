@@ -38,7 +38,7 @@ def test_the_table(run: Run, asked: list[int]) -> None:
     assert result.exit_code == 0, result.output
     assert asked == [5]
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("500 tasks after 1,000 of the other kind · 5 seeds from 1000 on")
+    assert lines[0].startswith("500 tasks after 1,000 of the other kind · 5 seeds from 3000 on")
     table = {line[2:21].strip(): line[21:].split() for line in lines[4:8]}
     assert table["optimal"] == ["12.97", "1.00", "13.10", "1.000", "±", "0.000", "1.000", "0", "(0)"]
     assert table["static forest"] == ["122.92", "9.48", "121.00", "9.231", "±", "0.100", "9.800", "–"]
@@ -64,7 +64,7 @@ def test_the_document(run: Run, asked: list[int]) -> None:
         raise AssertionError(f"{word} is not JSON")
 
     document = json.loads(run("shift", "--json").stdout, parse_constant=refuse)
-    assert (document["seeds"], document["first_seed"], document["test_tasks"]) == (20, 1000, 500)
+    assert (document["seeds"], document["first_seed"], document["test_tasks"]) == (20, 3000, 500)
     assert [row["name"] for row in document["policies"]] == [row.name for row in ROWS]
     assert document["policies"][3]["recovery_worst"] == 12
 

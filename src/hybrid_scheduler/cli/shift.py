@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from ..experiments import FIRST_REPORTED_SEED as FIRST_SEED
 from .numbers import NOTHING, significant
 from .printer import Printer
 from .session import Session
@@ -15,8 +16,6 @@ from .sheet import Column
 
 if TYPE_CHECKING:
     from ..experiments.shift import Row
-
-FIRST_SEED = 3000  # `experiments.FIRST_REPORTED_SEED`, which would take a second to import
 
 
 def shift(
