@@ -1,6 +1,6 @@
 """How fast does the agent decide and learn? Ratios from one run, beside torch and Stable-Baselines3.
 
-    python benchmarks/agent_bench.py            about two minutes on one core
+    python benchmarks/agent_bench.py            about five minutes on one core
 
 Equal settings: batch 64, one update a step, network 256-256, replay 50,000, one environment, one torch thread.
 """
@@ -23,6 +23,8 @@ from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers.rl_agent import RLAgent
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
+#: Scored actions per remembered task.
+WIDTHS = {"ours": 1, "ours, counterfactual": ACTIONS}
 ONE_CASE = {"scenarios": ["mixed"], "loads": [0.9], "episode_tasks": 500}
 
 
@@ -90,65 +92,60 @@ def _each(work, count: int, rounds: int = 5) -> float:
     return best * 1e6
 
 
-def against_stable_baselines(steps: int = 3000, seed: int = 0, rounds: int = 10) -> dict[str, float]:
-    """Learning steps per CPU second, taken in turns, and what was learned after as many steps."""
+def _peer(seed: int):
     import gymnasium
     from stable_baselines3 import DQN as Peer
 
     import hybrid_scheduler.gym  # noqa: F401
 
-    peer = Peer(
+    return Peer(
         "MlpPolicy", gymnasium.make("HybridScheduler-v0", **ONE_CASE), learning_rate=1e-3, buffer_size=50_000,
         learning_starts=64, batch_size=64, gamma=0.98, train_freq=1, gradient_steps=1, target_update_interval=50,
-        exploration_fraction=0.5, exploration_final_eps=0.02, policy_kwargs={"net_arch": [256, 256]}, seed=seed,
-        device="cpu",
+        exploration_fraction=0.5, exploration_final_eps=0.02, policy_kwargs={"net_arch": [256, 256]},
+        seed=seed, device="cpu",
     )  # fmt: skip
-    bandit, counterfactual = _learner(steps, seed, 1), _learner(steps, seed, ACTIONS)
-    each = steps // rounds
-    learners = {
-        "Stable-Baselines3": (
-            lambda: _peer_learns(peer, each, steps), lambda env: peer.predict(env.features, deterministic=True)[0],
-        ),
-        "ours": (lambda: next(bandit[1]), lambda env: bandit[0].act(env.features, env.known)),
-        "ours, counterfactual": (
-            lambda: next(counterfactual[1]), lambda env: counterfactual[0].act(env.features, env.known),
-        ),
-    }  # fmt: skip
-    rates: dict[str, list[float]] = {name: [] for name in learners}
+
+
+def _learn(agent: DQN, env: QueueEnv, steps: int) -> None:
+    """One environment, one update a step, exploration as the peer's."""
+    for step in range(steps):
+        collect(agent, env, max(0.02, 1.0 - 2.0 * step / steps))
+        if len(agent.replay) >= 64:
+            agent.update(step / steps)
+
+
+def learning_speed(rounds: int = 8, steps: int = 400) -> dict[str, float]:
+    """Learning steps per CPU second, taken in turns so that a busy machine slows both alike; median of ratios."""
+    peer = _peer(0)
+    ours = {name: DQN(FEATURES["queue"], ACTIONS, seed=0, width=width) for name, width in WIDTHS.items()}
+    envs = {name: QueueEnv(1, seed=0, **ONE_CASE) for name in WIDTHS}
+    work = {name: (lambda name=name: _learn(ours[name], envs[name], steps)) for name in WIDTHS}
+    work["Stable-Baselines3"] = lambda: peer.learn(steps, reset_num_timesteps=False)
+    rates = {name: [] for name in work}
     for _ in range(rounds):
-        for name, (learn, _) in learners.items():
+        for name, learn in work.items():
             began = time.process_time()
             learn()
-            rates[name].append(each / (time.process_time() - began))
-    result = {}
-    for name, (_, act) in learners.items():
-        result[f"{name}, steps/s"] = float(np.median(rates[name]))
-        ratios = np.divide(rates[name], rates["Stable-Baselines3"])
-        result[f"{name}, steps/s, ratio"] = float(np.median(ratios))
-        result[f"{name}, mean cost / earliest finish"], result[f"{name}, p99 / earliest finish"] = _costs(act)
+            rates[name].append(steps / (time.process_time() - began))
+    result = {f"{name}, steps/s": float(np.median(rate)) for name, rate in rates.items()}
+    for name in WIDTHS:
+        result[f"{name}, ratio"] = float(np.median(np.divide(rates[name], rates["Stable-Baselines3"])))
     return result
 
 
-def _peer_learns(peer, count: int, steps: int) -> None:
-    done = peer.num_timesteps
-    peer.exploration_schedule = lambda left: max(0.02, 1.0 - 2.0 * (done + (1.0 - left) * count) / steps)
-    peer.learn(count, reset_num_timesteps=False)
-
-
-def _learner(steps: int, seed: int, width: int, rounds: int = 10):
-    """Our agent, and a generator that lets it learn a round at a time: one environment, one update a step."""
-    agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, width=width)
-    env = QueueEnv(1, seed=seed, **ONE_CASE)
-
-    def learn():
-        for step in range(steps):
-            collect(agent, env, max(0.02, 1.0 - 2.0 * step / steps))
-            if step >= 64:
-                agent.update(step / steps)
-            if (step + 1) % (steps // rounds) == 0:
-                yield
-
-    return agent, learn()
+def learned_quality(steps: int = 3000, seeds: range = range(5)) -> dict[str, str]:
+    """Mean cost and p99 as ratios to earliest finish after as many steps, each learner left alone; one pair per seed."""
+    found: dict[str, list[tuple[float, float]]] = {"Stable-Baselines3": [], **{name: [] for name in WIDTHS}}
+    for seed in seeds:
+        peer = _peer(seed)
+        peer.learn(steps)
+        act = lambda env, peer=peer: peer.predict(env.features, deterministic=True)[0]  # noqa: E731
+        found["Stable-Baselines3"].append(_costs(act))
+        for name, width in WIDTHS.items():
+            agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, width=width)
+            _learn(agent, QueueEnv(1, seed=seed, **ONE_CASE), steps)
+            found[name].append(_costs(lambda env, agent=agent: agent.act(env.features, env.known)))
+    return {name: "  ".join(f"{mean:.2f}/{tail:.2f}" for mean, tail in pairs) for name, pairs in found.items()}
 
 
 def _costs(act) -> tuple[float, float]:
@@ -167,10 +164,14 @@ def main() -> None:
     torch.set_num_threads(1)
     create("rl_agent")  # imports everything before the clocks start
     print(f"environment: {env_steps_per_second():,.0f} steps per CPU second")
-    for title, rows in (("microseconds", decision_microseconds()), ("learning", against_stable_baselines())):
+    for title, measure in (
+        ("microseconds", decision_microseconds),
+        ("learning, batch 64, one update a step", learning_speed),
+        ("mean cost / p99 over earliest finish after 3,000 steps, mixed 0.9, per seed", learned_quality),
+    ):
         print(title)
-        for name, value in rows.items():
-            print(f"  {name:50s}{value:12,.2f}")
+        for name, value in measure().items():
+            print(f"  {name:40s}", value if isinstance(value, str) else f"{value:12,.2f}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     m = 0.9 m + 0.1 g          v = 0.999 v + 0.001 g²          w -= rate * m̂ / (sqrt(v̂) + 1e-8)
 
-where m̂ and v̂ are corrected for starting at zero. For a network this small the arithmetic takes a fraction of what an
-optimiser built for any model spends on bookkeeping.
+where m̂ and v̂ are corrected for starting at zero. For a network this small the arithmetic takes a fraction of what
+an optimiser built for any model spends on bookkeeping.
 """
 
 from __future__ import annotations
