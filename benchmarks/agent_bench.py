@@ -134,7 +134,7 @@ def learning_speed(rounds: int = 8, steps: int = 400) -> dict[str, float]:
 
 
 def learned_quality(steps: int = 3000, seeds: range = range(5)) -> dict[str, str]:
-    """Mean cost and p99 as ratios to earliest finish after as many steps, each learner left alone; one pair per seed."""
+    """Mean cost and p99 over earliest finish after as many steps, uninterrupted; one pair per seed."""
     found: dict[str, list[tuple[float, float]]] = {"Stable-Baselines3": [], **{name: [] for name in WIDTHS}}
     for seed in seeds:
         peer = _peer(seed)
