@@ -11,14 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..core import Floats, Platform, Workload
+from ..core import Platform, Workload
 from ..hardware.measure import fixed_threads
-from ..learning import OfflineTrainer, Pretrained, Samples, TimesModel, dqn_training, features, grow, save_times
+from ..learning import OfflineTrainer, dqn_training
 from ..learning.dqn_file import save_model
-from ..learning.model_files import data_digest
-from ..learning.pretrained import class_names
+from ..learning.trainer import train_times_model
 from ..physics import Physics
 from ..workload.scenarios import Scenario
 
@@ -56,30 +53,4 @@ def train_agent(
 def train_times(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
     """Hybrid ML's model of durations from the first four fifths of the tasks; returns its metrics on the rest."""
     cut = 4 * len(tasks) // 5
-    known, unseen = tasks.rows(0, cut), tasks.rows(cut, len(tasks))
-    table = _by_class(physics, known, platform)
-    reference = int(platform.class_of[np.argmax(platform.is_cpu)])
-    samples = Samples(features(known), np.log(table[:, :, 0]), table[:, :, 1], reference)
-    growth = grow(samples, seed)
-    model = TimesModel.of([growth], np.ones(len(platform.classes)))
-    truth = np.log(_by_class(physics, unseen, platform)[:, :, 0])
-    errors = np.log(model.table(unseen)[:, :, 0]) - truth
-    metrics = {
-        "samples": len(samples),
-        "test_rms_log_error": float(np.sqrt(np.mean(errors**2))),
-        "test_r2": float(1.0 - np.sum(errors**2) / np.sum((truth - truth.mean(axis=0)) ** 2)),
-    }
-    save_times(
-        Pretrained(growth, class_names(platform)),
-        path,
-        training_data_sha256=data_digest(samples.rows, samples.logs),
-        metrics=metrics,
-    )
-    return metrics
-
-
-def _by_class(physics: Physics, tasks: Workload, platform: Platform) -> Floats:
-    """(tasks, classes of device, 2), whatever columns the physics has."""
-    _, first = np.unique(platform.class_of, return_index=True)
-    table: Floats = physics.times(tasks, platform)[:, physics.columns(platform)[first]]
-    return table
+    return train_times_model(path, [tasks.rows(0, cut)], [tasks.rows(cut, len(tasks))], platform, physics, seed)
