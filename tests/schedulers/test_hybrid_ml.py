@@ -10,7 +10,7 @@ from hybrid_scheduler.learning.model_files import ModelFileError
 from hybrid_scheduler.learning.trainer import train_default_times_model
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
-from hybrid_scheduler.testing import check_scheduler
+from hybrid_scheduler.testing import check_scheduler, small_workload
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
@@ -139,3 +139,14 @@ def test_labels_are_asked_for_only_where_they_are_used():
     assert HybridML().wants_labels
     assert not HybridML(feedback="bandit").wants_labels
     assert not HybridML(learn=False).wants_labels
+
+
+def test_tasks_that_never_report_back_are_forgotten(monkeypatch):
+    """With the memory policy "fail" a task may vanish; what is remembered of it must not pile up."""
+    from hybrid_scheduler.schedulers import hybrid_ml
+
+    monkeypatch.setattr(hybrid_ml, "_MOST_WAITING", 5)
+    scheduler = hybrid_ml.HybridML(model=None)
+    out = Cluster(memory_policy="fail").run(small_workload(80, max_memory=40000.0), scheduler).outcomes
+    assert len(out) == 80
+    assert len(scheduler._decided) <= 6

@@ -34,6 +34,7 @@ from .registry import Look, register
 TARGETS = ("times", "fraction")
 #: Tasks whose predicted durations give the units of the objective.
 _SCALE_TASKS = 1000
+_MOST_WAITING = 100_000
 
 
 @register("hybrid_ml", label="Hybrid ML", look=Look("#22D3EE", "#157A8B", "●", "solid"), published=True)
@@ -140,6 +141,8 @@ class HybridML(Online):
             acts = GREEDY
         if self.learn:
             self._decided[task.task_id] = (task, note)
+            if len(self._decided) > _MOST_WAITING:  # a task that fails for want of memory never reports back
+                del self._decided[next(iter(self._decided))]
         return Decision(int(note[acts]), float(note[acts + 1]))
 
     @property
@@ -166,7 +169,10 @@ class HybridML(Online):
     def observe(self, outcome: Outcome) -> None:
         if not self.learn:
             return
-        task, note = self._decided.pop(outcome.task_id)
+        decided = self._decided.pop(outcome.task_id, None)
+        if decided is None:
+            return
+        task, note = decided
         if note[0] >= 0:
             self._compare(task, note, outcome)
         events = self.times_.learn(task, outcome)
