@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from hybrid_scheduler.experiments import price_study, stability, tune_prices
+from hybrid_scheduler import InvalidInputError
+from hybrid_scheduler.experiments import pareto, price_study, quality, shift, stability, tune_prices
 from hybrid_scheduler.kernels import PRICE_COEFFICIENTS
 
 
@@ -46,3 +47,32 @@ def test_evolution_improves_on_a_bad_start(monkeypatch, capsys):
 def test_the_shipped_coefficients_beat_earliest_finish_on_the_tuning_cases(monkeypatch):
     monkeypatch.setattr(tune_prices, "CASES", (("mixed", 0.95, 2000), ("mixed", None, 1000)))
     assert tune_prices.loss(np.array(PRICE_COEFFICIENTS), tune_prices.make_cases(range(2))) < 0
+
+
+def test_the_objective_trades_latency_for_energy():
+    ends = [pareto.figures(weight, 1000, 200) for weight in (0.0, 1.0)]
+    for name in pareto.SCHEDULERS:
+        (fast, dear, _), (slow, cheap, on_cpu) = ends[0][name], ends[1][name]
+        assert fast < slow
+        assert cheap < dear
+        assert 0.2 < on_cpu < 0.5
+
+
+def test_learned_schedulers_come_near_the_told_one():
+    """A small case of the quality study: one seed, with the models that ship."""
+    mean, half = quality.study(quality.Case("mixed", 0.7, 500, quality.LEARNED), (1000, 1001))["hybrid_ml"]
+    assert mean[0] < 1.05
+    assert mean[3] > 0.9
+    assert half.shape == (len(quality.COLUMNS),)
+
+
+def test_shift_a_static_forest_fails_and_hybrid_ml_does_not():
+    train, test = shift.shift_regimes()
+    training = shift.Stream.of(shift.generate(train, 300, 1, batch=True))
+    stream = shift.Stream.of(shift.generate(test, 60, 1, batch=True, first_id=300))
+    assert shift.run(shift.PlainForest(training, 1), stream).ratio > 5
+    learned = shift.run(shift.Forest(training, 1), stream)
+    assert learned.ratio < 1.05
+    assert learned.recovery is not None
+    with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
+        shift.shift_study(1)
