@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError
-from hybrid_scheduler.experiments import pareto, price_study, quality, shift, stability, tune_prices
+from hybrid_scheduler.experiments import false_alarms, pareto, price_study, quality, shift, stability, tune_prices
 from hybrid_scheduler.kernels import PRICE_COEFFICIENTS
 
 
@@ -76,3 +76,9 @@ def test_shift_a_static_forest_fails_and_hybrid_ml_does_not():
     assert learned.recovery is not None
     with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
         shift.shift_study(1)
+
+
+def test_no_alarm_in_a_stream_that_does_not_change():
+    alarms, cost = false_alarms.alarms_and_cost("mixed", 0.5, 0.1, 3000, 1000)
+    assert alarms == 0
+    assert cost < 1.02

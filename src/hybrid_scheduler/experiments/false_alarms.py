@@ -1,0 +1,55 @@
+"""How often does Hybrid ML cry wolf? Alarms in long streams that do not change, and what learning costs there.
+
+    python -m hybrid_scheduler.experiments.false_alarms          a few minutes on one core
+
+Every alarm in these streams is false. Beside them: mean latency with learning over mean latency without it, on the
+same tasks and from the same model, with and without execution noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ..cluster import Cluster, Noise
+from ..schedulers import HybridML
+from ..workload.scenarios import generate, scenario_named
+from . import FIRST_REPORTED_SEED
+
+#: (scenario, utilisation, sigma of the execution noise)
+STREAMS = (
+    ("mixed", 0.7, 0.0),
+    ("mixed", 0.7, 0.1),
+    ("transfer", 0.7, 0.1),
+    ("lognormal", 0.5, 0.1),
+)
+
+
+def alarms_and_cost(
+    scenario: str, utilisation: float, sigma: float, tasks: int, seed: int, drift: str = "cusum"
+) -> tuple[int, float]:
+    """Number of alarms, and mean latency with learning over that without."""
+    workload = generate(scenario_named(scenario), tasks, seed, utilisation=utilisation)
+    noise = Noise(sigma, seed)
+    learning, settled = HybridML(drift=drift), HybridML(learn=False)
+    learned = Cluster(noise=noise).run(workload, learning, seed=seed).outcomes.latency.mean()
+    plain = Cluster(noise=noise).run(workload, settled, seed=seed).outcomes.latency.mean()
+    return sum(event.kind == "drift" for event in learning.events_), float(learned / plain)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=20_000)
+    parser.add_argument(
+        "--seeds", type=int, default=2, help=f"streams per case, seeds from {FIRST_REPORTED_SEED} on"
+    )
+    parser.add_argument("--drift", default="cusum", help="cusum, adwin or page_hinkley")
+    options = parser.parse_args()
+    print(f"{'scenario':12s}{'load':>6s}{'noise':>7s}{'seed':>7s}{'alarms':>8s}{'learning / settled':>20s}")
+    for scenario, utilisation, sigma in STREAMS:
+        for seed in range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds):
+            alarms, cost = alarms_and_cost(scenario, utilisation, sigma, options.tasks, seed, options.drift)
+            print(f"{scenario:12s}{utilisation:>6.2f}{sigma:>7.2f}{seed:>7d}{alarms:>8d}{cost:>20.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
