@@ -165,6 +165,15 @@ def test_price_index():
     assert out.finish.tolist() == pytest.approx([0.2, 0.2, 9 / 7])
 
 
+def test_fluid_plan():
+    # Seven tasks of CPU 0.5 s and GPU 0.2 s on one of each: rates 2 + 5, so the bound is exactly one second,
+    # and five on the GPU and two on the CPU reach it.
+    tasks = tuple(Task(i, 2500, 0.5, 0) for i in range(7))
+    got = schedule("fluid_plan", tasks, workstation(1))
+    assert max(finish for *_, finish in got) == pytest.approx(1.0)
+    assert sum(device == CPU for device, *_ in got) == 2
+
+
 def test_random_draws_are_splitmix():
     """The documented generator, with Python's integers."""
     mask = (1 << 64) - 1

@@ -34,6 +34,10 @@ def test_earliest_finish_is_near_the_bound():
     assert np.mean(batches) <= 1.06
 
 
+def test_the_fluid_plan_all_but_reaches_the_bound():
+    assert np.mean([makespan_ratio(workload("mixed", 1000, seed), "fluid_plan") for seed in SEEDS]) <= 1.01
+
+
 @pytest.mark.parametrize(("scenario", "load", "most"), [("mixed", 0.95, 0.60), ("transfer", 0.85, 0.65)])
 def test_prices_beat_earliest_finish_near_capacity(scenario, load, most):
     """Mean latency by the factor promised, with p99 and makespan no worse."""

@@ -3,6 +3,7 @@
 from .cpop import Cpop
 from .cpu_only import CpuOnly
 from .earliest_finish import EarliestFinish
+from .fluid_plan import FluidPlan
 from .gpu_only import GpuOnly
 from .greedy import Greedy
 from .heft import Heft
@@ -22,6 +23,7 @@ __all__ = [
     "Cpop",
     "CpuOnly",
     "EarliestFinish",
+    "FluidPlan",
     "GpuOnly",
     "Greedy",
     "Heft",
