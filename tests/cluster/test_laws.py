@@ -151,4 +151,7 @@ def test_isolated_optimum_is_the_best_of_a_fine_grid(workload, platform, law, si
             on_gpu = np.where(f > 0, g[:, 1] + f * g[:, 0], 0)
             grid = np.minimum(grid, np.where(fits, np.maximum(on_cpu, on_gpu), np.inf))
     assert (best <= grid * (1 + 1e-12)).all()
-    assert (best >= grid * 0.97 - 1e-9).all() or law.launch_overhead > 0
+    # The grid's nearest point is at most a step away: no time below that can be had.
+    step = 1 / 400
+    slack = step * (times[:, :, 0] * factors.max(axis=1, keepdims=True)).max(axis=1)
+    assert (best >= grid - slack - 1e-9).all()
