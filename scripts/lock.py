@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("dev", "bench", "learning")
+EXTRAS = ("dev", "bench", "exact", "learning", "ray")
 # torch is installed by scripts/bootstrap.py before the rest, because its builds (CPU, CUDA) share one version but
 # not their hashes; here it would pull in gigabytes of CUDA packages. A marker that never holds keeps it out.
 LEFT_OUT = "torch ; python_version < '3'"
