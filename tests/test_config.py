@@ -112,6 +112,9 @@ def test_every_key_can_be_set_by_a_variable() -> None:
         "logging.level": "debug",
         "logging.file": "x.log",
         "logging.rotation": "1 GB",
+        "server.rate_limit": "9/second",
+        "server.write_rate_limit": "9/hour",
+        "server.allowed_hosts": "a.example, b.example",
     }
     given = {name: sample.get(key, "7") for name, key in VARIABLES.items()}
     settings = load(**given)
@@ -119,11 +122,21 @@ def test_every_key_can_be_set_by_a_variable() -> None:
     assert settings.workload.intensity_range == (0.0, 0.5)
     assert settings.logging.level == "DEBUG"
     assert settings.physics.count_rent is False
+    assert settings.server.allowed_hosts == ("a.example", "b.example")
     changed = settings.model_dump()
     for key in FIELDS:
         section, _, name = key.partition(".")
         default = Settings().model_dump()[section]
         assert (changed[section][name] if name else changed[section]) != (default[name] if name else default), key
+
+
+def test_secrets_are_not_shown() -> None:
+    settings = load(API_TOKEN="s3cret", POSTGRES_PASSWORD="s3cret", DATABASE_URL="postgresql://a:s3cret@h/d")
+    assert "s3cret" not in repr(settings)
+    assert "s3cret" not in str(settings.model_dump())
+    assert problems("server: {token: [s3cret]}") == [
+        "config.yaml:1: server.token: must be a text that is not shown, got 'something else'"
+    ]
 
 
 def test_the_environment_is_read_at_the_call(monkeypatch: pytest.MonkeyPatch) -> None:

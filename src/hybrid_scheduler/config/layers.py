@@ -1,36 +1,26 @@
-"""Typed settings: command line > environment > .env > config.yaml > defaults.
+"""Where settings come from, and who wins: command line > environment > .env > config.yaml > defaults.
 
-Nothing is read when this module is imported: `load_settings` reads once, and whoever runs the program (the
-command line, the server) passes plain values down. Every value remembers where it was given until it has been
-checked, so that a message can name the file and line, the variable or the option that has to change.
+`load_settings` reads once, and whoever runs the program (the command line, the server) passes plain values down.
+Every value remembers where it was given until it has been checked, so that a message can name the file and line,
+the variable or the option that has to change.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import yaml
 from dotenv import dotenv_values
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from .core import (
-    PLATFORMS,
-    HybridSchedulerError,
-    InvalidInputError,
-    Objective,
-    Platform,
-    UnknownNameError,
-    platform_named,
-    workstation,
-)
-from .physics import PHYSICS, AnalyticPhysics, Physics, Tariff, physics_named
+from ..core import HybridSchedulerError, InvalidInputError
+from .sections import Settings
 
 CONFIG_FILE = Path("config.yaml")
 ENV_FILE = Path(".env")
@@ -41,15 +31,22 @@ SHORT_VARIABLES = {
     "NUM_GPUS": "simulation.num_gpus",
     "MEMORY_PER_GPU": "simulation.memory_per_gpu",
     "RETRAIN_INTERVAL": "simulation.retrain_interval",
+    "DATABASE_URL": "storage.database_url",
+    "POSTGRES_HOST": "storage.postgres_host",
+    "POSTGRES_PORT": "storage.postgres_port",
+    "POSTGRES_USER": "storage.postgres_user",
+    "POSTGRES_PASSWORD": "storage.postgres_password",
+    "POSTGRES_DB": "storage.postgres_db",
+    "REDIS_HOST": "storage.redis_host",
+    "REDIS_PORT": "storage.redis_port",
+    "REDIS_PASSWORD": "storage.redis_password",
+    "API_HOST": "server.host",
+    "API_PORT": "server.port",
+    "API_TOKEN": "server.token",
     "LOG_LEVEL": "logging.level",
     "LOG_FILE": "logging.file",
 }
 LONG_PREFIX = "HYBRID_"
-
-DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
-#: In place of a list of schedulers: every registered one that can run the workload.
-ALL_SCHEDULERS = "all"
-LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 
 
 class SeveralProblemsError(HybridSchedulerError):
@@ -60,202 +57,6 @@ class SeveralProblemsError(HybridSchedulerError):
     def __init__(self, problems: list[InvalidInputError]) -> None:
         super().__init__("\n".join(map(str, problems)))
         self.problems = problems
-
-
-# ------------------------------------------------------------------------------------------ kinds of values
-
-
-def _not_a_bool(value: object) -> object:
-    # Without this, "seed: yes" would quietly be seed 1.
-    if isinstance(value, bool):
-        raise ValueError(value)
-    return value
-
-
-def _one_of(kind: str, names: Iterable[str]) -> AfterValidator:
-    def check(name: str) -> str:
-        if name not in names:
-            raise UnknownNameError(kind, name, names)
-        return name
-
-    return AfterValidator(check)
-
-
-def _scenario(name: str) -> str:
-    from .workload.scenarios import scenario_named
-
-    return scenario_named(name).name
-
-
-def _memory_policy(name: str) -> str:
-    from .cluster import MEMORY_POLICIES
-
-    if name not in MEMORY_POLICIES:
-        raise UnknownNameError("memory_policy", name, MEMORY_POLICIES)
-    return name
-
-
-def _specs(value: object) -> object:
-    from .schedulers import split_specs
-
-    return split_specs(value) if isinstance(value, str) else value
-
-
-def _known_schedulers(specs: tuple[str, ...]) -> tuple[str, ...]:
-    from .schedulers import create
-
-    if specs != (ALL_SCHEDULERS,):
-        for spec in specs:
-            create(spec)
-    if len(set(specs)) < len(specs):
-        raise InvalidInputError("schedulers", "different schedulers", ", ".join(specs))
-    return specs
-
-
-def _numbers(value: object) -> object:
-    """A range as the environment spells it: "500,1500" or "[500, 1500]"."""
-    return value.strip().strip("[]()").split(",") if isinstance(value, str) else value
-
-
-def _in_order(ends: tuple[float, float]) -> tuple[float, float]:
-    if ends[0] > ends[1]:
-        raise ValueError(ends)
-    return ends
-
-
-def _log_level(name: str) -> str:
-    if name.upper() not in LOG_LEVELS:
-        raise UnknownNameError("level", name, map(str.lower, LOG_LEVELS))
-    return name.upper()
-
-
-# A description finishes the sentence "must be ...".
-_NUMBER = BeforeValidator(_not_a_bool)
-Count = Annotated[int, _NUMBER, Field(ge=1, le=10**9, description="a whole number from 1 to 1000000000")]
-Devices = Annotated[int, _NUMBER, Field(ge=0, le=10_000, description="a whole number from 0 to 10000")]
-# Beyond 2^53 a seed would change on its way through JSON.
-Seed = Annotated[int, _NUMBER, Field(ge=0, le=2**53, description="a whole number from 0 to 2^53")]
-Positive = Annotated[float, _NUMBER, Field(gt=0, allow_inf_nan=False, description="a finite number > 0")]
-MaybePositive = Annotated[Positive | None, Field(description="a finite number > 0, or null")]
-AtLeastZero = Annotated[float, _NUMBER, Field(ge=0, allow_inf_nan=False, description="a finite number >= 0")]
-Switch = Annotated[bool, Field(description="true or false")]
-Word = Annotated[str, Field(min_length=1, description="a text that is not empty")]
-_RANGE = (BeforeValidator(_numbers), AfterValidator(_in_order))
-PositiveRange = Annotated[
-    tuple[Positive, Positive], *_RANGE, Field(description="two numbers [low, high] with 0 < low <= high")
-]
-Range = Annotated[
-    tuple[AtLeastZero, AtLeastZero], *_RANGE, Field(description="two numbers [low, high] with 0 <= low <= high")
-]
-Share = Annotated[float, _NUMBER, Field(ge=0, le=1)]
-ShareRange = Annotated[
-    tuple[Share, Share], *_RANGE, Field(description="two numbers [low, high] with 0 <= low <= high <= 1")
-]
-Specs = Annotated[
-    tuple[Word, ...],
-    BeforeValidator(_specs),
-    AfterValidator(_known_schedulers),
-    Field(min_length=1, description="a list of schedulers, or all"),
-]
-ScenarioName = Annotated[Word, AfterValidator(_scenario)]
-PlatformName = Annotated[Word, _one_of("platform", PLATFORMS)]
-PhysicsName = Annotated[Word, _one_of("physics", PHYSICS)]
-MemoryPolicy = Annotated[Word, AfterValidator(_memory_policy)]
-Level = Annotated[Word, AfterValidator(_log_level)]
-Size = Annotated[str, Field(pattern=re.compile(r"^\d+ ?(B|KB|MB|GB)$"), description='a file size such as "10 MB"')]
-
-
-# ------------------------------------------------------------------------------------------ the settings
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SimulationSettings(_Section):
-    """What is simulated, on which machine, by whom."""
-
-    scenario: ScenarioName = "default"
-    tasks: Count = 2000
-    seed: Seed = 42
-    utilisation: MaybePositive = None
-    platform: PlatformName = "workstation"
-    num_gpus: Devices = 4
-    memory_per_gpu: Positive = 8000.0
-    memory_policy: MemoryPolicy = "clip"
-    schedulers: Specs = DEFAULT_SCHEDULERS
-    retrain_interval: Count = 50
-
-    def machine(self) -> Platform:
-        """The simulated platform. Only the workstation can be resized."""
-        if self.platform == "workstation":
-            return workstation(self.num_gpus, self.memory_per_gpu)
-        return platform_named(self.platform)
-
-
-class WorkloadSettings(_Section):
-    """The ranges of the scenario `default`."""
-
-    size_range: PositiveRange = (500.0, 1500.0)
-    intensity_range: ShareRange = (0.1, 0.9)
-    memory_range: Range = (50.0, 150.0)
-
-
-class PhysicsSettings(_Section):
-    """How long tasks take, and what they cost."""
-
-    name: PhysicsName = "analytic"
-    coefficient: Positive = 4e-6
-    launch_overhead: AtLeastZero = 0.0
-    noise_sigma: AtLeastZero = 0.0
-    dollars_per_kwh: AtLeastZero = 0.15
-    count_rent: Switch = True
-    count_electricity: Switch = True
-
-    def law(self) -> Physics:
-        physics = physics_named(self.name)
-        if isinstance(physics, AnalyticPhysics):
-            return replace(physics, coefficient=self.coefficient, launch_overhead=self.launch_overhead)
-        return physics
-
-    def tariff(self) -> Tariff:
-        return Tariff(self.dollars_per_kwh, self.count_rent, self.count_electricity)
-
-
-class ObjectiveSettings(_Section):
-    """What "best" means: only the proportions of the weights count."""
-
-    latency: AtLeastZero = 1.0
-    energy: AtLeastZero = 0.0
-    cost: AtLeastZero = 0.0
-
-    @model_validator(mode="after")
-    def _some_weight(self) -> ObjectiveSettings:
-        self.weights()
-        return self
-
-    def weights(self) -> Objective:
-        return Objective(self.latency, self.energy, self.cost)
-
-
-class LoggingSettings(_Section):
-    """What goes to the log file."""
-
-    level: Level = "INFO"
-    file: Word = "logs/app.log"
-    rotation: Size = "10 MB"
-    retention: Count = 5
-
-
-class Settings(_Section):
-    """Everything that can be configured."""
-
-    environment: Word = "development"
-    simulation: SimulationSettings = SimulationSettings()
-    workload: WorkloadSettings = WorkloadSettings()
-    physics: PhysicsSettings = PhysicsSettings()
-    objective: ObjectiveSettings = ObjectiveSettings()
-    logging: LoggingSettings = LoggingSettings()
 
 
 def _fields() -> Iterator[tuple[str, FieldInfo]]:
@@ -271,9 +72,6 @@ def _fields() -> Iterator[tuple[str, FieldInfo]]:
 FIELDS = dict(_fields())
 SECTIONS = frozenset(key.partition(".")[0] for key in FIELDS if "." in key)
 VARIABLES = {LONG_PREFIX + key.replace(".", "__").upper(): key for key in FIELDS}
-
-
-# ------------------------------------------------------------------------------------------ the layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,4 +235,5 @@ def _translated(error: ValidationError, given: _Layer) -> Iterator[InvalidInputE
         elif key not in FIELDS:
             yield _unknown("key", key, FIELDS, "overrides")
         else:
-            yield InvalidInputError(one.name, str(FIELDS[key].description), one.value, where=one.where)
+            shown = "something else" if FIELDS[key].annotation is SecretStr else one.value
+            yield InvalidInputError(one.name, str(FIELDS[key].description), shown, where=one.where)

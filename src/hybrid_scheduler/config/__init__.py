@@ -1,0 +1,48 @@
+"""Typed settings. Nothing is read when this package is imported."""
+
+from .kinds import ALL_SCHEDULERS, LOG_LEVELS
+from .layers import (
+    CONFIG_FILE,
+    ENV_FILE,
+    FIELDS,
+    SECTIONS,
+    SHORT_VARIABLES,
+    VARIABLES,
+    SeveralProblemsError,
+    load_settings,
+)
+from .sections import (
+    DEFAULT_SCHEDULERS,
+    LiveSettings,
+    LoggingSettings,
+    ObjectiveSettings,
+    PhysicsSettings,
+    ServerSettings,
+    Settings,
+    SimulationSettings,
+    StorageSettings,
+    WorkloadSettings,
+)
+
+__all__ = [
+    "ALL_SCHEDULERS",
+    "CONFIG_FILE",
+    "DEFAULT_SCHEDULERS",
+    "ENV_FILE",
+    "FIELDS",
+    "LOG_LEVELS",
+    "SECTIONS",
+    "SHORT_VARIABLES",
+    "VARIABLES",
+    "LiveSettings",
+    "LoggingSettings",
+    "ObjectiveSettings",
+    "PhysicsSettings",
+    "ServerSettings",
+    "Settings",
+    "SeveralProblemsError",
+    "SimulationSettings",
+    "StorageSettings",
+    "WorkloadSettings",
+    "load_settings",
+]

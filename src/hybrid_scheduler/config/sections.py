@@ -1,0 +1,193 @@
+"""Every setting, by section, with its default."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+
+from ..core import Objective, Platform, platform_named, workstation
+from ..physics import AnalyticPhysics, Physics, Tariff, physics_named
+from .kinds import (
+    Amount,
+    AtLeastZero,
+    Count,
+    Devices,
+    Hidden,
+    Interval,
+    Level,
+    MaybePositive,
+    MemoryPolicy,
+    Names,
+    PhysicsName,
+    PlatformName,
+    Port,
+    Positive,
+    PositiveRange,
+    Range,
+    Rate,
+    ScenarioName,
+    Seed,
+    ShareRange,
+    Size,
+    Specs,
+    Speed,
+    Switch,
+    Text,
+    Word,
+)
+
+if TYPE_CHECKING:
+    from ..storage.address import DatabaseAddress
+
+DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SimulationSettings(_Section):
+    """What is simulated, on which machine, by whom."""
+
+    scenario: ScenarioName = "default"
+    tasks: Count = 2000
+    seed: Seed = 42
+    utilisation: MaybePositive = None
+    platform: PlatformName = "workstation"
+    num_gpus: Devices = 4
+    memory_per_gpu: Positive = 8000.0
+    memory_policy: MemoryPolicy = "clip"
+    schedulers: Specs = DEFAULT_SCHEDULERS
+    retrain_interval: Count = 50
+
+    def machine(self) -> Platform:
+        """The simulated platform. Only the workstation can be resized."""
+        if self.platform == "workstation":
+            return workstation(self.num_gpus, self.memory_per_gpu)
+        return platform_named(self.platform)
+
+
+class WorkloadSettings(_Section):
+    """The ranges of the scenario `default`."""
+
+    size_range: PositiveRange = (500.0, 1500.0)
+    intensity_range: ShareRange = (0.1, 0.9)
+    memory_range: Range = (50.0, 150.0)
+
+
+class PhysicsSettings(_Section):
+    """How long tasks take, and what they cost."""
+
+    name: PhysicsName = "analytic"
+    coefficient: Positive = 4e-6
+    launch_overhead: AtLeastZero = 0.0
+    noise_sigma: AtLeastZero = 0.0
+    dollars_per_kwh: AtLeastZero = 0.15
+    count_rent: Switch = True
+    count_electricity: Switch = True
+
+    def law(self) -> Physics:
+        physics = physics_named(self.name)
+        if isinstance(physics, AnalyticPhysics):
+            return replace(physics, coefficient=self.coefficient, launch_overhead=self.launch_overhead)
+        return physics
+
+    def tariff(self) -> Tariff:
+        return Tariff(self.dollars_per_kwh, self.count_rent, self.count_electricity)
+
+
+class ObjectiveSettings(_Section):
+    """What "best" means: only the proportions of the weights count."""
+
+    latency: AtLeastZero = 1.0
+    energy: AtLeastZero = 0.0
+    cost: AtLeastZero = 0.0
+
+    @model_validator(mode="after")
+    def _some_weight(self) -> ObjectiveSettings:
+        self.weights()
+        return self
+
+    def weights(self) -> Objective:
+        return Objective(self.latency, self.energy, self.cost)
+
+
+class LiveSettings(_Section):
+    """The continuous run: the tasks, the machine and the schedulers of `simulation`, in real time."""
+
+    speed: Speed = 1.0
+    update_interval: Interval = 0.5
+
+
+class StorageSettings(_Section):
+    """Where history is kept. Without a URL or a PostgreSQL host that is one SQLite file."""
+
+    database_url: Hidden = SecretStr("")
+    sqlite_file: Word = "data/hybrid_scheduler.db"
+    postgres_host: Text = ""
+    postgres_port: Port = 5432
+    postgres_user: Word = "postgres"
+    postgres_password: Hidden = SecretStr("")
+    postgres_db: Word = "hybrid_scheduler_db"
+    redis_host: Text = ""
+    redis_port: Port = 6379
+    redis_db: Amount = 0
+    redis_password: Hidden = SecretStr("")
+    history_csv: Text = "data/long_term_history.csv"
+    retention_tasks: Amount = 0
+
+    def address(self) -> DatabaseAddress:
+        """The database that these settings choose."""
+        from ..storage.address import DatabaseAddress
+
+        if url := self.database_url.get_secret_value():
+            return DatabaseAddress.from_url(url)
+        if self.postgres_host:
+            return DatabaseAddress.postgres(
+                self.postgres_host,
+                self.postgres_port,
+                self.postgres_user,
+                self.postgres_password.get_secret_value(),
+                self.postgres_db,
+            )
+        return DatabaseAddress.sqlite(self.sqlite_file)
+
+
+class ServerSettings(_Section):
+    """Who may talk to the server."""
+
+    host: Word = "127.0.0.1"
+    port: Port = 8000
+    token: Hidden = SecretStr("")
+    token_file: Text = ""
+    allowed_hosts: Names = ()
+    allowed_origins: Names = ()
+    trusted_proxies: Names = ()
+    rate_limit: Rate = "600/minute"
+    write_rate_limit: Rate = "120/minute"
+    max_clients: Count = 500
+
+
+class LoggingSettings(_Section):
+    """What goes to the log file."""
+
+    level: Level = "INFO"
+    file: Word = "logs/app.log"
+    rotation: Size = "10 MB"
+    retention: Count = 5
+
+
+class Settings(_Section):
+    """Everything that can be configured."""
+
+    environment: Word = "development"
+    simulation: SimulationSettings = SimulationSettings()
+    workload: WorkloadSettings = WorkloadSettings()
+    physics: PhysicsSettings = PhysicsSettings()
+    objective: ObjectiveSettings = ObjectiveSettings()
+    live: LiveSettings = LiveSettings()
+    storage: StorageSettings = StorageSettings()
+    server: ServerSettings = ServerSettings()
+    logging: LoggingSettings = LoggingSettings()
