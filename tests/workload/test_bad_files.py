@@ -470,3 +470,29 @@ def test_mutated_files_load_or_are_refused_but_never_crash(tmp_path, suffix, mut
             assert np.all(np.isfinite(read.size))
     assert loaded > 0
     assert str(tmp_path) not in told, "messages name the file, not its folder"
+
+
+# -------------------------------------------------------------------- files that are no traces at all
+
+
+def test_a_file_of_junk_is_given_up_early(trace) -> None:
+    path = trace(lines(*["x"] * 250_000))
+    with pytest.raises(InvalidInputError) as error:
+        load_with_report(path, skip_bad=True)
+    # The first block of rows is enough to see it: the others are not even counted.
+    count = int(str(error.value).partition("(first of ")[2].partition(" ")[0])
+    assert 100_000 <= count < 250_000
+
+
+def test_a_bad_start_is_not_hopeless_when_a_good_row_stands_in_it(trace) -> None:
+    path = trace(lines("1,10,0.5,1,0", *["x"] * 250_000, "2,10,0.5,1,1"))
+    workload, report = load_with_report(path, skip_bad=True)
+    assert len(workload) == 2
+    assert report.rows_rejected == 250_000
+
+
+def test_a_tiny_parquet_file_of_countless_rows_is_refused_before_it_is_read(tmp_path) -> None:
+    path = tmp_path / "bomb.parquet"
+    zeros = pa.array(np.zeros(4_000_000, np.int64))
+    pq.write_table(pa.table(dict.fromkeys(HEADER.split(","), zeros)), path, compression="zstd")
+    assert "rows per byte" in message_of(path)

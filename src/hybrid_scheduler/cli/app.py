@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from .. import __version__
 from .doctor import doctor
 from .failures import BAD_INPUT, exit_code_of
+from .import_trace import import_trace
 from .pipeline import pipeline
 from .printer import Printer
 from .profile import profile
@@ -124,4 +125,5 @@ app.command()(train)
 app.command()(shift)
 app.command()(schedulers)
 app.command()(profile)
+app.command("import")(import_trace)
 app.command()(doctor)

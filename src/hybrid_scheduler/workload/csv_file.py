@@ -29,10 +29,12 @@ from .report import Rejections
 
 # What is converted together: enough to be fast, little enough to stay small.
 _BLOCK_ROWS = 65_536
-_BLOCK_BYTES = 2**20
+_BLOCK_BYTES = 2**18
 _LONGEST_CELL = 16 * 2**20
 #: How much of a bad cell a message can show.
 _SHOWN = 100
+#: So many bad rows and not one good: this is no trace, and the rest need not be read.
+_HOPELESS = 100_000
 
 # An apostrophe is added in front of a formula and of the empty text (an empty cell means "no text"), and in
 # front of whatever looks like the result, so that removing one apostrophe always gives the text back.
@@ -107,6 +109,8 @@ def read_csv(path: Path) -> Rows:
             line.append(block.line[good])
             for name, part in values.items():
                 columns[name].append(part)
+            if rejections.count == rows_read >= _HOPELESS:
+                break
     joined = {name: _joined_column(name, parts) for name, parts in columns.items()}
     return Rows(np.concatenate(line), joined, rows_read, rejections, ignored)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,6 +13,8 @@ import pyarrow.parquet as pq
 from ..core import InvalidInputError, Workload
 from .columns import ALLOWED, RULES, Bools, Rows, chosen, known_columns
 from .report import Rejections
+
+_ROWS_PER_BYTE = 20
 
 
 def write_parquet(workload: Workload, file: BinaryIO) -> None:
@@ -40,12 +43,20 @@ def read_parquet(path: Path) -> Rows:
 def _read(file: BinaryIO, name: str) -> Rows:
     try:
         with pq.ParquetFile(file) as parquet:
+            _check_plausible(parquet.metadata.num_rows, os.fstat(file.fileno()).st_size, name)
             position, ignored = known_columns(list(parquet.schema_arrow.names), name)
             table = parquet.read(columns=list(position))
         return _rows(table, position, ignored, name)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidInputError("file", "a readable Parquet table", reason, where=name) from None
+
+
+def _check_plausible(rows: int, size: int, name: str) -> None:
+    """Ids are all different, so a row takes some room: a tiny file of a billion rows is a trap."""
+    if rows > _ROWS_PER_BYTE * size:
+        got = f"{rows} rows in {size} bytes"
+        raise InvalidInputError("file", f"at most {_ROWS_PER_BYTE} rows per byte", got, where=name)
 
 
 def _rows(table: Any, position: dict[str, int], ignored: tuple[str, ...], name: str) -> Rows:

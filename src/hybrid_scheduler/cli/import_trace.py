@@ -1,0 +1,102 @@
+"""`hybrid-scheduler import`: a trace of somebody else becomes one that can be chosen by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .session import Session
+from .sheet import Column
+
+if TYPE_CHECKING:
+    from ..workload import ReadReport
+
+#: Bad rows that a terminal shows; --json lists up to 1,000.
+_SHOWN = 5
+
+
+def import_trace(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The trace to read.", metavar="FILE")],
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="swf, wfformat, alibaba, azure or gavel; else the file's beginning decides."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What to call it; the file's own name by default.")
+    ] = None,
+    scale: Annotated[
+        float, typer.Option(metavar="X", help="Multiply all times: 0.001 turns an hour into 3.6 seconds.")
+    ] = 1.0,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave bad rows out instead of refusing the file.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a trace of that name.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Read a trace in a foreign format and keep it under data/workload_traces.
+
+    Says how each column was understood and which rows could not be used. Nothing is written unless all is well.
+
+    \b
+    Examples:
+      hybrid-scheduler import jobs.swf --scale 0.001
+      hybrid-scheduler import openb_pod_list_default.csv --name pods --skip-bad
+      hybrid-scheduler simulate --trace pods
+    """
+    from ..core import InvalidInputError
+    from ..workload.files import save
+    from ..workload.foreign import FORMATS, import_trace, recognised
+    from .case import TRACES
+
+    session: Session = context.obj
+    if not file.is_file():
+        raise InvalidInputError("FILE", "a file that exists", str(file))
+    called = name or file.stem
+    if not called or called.startswith(".") or any(mark in called for mark in '/\\:*?"<>|\0'):
+        raise InvalidInputError("--name", "a bare name, without folders", called)
+    target = TRACES / f"{called}.csv"
+    if target.exists() and not force:
+        raise InvalidInputError("--name", "one that is not taken", called, hint="--force replaces the trace")
+    found = format or recognised(file)
+    workload, report = import_trace(file, found, scale=scale, skip_bad=skip_bad)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    save(workload, target)
+    if as_json:
+        session.printer.document({"trace": called, "file": target.as_posix(), "format": found, **_document(report)})
+        return
+    printer = session.printer
+    printer.text(
+        f"{FORMATS[str(found)].title}: {report.rows_kept} of {report.rows_read} tasks kept as {target.as_posix()}"
+    )
+    printer.text()
+    printer.sheet(
+        [
+            Column("column", list(report.mapping), number=False),
+            Column("taken from", list(report.mapping.values()), number=False, flexible=True),
+        ]
+    )
+    if report.rows_rejected:
+        printer.text()
+        printer.text(f"{report.rows_rejected} rows left out, for example")
+        for bad in report.rejected[:_SHOWN]:
+            printer.text(f"  {FORMATS[str(found)].word} {bad.line}: {bad.field} {bad.reason}")
+    printer.note(f"next: hybrid-scheduler simulate --trace {called}")
+
+
+def _document(report: ReadReport) -> dict[str, Any]:
+    return {
+        "rows_read": report.rows_read,
+        "rows_kept": report.rows_kept,
+        "rows_rejected": report.rows_rejected,
+        "mapping": report.mapping,
+        "ignored_columns": list(report.ignored_columns),
+        "rejected": [
+            {"line": bad.line, "field": bad.field, "allowed": bad.allowed, "got": bad.got}
+            for bad in report.rejected
+        ],
+    }

@@ -1,0 +1,116 @@
+"""Traces of other people: each format in one file, read into the native columns.
+
+A reader says how it maps the columns (`MAPPING`), counts what it read and kept, and names every row that it could
+not use. What a trace does not know is filled by a stated rule; nothing is guessed silently.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...core import InvalidInputError, UnknownNameError, Workload
+from ..checks import positive_number
+from ..columns import Rows, workload_from
+from ..report import ReadReport
+from . import alibaba, azure, gavel, swf, wfformat
+
+__all__ = ["FORMATS", "Format", "import_trace", "recognised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One foreign format: how it is read, how its columns are understood, and how to tell it from the others."""
+
+    name: str
+    title: str
+    read: Callable[[Path, float], Rows]
+    mapping: dict[str, str]
+    #: True if the first bytes of a file look like it.
+    fits: Callable[[str], bool]
+    word: str = "line"
+
+
+def _has_columns(columns: tuple[str, ...]) -> Callable[[str], bool]:
+    return lambda head: set(columns) <= {cell.strip() for cell in head.partition("\n")[0].split(",")}
+
+
+FORMATS = {
+    one.name: one
+    for one in (
+        Format(
+            "alibaba",
+            "Alibaba GPU cluster trace 2023, pod list",
+            alibaba.read_alibaba,
+            alibaba.MAPPING,
+            _has_columns(alibaba.COLUMNS),
+        ),
+        Format(
+            "azure",
+            "Azure LLM inference trace",
+            azure.read_azure,
+            azure.MAPPING,
+            _has_columns(azure.COLUMNS),
+        ),
+        Format(
+            "gavel",
+            "Gavel job trace",
+            gavel.read_gavel,
+            gavel.MAPPING,
+            lambda head: head.partition("\n")[0].count("\t") == 9,
+        ),
+        Format(
+            "wfformat",
+            "WfFormat 1.5 workflow (WfCommons)",
+            wfformat.read_wfformat,
+            wfformat.MAPPING,
+            lambda head: head.lstrip().startswith("{"),
+            word="task",
+        ),
+        Format(
+            "swf",
+            "Standard Workload Format",
+            swf.read_swf,
+            swf.MAPPING,
+            lambda head: head.startswith(";") or len(head.partition("\n")[0].split()) == 18,
+        ),
+    )
+}
+_HEAD = 4096
+
+
+def recognised(path: str | os.PathLike[str]) -> str | None:
+    """The name of the format that a file seems to have."""
+    with Path(path).open("rb") as file:
+        head = file.read(_HEAD).decode("utf-8-sig", errors="replace")
+    return next((one.name for one in FORMATS.values() if one.fits(head)), None)
+
+
+def import_trace(
+    path: str | os.PathLike[str], format: str | None = None, *, scale: float = 1.0, skip_bad: bool = False
+) -> tuple[Workload, ReadReport]:
+    """Read a foreign trace. Without `format` the file's beginning decides.
+
+    `scale` multiplies all times: 0.001 turns an hour into 3.6 seconds. A bad row refuses the whole file, unless
+    `skip_bad` leaves it out; the report lists them all.
+    """
+    source = Path(path)
+    positive_number("scale", scale)
+    try:
+        name = format or recognised(source)
+        if name is None:
+            known = ", ".join(FORMATS)
+            raise InvalidInputError(
+                "format", f"one of {known}", "a file that looks like none of them", where=source.name
+            )
+        if name not in FORMATS:
+            raise UnknownNameError("format", name, FORMATS)
+        found = FORMATS[name]
+        rows = found.read(source, scale)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InvalidInputError("path", "a file that can be read", source.name, hint=reason) from None
+    workload, report = workload_from(rows, source.name, found.word, skip_bad=skip_bad)
+    return workload, replace(report, mapping=found.mapping)

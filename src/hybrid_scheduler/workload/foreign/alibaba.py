@@ -1,0 +1,64 @@
+"""Alibaba's GPU cluster trace of 2023: one pod per row, with its share of the CPU, the memory and the GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..columns import Rows
+from .draft import Draft, number, share
+from .text import table_of
+
+COLUMNS = (
+    "name",
+    "cpu_milli",
+    "memory_mib",
+    "num_gpu",
+    "gpu_milli",
+    "creation_time",
+    "deletion_time",
+    "scheduled_time",
+)
+MAPPING = {
+    "external_id": "name",
+    "arrival_time": "creation_time",
+    "size": "from deletion_time - scheduled_time, as seconds on the CPU",
+    "compute_intensity": "num_gpu x gpu_milli / 1000, at most 1: the share of a GPU that was asked for",
+    "memory_required": "memory_mib",
+    "kind": "cpu, shared-gpu, gpu or multi-gpu",
+}
+_MEGABYTES_PER_MIB = 1.048576
+
+
+def read_alibaba(path: Path, scale: float) -> Rows:
+    draft = Draft(scale)
+    for line, row in table_of(path, COLUMNS):
+        if row is None:
+            draft.reject(line, "row", "as many cells as the header", "another number")
+            continue
+        if not row["scheduled_time"] or not row["deletion_time"]:
+            draft.reject(line, "scheduled_time", "a time: the pod was scheduled and ended", "nothing")
+            continue
+        values = {name: number(row[name]) for name in COLUMNS[1:]}
+        seconds = values["deletion_time"] - values["scheduled_time"]
+        if bad := [name for name, value in values.items() if not value >= 0]:
+            draft.reject(line, bad[0], "a finite number >= 0", row[bad[0]])
+        elif not seconds > 0:
+            draft.reject(line, "deletion_time", "after scheduled_time", row["deletion_time"])
+        else:
+            intensity = share(values["num_gpu"] * values["gpu_milli"] / 1000.0)
+            draft.add(
+                line,
+                row["name"],
+                size=draft.size_of(seconds, intensity),
+                intensity=intensity,
+                memory=values["memory_mib"] * _MEGABYTES_PER_MIB,
+                arrival=values["creation_time"],
+                kind=_kind(values["num_gpu"], values["gpu_milli"]),
+            )
+    return draft.rows(["cpu_milli", "gpu_spec", "qos", "pod_phase"])
+
+
+def _kind(gpus: float, milli: float) -> str:
+    if gpus == 0:
+        return "cpu"
+    return "multi-gpu" if gpus > 1 else "gpu" if milli >= 1000 else "shared-gpu"

@@ -1,0 +1,58 @@
+"""Azure's LLM inference traces: one request per row, with the tokens that came in and went out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from ..columns import Rows
+from .draft import Draft, number
+from .text import table_of
+
+COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+MAPPING = {
+    "arrival_time": "TIMESTAMP",
+    "size": "ContextTokens + GeneratedTokens (the trace has no durations)",
+    "compute_intensity": "ContextTokens / all tokens: reading a prompt computes, writing an answer moves memory",
+    "memory_required": "0.5 MB of attention cache per token",
+    "external_id": "the row's number",
+}
+_MEGABYTES_PER_TOKEN = 0.5
+
+
+def read_azure(path: Path, scale: float) -> Rows:
+    draft = Draft(scale)
+    for line, row in table_of(path, COLUMNS):
+        if row is None:
+            draft.reject(line, "row", "as many cells as the header", "another number")
+            continue
+        arrival = _seconds(row["TIMESTAMP"])
+        context, generated = number(row["ContextTokens"]), number(row["GeneratedTokens"])
+        if arrival is None:
+            draft.reject(line, "TIMESTAMP", "a time such as 2023-11-16 18:17:03.97", row["TIMESTAMP"])
+        elif not context >= 0:
+            draft.reject(line, "ContextTokens", "a number >= 0", row["ContextTokens"])
+        elif not generated >= 0 or context + generated == 0:
+            draft.reject(line, "GeneratedTokens", "a number >= 0, and some token at all", row["GeneratedTokens"])
+        else:
+            tokens = context + generated
+            draft.add(
+                line,
+                f"request-{line - 1}",
+                size=tokens,
+                intensity=context / tokens,
+                memory=tokens * _MEGABYTES_PER_TOKEN,
+                arrival=arrival,
+                kind="llm",
+            )
+    return draft.rows()
+
+
+def _seconds(text: str) -> float | None:
+    """Seconds since midnight of 1970, by the calendar alone: no time zone of this machine enters."""
+    try:
+        # The trace has seven digits of a second; Python reads six.
+        moment = datetime.fromisoformat(text[:26])
+    except ValueError:
+        return None
+    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()

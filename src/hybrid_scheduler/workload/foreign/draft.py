@@ -1,0 +1,93 @@
+"""Tasks as a reader of a foreign format collects them: one call per task or per row that cannot be used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...physics import AnalyticPhysics
+from ..columns import Rows
+from ..report import Rejections
+
+#: Where a trace does not say what a task needs: the middle of the range.
+UNKNOWN_INTENSITY = 0.5
+UNKNOWN_MEMORY = 100.0
+
+
+class Draft:
+    """Collects columns. Times are seconds since the first arrival, `scale` of them to a second of the trace."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+        self.rejections = Rejections()
+        self._line: list[int] = []
+        self._values: list[tuple[float, float, float, float]] = []  # size, intensity, memory, arrival
+        self._names: list[tuple[str, str]] = []
+        self._parents: list[Sequence[tuple[str, float]]] = []
+
+    def reject(self, line: int, field: str, allowed: str, got: object) -> None:
+        for _ in self.rejections.count_in([line]):
+            self.rejections.add(line, field, allowed, got)
+
+    def add(
+        self,
+        line: int,
+        name: str,
+        *,
+        size: float,
+        intensity: float,
+        memory: float,
+        arrival: float,
+        kind: str = "generic",
+        parents: Sequence[tuple[str, float]] = (),
+    ) -> None:
+        """`parents` are the names of tasks with the MB each of them hands over."""
+        self._line.append(line)
+        self._values.append((size, intensity, memory, arrival * self.scale))
+        self._names.append((name, kind))
+        self._parents.append(parents)
+
+    def size_of(self, seconds: float, intensity: float) -> float:
+        """The size of a task that takes so many seconds on the CPU of the analytic physics."""
+        work = seconds * self.scale * (intensity + 0.5) / AnalyticPhysics().coefficient
+        return float(work ** (2.0 / 3.0))
+
+    def rows(self, ignored: Sequence[str] = ()) -> Rows:
+        """Numbered in order of arrival, the first of them at time 0."""
+        values = np.array(self._values, dtype=np.float64).reshape(-1, 4)
+        order = np.argsort(values[:, 3], kind="stable")
+        values = values[order]
+        if len(values):
+            values[:, 3] -= values[0, 3]
+        ids = {self._names[row][0]: number for number, row in enumerate(order.tolist())}
+        parents = [self._parents[row] for row in order.tolist()]
+        columns = {
+            "task_id": np.arange(len(values), dtype=np.int64),
+            "size": values[:, 0],
+            "compute_intensity": values[:, 1],
+            "memory_required": values[:, 2],
+            "arrival_time": values[:, 3],
+            "kind": [self._names[row][1] for row in order.tolist()],
+            "external_id": [self._names[row][0] for row in order.tolist()],
+        }
+        if any(parents):
+            # A parent that was rejected keeps an id that no task has, so that its children are rejected too.
+            columns["dependencies"] = [tuple(ids.get(name, -1) for name, _ in one) for one in parents]
+            columns["dependency_data"] = [[megabytes for _, megabytes in one] for one in parents]
+        lines = np.array([self._line[row] for row in order.tolist()], dtype=np.int64)
+        return Rows(lines, columns, len(values) + self.rejections.count, self.rejections, tuple(ignored))
+
+
+def number(text: str) -> float:
+    """The cell as a finite number, or NaN."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) and "_" not in text else math.nan
+
+
+def share(value: float) -> float:
+    return min(max(value, 0.0), 1.0)

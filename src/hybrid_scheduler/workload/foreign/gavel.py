@@ -1,0 +1,64 @@
+"""Gavel's job traces: one training job per line, with its type and the steps it takes.
+
+Durations follow from the measured steps per second of each type on a V100. `gavel_v100.json` holds those, taken
+from Gavel's own measurements (stanford-futuredata/gavel, MIT licence, see gavel_NOTICE.txt).
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from ..columns import Rows
+from .draft import UNKNOWN_MEMORY, Draft, number
+from .text import lines_of
+
+MAPPING = {
+    "arrival_time": "the last field",
+    "size": "from steps / (steps per second on a V100), as seconds there; 4 times that on the CPU",
+    "compute_intensity": "1: every job is a GPU job",
+    "memory_required": f"{UNKNOWN_MEMORY:g} MB (not in the trace)",
+    "kind": "the model that is trained",
+    "external_id": "the line's number",
+}
+_FIELDS = 10
+_RATES = Path(__file__).with_name("gavel_v100.json")
+#: A task of intensity 1 runs four times as fast on a GPU of the analytic physics.
+_SPEEDUP = 4.0
+
+
+def read_gavel(path: Path, scale: float) -> Rows:
+    draft = Draft(scale)
+    for line, text in lines_of(path):
+        if not text:
+            continue
+        cells = text.split("\t")
+        if len(cells) != _FIELDS:
+            draft.reject(line, "row", f"{_FIELDS} fields separated by tabs", f"{len(cells)} fields")
+            continue
+        steps, arrival = number(cells[5]), number(cells[-1])
+        rate = _rates().get(cells[0])
+        if rate is None:
+            draft.reject(line, "job type", "one whose speed was measured", cells[0])
+        elif not steps > 0:
+            draft.reject(line, "total steps", "a number > 0", cells[5])
+        elif not arrival >= 0:
+            draft.reject(line, "arrival time", "a number >= 0", cells[-1])
+        else:
+            draft.add(
+                line,
+                f"job-{line}",
+                size=draft.size_of(_SPEEDUP * steps / rate, 1.0),
+                intensity=1.0,
+                memory=UNKNOWN_MEMORY,
+                arrival=arrival,
+                kind=cells[0].partition(" (")[0],
+            )
+    return draft.rows(["command", "working folder", "steps argument", "needs data", "GPUs", "weight", "deadline"])
+
+
+@cache
+def _rates() -> dict[str, float]:
+    rates: dict[str, float] = json.loads(_RATES.read_text(encoding="utf-8"))
+    return rates

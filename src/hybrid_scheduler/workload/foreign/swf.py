@@ -1,0 +1,54 @@
+"""Standard Workload Format: one job per line, 18 numbers, -1 for what is not known, comments behind ";"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..columns import Rows
+from .draft import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, Draft, number, share
+from .text import lines_of
+
+MAPPING = {
+    "external_id": "field 1, the job's number",
+    "arrival_time": "field 2, submit time",
+    "size": "from field 4, run time, as seconds on the CPU",
+    "compute_intensity": f"field 6 / field 4, CPU time per run time; {UNKNOWN_INTENSITY} if unknown",
+    "memory_required": f"field 7 or 10 (KB per processor) x field 5 or 8; {UNKNOWN_MEMORY:g} MB if unknown",
+}
+_FIELDS = 18
+
+
+def read_swf(path: Path, scale: float) -> Rows:
+    draft = Draft(scale)
+    for line, text in lines_of(path):
+        if not text or text.startswith(";"):
+            continue
+        cells = text.split()
+        values = [number(cell) for cell in cells]
+        if len(cells) != _FIELDS:
+            draft.reject(line, "row", f"{_FIELDS} fields", f"{len(cells)} fields")
+        elif bad := [i for i, value in enumerate(values) if value != value]:
+            draft.reject(line, f"field {bad[0] + 1}", "a finite number", cells[bad[0]])
+        elif values[1] < 0:
+            draft.reject(line, "submit time", ">= 0", cells[1])
+        elif values[3] <= 0:
+            draft.reject(line, "run time", "> 0: the job ran", cells[3])
+        else:
+            _add(draft, line, cells[0], values)
+    return draft.rows()
+
+
+def _add(draft: Draft, line: int, name: str, values: list[float]) -> None:
+    run_time, processors = values[3], max(values[4], values[7], 1.0)
+    intensity = share(values[5] / run_time) if values[5] >= 0 else UNKNOWN_INTENSITY
+    kilobytes = values[6] if values[6] > 0 else values[9]
+    memory = kilobytes * processors / 1000.0 if kilobytes > 0 else UNKNOWN_MEMORY
+    draft.add(
+        line,
+        name,
+        size=draft.size_of(run_time, intensity),
+        intensity=intensity,
+        memory=memory,
+        arrival=values[1],
+        kind="job",
+    )

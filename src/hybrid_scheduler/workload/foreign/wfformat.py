@@ -1,0 +1,106 @@
+"""WfFormat 1.5 (WfCommons): a workflow's tasks with their parents, files and measured run times, as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from ...core import InvalidInputError
+from ..columns import Rows
+from .draft import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, Draft, share
+
+MAPPING = {
+    "external_id": "id",
+    "arrival_time": "0: the whole workflow is known from the start",
+    "size": "from runtimeInSeconds, as seconds on the CPU",
+    "compute_intensity": f"avgCPU / 100, at most 1; {UNKNOWN_INTENSITY} if unknown",
+    "memory_required": f"memoryInBytes; {UNKNOWN_MEMORY:g} MB if unknown",
+    "dependencies": "parents",
+    "dependency_data": "the files that a parent writes and its child reads",
+    "kind": "the program that ran",
+}
+
+
+def read_wfformat(path: Path, scale: float) -> Rows:
+    """Rows are counted in tasks of the specification, from 1."""
+    specification, execution = _document(path)
+    draft = Draft(scale)
+    ran = {str(task.get("id")): task for task in _dictionaries(execution.get("tasks"))}
+    files = {
+        str(file.get("id")): _number(file.get("sizeInBytes")) for file in _dictionaries(specification.get("files"))
+    }
+    tasks = _dictionaries(specification.get("tasks"))
+    outputs = {str(task.get("id")): set(_texts(task.get("outputFiles"))) for task in tasks}
+    seen: set[str] = set()
+    for row, task in enumerate(tasks, 1):
+        name = str(task.get("id"))
+        record = ran.get(name, {})
+        seconds = _number(record.get("runtimeInSeconds"))
+        if not name or "id" not in task or name in seen:
+            draft.reject(row, "id", "a name that no other task has", task.get("id"))
+        elif not seconds > 0:
+            draft.reject(row, "runtimeInSeconds", "a number > 0", record.get("runtimeInSeconds"))
+        else:
+            seen.add(name)
+            busy, memory = _number(record.get("avgCPU")), _number(record.get("memoryInBytes"))
+            intensity = share(busy / 100.0) if busy >= 0 else UNKNOWN_INTENSITY
+            inputs = set(_texts(task.get("inputFiles")))
+            draft.add(
+                row,
+                name,
+                size=draft.size_of(seconds, intensity),
+                intensity=intensity,
+                memory=memory / 1e6 if memory >= 0 else UNKNOWN_MEMORY,
+                arrival=0.0,
+                kind=_kind(record, name),
+                parents=[
+                    (parent, _megabytes(files, outputs.get(parent, set()) & inputs))
+                    for parent in _texts(task.get("parents"))
+                ],
+            )
+    return draft.rows()
+
+
+def _megabytes(sizes: dict[str, float], handed_over: set[str]) -> float:
+    # Sorted: the order of a set, and with it the last digit of the sum, changes from process to process.
+    return sum(max(sizes.get(file, 0.0), 0.0) for file in sorted(handed_over)) / 1e6
+
+
+def _document(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        document = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError("file", "a JSON document", str(error)[:200], where=path.name) from None
+    workflow = document.get("workflow") if isinstance(document, dict) else None
+    found = []
+    for part in ("specification", "execution"):
+        value = workflow.get(part) if isinstance(workflow, dict) else None
+        if not isinstance(value, dict) or not isinstance(value.get("tasks"), list):
+            raise InvalidInputError(f"workflow.{part}.tasks", "a list, as in WfFormat 1.5", None, where=path.name)
+        found.append(value)
+    return found[0], found[1]
+
+
+def _dictionaries(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value) if math.isfinite(value) else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def _kind(record: dict[str, Any], name: str) -> str:
+    command = record.get("command")
+    program = command.get("program") if isinstance(command, dict) else None
+    return str(program or name.partition("_")[0])
