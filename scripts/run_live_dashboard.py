@@ -1,8 +1,14 @@
-"""Set up the environment if need be, then run `hybrid-scheduler simulate`; arguments are passed on."""
+"""Set up the environment and build the dashboard if need be, then run `hybrid-scheduler serve ARGUMENTS`."""
 
 import sys
 
-from bootstrap import hand_over
+from bootstrap import environment_or_exit, hand_over
+from build_dashboard import dashboard_or_note
 
 if __name__ == "__main__":
-    hand_over("simulate", *(sys.argv[1:] or ["--scenario", "default"]))
+    environment_or_exit()
+    try:
+        dashboard_or_note()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    hand_over("serve", *sys.argv[1:])
