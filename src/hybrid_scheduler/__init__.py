@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .core import platform_named as platform_named
     from .core import workstation as workstation
     from .engine import Comparison as Comparison
+    from .engine import ContinuousSimulation as ContinuousSimulation
+    from .engine import Course as Course
     from .engine import OnlineScheduler as OnlineScheduler
     from .engine import VirtualMultiGPU as VirtualMultiGPU
     from .engine import compare as compare
@@ -56,7 +58,7 @@ _ROOM_OF = {
             "Online", "Outcome", "Plan", "Platform", "Scheduler", "Setting", "Static", "Task", "UnknownNameError",
             "View", "Workload", "platform_named", "workstation",
         ),
-        "engine": ("Comparison", "OnlineScheduler", "VirtualMultiGPU", "compare"),
+        "engine": ("Comparison", "ContinuousSimulation", "Course", "OnlineScheduler", "VirtualMultiGPU", "compare"),
         "kernels": ("FastRule", "rule"),
         "physics": ("AnalyticPhysics", "SerialPhysics", "TablePhysics", "Tariff"),
         "schedulers": ("Look", "create", "register"),

@@ -204,6 +204,48 @@ class Cluster:
                 )
             self.place_row(row, decision.device, decision.fraction, ready, workload, table[row], outcomes)
 
+    def proceed(self, workload: Workload, scheduler: FastRule) -> Outcomes:
+        """Schedule further tasks on the queues as they stand: `run` in instalments, without dependencies.
+
+        For a rule that was introduced before. However the tasks are cut, the outcomes are the same.
+        """
+        outcomes = Outcomes.empty(workload)
+        self._run_compiled(workload, scheduler, outcomes, lambda _: None)
+        self._clock(outcomes)
+        return outcomes
+
+    # ---------------------------------------------------------------- the queues
+
+    def busy_by(self, now: float) -> Floats:
+        """Seconds each device has worked up to `now`, when nothing that was placed arrived later than that.
+
+        Exact: a device with a backlog works without a gap until it is free.
+        """
+        return self._busy - self.backlog(now)
+
+    def backlog(self, now: float) -> Floats:
+        """Remaining seconds of work per device."""
+        waiting: Floats = np.maximum(self._free_at - now, 0.0)
+        return waiting
+
+    def state(self) -> dict[str, Any]:
+        """The queues in JSON, bit for bit; `restore` puts them back."""
+        first = self._first_arrival if math.isfinite(self._first_arrival) else None
+        return {
+            "free_at": self._free_at.tolist(),
+            "busy": self._busy.tolist(),
+            "first_arrival": first,
+            "last_finish": self._last_finish,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        free_at, busy = np.array(state["free_at"], np.float64), np.array(state["busy"], np.float64)
+        if free_at.shape != self._free_at.shape or busy.shape != free_at.shape:
+            raise InvalidInputError("cluster state", f"of {len(self.platform)} devices", free_at.shape)
+        self._free_at[:], self._busy[:] = free_at, busy
+        self._first_arrival = math.inf if state["first_arrival"] is None else float(state["first_arrival"])
+        self._last_finish = float(state["last_finish"])
+
     # ---------------------------------------------------------------- shared by the loops
 
     def place_row(

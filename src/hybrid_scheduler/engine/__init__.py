@@ -1,7 +1,49 @@
 """Joins workload, schedulers and cluster."""
 
+from .clock import Clock, WallClock
+from .commands import EngineClosed, SubmittedTask
 from .comparison import Comparison, compare
+from .continuous import ContinuousSimulation
+from .course import Course
+from .journal import EngineBusy, Journal, JournalAway, JournalFull
 from .online_scheduler import OnlineScheduler, Placement
+from .records import Batch, Counters, Event, Idempotency, Recent, Recovered, ResultColumns, RunRecord, VersionRecord
+from .status import ComparisonRow, Episode, ModelCard, Status
+from .trainer import InlineTrainer, ProcessTrainer, Trained, Trainer
 from .virtual_multi_gpu import BASELINES, VirtualMultiGPU
 
-__all__ = ["BASELINES", "Comparison", "OnlineScheduler", "Placement", "VirtualMultiGPU", "compare"]
+__all__ = [
+    "BASELINES",
+    "Batch",
+    "Clock",
+    "Comparison",
+    "ComparisonRow",
+    "ContinuousSimulation",
+    "Counters",
+    "Course",
+    "EngineBusy",
+    "EngineClosed",
+    "Episode",
+    "Event",
+    "Idempotency",
+    "InlineTrainer",
+    "Journal",
+    "JournalAway",
+    "JournalFull",
+    "ModelCard",
+    "OnlineScheduler",
+    "Placement",
+    "ProcessTrainer",
+    "Recent",
+    "Recovered",
+    "ResultColumns",
+    "RunRecord",
+    "Status",
+    "SubmittedTask",
+    "Trained",
+    "Trainer",
+    "VersionRecord",
+    "VirtualMultiGPU",
+    "WallClock",
+    "compare",
+]

@@ -6,13 +6,14 @@ window. On an alarm the stale window goes, save the two or three samples that ra
 anew at once, then after every 2 samples, 8 samples, and at last every `refresh`. Until there are enough samples to
 grow trees from, a fit without trees speaks, pulled towards what was believed before.
 
-Growing is a pure function (`grow`) and `swap` applies its result at a task: a live engine runs the first in another
-process (`synchronous = False`: `learn` then leaves its wish in `wanted`), a batch run calls both at once.
+Growing is a pure function (`grow`) and `swap` applies its result at a task: a batch run calls both at once. A live
+engine grows trees in another process: with `synchronous = False`, `learn` leaves its wish in `wanted`, and what was
+grown from it comes back through `apply`. A fit without trees takes less than a millisecond and is never put off.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,8 @@ class Wanted:
     keep: Growth | None
     whole: bool
     trigger: str
+    #: Changes of the world before it was wanted.
+    era: int = 0
 
     def grow(self) -> Growth:
         return grow(self.samples, self.seed, trees=self.trees, keep=self.keep)
@@ -102,6 +105,7 @@ class OnlineTimes:
         self._ask = answering()
         self._growths: list[Growth] = []
         self._before: Growth | None = None  # what was believed when the world changed
+        self._era = 0
         self._scores = self._no_scores()
         self._detector, self._armed = detector_named(self.drift), False
         # Samples at the next growth, and samples the last whole one saw; both count from the last change on.
@@ -152,6 +156,13 @@ class OnlineTimes:
         """The window: what the next growth will see."""
         return self._window.samples()
 
+    def recent_tasks(self, most: int) -> Workload | None:
+        """The newest tasks in the window; None if it is empty."""
+        if not len(self._window):
+            return None
+        tasks = self._window.tasks()
+        return tasks.rows(max(0, len(tasks) - most), len(tasks))
+
     def window_table(self) -> TimeTable:
         """The remembered tasks as they are believed now."""
         return self.table(self._window.tasks())
@@ -192,6 +203,7 @@ class OnlineTimes:
         self._window.keep(self._scores.surprises(_KEPT))
         self._scores, self._armed = self._no_scores(), False
         self._whole_at, self._before, self._head_start = 0, self._growths[-1], False
+        self._era, self.wanted = self._era + 1, None
         message = "durations no longer follow the model: older outcomes are dropped"
         return [LearningEvent("drift", at_task, message, len(self.versions)), *self._refresh(at_task, "drift")]
 
@@ -207,8 +219,8 @@ class OnlineTimes:
         keep = self._before if seen < _OFTEN else None if whole else self._growths[-1]
         trees = 0 if few else self.trees if whole else max(1, self.trees // 10)
         seed = self.seed * 1_000_003 + len(self.versions)
-        wanted = Wanted(self._window.samples(), seed, trees, keep, whole, trigger)
-        if not self.synchronous:
+        wanted = Wanted(self._window.samples(), seed, trees, keep, whole, trigger, self._era)
+        if trees and not self.synchronous:
             self.wanted = wanted
             return []
         try:
@@ -216,6 +228,26 @@ class OnlineTimes:
         except Exception as error:  # whatever went wrong, yesterday's model is better than none
             return [LearningEvent("retrain_failed", at_task, f"kept the old model: {error}", len(self.versions))]
         return self.swap(growth, at_task, whole=whole, trigger=trigger)
+
+    def want(self, trigger: str = "request") -> bool:
+        """Wish for a whole forest from the window as it stands; False if it holds too little for one."""
+        if len(self._window) < LEAST_SAMPLES:
+            return False
+        seed = self.seed * 1_000_003 + len(self.versions)
+        self.wanted = Wanted(self._window.samples(), seed, self.trees, None, True, trigger, self._era)
+        return True
+
+    def apply(self, wanted: Wanted, growth: Growth, at_task: int) -> list[LearningEvent]:
+        """Swap in what was grown elsewhere from a wish; nothing happens if it belongs to a world that is gone."""
+        if wanted.era != self._era:
+            return []
+        if wanted.keep is not None:
+            # A copy has come back. Trees are averaged only with trees of their own frame.
+            growth = replace(growth, frame=wanted.keep.frame)
+            if not (wanted.whole or (self._growths and self._growths[-1].frame is growth.frame)):
+                return []
+        self.wanted = None  # wished for before this was known
+        return self.swap(growth, at_task, whole=wanted.whole, trigger=wanted.trigger)
 
     def swap(
         self, growth: Growth, at_task: int, *, whole: bool = False, trigger: str = "schedule"

@@ -22,6 +22,7 @@ import numpy as np
 from ..core import Decision, Floats, InvalidInputError, Online, Outcome, Setting, Task, UnknownNameError, View
 from ..kernels import PRICE_COEFFICIENTS, device_table, price_state
 from ..learning.fallback import FallbackGuard
+from ..learning.features import FEATURE_NAMES
 from ..learning.fractions import FractionForest
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError
 from ..learning.online_times import OnlineTimes
@@ -35,6 +36,7 @@ TARGETS = ("times", "fraction")
 #: Tasks whose predicted durations give the units of the objective.
 _SCALE_TASKS = 1000
 _MOST_WAITING = 100_000
+_IMPORTANCE_TASKS = 256
 
 
 @register("hybrid_ml", label="Hybrid ML", look=Look("#22D3EE", "#157A8B", "●", "solid"), published=True)
@@ -164,7 +166,30 @@ class HybridML(Online):
         self._params[WEIGHT] = weight
         self._params[WEIGHT + 1 + platform.class_of] = per_device
 
+    def feature_importance(self) -> dict[str, float] | None:
+        """How much each property of a task moves the predicted log seconds, as shares; None without a model.
+
+        Measured on the newest tasks in the window, by giving them each other's sizes, intensities or memory.
+        """
+        model, tasks = self.times_.model_, self.times_.recent_tasks(_IMPORTANCE_TASKS)
+        if model is None or tasks is None:
+            return None
+        columns = [tasks.size, tasks.compute_intensity, tasks.memory_required]
+        believed = np.log(model.table(tasks)[:, :, 0])
+        moved = []
+        for which in range(len(columns)):
+            swapped = [np.roll(c, len(c) // 2) if i == which else c for i, c in enumerate(columns)]
+            shuffled = np.log(model.table(tasks_as_workload(np.column_stack(swapped)))[:, :, 0])
+            moved.append(float(np.mean((shuffled - believed) ** 2)))
+        total = sum(moved)
+        return dict(zip(FEATURE_NAMES, (m / total for m in moved), strict=False)) if total > 0 else None
+
     # ---------------------------------------------------------------- learning
+
+    def renewed(self) -> None:
+        """The durations were learned anew, elsewhere: what is derived from them follows."""
+        if self.target == "fraction":
+            self.fractions_.renew(self.times_)
 
     def observe(self, outcome: Outcome) -> None:
         if not self.learn:

@@ -1,11 +1,13 @@
 """Where tasks come from: drawn from ranges or named scenarios, built as graphs, or read from files."""
 
 from .columns import OPTIONAL, REQUIRED
+from .endless import EndlessSource
 from .files import load, load_with_report, save, trace_named
 from .generator import OverloadWarning, WorkloadGenerator
 from .graphs import GRAPHS, chain, cholesky, fork_join, graph_named, layered, lu, qr
 from .laws import DISTRIBUTIONS, BoundedPareto, LogNormal, SizeLaw, Uniform
 from .report import ReadReport, Rejection
+from .scenario_json import scenario_from_json, scenario_to_json
 from .scenarios import (
     SCENARIOS,
     Scenario,
@@ -24,6 +26,7 @@ __all__ = [
     "REQUIRED",
     "SCENARIOS",
     "BoundedPareto",
+    "EndlessSource",
     "LogNormal",
     "OverloadWarning",
     "ReadReport",
@@ -45,7 +48,9 @@ __all__ = [
     "lu",
     "qr",
     "save",
+    "scenario_from_json",
     "scenario_named",
+    "scenario_to_json",
     "shift_regimes",
     "stream",
     "trace_named",

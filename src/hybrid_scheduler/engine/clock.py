@@ -1,0 +1,83 @@
+"""Wall time, which tests replace, and virtual time, which runs at a speed against it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Protocol
+
+from ..core import InvalidInputError
+from ..workload.checks import positive_number
+
+SLOWEST, FASTEST = 0.01, 10_000.0
+#: A machine that is further behind than this, in wall seconds, lets virtual time slip instead of catching up.
+_MOST_BEHIND = 0.25
+
+
+class Clock(Protocol):
+    """What the engine knows of the world's time."""
+
+    def now(self) -> float:
+        """Seconds that never step back, for intervals."""
+
+    def unix(self) -> float:
+        """Seconds since 1970, for stamps."""
+
+    def effort(self) -> float:
+        """Seconds of work of this thread: on a machine that is shared, less than what passes meanwhile."""
+
+    def wait(self, timeout: float, wake: threading.Event) -> None:
+        """Return after so many seconds, or when `wake` is set."""
+
+
+class WallClock:
+    """The real one."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def unix(self) -> float:
+        return time.time()
+
+    def effort(self) -> float:
+        return time.thread_time()
+
+    def wait(self, timeout: float, wake: threading.Event) -> None:
+        wake.wait(timeout)
+
+
+def checked_speed(speed: float) -> float:
+    """Virtual seconds per wall second; infinity means as fast as possible."""
+    number = speed if speed == math.inf else positive_number("speed", speed)
+    if number != math.inf and not SLOWEST <= number <= FASTEST:
+        raise InvalidInputError("speed", f"a number from {SLOWEST:g} to {FASTEST:g}", speed)
+    return number
+
+
+class VirtualTime:
+    """Where virtual time should be by now. It stands still unless somebody asks."""
+
+    def __init__(self, clock: Clock, speed: float, now: float = 0.0) -> None:
+        self._clock, self.speed = clock, speed
+        self.set(now)
+
+    def set(self, now: float) -> None:
+        """It is `now`, and time goes on from here."""
+        self._base, self._wall = now, self._clock.now()
+
+    def change_speed(self, speed: float, now: float) -> None:
+        self.set(now)
+        self.speed = speed
+
+    @property
+    def due(self) -> float:
+        """Infinity if there is no speed limit."""
+        if self.speed == math.inf:
+            return math.inf
+        return self._base + (self._clock.now() - self._wall) * self.speed
+
+    def slip(self, reached: float) -> None:
+        """Forgive what a slow machine cannot make up for: a backlog of virtual time must not grow without end."""
+        if self.due - reached > _MOST_BEHIND * self.speed:
+            self.set(reached)

@@ -1,0 +1,115 @@
+"""What a live run is about: everything that determines its rows, and how fast it goes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from typing import Any
+
+from ..cluster import MEMORY_POLICIES, Cluster, Noise
+from ..core import InvalidInputError, Objective, Online, Platform, UnknownNameError, workstation
+from ..physics import AnalyticPhysics, Physics, Tariff
+from ..schedulers import create
+from ..workload import Scenario, default_scenario, scenario_from_json, scenario_to_json
+from ..workload.checks import positive_number, whole_number
+from .clock import checked_speed
+
+DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
+
+
+@dataclass(frozen=True)
+class Course:
+    """Checked when it is made. `utilisation` None means the scenario's own; `speed` is virtual per wall seconds."""
+
+    scenario: Scenario = field(default_factory=default_scenario)
+    utilisation: float | None = None
+    seed: int = 42
+    speed: float = 1.0
+    schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
+    platform: Platform = field(default_factory=workstation)
+    physics: Physics = field(default_factory=AnalyticPhysics)
+    noise: Noise = field(default_factory=Noise)
+    memory_policy: str = "clip"
+    tariff: Tariff = field(default_factory=Tariff)
+    objective: Objective = field(default_factory=Objective)
+    retrain_interval: int = 50
+    #: Wall seconds between two updates.
+    update_every: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schedulers", tuple(self.schedulers))
+        if self.utilisation is not None:
+            positive_number("utilisation", self.utilisation)
+        whole_number("seed", self.seed, 0, 2**53)
+        whole_number("retrain_interval", self.retrain_interval, 1)
+        checked_speed(self.speed)
+        positive_number("update_every", self.update_every)
+        if self.memory_policy not in MEMORY_POLICIES:
+            raise UnknownNameError("memory_policy", self.memory_policy, MEMORY_POLICIES)
+        if not self.schedulers:
+            raise InvalidInputError("schedulers", "at least one name", "none")
+        if len(set(self.schedulers)) < len(self.schedulers):
+            raise InvalidInputError("schedulers", "different names", list(self.schedulers))
+        for spec in self.schedulers:
+            if not isinstance(create(spec), Online):
+                raise InvalidInputError(
+                    "schedulers",
+                    "schedulers that decide for each task as it comes",
+                    spec,
+                    hint="central and static schedulers need the whole workload: use `simulate`",
+                )
+        Cluster(self.platform, self.physics)  # refuses physics that cannot run on a cluster
+
+    @property
+    def load(self) -> float:
+        return self.scenario.utilisation if self.utilisation is None else self.utilisation
+
+    def config(self) -> dict[str, Any]:
+        """Everything that determines the rows, in JSON. Infinity, for "no limit", is written as null."""
+        return {
+            "scenario": scenario_to_json(self.scenario),
+            "utilisation": self.load,
+            "seed": self.seed,
+            "schedulers": list(self.schedulers),
+            "platform": _plain(self.platform),
+            "physics": {"name": self.physics.name, **_plain(self.physics)},
+            "noise": _plain(self.noise),
+            "memory_policy": self.memory_policy,
+            "tariff": _plain(self.tariff),
+            "objective": _plain(self.objective),
+            "retrain_interval": self.retrain_interval,
+        }
+
+    def resumed(self, config: dict[str, Any]) -> Course | None:
+        """The course of an earlier run on the same machine; None if the machine was another one."""
+        course = replace(
+            self,
+            scenario=scenario_from_json(config["scenario"]),
+            utilisation=float(config["utilisation"]),
+            seed=int(config["seed"]),
+            schedulers=tuple(config["schedulers"]),
+        )
+        return course if config_hash(course.config()) == config_hash(config) else None
+
+
+def config_hash(config: dict[str, Any]) -> str:
+    """SHA-256 of the canonical JSON."""
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    if not is_dataclass(value) or isinstance(value, type):
+        return {}
+    plain: dict[str, Any] = _without_infinity(asdict(value))
+    return plain
+
+
+def _without_infinity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinity(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinity(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

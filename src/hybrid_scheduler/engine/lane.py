@@ -1,0 +1,235 @@
+"""One scheduler on its own virtual cluster, fed chunk by chunk."""
+
+from __future__ import annotations
+
+import base64
+import heapq
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..cluster import Cluster
+from ..core import Floats, Online, Outcome, Outcomes, Task, View, Workload
+from ..core.outcome import FAILED
+from ..kernels import FastRule
+from ..learning.versions import LearningEvent
+from ..physics import Bill
+from .course import Course
+from .learner import Learner, LearnsTimes
+from .records import Recent, ResultColumns
+from .statistics import LaneStatistics
+from .trainer import Trainer
+
+#: Longer states of a rule are written as bytes.
+_LIST_AT_MOST = 64
+#: Above capacity queues grow without end; what ends that late teaches nothing.
+_MOST_PENDING = 100_000
+
+
+class Lane:
+    """A compiled rule takes a chunk in one call. Any other scheduler goes task by task:
+
+    open(chunk); for each row: catch_up(arrival), decide(row); close(rows)
+
+    Outcomes reach a scheduler at their virtual finish, never earlier, also across chunks.
+    """
+
+    def __init__(self, name: str, scheduler: Online, course: Course, sample: Workload, trainer: Trainer) -> None:
+        self.name, self.scheduler = name, scheduler
+        self.cluster = Cluster(
+            course.platform,
+            course.physics,
+            noise=course.noise,
+            memory_policy=course.memory_policy,
+            tariff=course.tariff,
+        )
+        self._told = self.cluster.introduce(scheduler, sample, seed=course.seed, objective=course.objective)
+        self.rule = scheduler if isinstance(scheduler, FastRule) and not scheduler.learns else None
+        self.learner: Learner | None = None
+        if isinstance(scheduler, LearnsTimes):
+            self.learner = Learner(scheduler, scheduler.times_, trainer)
+            if "retrain_interval=" not in name.replace(" ", ""):  # the scheduler's own word counts more
+                scheduler.times_.refresh = course.retrain_interval
+        self.statistics = LaneStatistics(course.platform.cpu_of)
+        #: Why it no longer takes part.
+        self.failure: str | None = None
+        # Outcomes by virtual finish. Those that an earlier process decided come with their task: the scheduler
+        # itself does not remember them, its model of durations can still learn from them.
+        self._pending: list[tuple[float, int, Outcome, Task | None]] = []
+
+    @property
+    def version(self) -> int | None:
+        return self.learner.version if self.learner else None
+
+    @property
+    def state(self) -> str:
+        own = getattr(self.scheduler, "state", None)  # a compiled rule's is an array
+        return "off" if self.failure is not None else own if isinstance(own, str) else "ready"
+
+    def events(self) -> list[LearningEvent]:
+        """What the scheduler has to tell since the last call."""
+        told = getattr(self.scheduler, "events_", None)
+        if not told:
+            return []
+        events = list(told)
+        told.clear()
+        return events
+
+    # ---------------------------------------------------------------- running
+
+    def run_rule(self, chunk: Workload) -> Outcomes:
+        assert self.rule is not None
+        return self.cluster.proceed(chunk, self.rule)
+
+    def open(self, chunk: Workload) -> None:
+        self._chunk, self._outcomes = chunk, Outcomes.empty(chunk)
+        self._table = self.cluster.physics.times(chunk, self.cluster.platform)
+        if self._told is not None:
+            self._told.remember(chunk)
+
+    def catch_up(self, now: float) -> bool:
+        """Report what has finished by now; True if the model has changed since."""
+        before = self.version
+        while self._pending and self._pending[0][0] <= now:
+            _, _, outcome, task = heapq.heappop(self._pending)
+            if task is None:
+                self.scheduler.observe(outcome)
+            elif self.learner is not None:
+                self.learner.warm(task, outcome)
+        return self.version != before
+
+    def decide(self, row: int) -> None:
+        task, cluster = self._chunk[row], self.cluster
+        view = View(task.arrival_time, cluster.free_at_view, cluster.platform)
+        decision = cluster.checked(self.scheduler.decide(task, view), self.scheduler)
+        cluster.place_row(
+            row,
+            decision.device,
+            decision.fraction,
+            task.arrival_time,
+            self._chunk,
+            self._table[row],
+            self._outcomes,
+        )
+        if row == 0 and self.learner is not None:  # the same model decides the whole chunk
+            self._believed, self._decided_by = self.learner.times.model_, self.learner.version
+        ran = self._outcomes.status[row] != FAILED
+        if ran and self.scheduler.learns and len(self._pending) < _MOST_PENDING:
+            outcome = self._outcomes[row]
+            if self.scheduler.wants_labels:
+                outcome = replace(outcome, labels=cluster.labels(task.task_id, self._table[row]))
+            heapq.heappush(self._pending, (outcome.finish, task.task_id, outcome, None))
+
+    def close(self, rows: int) -> Outcomes:
+        """What became of the first rows; no others were decided."""
+        out, chunk = self._outcomes, self._chunk.rows(0, rows)
+        if self._told is not None:
+            self._told.forget()
+        return Outcomes(
+            chunk,
+            out.device[:rows],
+            out.fraction[:rows],
+            out.cpu_start[:rows],
+            out.cpu_time[:rows],
+            out.accelerator_start[:rows],
+            out.accelerator_time[:rows],
+            out.status[:rows],
+        )
+
+    def columns(self, outcomes: Outcomes, oracle: Floats | None) -> ResultColumns:
+        """As they are stored. `oracle` is the oracle's latency for the same tasks."""
+        bill = Bill(outcomes, self.cluster.platform, self.cluster.tariff)
+        nothing = np.full(len(outcomes), np.nan)
+        return ResultColumns(
+            device=outcomes.device,
+            gpu_fraction=outcomes.fraction,
+            actual_time=outcomes.time,
+            latency=outcomes.latency,
+            start_time=outcomes.start,
+            finish_time=outcomes.finish,
+            cpu_start=outcomes.cpu_start,
+            cpu_time=outcomes.cpu_time,
+            gpu_start=outcomes.accelerator_start,
+            gpu_time=outcomes.accelerator_time,
+            energy_consumption=bill.energy,
+            execution_cost=bill.cost,
+            regret=nothing if oracle is None else outcomes.latency - oracle,
+            predicted_time=self._predicted(outcomes) if self.learner else nothing,
+            status=outcomes.status,
+            model_version=self._decided_by if self.learner else None,
+        )
+
+    def _predicted(self, outcomes: Outcomes) -> Floats:
+        """The seconds that the model which decided expects of the placement."""
+        if self._believed is None:
+            return np.full(len(outcomes), np.nan)
+        table, platform = self._believed.table(outcomes.workload), self.cluster.platform
+        rows, share = np.arange(len(outcomes)), outcomes.fraction
+        cpu = table[rows, platform.class_of[platform.cpu_of[outcomes.device]]]
+        accelerator = table[rows, platform.class_of[outcomes.device]]
+        rest = np.where(share < 1.0, cpu[:, 1] + (1.0 - share) * cpu[:, 0], 0.0)
+        part = np.where(share > 0.0, accelerator[:, 1] + share * accelerator[:, 0], 0.0)
+        return np.maximum(rest, part)
+
+    # ---------------------------------------------------------------- coming back
+
+    def checkpoint(self) -> dict[str, Any]:
+        return {
+            "cluster": self.cluster.state(),
+            "rule": None if self.rule is None else _written(self.rule.state),
+            "statistics": self.statistics.state(),
+            "version": self.version,
+            "failure": self.failure,
+        }
+
+    def restore(self, state: dict[str, Any], recent: Recent | None, now: float) -> None:
+        self.cluster.restore(state["cluster"])
+        if self.rule is not None and state["rule"] is not None:
+            self.rule.state[:] = _read(state["rule"])
+        self.statistics.restore(state["statistics"])
+        self.failure = state["failure"]
+        if recent is not None and self.name in recent.results:
+            results = recent.results[self.name]
+            self.statistics.remember(results.latency)
+            if self.learner is not None:
+                self._warm(self.learner, recent.tasks, results, now)
+        if self.learner is not None:
+            self.learner.go_on_from(state["version"] or 0)
+
+    def _warm(self, learner: Learner, tasks: Workload, results: ResultColumns, now: float) -> None:
+        """Feed the model with what the store remembers, in the order of finish; the unfinished come later."""
+        table = self.cluster.physics.times(tasks, self.cluster.platform)
+        labelled = self.scheduler.wants_labels
+        for row in np.argsort(results.finish_time, kind="stable").tolist():
+            if results.status[row] == FAILED:
+                continue
+            task = tasks[row]
+            outcome = Outcome(
+                task.task_id,
+                int(results.device[row]),
+                float(results.gpu_fraction[row]),
+                task.arrival_time,
+                float(results.cpu_start[row]),
+                float(results.cpu_time[row]),
+                float(results.gpu_start[row]),
+                float(results.gpu_time[row]),
+                int(results.status[row]),
+                self.cluster.labels(task.task_id, table[row]) if labelled else None,
+            )
+            if outcome.finish <= now:
+                learner.warm(task, outcome)
+            else:
+                heapq.heappush(self._pending, (outcome.finish, task.task_id, outcome, task))
+
+
+def _written(state: Floats) -> list[float] | str:
+    if len(state) <= _LIST_AT_MOST and np.isfinite(state).all():
+        return [float(value) for value in state]
+    return base64.b64encode(state.astype("<f8").tobytes()).decode()
+
+
+def _read(written: list[float] | str) -> Floats:
+    if isinstance(written, str):
+        return np.frombuffer(base64.b64decode(written), "<f8").astype(np.float64)
+    return np.array(written, dtype=np.float64)

@@ -1,0 +1,185 @@
+"""What waits to be handed to the journal: tasks with their results, events, versions, promises to clients.
+
+Everything is numbered here, in the order in which it happened. A batch is built when it can be handed over; what
+comes while the journal is full waits and goes with the next one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from concurrent.futures import Future
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from ..core import InvalidInputError, Workload
+from .journal import Journal, JournalFull
+from .live_run import Chunk
+from .records import Batch, Counters, Event, Idempotency, ResultColumns, RunRecord, VersionRecord
+
+#: A client that asks again soon after is answered from memory; the store knows the older keys.
+_KEYS = 10_000
+
+
+class Ledger:
+    """Used by the engine's thread alone."""
+
+    def __init__(self, journal: Journal, counters: Counters, device_names: tuple[str, ...]) -> None:
+        self._journal, self.counters, self.device_names = journal, counters, device_names
+        self._unsent: deque[Batch] = deque()
+        self._keys: OrderedDict[str, tuple[str, Future[int]]] = OrderedDict()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._chunks: list[Chunk] = []
+        self._events: list[Event] = []
+        self._versions: list[VersionRecord] = []
+        self._promises: list[tuple[int, Future[int]]] = []
+        self._idempotency: list[Idempotency] = []
+
+    # ---------------------------------------------------------------- taking in
+
+    @property
+    def room(self) -> bool:
+        """Whether new tasks may be made."""
+        return not self._unsent and self._journal.room
+
+    @property
+    def rows(self) -> int:
+        """Results that wait."""
+        return sum(len(chunk) * len(chunk.results) for chunk in self._chunks)
+
+    def fits(self, chunk: Chunk) -> bool:
+        """Whether the chunk can go into one batch with those before it: the same lanes with the same models."""
+        return not self._chunks or self._chunks[0].deciders == chunk.deciders
+
+    def add(self, chunk: Chunk, first_ordinal: int) -> None:
+        if not self._chunks:
+            self._first_ordinal = first_ordinal
+        self._chunks.append(chunk)
+        self.counters = self.counters._replace(
+            next_task_id=self.counters.next_task_id + len(chunk),
+            next_result_id=self.counters.next_result_id + len(chunk) * len(chunk.results),
+        )
+
+    def event(self, type: str, run_id: str, t: float, created_at: float, body: dict[str, Any]) -> None:
+        self._events.append(Event(self.counters.next_seq, type, run_id, t, created_at, body))
+        self.counters = self.counters._replace(next_seq=self.counters.next_seq + 1)
+
+    def version(self, record: VersionRecord) -> None:
+        self._versions.append(record)
+
+    # ---------------------------------------------------------------- promises
+
+    def promised(self, key: Idempotency) -> Future[int] | None:
+        """The answer to an earlier submission with this key."""
+        known = self._keys.get(key.key)
+        if known is None:
+            return None
+        fingerprint, answer = known
+        if answer.done() and answer.exception() is not None:
+            del self._keys[key.key]  # that one came to nothing: try again
+            return None
+        if fingerprint != key.fingerprint:
+            raise InvalidInputError("Idempotency-Key", "new, or sent with the same task as before", key.key)
+        return answer
+
+    def promise(self, task_id: int, answer: Future[int], key: Idempotency | None) -> None:
+        """`answer` gets the id once the batch is durable."""
+        self._promises.append((task_id, answer))
+        if key is not None:
+            self._idempotency.append(replace(key, task_id=task_id))
+            self._keys[key.key] = key.fingerprint, answer
+            while len(self._keys) > _KEYS:
+                self._keys.popitem(last=False)
+
+    # ---------------------------------------------------------------- handing over
+
+    def flush(self, run: RunRecord, state: dict[str, Any]) -> None:
+        """Make a batch of all that waits and hand it over; while the journal is full nothing is made.
+
+        `state` is the run's checkpoint right after the last task that waits.
+        """
+        self.deliver()
+        if not self.room:
+            return
+        batch = self._batch(run, state)
+        self._clear()
+        self._unsent.append(batch)
+        self.deliver()
+
+    def deliver(self) -> None:
+        while self._unsent and self._journal.room:
+            try:
+                self._journal.append(self._unsent[0])
+            except JournalFull:
+                return
+            self._unsent.popleft()
+
+    def _batch(self, run: RunRecord, state: dict[str, Any]) -> Batch:
+        common: dict[str, Any] = {
+            "run": run,
+            "state": state,
+            "counters": self.counters,
+            "device_names": self.device_names,
+            "versions": tuple(self._versions),
+            "events": tuple(self._events),
+            "idempotency": tuple(self._idempotency),
+            "committed": self._committed() if self._promises else None,
+        }
+        if not self._chunks:
+            return Batch(**common)
+        chunks = self._chunks
+        tasks = chunks[0].tasks if len(chunks) == 1 else _joined([chunk.tasks for chunk in chunks])
+        names = list(chunks[0].results)
+        return Batch(
+            **common,
+            tasks=tasks,
+            first_ordinal=self._first_ordinal,
+            external_ids=tasks.external_id,
+            results={name: _concatenated([chunk.results[name] for chunk in chunks]) for name in names},
+            first_result_id=self.counters.next_result_id - len(tasks) * len(names),
+            optimal_fraction=np.concatenate([chunk.optimal_fraction for chunk in chunks]),
+            optimal_time=np.concatenate([chunk.optimal_time for chunk in chunks]),
+        )
+
+    def _committed(self) -> Future[None]:
+        promises = list(self._promises)
+
+        def answer(done: Future[None]) -> None:  # in the thread that commits
+            error = None if done.cancelled() else done.exception()
+            for task_id, promise in promises:
+                if promise.done():
+                    continue
+                if error is None and not done.cancelled():
+                    promise.set_result(task_id)
+                else:
+                    promise.set_exception(error or RuntimeError("the store gave up"))
+
+        committed: Future[None] = Future()
+        committed.add_done_callback(answer)
+        return committed
+
+
+def _joined(parts: list[Workload]) -> Workload:
+    kinds = None
+    if any(part.kinds != ("generic",) for part in parts):
+        kinds = [part.kinds[code] for part in parts for code in part.kind.tolist()]
+    external = None
+    if any(part.external_id for part in parts):
+        external = [name for part in parts for name in part.external_id or (None,) * len(part)]
+    columns: dict[str, Any] = {
+        name: np.concatenate([part.columns()[name] for part in parts]) for name in parts[0].columns()
+    }
+    return Workload(**columns, kind=kinds, external_id=external)
+
+
+_COLUMNS = tuple(field.name for field in fields(ResultColumns) if field.name != "model_version")
+
+
+def _concatenated(parts: list[ResultColumns]) -> ResultColumns:
+    if len(parts) == 1:
+        return parts[0]
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
+    return ResultColumns(**columns, model_version=parts[0].model_version)

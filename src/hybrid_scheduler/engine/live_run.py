@@ -1,0 +1,298 @@
+"""One run under way: the source of its tasks and a lane for every scheduler, moved forward in chunks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..core import Floats, Online, Outcomes, Scheduler, Workload
+from ..learning.model_files import ModelFileError
+from ..learning.versions import ModelVersion
+from ..metrics.running import share_worked
+from ..schedulers import create
+from ..workload import EndlessSource, Scenario, generate, scenario_from_json, scenario_to_json
+from ..workload.source import joined
+from .course import Course
+from .lane import Lane
+from .optimum import isolated
+from .records import Recent, ResultColumns
+from .status import Episode
+from .trainer import Trainer
+
+_log = logging.getLogger(__name__)
+#: Tasks whose durations set the units of an objective with several goals.
+_SAMPLE = 1000
+#: The lane that regret is measured against.
+ORACLE = "oracle"
+#: Triggers of versions that nobody trained just now.
+LOADED = ("pretrained", "restart")
+_CHECKPOINT_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive tasks and what every live lane made of them."""
+
+    tasks: Workload
+    results: dict[str, ResultColumns]
+    optimal_fraction: Floats
+    optimal_time: Floats
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def deciders(self) -> tuple[tuple[str, int | None], ...]:
+        """Who decided, with which model: the same for all tasks of a chunk, and of a batch."""
+        return tuple((name, columns.model_version) for name, columns in self.results.items())
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Something that happened to a lane. `model` comes with a new version; kind "loaded" needs no words."""
+
+    kind: str
+    scheduler: str
+    message: str
+    at_task: int
+    version: int | None = None
+    model: ModelVersion | None = None
+    seconds: float | None = None
+
+
+class LiveRun:
+    """Moves forward when told to, and never by itself."""
+
+    def __init__(
+        self,
+        course: Course,
+        trainer: Trainer,
+        *,
+        first_task: int = 1,
+        resumed: Callable[[str], Scheduler | None] = lambda spec: None,
+    ) -> None:
+        """`resumed` may give the scheduler of that name with what it knew before a restart."""
+        self.course = course
+        self.source = EndlessSource(
+            course.scenario, course.seed, course.platform, course.physics, utilisation=course.utilisation
+        )
+        #: Virtual time: everything that arrives by now has been decided.
+        self.now = 0.0
+        #: Tasks so far.
+        self.ordinal = 0
+        #: What happened since somebody last emptied it.
+        self.news: list[News] = []
+        self._episode, self._episode_tasks = 1, 0
+        sample = generate(course.scenario, _SAMPLE, course.seed, platform=course.platform, physics=course.physics)
+        self.lanes = [self._lane(spec, sample, trainer, resumed, first_task) for spec in course.schedulers]
+        self._marks = (0.0, [lane.cluster.busy_by(0.0) for lane in self.lanes])
+
+    def _lane(
+        self,
+        spec: str,
+        sample: Workload,
+        trainer: Trainer,
+        resumed: Callable[[str], Scheduler | None],
+        first_task: int,
+    ) -> Lane:
+        try:
+            earlier = resumed(spec)
+            if isinstance(earlier, Online):
+                return Lane(spec, earlier, self.course, sample, trainer)
+        except ModelFileError as error:
+            self.news.append(News("model_refused", spec, str(error), first_task))
+        scheduler = create(spec)
+        assert isinstance(scheduler, Online)  # the course has seen to that
+        return Lane(spec, scheduler, self.course, sample, trainer)
+
+    @property
+    def live(self) -> list[Lane]:
+        return [lane for lane in self.lanes if lane.failure is None]
+
+    # ---------------------------------------------------------------- moving forward
+
+    def advance(self, first_id: int, most: int, until: float) -> Chunk | None:
+        """Decide for the next tasks, at most so many, that arrive by `until`; None if there is none."""
+        length = self.source.scenario.episode_length
+        left = most if length is None else min(most, length - self._episode_tasks)
+        piece = self.source.peek(left, until)
+        if len(piece.size) == 0:
+            return None
+        chunk = self._through(joined([piece], first_id))
+        self.source.take(len(chunk))
+        return chunk
+
+    def place(self, task: Workload) -> Chunk:
+        """Decide for a task from outside, which arrives now."""
+        return self._through(task)
+
+    def _through(self, tasks: Workload) -> Chunk:
+        rows = self._decide_one_by_one(tasks)
+        part = tasks if rows == len(tasks) else tasks.rows(0, rows)
+        outcomes: dict[str, Outcomes] = {}
+        for lane in self.live:
+            try:
+                outcomes[lane.name] = lane.close(rows) if lane.rule is None else lane.run_rule(part)
+            except Exception as error:
+                self._switch_off(lane, error, int(part.task_id[0]))
+        oracle = outcomes[ORACLE].latency if ORACLE in outcomes else None
+        results = {}
+        for lane in self.live:
+            results[lane.name] = lane.columns(outcomes[lane.name], oracle)
+            lane.statistics.add(part, results[lane.name])
+        self.ordinal += rows
+        self._episode_tasks += rows
+        self.now = max(self.now, float(part.arrival_time[-1]))
+        for lane in self.live:
+            self.learn(lane, int(part.task_id[-1]) + 1)
+        return Chunk(part, results, *isolated(part, self.course.platform, self.course.physics))
+
+    def _decide_one_by_one(self, tasks: Workload) -> int:
+        """The lanes that are not compiled, in step; returns how many tasks were decided.
+
+        A chunk ends before a task for which some lane has a new model, so that one model decides a whole chunk.
+        """
+        slow = [lane for lane in self.live if lane.rule is None]
+        for lane in slow:
+            lane.open(tasks)
+        for row, now in enumerate(tasks.arrival_time.tolist() if slow else ()):
+            at_task, changed = int(tasks.task_id[row]), False
+            for lane in slow:
+                if self._guarded(lane, at_task, lane.catch_up, now):
+                    changed = True
+                    self.learn(lane, at_task)
+            if changed and row > 0:
+                return row
+            for lane in slow:
+                self._guarded(lane, at_task, lane.decide, row)
+        return len(tasks)
+
+    def _guarded(
+        self, lane: Lane, at_task: int, step: Callable[[Any], bool | None], argument: float
+    ) -> bool | None:
+        if lane.failure is None:
+            try:
+                return step(argument)
+            except Exception as error:
+                self._switch_off(lane, error, at_task)
+        return None
+
+    def _switch_off(self, lane: Lane, error: Exception, at_task: int) -> None:
+        """A scheduler that raises no longer takes part; the others go on."""
+        _log.error("scheduler %s failed at task %d", lane.name, at_task, exc_info=error)
+        lane.failure = f"{type(error).__name__}: {error}"
+        message = f"switched off after an error: {lane.failure}"
+        self.news.append(News("scheduler_failed", lane.name, message, at_task, lane.version))
+
+    # ---------------------------------------------------------------- learning
+
+    def begin(self, first_task: int) -> None:
+        """Note what the lanes start with."""
+        for lane in self.lanes:
+            self.learn(lane, first_task)
+
+    def learn(self, lane: Lane, at_task: int) -> None:
+        """Note what the lane's scheduler has to tell, and hand its latest wish to the trainer."""
+        for event in lane.events():
+            if event.kind != "retrained":  # a version says it with its number
+                self.news.append(News(event.kind, lane.name, event.message, at_task, lane.version))
+        if lane.learner is not None:
+            for number, model, seconds in lane.learner.new_versions():
+                kind = "loaded" if model.trigger in LOADED else "retrained"
+                message = f"version {number} from {model.samples} outcomes"
+                self.news.append(News(kind, lane.name, message, at_task, number, model, seconds))
+            lane.learner.send()
+
+    def collect_training(self, at_task: int) -> None:
+        """Swap in the models that came back; they decide from task `at_task` on."""
+        for lane in self.live:
+            if lane.learner is not None and lane.learner.finished:
+                for event in lane.learner.collect(at_task):
+                    if event.kind != "retrained":
+                        self.news.append(News(event.kind, lane.name, event.message, at_task, lane.version))
+                self.learn(lane, at_task)
+
+    # ---------------------------------------------------------------- episodes and scenarios
+
+    @property
+    def episode(self) -> Episode | None:
+        length = self.source.scenario.episode_length
+        return None if length is None else Episode(self._episode, self._episode_tasks, length)
+
+    @property
+    def episode_over(self) -> bool:
+        episode = self.episode
+        return episode is not None and episode.tasks >= episode.length
+
+    def end_episode(self, at_task: int) -> None:
+        """All clusters start empty together. Virtual time moves to where the last of them has finished its work:
+
+        dropping the work instead would leave results of tasks that never ended.
+        """
+        drained = max([self.now, *(float(lane.cluster.free_at_view.max()) for lane in self.live)])
+        self.source.pause_until(drained)
+        self.now = drained
+        for lane in self.live:
+            self._guarded(lane, at_task, lane.catch_up, drained)
+            self.learn(lane, at_task)
+        self._episode, self._episode_tasks = self._episode + 1, 0
+
+    def change_scenario(self, scenario: Scenario, utilisation: float | None) -> None:
+        """From now on other tasks; queues and models stay."""
+        self.source.change(scenario, utilisation, self.now)
+        self._episode, self._episode_tasks = 1, 0
+
+    # ---------------------------------------------------------------- looking
+
+    def utilisations(self) -> dict[str, dict[str, float]]:
+        """Busy share of every device since the last call."""
+        since, before = self._marks
+        after = [lane.cluster.busy_by(self.now) for lane in self.lanes]
+        self._marks = (self.now, after)
+        names = [device.name for device in self.course.platform.devices]
+        return {
+            lane.name: dict(zip(names, share_worked(old, new, self.now - since).tolist(), strict=True))
+            for lane, old, new in zip(self.lanes, before, after, strict=True)
+            if lane.failure is None
+        }
+
+    def backlogs(self) -> dict[str, dict[str, float]]:
+        names = [device.name for device in self.course.platform.devices]
+        return {
+            lane.name: dict(zip(names, lane.cluster.backlog(self.now).tolist(), strict=True)) for lane in self.live
+        }
+
+    # ---------------------------------------------------------------- coming back
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Where the run stands, in JSON."""
+        return {
+            "format": _CHECKPOINT_FORMAT,
+            "scenario": scenario_to_json(self.source.scenario),
+            "utilisation": self.source.utilisation,
+            "source": self.source.state(),
+            "now": self.now,
+            "ordinal": self.ordinal,
+            "episode": [self._episode, self._episode_tasks],
+            "lanes": {lane.name: lane.checkpoint() for lane in self.lanes},
+        }
+
+    def restore(self, state: dict[str, Any], recent: Recent | None, next_task: int) -> None:
+        """Go on from a checkpoint: rules bit for bit, learners warmed with the recent tasks."""
+        if state["format"] != _CHECKPOINT_FORMAT:
+            raise ValueError(f"the checkpoint has format {state['format']}, not {_CHECKPOINT_FORMAT}")
+        scenario = scenario_from_json(state["scenario"])
+        self.source.change(scenario, float(state["utilisation"]), 0.0)
+        self.source.restore(state["source"])
+        self.now, self.ordinal = float(state["now"]), int(state["ordinal"])
+        self._episode, self._episode_tasks = map(int, state["episode"])
+        for lane in self.lanes:
+            lane.restore(state["lanes"][lane.name], recent, self.now)
+            lane.events()  # what it told while it was warmed is old news
+            for number, model, _ in lane.learner.new_versions() if lane.learner else ():
+                warmed = replace(model, trigger="restart")
+                self.news.append(News("loaded", lane.name, "", next_task, number, warmed))
+            self.learn(lane, next_task)
+        self._marks = (self.now, [lane.cluster.busy_by(self.now) for lane in self.lanes])

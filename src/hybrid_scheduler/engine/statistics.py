@@ -1,0 +1,125 @@
+"""What a lane's results add up to since the run began."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import Floats, Ints, Workload
+from ..core.outcome import FAILED
+from ..metrics import jain_index
+from ..metrics.running import RunningMean
+from .records import ResultColumns
+from .status import ComparisonRow
+
+#: Quantiles look back so far.
+WINDOW = 1000
+_SUMS = ("time", "wait", "energy", "cost", "fraction")
+
+
+class LaneStatistics:
+    """Sums over all tasks, a window of the newest latencies, and busy seconds per device."""
+
+    def __init__(self, cpu_of: Ints) -> None:
+        self._cpu_of = cpu_of
+        self.forget()
+
+    def forget(self) -> None:
+        self.tasks = self.failed = 0
+        self._sums = dict.fromkeys(_SUMS, 0.0)
+        self._latency, self._regret = RunningMean(), RunningMean()
+        self._busy = np.zeros(len(self._cpu_of))
+        self._first_arrival, self._last_finish = math.inf, -math.inf
+        self._newest = np.empty(0)
+
+    def add(self, tasks: Workload, results: ResultColumns) -> None:
+        """Failed tasks are counted and otherwise left out."""
+        done = results.status != FAILED
+        everything = bool(done.all())
+
+        def of(column: Floats) -> Floats:
+            return column if everything else column[done]
+
+        self.tasks += len(tasks)
+        self.failed += len(tasks) - int(np.count_nonzero(done))
+        latency, time = of(results.latency), of(results.actual_time)
+        self._latency.add(latency)
+        regret = results.regret[~np.isnan(results.regret)]
+        self._regret.add(regret)
+        for name, column in (
+            ("time", time),
+            ("wait", latency - time),
+            ("energy", of(results.energy_consumption)),
+            ("cost", of(results.execution_cost)),
+            ("fraction", of(results.gpu_fraction)),
+        ):
+            self._sums[name] += float(column.sum())
+        devices = len(self._busy)
+        self._busy += np.bincount(self._cpu_of[results.device], results.cpu_time, devices)
+        self._busy += np.bincount(results.device, results.gpu_time, devices)
+        self._first_arrival = min(self._first_arrival, float(tasks.arrival_time[0]))
+        if len(latency):
+            self._last_finish = max(self._last_finish, float(of(results.finish_time).max()))
+        self.remember(latency)
+
+    def remember(self, latency: Floats) -> None:
+        """Add to the window of quantiles alone: what a restart finds in the store."""
+        known = latency[~np.isnan(latency)][-WINDOW:]
+        self._newest = np.concatenate([self._newest, known])[-WINDOW:]
+
+    def row(self, name: str, state: str, version: int | None) -> ComparisonRow:
+        done = self.tasks - self.failed
+        average = {key: total / done if done else None for key, total in self._sums.items()}
+        quantiles: list[float | None] = [None] * 3
+        if len(self._newest):
+            quantiles = [float(q) for q in np.quantile(self._newest, (0.5, 0.95, 0.99))]
+        return ComparisonRow(
+            name=name,
+            tasks=self.tasks,
+            failed=self.failed,
+            avg_time=average["time"],
+            avg_latency=self._latency.mean,
+            latency_ci95=self._latency.half_width,
+            avg_wait=average["wait"],
+            avg_energy=average["energy"],
+            avg_cost=average["cost"],
+            total_energy=self._sums["energy"],
+            total_cost=self._sums["cost"],
+            avg_gpu_fraction=average["fraction"],
+            avg_regret=self._regret.mean,
+            regret_ci95=self._regret.half_width,
+            p50_latency=quantiles[0],
+            p95_latency=quantiles[1],
+            p99_latency=quantiles[2],
+            window=len(self._newest),
+            makespan=self._last_finish - self._first_arrival if done else 0.0,
+            load_balance=jain_index(self._busy),
+            state=state,
+            model_version=version,
+        )
+
+    # ---------------------------------------------------------------- coming back
+
+    def state(self) -> dict[str, Any]:
+        """JSON, without the window."""
+        return {
+            "tasks": self.tasks,
+            "failed": self.failed,
+            "sums": dict(self._sums),
+            "latency": self._latency.state(),
+            "regret": self._regret.state(),
+            "busy": self._busy.tolist(),
+            "span": [self._first_arrival, self._last_finish] if self.tasks > self.failed else None,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.forget()
+        self.tasks, self.failed = int(state["tasks"]), int(state["failed"])
+        self._sums = {name: float(state["sums"][name]) for name in _SUMS}
+        self._latency = RunningMean.restored(state["latency"])
+        self._regret = RunningMean.restored(state["regret"])
+        self._busy = np.array(state["busy"], dtype=np.float64)
+        if state["span"] is not None:
+            self._first_arrival, self._last_finish = map(float, state["span"])

@@ -1,0 +1,100 @@
+"""Where forests are grown while the engine goes on: in another process, or at once where a test wants it so."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from ..learning.growth import Growth
+from ..learning.online_times import Wanted
+
+_log = logging.getLogger(__name__)
+
+
+class Trained(NamedTuple):
+    """What came of a wish, and how long it took."""
+
+    growth: Growth
+    seconds: float
+
+
+class Trainer(Protocol):
+    """Grows what a model of durations wishes for. `submit` never waits and never raises."""
+
+    def submit(self, wanted: Wanted) -> Future[Trained]: ...
+
+    def close(self) -> None: ...
+
+
+def train(wanted: Wanted) -> Trained:
+    """The work itself."""
+    began = time.perf_counter()
+    return Trained(wanted.grow(), time.perf_counter() - began)
+
+
+class InlineTrainer:
+    """Grows at once, in the caller's thread: the same wishes give the same models at the same tasks."""
+
+    def __init__(self, work: Callable[[Wanted], Trained] = train) -> None:
+        self._work = work
+
+    def submit(self, wanted: Wanted) -> Future[Trained]:
+        done: Future[Trained] = Future()
+        try:
+            done.set_result(self._work(wanted))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def close(self) -> None:
+        pass
+
+
+class ProcessTrainer:
+    """One process beside the engine, started for the first wish; if it dies, the next wish gets a new one."""
+
+    def __init__(self, work: Callable[[Wanted], Trained] = train) -> None:
+        self._work = work
+        self._pool: ProcessPoolExecutor | None = None
+
+    def submit(self, wanted: Wanted) -> Future[Trained]:
+        for _ in range(2):
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _prepare)
+            try:
+                return self._pool.submit(self._work, wanted)
+            except (BrokenExecutor, RuntimeError) as error:  # RuntimeError: shut down from outside
+                _log.warning("the training process is gone, starting another: %s", error)
+                self._pool.shutdown(wait=False)
+                self._pool = None
+        failed: Future[Trained] = Future()
+        failed.set_exception(BrokenExecutor("no training process can be started"))
+        return failed
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+
+def _prepare() -> None:
+    """In the new process: yield to the engine, leave Ctrl-C to it, and do not outlive it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(AttributeError, OSError):  # Windows has no nice
+        os.nice(5)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)

@@ -1,0 +1,90 @@
+"""Numbers that grow with a run that has no end: means with an interval, and the share of time a device worked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from ..core import Floats
+
+#: Values in the first batches. Neighbouring latencies resemble each other: batches of one would promise too much.
+_FIRST_SIZE = 16
+#: When so many batches are full they are merged in pairs.
+_MOST_BATCHES = 64
+#: Fewer batches say nothing about the spread of their means.
+_LEAST_BATCHES = 8
+
+
+class RunningMean:
+    """The mean of a stream, with a 95 % interval by batch means, in constant memory.
+
+    Consecutive values are correlated, their averages over long stretches hardly: the stream is cut into batches
+    that grow with it, and the interval is Student's for the means of the complete ones.
+    """
+
+    def __init__(self) -> None:
+        self.count, self.total = 0, 0.0
+        self._size, self._sums = _FIRST_SIZE, list[float]()
+        self._filled, self._open = 0, 0.0
+
+    def add(self, values: Floats) -> None:
+        """Add values in their order; none of them may be NaN."""
+        self.count += len(values)
+        self.total += float(values.sum())
+        start = 0
+        while start < len(values):
+            part = values[start : start + self._size - self._filled]
+            start += len(part)
+            self._open += float(part.sum())
+            self._filled += len(part)
+            if self._filled == self._size:
+                self._close_batch()
+
+    def _close_batch(self) -> None:
+        self._sums.append(self._open)
+        self._filled, self._open = 0, 0.0
+        if len(self._sums) == _MOST_BATCHES:
+            self._sums = [a + b for a, b in zip(self._sums[0::2], self._sums[1::2], strict=True)]
+            self._size *= 2
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+    @property
+    def half_width(self) -> float | None:
+        """Of the 95 % interval; None until there are eight complete batches."""
+        batches = len(self._sums)
+        if batches < _LEAST_BATCHES:
+            return None
+        error = float(np.std(np.array(self._sums) / self._size, ddof=1)) / math.sqrt(batches)
+        return float(stdtrit(batches - 1, 0.975)) * error
+
+    def state(self) -> dict[str, Any]:
+        """JSON; `restored` makes the same mean of it."""
+        return {
+            "count": self.count,
+            "total": self.total,
+            "size": self._size,
+            "sums": list(self._sums),
+            "filled": self._filled,
+            "open": self._open,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> RunningMean:
+        mean = cls()
+        mean.count, mean.total = int(state["count"]), float(state["total"])
+        mean._size, mean._sums = int(state["size"]), [float(value) for value in state["sums"]]
+        mean._filled, mean._open = int(state["filled"]), float(state["open"])
+        return mean
+
+
+def share_worked(before: Floats, after: Floats, seconds: float) -> Floats:
+    """Busy share of each device in an interval, from its total busy seconds at both ends."""
+    if not seconds > 0:
+        return np.zeros(len(after))
+    return np.clip((after - before) / seconds, 0.0, 1.0)

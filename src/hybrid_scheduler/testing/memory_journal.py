@@ -1,0 +1,131 @@
+"""A journal that forgets everything when the process ends: for tests and notebooks."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import Any
+
+from ..engine.journal import JournalAway, JournalFull
+from ..engine.records import Batch, Counters, Event, Recent, Recovered
+
+
+class MemoryJournal:
+    """Keeps every batch in a list, durable at once, as long as nothing else is asked for.
+
+    With ``hold()`` batches wait, as if the disk was slow, until ``release()``; with ``fail()`` whoever waits is
+    told that the store is away, until ``release()``. A second `open` finds what a restart would find.
+    """
+
+    def __init__(self, *, most_batches: int = 256, on_events: Callable[[list[Event]], None] | None = None) -> None:
+        self.batches: list[Batch] = []
+        self.events: list[Event] = []
+        self.forgotten = 0
+        self.opened = False
+        self._waiting: list[Batch] = []
+        self._most = most_batches
+        self._on_events = on_events
+        self._held = False
+        self._away = False
+        self._counters = Counters()
+        self._lock = threading.Condition()
+
+    # ---------------------------------------------------------------- Journal
+
+    def open(self) -> Recovered:
+        self.opened = True
+        with_run = [batch for batch in self.batches if batch.run.status != "stopped"]
+        stopped = {batch.run.run_id for batch in self.batches if batch.run.status == "stopped"}
+        last = next((batch for batch in reversed(with_run) if batch.run.run_id not in stopped), None)
+        if last is None:
+            return Recovered(self._counters)
+        return Recovered(self._counters, last.run, last.state, self._recent(last.run.run_id))
+
+    @property
+    def room(self) -> bool:
+        return len(self._waiting) < self._most
+
+    @property
+    def unsaved(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def away(self) -> bool:
+        return self._away
+
+    def append(self, batch: Batch) -> None:
+        if not self.room and batch.tasks is not None:
+            raise JournalFull("too much waits to be stored")
+        with self._lock:
+            self._waiting.append(batch)
+            if self._away:
+                _settle(batch.committed, error=JournalAway("the journal was told to fail"))
+        if not self._held:
+            self._store()
+
+    def forget(self, deleted: Future[int]) -> None:
+        with self._lock:
+            count = sum(map(len, self.batches)) - self.forgotten
+            self.forgotten += count
+        _settle(deleted, count)
+
+    def close(self, timeout: float = 5.0) -> None:
+        if not self._away:
+            self._store()
+        self.opened = False
+
+    # ---------------------------------------------------------------- for tests
+
+    def hold(self) -> None:
+        """From now on batches wait."""
+        self._held = True
+
+    def fail(self) -> None:
+        """From now on the store is away."""
+        self._held = self._away = True
+        for batch in self._waiting:
+            _settle(batch.committed, error=JournalAway("the journal was told to fail"))
+
+    def release(self) -> None:
+        """Everything that waits is durable, and so is what comes."""
+        self._held = self._away = False
+        self._store()
+
+    def wait_for(self, condition: Callable[[MemoryJournal], bool], timeout: float = 10.0) -> bool:
+        """Until the condition holds for what is stored; False if it does not come to that in time."""
+        with self._lock:
+            return self._lock.wait_for(lambda: condition(self), timeout)
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that were stored in all."""
+        return sum(map(len, self.batches))
+
+    def _store(self) -> None:
+        with self._lock:
+            done, self._waiting = self._waiting, []
+            self.batches += done
+            for batch in done:
+                self._counters = batch.counters
+                self.events += batch.events
+            self._lock.notify_all()
+        for batch in done:
+            _settle(batch.committed)
+        events = [event for batch in done for event in batch.events]
+        if events and self._on_events is not None:
+            self._on_events(events)
+
+    def _recent(self, run_id: str) -> Recent | None:
+        """The tasks of the newest batch that has some: enough for a test of what is done with them."""
+        for batch in reversed(self.batches):
+            if batch.run.run_id == run_id and batch.tasks is not None:
+                return Recent(batch.tasks, batch.results)
+        return None
+
+
+def _settle(future: Future[Any] | None, value: Any = None, *, error: Exception | None = None) -> None:
+    if future is not None:
+        with contextlib.suppress(InvalidStateError):
+            future.set_exception(error) if error is not None else future.set_result(value)

@@ -1,0 +1,260 @@
+"""Commands take effect once, also when they are given twice; tasks from outside are like any other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import InvalidInputError
+from hybrid_scheduler.engine import Course, Idempotency, JournalAway, JournalFull, SubmittedTask
+from hybrid_scheduler.testing import MemoryJournal
+from hybrid_scheduler.workload import scenario_named
+
+TASK = SubmittedTask(1000.0, 0.5, 100.0, external_id="mine")
+
+
+@pytest.fixture
+def one(live):
+    return live(schedulers=["greedy", "oracle"]).started()
+
+
+def test_commands_given_twice_are_told_once(one):
+    engine, mixed = one.engine, scenario_named("mixed")
+    for command in (
+        engine.start,
+        engine.pause,
+        engine.resume,
+        lambda: engine.set_speed(3.0),
+        lambda: engine.set_scenario(mixed, 0.1),
+        engine.stop,
+    ):
+        one.run(1.0)
+        first, second = command(), command()
+        assert (first.state, first.speed, first.scenario) == (second.state, second.speed, second.scenario)
+    kinds = [n["kind"] for n in one.notifications()]
+    assert kinds == ["run_started", "paused", "resumed", "speed", "scenario", "run_stopped"]
+
+
+def test_pause_freezes_everything(one):
+    one.run(5.0)
+    before = one.engine.pause()
+    batches = len(one.journal.batches)
+    after = one.run(60.0)
+    assert after == before
+    assert after.is_paused
+    assert not after.is_running
+    assert len(one.journal.batches) == batches  # not even updates
+    one.engine.resume()
+    later = one.run(5.0)
+    assert later.virtual_time == pytest.approx(before.virtual_time + 5.0, abs=0.6)
+    assert later.tasks_processed > before.tasks_processed
+
+
+def test_start_goes_on_or_begins_anew(one):
+    one.run(2.0)
+    run_id = one.engine.pause().run_id
+    assert one.engine.start().run_id == run_id
+    one.engine.stop()
+    assert one.journal.batches[-1].run.status == "stopped"
+    assert one.journal.batches[-1].run.ended_at is not None
+    status = one.engine.start()
+    assert status.run_id > run_id  # ULIDs sort by time
+    assert (status.state, status.tasks_processed, status.virtual_time) == ("running", 0, 0.0)
+    assert status.next_task_id > 1
+    assert {batch.run.run_id for batch in one.journal.batches} == {run_id, status.run_id}
+
+
+def test_restart_begins_another_run(one):
+    one.run(2.0)
+    old = one.engine.status()
+    status = one.engine.restart(replace(one.course, seed=9, schedulers=("round_robin",)))
+    assert (status.seed, status.schedulers, status.tasks_processed) == (9, ("round_robin",), 0)
+    ended = [batch.run for batch in one.journal.batches if batch.run.run_id == old.run_id][-1]
+    assert ended.status == "stopped"
+    one.run(5.0)
+    assert tuple(one.batches[-1].results) == ("round_robin",)
+
+
+def test_speed_and_its_bounds(one):
+    one.run(10.0)
+    before = one.engine.set_speed(50.0)
+    assert one.run(10.0).virtual_time == pytest.approx(before.virtual_time + 500.0, abs=30.0)
+    for bad in (0.0, -1.0, 0.001, 20_000.0, float("nan"), "fast"):
+        with pytest.raises(InvalidInputError, match="speed"):
+            one.engine.set_speed(bad)
+
+
+def test_a_scenario_takes_over_from_now_on(one):
+    one.run(10.0)
+    status = one.engine.set_scenario(scenario_named("transfer"), 0.5)
+    first = status.next_task_id
+    assert (status.scenario, status.utilisation) == ("transfer", 0.5)
+    assert status.notes == ("greedy is unstable above about 0.23 of capacity",)
+    one.run(20.0)
+    ids, memory = one.task_column("task_id"), one.task_column("memory_required")
+    assert memory[ids < first].max() <= 150.0
+    assert memory[ids >= first].max() > 1000.0
+    assert (np.diff(one.task_column("arrival_time")) >= 0).all()
+    assert one.journal.batches[-1].run.scenario == "transfer"
+    again = replace(one.course)
+    one.engine.close()
+    # It is still that scenario after a restart.
+    second = type(one)(again, journal=one.journal, clock=one.clock)
+    status = second.engine.open()
+    assert (status.scenario, status.utilisation) == ("transfer", 0.5)
+    second.engine.close()
+
+
+# ---------------------------------------------------------------- tasks from outside
+
+
+def test_a_task_of_ones_own_runs_like_any_other(one):
+    one.run(5.0)
+    task_id = one.engine.submit(TASK).result(5)
+    batch = one.batches[-1]
+    row = batch.tasks.task_id.tolist().index(task_id)
+    task = batch.tasks[row]
+    assert (task.size, task.external_id) == (1000.0, "mine")
+    assert task.arrival_time == pytest.approx(one.engine.status().virtual_time, abs=0.1)
+    assert batch.external_ids[row] == "mine"
+    assert set(batch.results) == {"greedy", "oracle"}
+    one.run(5.0)
+    ids = one.task_column("task_id")
+    assert ids.tolist() == list(range(1, len(ids) + 1))
+
+
+def test_tasks_are_taken_while_time_stands_still(live):
+    one = live(schedulers=["greedy", "oracle"])
+    one.engine.open()
+    assert one.engine.submit(TASK).result(5) == 1  # without a run
+    assert one.journal.batches[-1].run.status == "stopped"
+    one.engine.start()
+    one.run(5.0)
+    paused = one.engine.pause()
+    ids = [one.engine.submit(TASK).result(5) for _ in range(3)]
+    assert ids == list(range(paused.next_task_id, paused.next_task_id + 3))
+    assert one.engine.status().virtual_time == paused.virtual_time
+    assert one.batches[-1].tasks.arrival_time[-1] == paused.virtual_time
+    one.engine.stop()
+    assert one.engine.submit(replace(TASK, kind="matmul")).result(5) == ids[-1] + 1
+    assert one.batches[-1].tasks[0].kind == "matmul"
+
+
+def test_the_same_key_gives_the_same_task(one):
+    key = Idempotency("k1", "digest", 0)
+    one.run(1.0)
+    first = one.engine.submit(TASK, key).result(5)
+    assert one.engine.submit(TASK, key).result(5) == first
+    one.journal.hold()
+    waiting = [one.engine.submit(TASK, Idempotency("k2", "digest", 0)) for _ in range(2)]
+    assert not waiting[0].done()
+    one.journal.release()
+    assert waiting[0].result(5) == waiting[1].result(5) == first + 1
+    with pytest.raises(InvalidInputError, match="Idempotency-Key"):
+        one.engine.submit(TASK, Idempotency("k1", "another", 0)).result(5)
+    stored = [entry for batch in one.journal.batches for entry in batch.idempotency]
+    assert stored == [Idempotency("k1", "digest", first), Idempotency("k2", "digest", first + 1)]
+
+
+def test_bad_tasks_are_refused():
+    for values, message in [
+        ((0.0, 0.5, 100.0), "size: must be finite and > 0"),
+        ((float("nan"), 0.5, 100.0), "size"),
+        ((1.0, 1.5, 100.0), "compute_intensity"),
+        ((1.0, 0.5, -1.0), "memory_required"),
+        ((1.0, 0.5, 1.0, ""), "kind"),
+        ((1.0, 0.5, 1.0, "sort", "a\0b"), "external_id: must be a text without NUL"),
+        ((1.0, 0.5, 1.0, "sort", "\ud800"), "external_id"),
+    ]:
+        with pytest.raises(InvalidInputError, match=message):
+            SubmittedTask(*values)
+
+
+# ---------------------------------------------------------------- deleting
+
+
+def test_forgetting_starts_the_averages_anew(one):
+    one.run(20.0)
+    before = one.engine.status()
+    stored = one.journal.tasks
+    assert one.engine.forget().result(5) >= stored
+    assert one.engine.forget().result(5) == 0
+    status = one.engine.status()
+    assert [row.tasks for row in status.comparison] == [0, 0]
+    assert status.comparison[0].avg_latency is None
+    assert status.next_task_id >= before.next_task_id  # ids are not used again
+    first = status.next_task_id
+    status = one.run(20.0)
+    mine = one.task_column("task_id") >= first
+    assert status.comparison[0].tasks == mine.sum()
+    assert status.comparison[0].avg_latency == pytest.approx(one.column("greedy", "latency")[mine].mean())
+    assert one.journal.batches[-1].state["lanes"]["greedy"]["statistics"]["tasks"] == mine.sum()
+
+
+# ---------------------------------------------------------------- a store that is slow or away
+
+
+def test_a_full_journal_holds_the_engine_and_nothing_is_lost(live):
+    one = live(schedulers=["greedy"], journal=MemoryJournal(most_batches=4)).started()
+    one.run(5.0)
+    one.journal.hold()
+    status = one.run(10.0)
+    assert status.state == "held"
+    assert status.is_running
+    assert status.unsaved_batches == 4
+    assert one.run(10.0).tasks_processed == status.tasks_processed
+    assert one.engine.set_speed(2.0).state == "held"  # commands are answered
+    assert one.engine.pause().state == "paused"
+    assert one.engine.resume().state in ("held", "running")
+    one.run(1.0)
+    one.journal.release()
+    later = one.run(5.0)
+    assert later.state == "running"
+    assert later.virtual_time == pytest.approx(status.virtual_time + 10.0, abs=2.0)  # no catching up
+    assert [event.seq for event in one.journal.events] == list(range(1, len(one.journal.events) + 1))
+    ids = one.task_column("task_id")
+    assert ids.tolist() == list(range(1, len(ids) + 1))
+    assert {"speed", "paused", "resumed"} <= {n["kind"] for n in one.notifications()}
+
+
+def test_a_store_that_is_away_is_reported_and_takes_no_tasks(one):
+    one.run(5.0)
+    one.journal.fail()
+    assert one.run(1.0).storage == "away"
+    with pytest.raises(JournalAway):
+        one.engine.submit(TASK).result(5)
+    one.journal.release()
+    assert one.run(1.0).storage == "ok"
+    assert one.engine.submit(TASK).result(5) > 0
+    [told] = one.notifications("storage")
+    assert told["level"] == "warning"
+    assert "nothing was lost" in told["message"]
+
+
+def test_a_journal_that_refuses_gets_the_batch_again(live):
+    class Moody(MemoryJournal):
+        refusals = 0
+
+        def append(self, batch):
+            self.refusals += 1
+            if self.refusals % 3 == 0:
+                raise JournalFull("not now")
+            super().append(batch)
+
+    one = live(schedulers=["greedy"], journal=Moody()).started()
+    one.run(10.0)
+    one.engine.pause()
+    one.run(1.0)
+    ids = one.task_column("task_id")
+    assert ids.tolist() == list(range(1, len(ids) + 1))
+    assert len(ids) > 20
+    assert [event.seq for event in one.journal.events] == list(range(1, len(one.journal.events) + 1))
+
+
+def test_course_changes_while_stopped_count_for_the_next_run(live):
+    one = live(Course(schedulers=("greedy",)))
+    one.engine.open()
+    one.engine.set_scenario(scenario_named("small"), 0.12)
+    one.engine.set_speed(4.0)
+    status = one.engine.start()
+    assert (status.scenario, status.utilisation, status.speed) == ("small", 0.12, 4.0)

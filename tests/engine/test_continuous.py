@@ -1,0 +1,350 @@
+"""The live engine: what it hands over adds up, whatever happens to it."""
+
+import itertools
+import json
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import Cluster, InvalidInputError, create
+from hybrid_scheduler.engine import Course, EngineClosed, ResultColumns
+from hybrid_scheduler.engine.live_run import LiveRun
+from hybrid_scheduler.metrics import jain_index
+from hybrid_scheduler.testing import FakeClock
+from hybrid_scheduler.workload import generate, scenario_named
+
+RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
+COLUMNS = [field.name for field in fields(ResultColumns) if field.name != "model_version"]
+
+
+@pytest.fixture
+def played(live):
+    """Five minutes of the default scenario at twenty times the speed."""
+    one = live(Course(schedulers=RULES, speed=20.0)).started()
+    one.run(15.0)
+    return one
+
+
+def test_every_task_has_one_result_per_scheduler_and_everything_is_numbered(played):
+    ordinal, task_id, result_id = 0, 1, 1
+    for batch in played.batches:
+        assert batch.first_ordinal == ordinal
+        assert batch.tasks.task_id.tolist() == list(range(task_id, task_id + len(batch)))
+        assert batch.first_result_id == result_id
+        assert tuple(batch.results) == RULES
+        assert all(len(getattr(r, name)) == len(batch) for r in batch.results.values() for name in COLUMNS)
+        assert len(batch.optimal_fraction) == len(batch.optimal_time) == len(batch)
+        ordinal, task_id = ordinal + len(batch), task_id + len(batch)
+        result_id += len(batch) * len(RULES)
+        assert batch.counters.next_task_id == task_id
+        assert batch.counters.next_result_id == result_id
+    assert ordinal == played.engine.status().tasks_processed > 1500
+    assert [event.seq for event in played.journal.events] == list(range(1, len(played.journal.events) + 1))
+    last = 0
+    for batch in played.journal.batches:
+        last = batch.events[-1].seq if batch.events else last
+        assert batch.counters.next_seq == last + 1
+        json.dumps(batch.state, allow_nan=False)
+        for event in batch.events:
+            json.dumps(event.body, allow_nan=False)
+
+
+def test_rows_are_those_of_a_batch_run(played):
+    """Chunk by chunk on a living cluster, bit for bit what one run over the same tasks gives."""
+    n, course = played.engine.status().tasks_processed, played.course
+    tasks = generate(course.scenario, n, course.seed, platform=course.platform, physics=course.physics, first_id=1)
+    assert np.array_equal(played.task_column("arrival_time"), tasks.arrival_time)
+    for name in RULES:
+        whole = Cluster(course.platform, course.physics).run(tasks, create(name), seed=course.seed).outcomes
+        for ours, theirs in (
+            ("device", "device"), ("gpu_fraction", "fraction"), ("latency", "latency"), ("finish_time", "finish"),
+            ("cpu_start", "cpu_start"), ("gpu_time", "accelerator_time"), ("start_time", "start"),
+        ):  # fmt: skip
+            assert np.array_equal(played.column(name, ours), getattr(whole, theirs), equal_nan=True), (
+                name,
+                ours,
+            )
+
+
+def test_virtual_time_is_wall_time_times_speed(played):
+    status = played.engine.status()
+    assert status.virtual_time == pytest.approx(300.0, abs=11.0)
+    assert played.task_column("arrival_time").max() <= status.virtual_time
+    assert status.tasks_per_second == pytest.approx(20 * 6.685, rel=0.3)
+    # Twice a second, and one for the start.
+    assert 29 <= len(played.updates()) <= 32
+    logs = [event for event in played.journal.events if event.type == "log"]
+    assert {event.body["scheduler"] for event in logs} == set(RULES)
+    assert max(sum(e.type == "log" for e in batch.events) for batch in played.journal.batches) <= 10
+
+
+def test_regret_is_the_difference_to_the_oracle(played, live):
+    for name in RULES:
+        difference = played.column(name, "latency") - played.column("oracle", "latency")
+        assert np.array_equal(played.column(name, "regret"), difference)
+    without = live(schedulers=["greedy"]).started()
+    without.run(5.0)
+    assert np.isnan(without.column("greedy", "regret")).all()
+    assert without.engine.status().comparison[0].avg_regret is None
+
+
+def test_comparison_equals_a_recomputation_from_the_batches(played):
+    devices = len(played.course.platform)
+    for row in played.engine.status().comparison:
+        column = {name: played.column(row.name, name) for name in COLUMNS}
+        latency = column["latency"]
+        assert row.tasks == len(latency)
+        for value, expected in (
+            (row.avg_latency, latency.mean()),
+            (row.avg_time, column["actual_time"].mean()),
+            (row.avg_wait, (latency - column["actual_time"]).mean()),
+            (row.total_energy, column["energy_consumption"].sum()),
+            (row.avg_cost, column["execution_cost"].mean()),
+            (row.avg_gpu_fraction, column["gpu_fraction"].mean()),
+            (row.avg_regret, column["regret"].mean()),
+            (row.p95_latency, np.quantile(latency[-1000:], 0.95)),
+            (row.makespan, column["finish_time"].max() - played.task_column("arrival_time")[0]),
+        ):
+            assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        busy = np.bincount(played.course.platform.cpu_of[column["device"]], column["cpu_time"], devices)
+        busy += np.bincount(column["device"], column["gpu_time"], devices)
+        assert row.load_balance == pytest.approx(jain_index(busy))
+        assert row.window == 1000
+        assert row.latency_ci95 > 0
+        assert row.state == "ready"
+
+
+def test_utilisation_is_that_of_the_intervals(played):
+    updates = played.updates()
+    names = [device.name for device in played.course.platform.devices]
+    for before, update in list(itertools.pairwise(updates))[3:30:5]:
+        begin, end = before["virtual_time"], update["virtual_time"]
+        for scheduler in RULES:
+            busy = dict.fromkeys(names, 0.0)
+            device = played.column(scheduler, "device")
+            for part, owner in (("cpu", played.course.platform.cpu_of[device]), ("gpu", device)):
+                start = played.column(scheduler, f"{part}_start")
+                stop = start + played.column(scheduler, f"{part}_time")
+                # Whoever arrives later cannot have worked in this interval.
+                inside = np.clip(np.minimum(stop, end) - np.maximum(start, begin), 0.0, None)
+                for index, name in enumerate(names):
+                    busy[name] += float(np.nansum(inside[owner == index]))
+            for name in names:
+                share = update["utilizations"][scheduler][name]
+                assert share == pytest.approx(busy[name] / (end - begin), abs=1e-6)
+        assert update["utilization"]["gpu_0"]["utilization"] == update["utilizations"]["round_robin"]["gpu_0"]
+
+
+def test_updates_show_the_newest_decisions(played):
+    update = next(u for u in played.updates()[5:] if u["task"])
+    assert len(update["decisions"]) % len(RULES) == 0
+    assert update["decisions"][-1]["task_id"] == update["task"]["id"]
+    assert len(update["decisions"]) + update["omitted"] >= len(RULES)
+    shown = {d["scheduler"]: d for d in update["decisions"] if d["task_id"] == update["task"]["id"]}
+    for name, latest in update["latest_results"].items():
+        assert latest["latency"] == shown[name]["latency"]
+        assert latest["device"] == shown[name]["device"]
+
+
+def test_many_tasks_in_an_update_leave_decisions_out(live):
+    one = live(Course(schedulers=RULES, speed=1000.0)).started()
+    one.run(1.0)
+    update = one.updates()[-1]
+    assert len(update["decisions"]) == 200 // len(RULES) * len(RULES)
+    assert update["omitted"] > 10_000
+
+
+def test_a_restart_in_the_middle_changes_no_row(live):
+    course = Course(schedulers=RULES, speed=20.0)
+    undisturbed = live(course).started()
+    undisturbed.run(15.0)
+    first = live(course).started()
+    first.run(7.3)
+    first.engine.close()
+    second = live(course, journal=first.journal, clock=first.clock).started()
+    status = second.run(9.0)
+    assert status.run_id == undisturbed.engine.status().run_id
+    assert [n["kind"] for n in second.notifications()] == ["run_started", "resumed"]
+    n = len(undisturbed.task_column("task_id"))
+    assert len(second.task_column("task_id")) >= n
+    for name in ("task_id", "size", "arrival_time"):
+        assert np.array_equal(second.task_column(name)[:n], undisturbed.task_column(name))
+    for scheduler in RULES:
+        for name in COLUMNS:
+            ours, theirs = second.column(scheduler, name)[:n], undisturbed.column(scheduler, name)
+            assert np.array_equal(ours, theirs, equal_nan=True), (scheduler, name)
+    for row in status.comparison:
+        assert row.tasks == len(second.task_column("task_id"))
+        assert row.avg_latency == pytest.approx(second.column(row.name, "latency").mean(), rel=1e-9)
+        assert row.avg_regret == pytest.approx(second.column(row.name, "regret").mean(), rel=1e-9, abs=1e-12)
+
+
+def test_a_paused_run_comes_back_paused(live):
+    first = live(schedulers=["greedy"]).started()
+    first.run(5.0)
+    before = first.engine.pause()
+    first.engine.close()
+    second = live(first.course, journal=first.journal, clock=first.clock)
+    after = second.engine.open()
+    assert (after.state, after.run_id, after.virtual_time) == ("paused", before.run_id, before.virtual_time)
+    assert after.tasks_processed == before.tasks_processed
+
+
+def test_a_stopped_run_does_not_come_back(live):
+    first = live(schedulers=["greedy"]).started()
+    first.run(5.0)
+    first.engine.stop()
+    first.engine.close()
+    second = live(first.course, journal=first.journal, clock=first.clock)
+    status = second.engine.open()
+    assert (status.state, status.run_id) == ("stopped", None)
+    assert status.next_task_id == first.engine.status().next_task_id
+
+
+def test_other_settings_end_the_old_run(live):
+    first = live(schedulers=["greedy"]).started()
+    first.run(5.0)
+    first.engine.close()
+    second = live(replace(first.course, seed=7), journal=first.journal, clock=first.clock)
+    status = second.engine.open()
+    assert (status.state, status.seed, status.tasks_processed) == ("running", 7, 0)
+    stopped = [batch.run for batch in first.journal.batches if batch.run.status == "stopped"]
+    assert stopped[0].run_id == first.journal.batches[0].run.run_id
+    assert "settings have changed" in second.notifications("run_stopped")[0]["message"]
+
+
+def test_a_broken_checkpoint_is_reported_and_a_new_run_begins(live):
+    first = live(schedulers=["greedy"]).started()
+    first.run(5.0)
+    first.engine.close()
+    del first.journal.batches[-1].state["lanes"]
+    second = live(first.course, journal=first.journal, clock=first.clock)
+    status = second.engine.open()
+    assert status.state == "running"
+    assert status.run_id != first.journal.batches[0].run.run_id
+    assert "not resumed: KeyError" in second.notifications("run_stopped")[0]["message"]
+
+
+def test_rush_hour_empties_all_clusters_after_each_episode(live):
+    course = Course(scenario_named("rush-hour"), schedulers=RULES, speed=100.0)
+    one = live(course).started()
+    one.run(2.0)
+    status = one.engine.pause()
+    ended = one.notifications("episode")
+    assert len(ended) == status.episode.number - 1 >= 2
+    assert ended[0]["message"] == "episode 1 ended after 2,000 tasks: all clusters start empty"
+    arrival = one.task_column("arrival_time")
+    assert (np.diff(arrival) >= 0).all()
+    for scheduler in RULES:
+        start, finish = one.column(scheduler, "start_time"), one.column(scheduler, "finish_time")
+        for first in range(2000, len(arrival), 2000):
+            assert arrival[first] >= finish[:first].max()  # nothing is left of the episode before
+            assert start[first] == arrival[first]
+    assert any(note.startswith("round_robin is unstable above about 0.1") for note in status.notes)
+
+
+def test_the_default_load_needs_no_words(played):
+    assert played.engine.status().notes == ()
+
+
+def test_same_seed_and_commands_same_batches(live):
+    def rows():
+        one = live(Course(schedulers=("random", "hybrid_ml", "oracle"), speed=20.0)).started()
+        one.run(3.0)
+        one.engine.set_scenario(scenario_named("mixed"), 0.1)
+        one.run(2.0)
+        one.engine.pause()
+        one.engine.resume()
+        one.run(1.0)
+        return one.journal.batches
+
+    def plain(value):
+        return value.tolist() if isinstance(value, np.ndarray) else value
+
+    for a, b in zip(rows(), rows(), strict=True):
+        assert (a.run, a.counters, a.events) == (b.run, b.counters, b.events)
+        assert json.dumps(a.state) == json.dumps(b.state)
+        assert [replace(v, seconds=None) for v in a.versions] == [replace(v, seconds=None) for v in b.versions]
+        assert len(a) == len(b)
+        for name in a.results:
+            assert repr([plain(getattr(a.results[name], c)) for c in COLUMNS]) == repr(
+                [plain(getattr(b.results[name], c)) for c in COLUMNS]
+            )
+
+
+def test_virtual_time_slips_where_the_machine_cannot_follow(live, monkeypatch):
+    """A chunk that takes longer than the tasks in it last must not pile up work for ever."""
+    one = live(Course(schedulers=("greedy",), speed=100.0))
+    real = LiveRun.advance
+
+    def slow(self, *arguments):
+        chunk = real(self, *arguments)
+        if chunk is not None:
+            one.clock._now += 0.01 * len(chunk)  # 100 tasks a second, a seventh of what would be due
+        return chunk
+
+    monkeypatch.setattr(LiveRun, "advance", slow)
+    one.started()
+    status = one.run(10.0)
+    assert 600 < status.tasks_processed < 1100
+    assert status.virtual_time < 250.0
+    assert status.tasks_per_second == pytest.approx(85.0, rel=0.3)
+
+
+def test_as_fast_as_possible(live):
+    course = Course(schedulers=("greedy", "oracle"), speed=math.inf)
+    one = live(course, clock=FakeClock(tick=0.05)).started()
+    status = one.run(1.0)
+    assert status.tasks_processed > 15_000
+    assert status.speed is None
+    assert max(len(batch) * 2 for batch in one.batches) < 30_000
+    assert one.engine.set_speed(1.0).speed == 1.0
+
+
+def test_an_error_of_the_engine_stops_the_run_and_is_reported(live, monkeypatch):
+    heard = []
+    one = live(schedulers=["greedy"], on_error=heard.append).started()
+    one.run(5.0)
+    done = one.engine.status().tasks_processed
+    monkeypatch.setattr(LiveRun, "advance", lambda *_: 1 / 0)
+    status = one.run(1.0)
+    assert status.state == "stopped"
+    assert status.notes == ("the engine failed: ZeroDivisionError: division by zero",)
+    assert [n["level"] for n in one.notifications("engine_failed")] == ["error"]
+    assert len(heard) == 1
+    monkeypatch.undo()
+    assert sum(map(len, one.batches)) == done  # what was made before is kept
+    status = one.engine.start()
+    assert (status.state, status.notes) == ("running", ())
+    assert one.run(5.0).tasks_processed > 0
+
+
+def test_courses_that_cannot_run():
+    for changes, message in [
+        ({"schedulers": ("heft",)}, "schedulers: must be schedulers that decide for each task as it comes"),
+        ({"schedulers": ("shortest_first",)}, "schedulers: must be schedulers that decide"),
+        ({"schedulers": ()}, "schedulers: must be at least one name"),
+        ({"schedulers": ("greedy", "greedy")}, "schedulers: must be different names"),
+        ({"schedulers": ("gredy",)}, "scheduler: must be one of"),
+        ({"speed": 0.0}, "speed"),
+        ({"speed": 20_000.0}, "speed: must be a number from 0.01 to 10000"),
+        ({"utilisation": -1.0}, "utilisation"),
+        ({"seed": -1}, "seed"),
+        ({"memory_policy": "swap"}, "memory_policy"),
+    ]:
+        with pytest.raises(InvalidInputError, match=message):
+            Course(**changes)
+
+
+def test_nothing_is_answered_before_opening_or_after_closing(live):
+    one = live(schedulers=["greedy"])
+    with pytest.raises(EngineClosed):
+        one.engine.start()
+    assert one.engine.status().state == "stopped"
+    one.started()
+    one.engine.close()
+    one.engine.close()
+    with pytest.raises(EngineClosed):
+        one.engine.pause()

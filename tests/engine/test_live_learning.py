@@ -1,0 +1,249 @@
+"""Learning beside the loop: versions, failures, restarts, schedulers that raise."""
+
+import itertools
+import os
+from concurrent.futures import Future
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import Decision, InvalidInputError, Online, register, workstation
+from hybrid_scheduler.core import Workload
+from hybrid_scheduler.engine import Course, InlineTrainer, ProcessTrainer, Trained
+from hybrid_scheduler.engine.trainer import train
+from hybrid_scheduler.learning import OnlineTimes, features
+from hybrid_scheduler.learning.growth import Samples
+from hybrid_scheduler.learning.online_times import Wanted
+from hybrid_scheduler.schedulers import unregister
+from hybrid_scheduler.workload import scenario_named
+
+
+@pytest.fixture
+def learning(live):
+    return live(Course(schedulers=("hybrid_ml", "oracle"), speed=20.0)).started()
+
+
+def test_results_carry_the_version_that_decided(learning):
+    learning.run(4.0)
+    versions = [v for batch in learning.journal.batches for v in batch.versions]
+    assert [v.version for v in versions] == list(range(1, len(versions) + 1))
+    assert (versions[0].trigger, versions[0].at_task) == ("pretrained", 1)
+    assert len(versions) >= 4
+    used = np.concatenate([np.full(len(b), b.results["hybrid_ml"].model_version) for b in learning.batches])
+    ids = learning.task_column("task_id")
+    for version in versions:
+        assert (ids[used == version.version][:1] == version.at_task).all()
+    told = learning.notifications("retrained")
+    assert [n["version"] for n in told] == [v.version for v in versions[1:]]
+    assert all(v.seconds > 0 for v in versions[1:])
+    status = learning.engine.status()
+    assert (status.comparison[0].state, status.comparison[0].model_version) == ("learned", versions[-1].version)
+    # What was expected before the outcome was known is close to it: there is no noise.
+    error = np.log(learning.column("hybrid_ml", "predicted_time") / learning.column("hybrid_ml", "actual_time"))
+    assert np.abs(error).mean() < 0.02
+    assert np.isnan(learning.column("oracle", "predicted_time")).all()
+    card = learning.engine.model_card("hybrid_ml")
+    assert card.current_version == versions[-1].version
+    assert sum(card.feature_importance.values()) == pytest.approx(1.0)
+    assert card.feature_importance["size"] > card.feature_importance["memory"]
+
+
+def test_a_change_of_scenario_is_noticed(learning):
+    learning.run(3.0)
+    learning.engine.set_scenario(scenario_named("low-intensity"), 0.1)
+    learning.run(20.0)
+    latency = learning.column("hybrid_ml", "latency") / learning.column("oracle", "latency")
+    assert latency[-200:].mean() < 1.1
+
+
+def test_retraining_on_demand(learning):
+    engine = learning.engine
+    learning.run(0.2)
+    engine.retrain("hybrid_ml")
+    assert "too few" in learning.notifications("retrain_failed")[0]["message"]
+    learning.run(3.0)
+    engine.retrain("hybrid_ml")
+    learning.run(1.0)
+    assert "request" in [v.trigger for batch in learning.journal.batches for v in batch.versions]
+    with pytest.raises(InvalidInputError, match="one that learns: hybrid_ml"):
+        engine.retrain("oracle")
+
+
+def test_a_failed_training_leaves_the_old_model(live):
+    def broken(wanted):
+        raise MemoryError("no room for trees")
+
+    one = live(Course(schedulers=("hybrid_ml",), speed=20.0), trainer=InlineTrainer(broken)).started()
+    status = one.run(4.0)
+    failed = one.notifications("retrain_failed")
+    assert failed[0]["message"] == "kept the old model: no room for trees"
+    assert failed[0]["level"] == "warning"
+    assert status.state == "running"
+    assert status.comparison[0].model_version == 1
+
+
+def test_a_training_that_takes_long_holds_nobody_up(live):
+    class Slow:
+        def __init__(self):
+            self.wishes = []
+
+        def submit(self, wanted):
+            self.wishes.append((wanted, Future()))
+            return self.wishes[-1][1]
+
+        def close(self):
+            pass
+
+    trainer = Slow()
+    one = live(Course(schedulers=("hybrid_ml",), speed=20.0), trainer=trainer).started()
+    assert one.run(5.0).tasks_processed > 500
+    [(wish, answer)] = trainer.wishes  # one at a time
+    assert one.engine.status().comparison[0].model_version == 1
+    answer.set_result(train(wish))
+    before = one.engine.status().next_task_id
+    one.run(0.5)
+    version = [v for batch in one.journal.batches for v in batch.versions][-1]
+    assert version.version == 2
+    assert version.at_task >= before
+
+
+def _wanted():
+    tasks = Workload(
+        task_id=range(80),
+        size=np.linspace(100.0, 2000.0, 80),
+        compute_intensity=np.linspace(0.0, 1.0, 80),
+        memory_required=np.full(80, 50.0),
+        arrival_time=np.zeros(80),
+    )
+    logs = np.log(np.column_stack([tasks.duration_estimate, tasks.duration_estimate / 3.0]))
+    return Wanted(Samples(features(tasks), logs, np.zeros((80, 2)), 0), 1, 5, None, True, "test")
+
+
+def die_if_whole(wanted):
+    """Stands in for the work in the training process."""
+    if wanted.whole:
+        os._exit(3)
+    return train(wanted)
+
+
+@pytest.mark.slow
+def test_a_training_process_that_dies_is_replaced():
+    trainer = ProcessTrainer(die_if_whole)
+    try:
+        with pytest.raises(Exception, match="terminated abruptly"):
+            trainer.submit(_wanted()).result(120)
+        trained = trainer.submit(replace(_wanted(), whole=False)).result(120)
+    finally:
+        trainer.close()
+    assert isinstance(trained, Trained)
+    assert len(trained.growth.trees) == 5
+
+
+def test_what_was_grown_for_a_world_that_is_gone_is_dropped():
+    times = OnlineTimes()
+    times.start(workstation(), 0)
+    times.synchronous = False
+    wish = _wanted()
+    assert times.apply(wish, wish.grow(), 1)
+    times._era += 1
+    assert times.apply(wish, wish.grow(), 2) == []
+    assert len(times.versions) == 1
+
+
+# ---------------------------------------------------------------- restarts
+
+
+def test_learners_are_warm_after_a_restart_and_versions_go_on(live, tmp_path):
+    course = Course(schedulers=("hybrid_ml", "rl_agent", "oracle"), speed=20.0)
+    first = live(course, snapshots=tmp_path).started()
+    status = first.run(3.0)
+    reached = {row.name: row.model_version for row in status.comparison}
+    first.engine.close()
+    [file] = tmp_path.glob("*.rl_agent.pth")
+    assert file.name.startswith(status.run_id)
+    second = live(course, journal=first.journal, clock=first.clock, snapshots=tmp_path)
+    status = second.engine.open()
+    assert status.run_id == first.engine.status().run_id
+    assert {row.name: row.model_version for row in status.comparison} == {
+        "hybrid_ml": reached["hybrid_ml"] + 1,
+        "rl_agent": reached["rl_agent"] + 1,
+        "oracle": None,
+    }
+    again = [v for batch in second.journal.batches for v in batch.versions if v.trigger == "restart"]
+    assert {v.scheduler_name for v in again} == {"hybrid_ml", "rl_agent"}
+    assert second.notifications("model_refused") == []
+    second.run(1.0)
+    versions = [(v.scheduler_name, v.version) for batch in second.journal.batches for v in batch.versions]
+    assert len(set(versions)) == len(versions)
+    second.engine.stop()
+    second.engine.close()
+    assert not file.exists()  # a stopped run is not resumed
+
+
+def test_a_damaged_snapshot_is_refused_and_the_shipped_model_decides(live, tmp_path):
+    course = Course(schedulers=("rl_agent",))
+    first = live(course, snapshots=tmp_path).started()
+    first.run(1.0)
+    first.engine.close()
+    [file] = tmp_path.glob("*.pth")
+    file.write_bytes(b"not a network")
+    second = live(course, journal=first.journal, clock=first.clock, snapshots=tmp_path).started()
+    assert second.notifications("model_refused")[0]["scheduler"] == "rl_agent"
+    assert second.run(1.0).comparison[0].state == "learned"
+    assert second.engine.models()[0].agent["updates"] == 0
+
+
+# ---------------------------------------------------------------- schedulers that raise
+
+
+@pytest.fixture
+def fragile():
+    """Breaks where the test says, after 20 tasks."""
+
+    class Fragile(Online):
+        where = "decide"
+
+        def start(self, setting):
+            super().start(setting)
+            self.count = 0
+
+        def decide(self, task, view):
+            self.count += 1
+            if self.count > 20 and self.where == "decide":
+                raise RuntimeError("lost my way")
+            return Decision(99 if self.count > 20 and self.where == "answer" else 1, 1.0)
+
+        def observe(self, outcome):
+            if self.count > 20 and self.where == "observe":
+                raise RuntimeError("lost my way")
+
+    register("fragile")(Fragile)
+    yield Fragile
+    unregister("fragile")
+
+
+@pytest.mark.parametrize("where", ["decide", "answer", "observe"])
+def test_a_scheduler_that_raises_is_switched_off_alone(live, fragile, where):
+    fragile.where = where
+    one = live(schedulers=["greedy", "fragile", "oracle"]).started()
+    status = one.run(20.0)
+    assert status.state == "running"
+    [told] = one.notifications("scheduler_failed")
+    assert (told["level"], told["scheduler"]) == ("error", "fragile")
+    row = {row.name: row for row in status.comparison}["fragile"]
+    assert row.state == "off"
+    assert any(note.startswith("fragile is off: ") for note in status.notes)
+    with_it = [batch for batch in one.batches if "fragile" in batch.results]
+    assert sum(map(len, with_it)) == row.tasks
+    assert 15 <= row.tasks <= 25  # the chunk in which it failed is left out
+    for batch in one.batches[len(with_it) :]:
+        assert tuple(batch.results) == ("greedy", "oracle")
+    ids = one.task_column("task_id")
+    assert ids.tolist() == list(range(1, len(ids) + 1))
+    results = [(b.first_result_id, len(b) * len(b.results)) for b in one.batches]
+    for (first, count), (following, _) in itertools.pairwise(results):
+        assert following == first + count
+    one.engine.close()
+    again = live(one.course, journal=one.journal, clock=one.clock)
+    assert again.engine.open().comparison[1].state == "off"  # it stays off for this run

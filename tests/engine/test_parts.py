@@ -1,0 +1,85 @@
+"""The engine's small parts."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import AnalyticPhysics, Cluster, Noise, create, platform_named, workstation
+from hybrid_scheduler.cluster import isolated_optimum
+from hybrid_scheduler.engine.course import Course, config_hash
+from hybrid_scheduler.engine.optimum import isolated
+from hybrid_scheduler.engine.ulid import UlidMaker
+from hybrid_scheduler.testing import small_workload
+
+
+def test_ulids_sort_by_time_and_never_repeat():
+    moments = iter([1.0, 1.0, 0.5, 2.0])
+    entropy = iter([b"\xff" * 10, b"\x00" * 10, b"\x01" * 10, b"\x00" * 10])
+    make = UlidMaker(lambda: next(moments), lambda _: next(entropy))
+    made = [make() for _ in range(4)]
+    assert made == sorted(set(made))
+    assert all(len(one) == 26 and set(one) <= set("0123456789ABCDEFGHJKMNPQRSTVWXYZ") for one in made)
+    assert made[3] == "00000001YG0000000000000000"
+
+
+@pytest.mark.parametrize("name", ["workstation", "laptop", "mixed-gpus", "accelerators"])
+@pytest.mark.parametrize("physics", [AnalyticPhysics(), AnalyticPhysics(launch_overhead=0.3)])
+def test_isolated_optimum_with_its_share(name, physics):
+    platform, tasks = platform_named(name), small_workload(300, max_memory=20_000.0)
+    share, time = isolated(tasks, platform, physics)
+    assert time == pytest.approx(isolated_optimum(tasks, platform, physics))
+    assert ((share >= 0) & (share <= 1)).all()
+    assert (share > 0).any()
+
+
+def test_the_hash_tells_courses_apart():
+    one = Course()
+    json.dumps(one.config(), allow_nan=False)
+    assert config_hash(one.config()) == config_hash(Course().config())
+    others = [
+        Course(seed=1),
+        Course(platform=workstation(2)),
+        Course(physics=AnalyticPhysics(launch_overhead=0.1)),
+        Course(noise=Noise(0.1)),
+        Course(utilisation=0.2),
+        Course(schedulers=("greedy",)),
+    ]
+    assert len({config_hash(course.config()) for course in [one, *others]}) == 7
+    assert config_hash(Course(speed=3.0).config()) == config_hash(one.config())  # speed changes no row
+
+
+@pytest.mark.parametrize("name", ["round_robin", "random", "greedy", "oracle", "price_index", "earliest_finish"])
+def test_a_cluster_in_instalments(name):
+    """Cut anywhere, saved and put back in between: the same outcomes as in one run."""
+    tasks, noise = small_workload(500), Noise(0.2, seed=3)
+    whole = Cluster(noise=noise).run(tasks, create(name), seed=1).outcomes
+    first, scheduler = Cluster(noise=noise), create(name)
+    first.introduce(scheduler, tasks, seed=1)
+    parts = [first.proceed(tasks.rows(0, 137), scheduler)]
+    state = json.loads(json.dumps(first.state()))
+    second = Cluster(noise=noise)
+    second.restore(state)
+    other = create(name)
+    second.introduce(other, tasks, seed=1)
+    other.state[:] = scheduler.state
+    parts += [second.proceed(tasks.rows(137, 138), other), second.proceed(tasks.rows(138, 500), other)]
+    for column in ("device", "fraction", "finish", "cpu_start", "accelerator_time"):
+        joined = np.concatenate([getattr(part, column) for part in parts])
+        assert np.array_equal(joined, getattr(whole, column), equal_nan=True)
+
+
+def test_busy_seconds_up_to_now():
+    tasks, scheduler, cluster = small_workload(200), create("greedy"), Cluster()
+    cluster.introduce(scheduler, tasks)
+    outcomes = cluster.proceed(tasks, scheduler)
+    now = float(tasks.arrival_time[-1])
+    _, device, start, end = outcomes.intervals(cluster.platform.cpu_of)
+    worked = np.bincount(device, np.clip(np.minimum(end, now) - start, 0.0, None), len(cluster.platform))
+    assert cluster.busy_by(now) == pytest.approx(worked)
+    assert cluster.busy_by(1e9).sum() == pytest.approx(outcomes.cpu_time.sum() + outcomes.accelerator_time.sum())
+
+
+def test_a_cluster_takes_only_its_own_state():
+    with pytest.raises(ValueError, match="of 5 devices"):
+        Cluster().restore(Cluster(workstation(2)).state())
