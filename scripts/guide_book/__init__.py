@@ -1,0 +1,1 @@
+"""What make_guide_pdf.py needs to set the guide: pages, drawings, type."""

@@ -1,0 +1,1 @@
+"""What make_reference.py writes, one file per kind of page. Nothing is imported before it is needed."""

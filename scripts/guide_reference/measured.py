@@ -1,0 +1,152 @@
+"""The schedulers' index and their measured tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .tools import GUIDE, NOTE, sections, table
+
+MEASURED = GUIDE / "schedulers" / "measured.json"
+
+
+_KNOWS = {"nothing": "nothing", "told": "told times", "realised": "real times"}
+#: Between these two stands a scheduler's table of measurements.
+_OPEN, _CLOSE = "<!-- measured -->", "<!-- /measured -->"
+
+
+def schedulers_page() -> str:
+    from hybrid_scheduler.schedulers import schedulers
+
+    rows = [
+        (
+            f"[{info.look.glyph} `{name}`]({name}.md)",
+            info.protocol,
+            _KNOWS[info.knows.value],
+            "yes" if info.published else "",
+            info.summary,
+        )
+        for name, info in schedulers().items()
+    ]
+    return sections(
+        [
+            NOTE + "# The schedulers\n\nEvery scheduler of the registry; `hybrid-scheduler schedulers` prints the "
+            "same list with all "
+            "parameters. *Online* ones decide when a task comes, *central* ones when a device is idle, "
+            "*static* ones plan everything "
+            "beforehand. What each is allowed to know is explained in [who knows "
+            "what](../concepts/knowledge.md).\n",
+            table(("name", "protocol", "knows", "published", "rule"), rows),
+            "*Published* marks the six of the original comparison; the others are references that keep it "
+            "honest.\n",
+            _overview(),
+            _method(),
+        ]
+    )
+
+
+def _measured() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
+    return found
+
+
+def _pm(pair: Sequence[float | None], digits: int = 3) -> str:
+    mean, half = pair
+    if mean is None or mean != mean:
+        return "–"
+    if half is None:
+        return f"{mean:.{digits}g}"
+    # Around 1 the third decimal still says something.
+    decimals = 3 if 0.1 <= mean < 3 else max(0, digits - 1 - _magnitude(mean))
+    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
+
+
+def _magnitude(value: float) -> int:
+    return int(f"{abs(value):e}".partition("e")[2]) if value else 0
+
+
+def _overview() -> str:
+    cases = _measured()["cases"]
+    keys = ("calm", "busy", "full", "batch")
+    online = sorted(
+        cases["busy"]["schedulers"], key=lambda name: cases["busy"]["schedulers"][name]["mean_latency"][0]
+    )
+    planners = sorted(set(cases["batch"]["schedulers"]) - set(online))
+    rows = []
+    for name in online + planners:
+        found = [cases[key]["schedulers"].get(name) for key in keys]
+        ratios = [_pm(row["mean_latency_ratio"]) if row else "–" for row in found[:3]]
+        rows.append((f"[`{name}`]({name}.md)", *ratios, _pm(found[3]["makespan_over_bound"])))
+    return (
+        "## Side by side\n\nMean latency over that of `earliest_finish`, which is told the durations, on the "
+        "same tasks; in the last column "
+        "makespan over the lower bound. Below 1 is better than earliest finish; numbers in the hundreds are "
+        "queues that grow without "
+        "end, and say more about the run's length than about the scheduler.\n\n"
+        + table(("scheduler", *(cases[key]["title"] for key in keys[:3]), "batch, makespan / bound"), rows)
+    )
+
+
+def _method() -> str:
+    found = _measured()
+    last = found["first_seed"] + found["seeds"] - 1
+    return (
+        f"Seeds {found['first_seed']} to {last}, {found['tasks']:,} tasks each "
+        f"({found['cases']['batch']['tasks']:,} in the batch), "
+        "± is the 95 % interval over seeds; models as they ship, learning on. Made by\n\n"
+        "```sh\nOMP_NUM_THREADS=1 .venv/bin/python examples/measure_schedulers.py --seeds "
+        f"{found['seeds']} --out docs/guide/schedulers/measured.json\n.venv/bin/python "
+        "scripts/make_reference.py\n```\n"
+    )
+
+
+def measured_block(name: str) -> str:
+    """The table of one scheduler's page."""
+    found = _measured()
+    static = not any(name in found["cases"][key]["schedulers"] for key in ("busy",))
+    rows = []
+    for key, case in found["cases"].items():
+        row = case["schedulers"].get(name)
+        interesting = key not in ("layers", "fork-join", "cholesky") or static
+        if (
+            row is None
+            or not interesting
+            or (key == "nodes" and name not in ("two_level", "earliest_finish", "price_index", "greedy"))
+        ):
+            continue
+        rows.append(
+            (case["title"], _pm(row["mean_latency"]), _pm(row["mean_latency_ratio"]), _pm(row["p99_latency_ratio"]),
+             _pm(row["makespan_over_bound"]), _pm(row["energy_per_task"]))
+        )  # fmt: skip
+    last = found["first_seed"] + found["seeds"] - 1
+    return (
+        f"{_OPEN}\n"
+        + table(
+            (
+                "case",
+                "mean latency, s",
+                "÷ earliest finish",
+                "p99 ÷ earliest finish",
+                "makespan ÷ bound",
+                "energy per task, J",
+            ),
+            rows,
+        )
+        + f"\nSeeds {found['first_seed']} to {last}, {found['tasks']:,} tasks each (all at time 0: "
+        f"{found['cases']['batch']['tasks']:,}); ± is the 95 % interval over seeds. "
+        "The command is on [the overview](index.md).\n" + _CLOSE
+    )
+
+
+def scheduler_pages() -> Iterator[tuple[Path, str]]:
+    from hybrid_scheduler.schedulers import schedulers
+
+    for name in schedulers():
+        path = GUIDE / "schedulers" / f"{name}.md"
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            before, _, rest = text.partition(_OPEN)
+            after = rest.partition(_CLOSE)[2]
+            yield path, before + measured_block(name) + after

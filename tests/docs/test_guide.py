@@ -1,0 +1,210 @@
+"""The guide keeps its promises: what it names exists, and what exists is named."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import yaml
+
+from guide_book.pages import slug
+from guide_reference.command_line import cli_commands
+from hybrid_scheduler.config import FIELDS, SECTIONS
+from hybrid_scheduler.schedulers import create, schedulers, split_specs
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+GUIDE = DOCS / "guide"
+PAGES = sorted(GUIDE.rglob("*.md"))
+#: Pages that people wrote, and that speak about the product.
+WRITTEN = [page for page in PAGES if page.parent.name != "reference"] + [
+    ROOT / "README.md",
+    DOCS / "index.md",
+    DOCS / "learning.md",
+    DOCS / "release-checklist.md",
+]
+#: Commands of the specification: a page may speak of one that is still being built; it is checked once it is there.
+SPECIFIED = {
+    "serve", "heavy", "compare", "sweep", "replay", "calibrate", "execute", "report", "trace", "bench",
+    "db init", "db upgrade", "db verify",
+}  # fmt: skip
+OWN = {name for name, info in schedulers().items() if info.factory.__module__.startswith("hybrid_scheduler.")}
+ids = {"ids": lambda page: page.relative_to(ROOT).as_posix()}
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def prose(page: Path) -> str:
+    """Without blocks of code."""
+    return re.sub(r"^```.*?^```", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(page: Path) -> list[str]:
+    return [line.lstrip("# ") for line in prose(page).splitlines() if line.startswith("#")]
+
+
+# ------------------------------------------------------------------------------------------ links
+
+
+@pytest.mark.parametrize("page", [*PAGES, DOCS / "index.md"], **ids)
+def test_links_lead_somewhere(page):
+    for path, _, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#]*)(#?)([^)]*)\)", prose(page)):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        if anchor and target.suffix == ".md":
+            assert anchor in {slug(re.sub(r"[`*]", "", words)) for words in headings(target)}, f"{path}#{anchor}"
+
+
+def test_every_page_stands_in_the_navigation_once():
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    listed = [
+        path
+        for entry in nav
+        for value in entry.values()
+        for path in ([value] if isinstance(value, str) else [one for item in value for one in item.values()])
+    ]
+    assert len(listed) == len(set(listed))
+    assert {page.relative_to(DOCS).as_posix() for page in PAGES} <= set(listed)
+    assert [path for path in listed if not (DOCS / path).is_file()] == []
+
+
+# ------------------------------------------------------------------------------------------ what is named exists
+
+
+def spoken_commands(page: Path) -> list[tuple[str, list[str]]]:
+    """(command, options) wherever the program is called: in blocks of code, and between backticks."""
+    whole = text_of(page).replace("\\\n", " ")
+    blocks = re.findall(r"^ *```.*?^ *```", whole, re.MULTILINE | re.DOTALL)
+    text = "\n".join([*blocks, *re.findall(r"`[^`\n]+`", prose(page))])
+    found = []
+    for line in re.findall(r"hybrid-scheduler((?: --config \S+)? [a-z][^`\n|)#&;]*)", text):
+        words = [word for word in line.replace("--config", "", 1).split() if word not in ("mine.yaml",)]
+        name = " ".join(words[:2]) if words[0] == "db" else words[0]
+        found.append((name.rstrip(".,:"), [word.rstrip(".,:]") for word in words if re.match(r"--[a-z]", word)]))
+    return found
+
+
+@pytest.mark.parametrize("page", WRITTEN, **ids)
+def test_commands_and_their_options_exist(page):
+    commands = cli_commands()
+    shared = {"--config", "--log-level", "--quiet", "--version", "--help", "--json"}
+    for name, options in spoken_commands(page):
+        if name in SPECIFIED - set(commands):
+            continue
+        assert name in commands, f"hybrid-scheduler {name}"
+        known = {option for parameter in commands[name].params for option in parameter.opts} | shared
+        assert [option for option in options if option.partition("=")[0] not in known] == [], (
+            f"hybrid-scheduler {name}"
+        )
+
+
+@pytest.mark.parametrize("page", WRITTEN, **ids)
+def test_schedulers_named_in_commands_can_be_made(page):
+    for quoted, bare in re.findall(
+        r"hybrid-scheduler[^\n`]*--schedulers? (?:\"([^\"\n]+)\"|([\w,]+))", text_of(page)
+    ):
+        for spec in split_specs(quoted or bare):
+            if spec not in ("all", "mine"):
+                create(spec)
+
+
+@pytest.mark.parametrize("page", WRITTEN, **ids)
+def test_settings_named_in_the_text_exist(page):
+    files = {"py", "md", "yaml", "json", "txt", "db", "log", "csv"}
+    for name in re.findall(r"`([a-z]+\.[a-z_]+)(?::[^`]*)?`", text_of(page)):
+        if name.partition(".")[0] in SECTIONS and name.partition(".")[2] not in files and "(" not in name:
+            known = name in FIELDS or name.partition(".")[0] in ("workload", "physics")
+            assert known, name
+
+
+@pytest.mark.parametrize("page", WRITTEN, **ids)
+def test_routes_named_in_the_text_exist(page):
+    paths = json.loads((DOCS / "openapi.json").read_text(encoding="utf-8"))["paths"]
+    known = {(method.upper(), path) for path, operations in paths.items() for method in operations}
+    for method, path in re.findall(r"\b(GET|POST|PUT|DELETE) (/api/[\w/{}.]+)", text_of(page)):
+        assert (method, path.rstrip(".")) in known, f"{method} {path}"
+
+
+@pytest.mark.parametrize("page", WRITTEN, **ids)
+def test_programs_named_in_the_text_exist(page):
+    for module in re.findall(r"python -m (hybrid_scheduler[\w.]*)", text_of(page)):
+        path = ROOT / "src" / module.replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
+    for script in re.findall(
+        r"(?:python3?|\.venv/bin/python) ((?:scripts|examples|benchmarks)/[\w/]+\.py)", text_of(page)
+    ):
+        assert (ROOT / script).is_file(), script
+
+
+def test_old_names_lead_to_files_of_ours():
+    for cells in re.findall(r"^\| `[^|]+\|([^|]+)\|", text_of(GUIDE / "old-names.md"), re.MULTILINE):
+        for name in re.findall(r"`([\w./]+)`", cells):
+            assert (ROOT / name).exists() or (ROOT / "src" / "hybrid_scheduler" / name).exists(), name
+
+
+# ------------------------------------------------------------------------------------------ schedulers
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_every_scheduler_has_a_page(name):
+    page = GUIDE / "schedulers" / f"{name}.md"
+    assert page.is_file()
+    assert headings(page)[1:] == ["Assumptions", "Rule", "When it wins", "When it fails", "Measured", "Try it"]
+    rows = re.findall(r"^\|.*±.*\|$", text_of(page), re.MULTILINE)
+    assert len(rows) >= 3
+    assert f"schedulers/{schedulers()[name].factory.__module__.rpartition('.')[2]}.py" in text_of(page)
+
+
+def test_every_page_has_a_scheduler():
+    assert {page.stem for page in (GUIDE / "schedulers").glob("*.md")} == OWN | {"index"}
+
+
+def test_the_measurement_covers_everybody():
+    document = json.loads((GUIDE / "schedulers" / "measured.json").read_text(encoding="utf-8"))
+    assert document["seeds"] >= 5
+    assert document["first_seed"] >= 1000  # models were trained and prices tuned below that
+    assert set(document["cases"]["batch"]["schedulers"]) == OWN
+
+
+# ------------------------------------------------------------------------------------------ questions
+
+
+def questions() -> list[tuple[str, str]]:
+    parts = re.split(r"^### ", text_of(GUIDE / "faq.md"), flags=re.MULTILINE)[1:]
+    return [
+        (part.partition("\n")[0], re.sub(r"^## .*", "", part.partition("\n")[2], flags=re.MULTILINE))
+        for part in parts
+    ]
+
+
+def test_a_hundred_questions():
+    found = questions()
+    assert len(found) >= 100
+    assert [int(question.partition(".")[0]) for question, _ in found] == list(range(1, len(found) + 1))
+    assert len({question.partition(" ")[2].lower() for question, _ in found}) == len(found)
+
+
+@pytest.mark.parametrize(("question", "answer"), questions(), ids=lambda words: words[:40] if "?" in words else "")
+def test_answers_hold_a_fact_or_a_command(question, answer):
+    assert question.endswith("?")
+    assert len(answer.strip()) > 20
+    assert re.search(r"`[^`]+`|\d|\]\(", answer), question
+
+
+# ------------------------------------------------------------------------------------------ drawings
+
+PICTURES = sorted((GUIDE / "images").glob("*.svg"))
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
+def test_drawings_are_plain_and_used(picture):
+    root = ET.parse(picture).getroot()
+    kinds = {one.tag.partition("}")[2] for one in root.iter()}
+    # What scripts/make_guide_pdf.py can draw; no style sheets, so that they look the same everywhere.
+    assert kinds <= {"svg", "g", "defs", "use", "rect", "circle", "line", "polygon", "path", "text"}
+    assert root.get("aria-label")
+    assert "http" not in text_of(picture).replace("http://www.w3.org/2000/svg", "")
+    assert any(f"images/{picture.name})" in text_of(page) for page in PAGES)

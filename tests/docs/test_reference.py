@@ -1,0 +1,12 @@
+"""The reference pages say what the code says."""
+
+import make_reference
+from guide_reference.tools import table
+
+
+def test_reference_is_current():
+    assert make_reference.stale() == [], "run .venv/bin/python scripts/make_reference.py"
+
+
+def test_tables_survive_bars():
+    assert table(("a", "b"), [("x|y", 1)]) == "| a | b |\n|---|---|\n| x\\|y | 1 |\n"
