@@ -1,0 +1,104 @@
+"""`hybrid-scheduler db`: create, upgrade and check the database that the settings choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from .session import Session
+from .sheet import Column
+
+if TYPE_CHECKING:
+    from ..storage import DatabaseAddress
+
+db = typer.Typer(
+    name="db",
+    help="Create, upgrade and check the database.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+_Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", metavar="URL", help="sqlite:///FILE or postgresql://… instead of the settings.", show_default=False
+    ),
+]
+
+
+@db.command()
+def init(context: typer.Context, url: _Url = None) -> None:
+    """Create the tables. A database that has them stays as it is.
+
+    Example: hybrid-scheduler db init
+    """
+    _upgrade(context.obj, url)
+
+
+@db.command()
+def upgrade(context: typer.Context, url: _Url = None) -> None:
+    """Bring the tables up to date. The engine does the same when it starts.
+
+    Example: hybrid-scheduler db upgrade
+    """
+    _upgrade(context.obj, url)
+
+
+@db.command()
+def verify(
+    context: typer.Context,
+    url: _Url = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Check the schema, the file and the rows; nothing is changed.
+
+    Exit code 1 if something is wrong.
+
+    Example: hybrid-scheduler db verify
+    """
+    from ..storage.verify import verify as check
+
+    session: Session = context.obj
+    address = _address(session, url)
+    findings = check(address)
+    wrong = [finding.name for finding in findings if not finding.ok]
+    if as_json:
+        content = {"ok": not wrong, "database": str(address), "checks": [each._asdict() for each in findings]}
+        session.printer.document(content)
+    else:
+        signs = [Text("✓", "green") if finding.ok else Text("✗", "red") for finding in findings]
+        session.printer.sheet(
+            [
+                Column("", signs, number=False),
+                Column("", [finding.name for finding in findings], number=False),
+                Column("", [Text(finding.detail) for finding in findings], number=False, flexible=True),
+            ]
+        )
+        session.printer.text(f"{address}: " + (f"wrong: {', '.join(wrong)}" if wrong else "everything is in order"))
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _upgrade(session: Session, url: str | None) -> None:
+    from ..storage.schema import upgrade as bring_up_to_date
+
+    address = _address(session, url)
+    before, after = bring_up_to_date(address)
+    if before == after:
+        session.printer.text(f"{address}: is up to date (version {after})")
+    elif before is None:
+        session.printer.text(f"{address}: created (version {after})")
+    else:
+        session.printer.text(f"{address}: upgraded from version {before} to {after}")
+
+
+def _address(session: Session, url: str | None) -> DatabaseAddress:
+    settings = session.settings()
+    if url is None:
+        return settings.storage.address()
+    from ..storage import DatabaseAddress
+
+    return DatabaseAddress.from_url(url)

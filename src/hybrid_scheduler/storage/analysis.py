@@ -1,0 +1,289 @@
+"""Figures over many rows. They are computed here and not by the databases, whose sums differ in the last digits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from ..core import Floats
+from . import tables
+
+MOST_COMPARED = 10_000
+#: Tasks of a run that `trends` looks at: long runs are sampled, the same number from each stretch.
+MOST_SAMPLED = 20_000
+
+tasks, results, runs = tables.tasks, tables.scheduler_results, tables.runs
+
+exact_json = json.loads  # keeps whole numbers of any length
+
+
+async def task_range(connection: AsyncConnection, run_id: str) -> tuple[int, int] | None:
+    """First and last task of a run. What lies between belongs to it: runs do not overlap."""
+    ids = select(tasks.c.task_id).where(tasks.c.run_id == run_id).limit(1)
+    first = await connection.scalar(ids.order_by(tasks.c.ordinal))
+    last = await connection.scalar(ids.order_by(tasks.c.ordinal.desc()))
+    return None if first is None or last is None else (first, last)
+
+
+# ------------------------------------------------------------------------------------------ comparison
+
+_COMPARED = (
+    results.c.scheduler_name,
+    results.c.task_id,
+    results.c.actual_time,
+    results.c.latency,
+    results.c.start_time - tasks.c.arrival_time,
+    results.c.energy_consumption,
+    results.c.execution_cost,
+    results.c.gpu_fraction,
+    results.c.regret,
+    results.c.status,
+)
+
+
+async def comparative(connection: AsyncConnection, ids: Sequence[int], run_id: str | None) -> dict[str, Any]:
+    """Over these tasks. Latencies of failed tasks count neither in means nor in quantiles."""
+    columns: dict[str, list[Any]] = {}
+    if ids:
+        query = (
+            select(*_COMPARED)
+            .join(tasks, tasks.c.task_id == results.c.task_id)
+            .where(results.c.task_id.between(ids[0], ids[-1]))
+            .order_by(results.c.task_id, results.c.id)
+        )
+        if run_id is not None:
+            query = query.where(results.c.run_id == run_id)
+        rows_of: dict[str, list[Any]] = {}
+        for row in await connection.execute(query):
+            rows_of.setdefault(row[0], []).append(row[1:])
+        columns = {name: list(zip(*rows, strict=True)) for name, rows in rows_of.items()}
+    return {
+        "run_id": run_id,
+        "tasks": len(ids),
+        "first_task_id": ids[0] if ids else None,
+        "last_task_id": ids[-1] if ids else None,
+        "schedulers": [_summary(name, found) for name, found in columns.items()],
+        "wins": _wins(columns),
+    }
+
+
+def _summary(name: str, columns: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    _, time, latency, wait, energy, cost, fraction, regret = (
+        np.array(column, dtype=np.float64) for column in columns[:8]
+    )
+    known = latency[np.isfinite(latency)]
+    p50, p95, p99 = np.quantile(known, [0.5, 0.95, 0.99]).tolist() if len(known) else (None, None, None)
+    return {
+        "name": name,
+        "tasks": len(latency),
+        "failed": sum(status == "failed" for status in columns[8]),
+        "avg_time": _mean(time),
+        "avg_latency": _mean(latency),
+        "avg_wait": _mean(wait),
+        "avg_energy": _mean(energy),
+        "avg_cost": _mean(cost),
+        "total_energy": _total(energy),
+        "total_cost": _total(cost),
+        "avg_gpu_fraction": _mean(fraction),
+        "avg_regret": _mean(regret),
+        "p50_latency": p50,
+        "p95_latency": p95,
+        "p99_latency": p99,
+    }
+
+
+def _wins(columns: dict[str, list[Any]]) -> dict[str, dict[str, int]]:
+    """For each pair, the tasks that the first finished sooner than the second."""
+    ids = sorted({task_id for found in columns.values() for task_id in found[0]})
+    row_of = {task_id: row for row, task_id in enumerate(ids)}
+    latencies = {}
+    for name, found in columns.items():
+        latencies[name] = np.full(len(ids), np.nan)
+        latencies[name][[row_of[task_id] for task_id in found[0]]] = np.array(found[2], dtype=np.float64)
+    return {a: {b: int(np.sum(latencies[a] < latencies[b])) for b in latencies if b != a} for a in latencies}
+
+
+def _mean(values: Floats) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _total(values: Floats) -> float:
+    return float(values[np.isfinite(values)].sum())
+
+
+# ------------------------------------------------------------------------------------------ trends
+
+_TREND = ("avg_latency", "avg_time", "avg_energy", "avg_cost", "avg_regret")
+
+
+async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict[str, Any]:
+    mine = tasks.c.run_id == run_id
+    low = await connection.scalar(select(func.min(tasks.c.ordinal)).where(mine))
+    high = await connection.scalar(select(func.max(tasks.c.ordinal)).where(mine))
+    if low is None or high is None:
+        return {"run_id": run_id, "sampled": False, "buckets": []}
+    width = -(-(high - low + 1) // max(1, buckets))
+    take = min(width, max(1, MOST_SAMPLED // max(1, buckets)))
+    place = tasks.c.ordinal - low
+    conditions: list[ColumnElement[bool]] = [mine]
+    if take < width:
+        conditions.append(place % width < take)
+    query = (
+        select(
+            place,
+            results.c.scheduler_name,
+            results.c.latency,
+            results.c.actual_time,
+            results.c.energy_consumption,
+            results.c.execution_cost,
+            results.c.regret,
+        )
+        .join(results, results.c.task_id == tasks.c.task_id)
+        .where(*conditions)
+        .order_by(results.c.task_id, results.c.id)
+    )
+    found: dict[int, dict[str, list[Any]]] = {}
+    for position, name, *values in await connection.execute(query):
+        found.setdefault(position // width, {}).setdefault(name, []).append(values)
+    return {
+        "run_id": run_id,
+        "sampled": take < width,
+        "buckets": [
+            {
+                "first_ordinal": low + bucket * width,
+                "last_ordinal": min(high, low + (bucket + 1) * width - 1),
+                "schedulers": {name: _trend(rows) for name, rows in by_name.items()},
+            }
+            for bucket, by_name in sorted(found.items())
+        ],
+    }
+
+
+def _trend(rows: list[Any]) -> dict[str, Any]:
+    table = np.array(rows, dtype=np.float64)
+    return {"n": len(rows), **{name: _mean(table[:, column]) for column, name in enumerate(_TREND)}}
+
+
+# ------------------------------------------------------------------------------------------ Gantt
+
+_PARTS = (
+    results.c.task_id,
+    results.c.device,
+    results.c.cpu_start,
+    results.c.cpu_time,
+    results.c.gpu_start,
+    results.c.gpu_time,
+    tasks.c.compute_intensity,
+)
+
+
+async def gantt(
+    connection: AsyncConnection, run_id: str, scheduler: str, start: float | None, end: float | None, limit: int
+) -> dict[str, Any] | None:
+    """Parts that touch the window [start, end), by start and task. Where they are too many: of the first tasks."""
+    run = (await connection.execute(select(runs.c.devices, runs.c.longest).where(runs.c.run_id == run_id))).first()
+    if run is None:
+        return None
+    devices, longest = run
+    window = await _window(connection, run_id, start, end, float(longest.get(scheduler, 0.0)))
+    parts: list[tuple[Any, ...]] = []
+    found: Sequence[Any] = ()
+    if window is not None:
+        query = (
+            select(*_PARTS)
+            .join(tasks, tasks.c.task_id == results.c.task_id)
+            .where(results.c.task_id.between(*window), results.c.scheduler_name == scheduler)
+            .order_by(results.c.task_id)
+        )
+        if start is not None:
+            query = query.where(results.c.finish_time > start)
+        if end is not None:
+            query = query.where(results.c.start_time < end)
+        cpu_of = _cpu_of(devices)
+        found = (await connection.execute(query.limit(limit + 1))).all()
+        for task_id, device, cpu_start, cpu_time, gpu_start, gpu_time, intensity in found:
+            for part, name, begin, seconds in (
+                ("cpu", cpu_of.get(device, device), cpu_start, cpu_time),
+                ("gpu", device, gpu_start, gpu_time),
+            ):
+                if begin is None or not seconds:
+                    continue
+                if (start is None or begin + seconds > start) and (end is None or begin < end):
+                    parts.append((task_id, name, part, begin, begin + seconds, intensity))
+    parts.sort(key=lambda each: (each[3], each[0], each[2]))
+    names = ("task_id", "device", "part", "start", "end", "intensity")
+    kept = parts[:limit]
+    columns = [list(column) for column in zip(*kept, strict=True)] if kept else [[] for _ in names]
+    return {
+        "run_id": run_id,
+        "scheduler": scheduler,
+        "devices": devices,
+        **dict(zip(names, columns, strict=True)),
+        "truncated": max(len(parts), len(found)) > limit,
+    }
+
+
+async def _window(
+    connection: AsyncConnection, run_id: str, start: float | None, end: float | None, longest: float
+) -> tuple[int, int] | None:
+    """Tasks that can touch the window: they arrived before its end, and at most the longest latency before it.
+
+    Tasks arrive in the order of their ordinals, so the two borders are found by halving.
+    """
+    mine = tasks.c.run_id == run_id
+    low = await connection.scalar(select(func.min(tasks.c.ordinal)).where(mine))
+    high = await connection.scalar(select(func.max(tasks.c.ordinal)).where(mine))
+    if low is None or high is None:
+        return None
+
+    async def first_from(ordinal: int) -> tuple[int, int, float] | None:
+        row = (
+            await connection.execute(
+                select(tasks.c.task_id, tasks.c.ordinal, tasks.c.arrival_time)
+                .where(mine, tasks.c.ordinal >= ordinal)
+                .order_by(tasks.c.ordinal)
+                .limit(1)
+            )
+        ).first()
+        return None if row is None else (row[0], row[1], row[2])
+
+    async def first_arrival_at(moment: float) -> int:
+        """Ordinal of the first task that arrived at this moment or later; one past the last if none did."""
+        left, right = low, high + 1
+        while left < right:
+            middle = (left + right) // 2
+            found = await first_from(middle)
+            if found is None or found[2] >= moment:
+                right = middle
+            else:
+                left = found[1] + 1
+        return left
+
+    first = low if start is None else await first_arrival_at(start - longest)
+    last = high if end is None else await first_arrival_at(end) - 1
+    if first > last:
+        return None
+    beginning = await first_from(first)
+    ending = (
+        await connection.execute(
+            select(tasks.c.task_id).where(mine, tasks.c.ordinal <= last).order_by(tasks.c.ordinal.desc()).limit(1)
+        )
+    ).scalar()
+    return None if beginning is None or ending is None else (beginning[0], ending)
+
+
+def _cpu_of(devices: Sequence[str]) -> dict[str, str]:
+    """For each device the CPU of its node. Devices are listed node by node, the CPU first."""
+    host = next((name for name in devices if "cpu" in name), "")
+    found = {}
+    for name in devices:
+        if "cpu" in name:
+            host = name
+        found[name] = host
+    return found

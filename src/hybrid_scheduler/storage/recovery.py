@@ -1,0 +1,87 @@
+"""What an engine needs to go on where the last one ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ..core import Workload
+from ..core.outcome import STATUS_NAMES
+from ..engine.records import Recent, Recovered, ResultColumns, RunRecord
+from . import tables
+from .rows import RESULT_FLOATS
+from .store import Store, stored_counters
+
+#: Newest tasks that learners are warmed with.
+RECENT = 1000
+
+_RUN = tuple(name for name in tables.runs.c.keys() if name not in ("tasks", "longest"))  # noqa: SIM118
+_TASK = ("task_id", "external_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind")
+_RESULT = ("task_id", "scheduler_name", "device", *RESULT_FLOATS, "status", "model_version")
+
+
+async def recover(store: Store) -> Recovered:
+    counters = await stored_counters(store)
+    found = await store.fetch(
+        f"SELECT {', '.join(_RUN)} FROM runs WHERE status <> 'stopped' "
+        "ORDER BY created_at DESC, run_id DESC LIMIT 1"
+    )
+    if not found:
+        return Recovered(counters)
+    row = dict(zip(_RUN, found[0], strict=True))
+    state = row.pop("state")
+    devices = json.loads(row.pop("devices"))
+    run = RunRecord(
+        **row | {"schedulers": tuple(json.loads(row["schedulers"])), "config": json.loads(row["config"])}
+    )
+    return Recovered(
+        counters, run, None if state is None else json.loads(state), await _recent(store, run, devices)
+    )
+
+
+async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | None:
+    newest = await store.fetch(
+        f"SELECT {', '.join(_TASK)} FROM tasks WHERE run_id = ? ORDER BY ordinal DESC LIMIT ?", run.run_id, RECENT
+    )
+    if not newest:
+        return None
+    newest.reverse()
+    ids, external, size, intensity, memory, arrival, kind = (list(column) for column in zip(*newest, strict=True))
+    workload = Workload(
+        task_id=ids,
+        size=size,
+        compute_intensity=intensity,
+        memory_required=memory,
+        arrival_time=arrival,
+        kind=kind,
+        external_id=external if any(external) else None,
+    )
+    rows = await store.fetch(
+        f"SELECT {', '.join(_RESULT)} FROM scheduler_results WHERE task_id >= ? AND task_id <= ? AND run_id = ? "
+        "ORDER BY task_id, id",
+        ids[0],
+        ids[-1],
+        run.run_id,
+    )
+    by_scheduler: dict[str, list[tuple[Any, ...]]] = {}
+    for found in rows:
+        by_scheduler.setdefault(found[1], []).append(found)
+    # A scheduler that joined within these tasks has no column as long as the others: it starts afresh.
+    return Recent(
+        workload,
+        {name: _columns(found, devices) for name, found in by_scheduler.items() if len(found) == len(ids)},
+    )
+
+
+def _columns(rows: list[tuple[Any, ...]], devices: list[str]) -> ResultColumns:
+    named = dict(zip(_RESULT, zip(*rows, strict=True), strict=True))
+    index_of = {name: index for index, name in enumerate(devices)}
+    floats = {name: np.array(named[name], dtype=np.float64) for name in RESULT_FLOATS}
+    return ResultColumns(
+        device=np.array([index_of[name] for name in named["device"]], dtype=np.int32),
+        **floats,
+        status=np.array([STATUS_NAMES.index(name) for name in named["status"]], dtype=np.uint8),
+        model_version=named["model_version"][-1],
+    )

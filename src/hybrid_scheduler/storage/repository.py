@@ -1,0 +1,359 @@
+"""Everything that is read from the database, the same rows in the same order from SQLite and PostgreSQL.
+
+Rows are dictionaries in the shapes of the REST interface. Unknown ids give None or nothing. A database that does
+not answer raises `DatabaseAway`, and nothing else of it ever comes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import ColumnElement, Select, func, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from . import analysis, tables
+from .database import Database
+from .store import COUNTED
+
+Row = dict[str, Any]
+
+_TASK = tuple(tables.tasks.c.keys())
+_RESULT = (
+    "scheduler_name", "device", "gpu_fraction", "actual_time", "latency", "start_time", "finish_time", "cpu_start",
+    "cpu_time", "gpu_start", "gpu_time", "energy_consumption", "execution_cost", "regret", "predicted_time",
+    "status", "model_version",
+)  # fmt: skip
+_RUN = tuple(name for name in tables.runs.c.keys() if name not in ("state", "devices", "longest"))  # noqa: SIM118
+_VERSION = tuple(name for name in tables.model_versions.c.keys() if name != "id")  # noqa: SIM118
+
+tasks, results, runs, events, meta = (
+    tables.tasks,
+    tables.scheduler_results,
+    tables.runs,
+    tables.events,
+    tables.meta,
+)
+
+
+class EventsPage(NamedTuple):
+    """Events as the bytes that clients get."""
+
+    events: list[bytes]
+    #: From here on none is missing; before it, only notifications are left.
+    oldest_seq: int
+    #: The newest stored event, 0 if there is none.
+    last_seq: int
+
+
+class Repository:
+    """Reads. Each method is one view of the database: what it returns belongs together."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def ping(self) -> None:
+        await self.database.ping()
+
+    async def counts(self) -> Row:
+        """Rows per table, bytes in all, and when the oldest and newest task were recorded."""
+        async with self.database.reading() as connection:
+            found: Row = {}
+            for table in tables.metadata.sorted_tables:
+                if table.name in COUNTED:
+                    found[table.name] = int(await _meta(connection, f"rows:{table.name}") or 0)
+                elif table.name not in ("commands", "meta"):
+                    found[table.name] = await connection.scalar(select(func.count()).select_from(table))
+            if self.database.address.is_sqlite:
+                pages = await connection.scalar(text("PRAGMA page_count"))
+                size = (pages or 0) * (await connection.scalar(text("PRAGMA page_size")) or 0)
+            else:
+                size = await connection.scalar(text("SELECT pg_database_size(current_database())"))
+            ends = [
+                await connection.scalar(select(tasks.c.recorded_at).order_by(order).limit(1))
+                for order in (tasks.c.task_id, tasks.c.task_id.desc())
+            ]
+        return {"rows": found, "bytes": size, "first_recorded_at": ends[0], "last_recorded_at": ends[1]}
+
+    # ---------------------------------------------------------------- runs
+
+    async def runs(self, limit: int, before: str | None = None) -> list[Row]:
+        """The newest first; `before` is the last run_id of the page before."""
+        query = select(*(runs.c[name] for name in _RUN)).order_by(runs.c.run_id.desc()).limit(limit)
+        if before is not None:
+            if _is_odd(before):
+                return []
+            query = query.where(runs.c.run_id < before)
+        return await self._rows(query, _RUN)
+
+    async def run(self, run_id: str) -> Row | None:
+        return await self._row(select(*(runs.c[name] for name in _RUN)), _RUN, runs.c.run_id, run_id)
+
+    async def newest_run(self) -> Row | None:
+        query = select(*(runs.c[name] for name in _RUN)).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+        found = await self._rows(query.limit(1), _RUN)
+        return found[0] if found else None
+
+    async def run_state(self, run_id: str) -> Row | None:
+        """The run's last checkpoint."""
+        found = await self._row(select(runs.c.state), ("state",), runs.c.run_id, run_id)
+        if found is None or found["state"] is None:
+            return None
+        state: Row = analysis.exact_json(found["state"])
+        return state
+
+    # ---------------------------------------------------------------- tasks
+
+    async def history(self, limit: int, run_id: str | None = None) -> list[Row]:
+        """The newest tasks with every scheduler's result, oldest first."""
+        if _is_odd(run_id):
+            return []
+        async with self.database.reading() as connection:
+            rows = await _some_tasks(connection, run_id, newest=True, limit=limit)
+            rows.reverse()
+            return await _with_results(connection, rows)
+
+    async def iterate_history(self, run_id: str | None = None, page: int = 1000) -> AsyncIterator[list[Row]]:
+        """Everything, oldest first, page by page. Tasks that come while this goes on are included."""
+        after: int | None = None
+        while not _is_odd(run_id):
+            async with self.database.reading() as connection:
+                rows = await _some_tasks(connection, run_id, newest=False, limit=page, after=after)
+                found = await _with_results(connection, rows)
+            if found:
+                yield found
+                after = found[-1]["task_id"]
+            if len(found) < page:
+                return
+
+    async def tasks(
+        self, limit: int, before: int | None = None, run_id: str | None = None, external_id: str | None = None
+    ) -> list[Row]:
+        """The newest first, without results; `before` is the last task_id of the page before."""
+        if _is_odd(run_id) or _is_odd(external_id):
+            return []
+        async with self.database.reading() as connection:
+            return await _some_tasks(
+                connection, run_id, newest=True, limit=limit, before=before, external_id=external_id
+            )
+
+    async def task(self, task_id: int) -> Row | None:
+        """One task with its results and its isolated optimum."""
+        if not -(2**63) <= task_id < 2**63:
+            return None
+        async with self.database.reading() as connection:
+            query = select(*(tasks.c[name] for name in _TASK)).where(tasks.c.task_id == task_id)
+            rows = _dicts(await connection.execute(query), _TASK)
+            return (await _with_results(connection, rows))[0] if rows else None
+
+    async def results(
+        self, run_id: str, scheduler: str | None = None, after_task: int | None = None, limit: int = 1000
+    ) -> list[Row]:
+        """Results in the order of tasks. A page ends with a whole task: go on with its last `task_id`."""
+        if _is_odd(run_id) or _is_odd(scheduler):
+            return []
+        async with self.database.reading() as connection:
+            span = await analysis.task_range(connection, run_id)
+            if span is None:
+                return []
+            first = span[0] if after_task is None else max(span[0], _bounded(after_task) + 1)
+            conditions = [results.c.task_id >= first, results.c.task_id <= span[1], results.c.run_id == run_id]
+            if scheduler is not None:
+                conditions.append(results.c.scheduler_name == scheduler)
+            found = await self._page_of_results(connection, conditions, limit)
+            if scheduler is None and len(found) == limit:
+                last = found[-1]["task_id"]
+                whole = [row for row in found if row["task_id"] != last]
+                if not whole:  # one task has more results than the page: give them all
+                    whole = await self._page_of_results(connection, [results.c.task_id == last], 10_000)
+                found = whole
+        return found
+
+    async def _page_of_results(
+        self, connection: AsyncConnection, conditions: Sequence[ColumnElement[bool]], limit: int
+    ) -> list[Row]:
+        names = ("task_id", "run_id", *_RESULT)
+        query = (
+            select(*(results.c[name] for name in names), tasks.c.arrival_time)
+            .join(tasks, tasks.c.task_id == results.c.task_id)
+            .where(*conditions)
+            .order_by(results.c.task_id, results.c.id)
+            .limit(limit)
+        )
+        rows = _dicts(await connection.execute(query), (*names, "arrival_time"))
+        for row in rows:
+            row["wait"] = _wait(row["start_time"], row.pop("arrival_time"))
+        return rows
+
+    # ---------------------------------------------------------------- analysis
+
+    async def comparative(self, limit: int = 1000, run_id: str | None = None) -> Row:
+        """Means, sums, quantiles of latency and who beat whom, over the newest (at most 10,000) tasks."""
+        if _is_odd(run_id):
+            run_id = ""
+        async with self.database.reading() as connection:
+            newest = await _some_tasks(
+                connection, run_id, newest=True, limit=min(limit, analysis.MOST_COMPARED), columns=("task_id",)
+            )
+            return await analysis.comparative(connection, [row["task_id"] for row in newest][::-1], run_id)
+
+    async def trends(self, run_id: str, buckets: int = 120) -> Row | None:
+        """Means per stretch of the run; None for an unknown run."""
+        if _is_odd(run_id) or await self.run(run_id) is None:
+            return None
+        async with self.database.reading() as connection:
+            return await analysis.trends(connection, run_id, buckets)
+
+    async def gantt(
+        self,
+        run_id: str,
+        scheduler: str,
+        start: float | None = None,
+        end: float | None = None,
+        limit: int = 50_000,
+    ) -> Row | None:
+        """Which part of which task was on which device when, as columns; None for an unknown run."""
+        if _is_odd(run_id) or _is_odd(scheduler):
+            return None
+        async with self.database.reading() as connection:
+            return await analysis.gantt(connection, run_id, scheduler, start, end, limit)
+
+    async def model_versions(self, run_id: str | None = None, scheduler: str | None = None) -> list[Row]:
+        table = tables.model_versions
+        if _is_odd(run_id) or _is_odd(scheduler):
+            return []
+        query = select(*(table.c[name] for name in _VERSION)).order_by(
+            table.c.run_id, table.c.scheduler_name, table.c.version
+        )
+        if run_id is not None:
+            query = query.where(table.c.run_id == run_id)
+        if scheduler is not None:
+            query = query.where(table.c.scheduler_name == scheduler)
+        return await self._rows(query, _VERSION)
+
+    # ---------------------------------------------------------------- the stream and the engine
+
+    async def events_after(self, seq: int, limit: int = 500, types: Iterable[str] | None = None) -> EventsPage:
+        """The next events after a sequence number, oldest first."""
+        query = select(events.c.payload).where(events.c.seq > _bounded(seq)).order_by(events.c.seq)
+        if types is not None:
+            query = query.where(events.c.type.in_(sorted(types)))
+        async with self.database.reading() as connection:
+            found = (await connection.execute(query.limit(limit))).scalars().all()
+            last = await connection.scalar(select(func.max(events.c.seq)))
+            pruned = await _meta(connection, "pruned_seq")
+        return EventsPage([payload.encode() for payload in found], int(pruned or 0) + 1, last or 0)
+
+    async def idempotent(self, key: str) -> tuple[str, int] | None:
+        """What was sent under this key (its digest), and the task that was made of it."""
+        table = tables.idempotency_keys
+        found = await self._row(
+            select(table.c.fingerprint, table.c.task_id), ("fingerprint", "task_id"), table.c.key, key
+        )
+        return None if found is None else (found["fingerprint"], found["task_id"])
+
+    async def engine_beat(self) -> Row | None:
+        """What the engine last said of itself: instance, beat_at, status."""
+        async with self.database.reading() as connection:
+            value = await _meta(connection, "engine")
+        return None if value is None else orjson.loads(value)
+
+    async def counters(self) -> Row:
+        """The next numbers of tasks, results and events."""
+        async with self.database.reading() as connection:
+            value = await _meta(connection, "counters")
+        return {"next_task_id": 1, "next_result_id": 1, "next_seq": 1} if value is None else orjson.loads(value)
+
+    # ---------------------------------------------------------------- parts
+
+    async def _rows(self, query: Select[Any], names: Sequence[str]) -> list[Row]:
+        async with self.database.reading() as connection:
+            return _dicts(await connection.execute(query), names)
+
+    async def _row(
+        self, query: Select[Any], names: Sequence[str], key: ColumnElement[Any], value: str
+    ) -> Row | None:
+        if _is_odd(value):
+            return None
+        found = await self._rows(query.where(key == value), names)
+        return found[0] if found else None
+
+
+async def _some_tasks(
+    connection: AsyncConnection,
+    run_id: str | None,
+    *,
+    newest: bool,
+    limit: int,
+    before: int | None = None,
+    after: int | None = None,
+    external_id: str | None = None,
+    columns: Sequence[str] = _TASK,
+) -> list[Row]:
+    query = select(*(tasks.c[name] for name in columns))
+    if run_id is not None:
+        query = query.where(tasks.c.run_id == run_id)
+    if external_id is not None:
+        query = query.where(tasks.c.external_id == external_id)
+    if run_id is not None and (before is not None or after is not None):
+        span = await analysis.task_range(connection, run_id)
+        if span is None:
+            return []
+        query = query.where(tasks.c.task_id.between(*span))  # so that nobody walks on through other runs
+    if before is not None:
+        query = query.where(tasks.c.task_id < _bounded(before))
+    if after is not None:
+        query = query.where(tasks.c.task_id > _bounded(after))
+    # Within a run the ordinals are in the order of ids, and have the index.
+    in_run = run_id is not None and external_id is None and before is None and after is None
+    order = tasks.c.ordinal if in_run else tasks.c.task_id
+    query = query.order_by(order.desc() if newest else order).limit(limit)
+    return _dicts(await connection.execute(query), columns)
+
+
+async def _with_results(connection: AsyncConnection, rows: list[Row]) -> list[Row]:
+    """Add to tasks (in the order of ids) what every scheduler made of them, and their isolated optimum."""
+    if not rows:
+        return rows
+    by_id = {row["task_id"]: row for row in rows}
+    for row in rows:
+        row |= {"results": {}, "optimal_gpu_fraction": None, "optimal_time": None}
+    span = (rows[0]["task_id"], rows[-1]["task_id"])
+    query = select(results.c.task_id, *(results.c[name] for name in _RESULT)).order_by(
+        results.c.task_id, results.c.id
+    )
+    for task_id, *values in await connection.execute(query.where(results.c.task_id.between(*span))):
+        if (task := by_id.get(task_id)) is not None:
+            result = dict(zip(_RESULT, values, strict=True))
+            result["wait"] = _wait(result["start_time"], task["arrival_time"])
+            task["results"][result["scheduler_name"]] = result
+    best = tables.training_data
+    optimum = select(best.c.task_id, best.c.optimal_gpu_fraction, best.c.optimal_time)
+    for task_id, fraction, seconds in await connection.execute(optimum.where(best.c.task_id.between(*span))):
+        if (task := by_id.get(task_id)) is not None:
+            task["optimal_gpu_fraction"], task["optimal_time"] = fraction, seconds
+    return rows
+
+
+async def _meta(connection: AsyncConnection, key: str) -> str | None:
+    value: str | None = await connection.scalar(select(meta.c.value).where(meta.c.key == key))
+    return value
+
+
+def _dicts(found: Iterable[Any], names: Sequence[str]) -> list[Row]:
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def _wait(start: float | None, arrival: float | None) -> float | None:
+    return None if start is None or arrival is None else start - arrival
+
+
+def _bounded(number: int) -> int:
+    """Drivers refuse what has more than 64 bits; no row is beyond this."""
+    return min(max(number, -(2**62)), 2**62)
+
+
+def _is_odd(value: str | None) -> bool:
+    """Text that no row can hold, and that PostgreSQL refuses to look for."""
+    return value is not None and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value))

@@ -1,0 +1,211 @@
+"""A batch as rows: column by column, because that is how it came and how it is fastest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+
+from ..core import Floats, InvalidInputError
+from ..core.outcome import STATUS_NAMES
+from ..engine.records import Batch, Event, ResultColumns, RunRecord
+from . import tables
+
+#: One list per column, all of the same length.
+Columns = list[list[Any]]
+
+TASK_COLUMNS = tuple(tables.tasks.c.keys())
+RESULT_COLUMNS = tuple(tables.scheduler_results.c.keys())
+TRAINING_COLUMNS = tuple(tables.training_data.c.keys())
+EVENT_COLUMNS = tuple(tables.events.c.keys())
+RUN_COLUMNS = tuple(tables.runs.c.keys())
+
+#: Those of `scheduler_results` that are columns of `ResultColumns`, in the table's order.
+RESULT_FLOATS = RESULT_COLUMNS[RESULT_COLUMNS.index("gpu_fraction") : RESULT_COLUMNS.index("status")]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A batch that waits to be stored. What could change under our hands is text already."""
+
+    number: int
+    batch: Batch
+    recorded_at: float
+    state: str
+    payloads: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, number: int, batch: Batch, recorded_at: float) -> Pending:
+        """Raises where a value cannot be stored: now, to whoever made it, not later in the writer."""
+        for text in (*(batch.external_ids or ()), *(key.key for key in batch.idempotency)):
+            if text is not None and ("\0" in text or not _is_unicode(text)):
+                raise InvalidInputError("external_id", "text without NUL and half characters", text)
+        return cls(number, batch, recorded_at, json_text(batch.state), tuple(map(payload_of, batch.events)))
+
+    @property
+    def rows(self) -> int:
+        """Rows of results, which are nearly all of it."""
+        return len(self.batch) * len(self.batch.results)
+
+
+def payload_of(event: Event) -> bytes:
+    """What clients get, and what the table of events holds. NaN becomes null."""
+    head = {
+        "type": event.type,
+        "seq": event.seq,
+        "run_id": event.run_id,
+        "t": event.t,
+        "created_at": event.created_at,
+    }
+    return orjson.dumps(head | event.body, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def seq_of(payload: bytes) -> int:
+    """The number of an event without reading all of it: `payload_of` puts it near the front."""
+    start = payload.index(b'"seq":') + 6
+    return int(payload[start : payload.index(b",", start)])
+
+
+def json_text(content: Any) -> str:
+    """Strict JSON, the same text for the same content."""
+    try:
+        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    except TypeError:
+        # States of random generators are whole numbers of 128 bits.
+        return json.dumps(content, allow_nan=False, separators=(",", ":"))
+
+
+def run_row(run: RunRecord, pending: Pending, added: int, longest: dict[str, float]) -> tuple[Any, ...]:
+    values = {
+        "run_id": run.run_id,
+        "created_at": run.created_at,
+        "ended_at": run.ended_at,
+        "status": run.status,
+        "source": run.source,
+        "scenario": run.scenario,
+        "utilisation": run.utilisation,
+        "seed": int(run.seed),
+        "platform": run.platform,
+        "schedulers": json_text(list(run.schedulers)),
+        "config": json_text(run.config),
+        "config_hash": run.config_hash,
+        "tasks": added,
+        "state": pending.state,
+        "devices": json_text(list(pending.batch.device_names)),
+        "longest": json_text(longest),
+    }
+    return tuple(values[name] for name in RUN_COLUMNS)
+
+
+def task_columns(pending: Pending) -> Columns:
+    batch = pending.batch
+    tasks = batch.tasks
+    assert tasks is not None
+    n = len(tasks)
+    if tasks.has_dependencies:
+        dependencies = [json_text(tasks.task_id[tasks.parents(row)].tolist()) for row in range(n)]
+    else:
+        dependencies = ["[]"] * n
+    external = batch.external_ids or tasks.external_id or (None,) * n
+    return [
+        tasks.task_id.tolist(),
+        [batch.run.run_id] * n,
+        list(range(batch.first_ordinal, batch.first_ordinal + n)),
+        list(external),
+        tasks.size.tolist(),
+        tasks.compute_intensity.tolist(),
+        tasks.memory_required.tolist(),
+        tasks.arrival_time.tolist(),
+        dependencies,
+        [tasks.kinds[code] for code in tasks.kind.tolist()],
+        [pending.recorded_at] * n,
+    ]
+
+
+def result_parts(batch: Batch, *, nan_is_null: bool) -> list[Columns]:
+    """One part per scheduler. The rows of a task get neighbouring ids: it is read and indexed task by task."""
+    if batch.tasks is None:
+        return []
+    n, several = len(batch), len(batch.results)
+    ids = batch.tasks.task_id.tolist()
+    run_ids = [batch.run.run_id] * n
+    parts: list[Columns] = []
+    for k, (name, result) in enumerate(batch.results.items()):
+        first = batch.first_result_id + k
+        parts.append(
+            [
+                list(range(first, first + n * several, several)),
+                ids,
+                run_ids,
+                [name] * n,
+                [batch.device_names[index] for index in result.device.tolist()],
+                *(_floats(getattr(result, column), nan_is_null) for column in RESULT_FLOATS),
+                [STATUS_NAMES[code] for code in result.status.tolist()],
+                [result.model_version] * n,
+            ]
+        )
+    return parts
+
+
+def training_columns(batch: Batch, *, nan_is_null: bool) -> Columns:
+    tasks = batch.tasks
+    assert tasks is not None
+    assert batch.optimal_fraction is not None
+    assert batch.optimal_time is not None
+    return [
+        tasks.task_id.tolist(),
+        tasks.size.tolist(),
+        tasks.compute_intensity.tolist(),
+        tasks.memory_required.tolist(),
+        _floats(batch.optimal_fraction, nan_is_null),
+        _floats(batch.optimal_time, nan_is_null),
+    ]
+
+
+def event_columns(pending: Pending) -> Columns:
+    events = pending.batch.events
+    return [
+        [int(event.seq) for event in events],
+        [event.run_id for event in events],
+        [event.type for event in events],
+        [float(event.t) for event in events],
+        [float(event.created_at) for event in events],
+        [payload.decode() for payload in pending.payloads],
+    ]
+
+
+def longest_latencies(batch: Batch) -> dict[str, float]:
+    """The largest finite latency of each scheduler."""
+    return {name: _largest(result) for name, result in batch.results.items()}
+
+
+def _largest(result: ResultColumns) -> float:
+    finite = result.latency[np.isfinite(result.latency)]
+    return float(finite.max()) if len(finite) else 0.0
+
+
+def _floats(column: Floats, nan_is_null: bool) -> list[Any]:
+    values: list[Any] = np.asarray(column, dtype=np.float64).tolist()
+    if nan_is_null or not np.isnan(column).any():
+        return values
+    return [None if value != value else value for value in values]
+
+
+def interleaved(parts: Sequence[Columns]) -> list[tuple[Any, ...]]:
+    """Rows, taking one of each part in turn."""
+    rows: list[Any] = [None] * (len(parts[0][0]) * len(parts))
+    for k, part in enumerate(parts):
+        rows[k :: len(parts)] = zip(*part, strict=True)
+    return rows
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,122 @@
+"""Is a database what it should be? Its schema, SQLite's own check of the file, and rows that fit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import orjson
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from .address import DatabaseAddress
+from .errors import DatabaseUnusable
+from .schema import newest_revision, revision_of, with_connection
+from .store import COUNTED
+from .tables import metadata
+
+
+class Finding(NamedTuple):
+    name: str
+    ok: bool
+    detail: str
+
+
+#: A query that finds what must not be, and what it is called.
+_STRAYS = (
+    (
+        "results",
+        "SELECT count(*) FROM scheduler_results r "
+        "WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = r.task_id)",
+        "results without their task",
+    ),
+    (
+        "training data",
+        "SELECT count(*) FROM training_data d WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = d.task_id)",
+        "rows without their task",
+    ),
+    (
+        "tasks",
+        "SELECT count(*) FROM tasks t WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.run_id = t.run_id)",
+        "tasks without their run",
+    ),
+    (
+        "pairs",
+        "SELECT count(*) FROM (SELECT 1 FROM scheduler_results GROUP BY task_id, scheduler_name "
+        "HAVING count(*) > 1) twice",
+        "tasks with two results of one scheduler",
+    ),
+    (
+        "events",
+        "SELECT count(*) FROM (SELECT 1 FROM events GROUP BY seq HAVING count(*) > 1) twice",
+        "sequence numbers used twice",
+    ),
+)
+_COUNTERS = (
+    ("next_task_id", "tasks", "task_id"),
+    ("next_result_id", "scheduler_results", "id"),
+    ("next_seq", "events", "seq"),
+)
+
+
+def verify(address: DatabaseAddress) -> list[Finding]:
+    """Reads everything, changes nothing. Raises `DatabaseAway` and `DatabaseUnusable` where it cannot be read."""
+
+    def check(connection: sa.Connection) -> list[Finding]:
+        revision = revision_of(connection, address)
+        if revision is None:
+            raise DatabaseUnusable(f"{address}: is empty", hint="run hybrid-scheduler db init")
+        current = revision == newest_revision()
+        detail = f"version {revision}" + ("" if current else f", the newest is {newest_revision()}: db upgrade")
+        findings = [Finding("schema", current, detail)]
+        if current:
+            findings += _schema(connection)
+        if address.is_sqlite:
+            findings.append(_file(connection))
+        return [*findings, *_rows(connection)]
+
+    return with_connection(address, check, read_only=True)
+
+
+def _schema(connection: sa.Connection) -> list[Finding]:
+    def ours(name: str | None, kind: str, parents: object) -> bool:
+        return kind != "table" or name in metadata.tables
+
+    context = MigrationContext.configure(connection, opts={"include_name": ours, "compare_type": True})
+    differences = compare_metadata(context, metadata)
+    detail = "as expected" if not differences else "; ".join(_short(each) for each in differences[:5])
+    return [Finding("tables", not differences, detail)]
+
+
+def _short(difference: object) -> str:
+    """ "remove_table tasks" out of Alembic's tuples, which nest where a column differs."""
+    while isinstance(difference, list) and difference:
+        difference = difference[0]
+    parts = difference if isinstance(difference, tuple) else (difference,)
+    return " ".join(str(getattr(part, "name", part)) for part in parts if part is not None)
+
+
+def _file(connection: sa.Connection) -> Finding:
+    rows = [str(row[0]) for row in connection.execute(sa.text("PRAGMA integrity_check(10)"))]
+    return Finding("file", rows == ["ok"], "sound" if rows == ["ok"] else "; ".join(rows))
+
+
+def _rows(connection: sa.Connection) -> Iterator[Finding]:
+    for name, query, what in _STRAYS:
+        found = connection.execute(sa.text(query)).scalar() or 0
+        yield Finding(name, not found, f"{found} {what}" if found else f"no {what}")
+    texts = {str(row[0]): str(row[1]) for row in connection.execute(sa.text("SELECT key, value FROM meta"))}
+    counters = orjson.loads(texts.get("counters", "{}"))
+    behind = []
+    for counter, table, column in _COUNTERS:
+        largest = connection.execute(sa.text(f"SELECT max({column}) FROM {table}")).scalar() or 0
+        if counters.get(counter, 1) <= largest:
+            behind.append(f"{counter} is {counters.get(counter, 1)}, but {largest} is in use")
+    yield Finding("counters", not behind, "; ".join(behind) or "beyond every id in use")
+    wrong = []
+    for table in COUNTED:
+        counted = connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar() or 0
+        if int(texts.get(f"rows:{table}", 0)) != counted:
+            wrong.append(f"{table} has {counted} rows, noted are {texts.get(f'rows:{table}', 0)}")
+    yield Finding("row counts", not wrong, "; ".join(wrong) or "as noted")

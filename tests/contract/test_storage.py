@@ -1,0 +1,699 @@
+"""What every database must do, SQLite and PostgreSQL alike: the same rows, in the same order, to the last bit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import orjson
+import pytest
+from batches import RUN, SCHEDULERS, Engine, run_record
+from services import database_url, empty_database_url, fresh_database, postgres_url, redis_url  # noqa: F401
+
+from hybrid_scheduler.core.outcome import STATUS_NAMES
+from hybrid_scheduler.engine.journal import EngineBusy, JournalFull
+from hybrid_scheduler.engine.records import Counters, Idempotency, VersionRecord
+from hybrid_scheduler.storage import (
+    DatabaseAddress,
+    DatabaseUnusable,
+    Repository,
+    SqlJournal,
+    open_database,
+    store,
+    writer,
+)
+from hybrid_scheduler.storage.bus import LocalBus, RedisBus
+from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
+from hybrid_scheduler.storage.redis_link import RedisAddress
+from hybrid_scheduler.storage.rows import RESULT_FLOATS, seq_of
+from hybrid_scheduler.storage.schema import upgrade, with_connection
+from hybrid_scheduler.storage.tail import EventTail
+from hybrid_scheduler.storage.verify import verify
+
+NOW = 1_700_000_000.25
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request, tmp_path):
+    if request.param == "sqlite":
+        return DatabaseAddress.sqlite(tmp_path / "history.db")
+    return DatabaseAddress.from_url(request.getfixturevalue("database_url"))
+
+
+@contextmanager
+def opened(address, **options):
+    journal = SqlJournal(address, clock=lambda: NOW, **options)
+    journal.open()
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+@pytest.fixture
+def journal(address):
+    with opened(address) as journal:
+        yield journal
+
+
+@pytest.fixture
+async def repository(address):
+    database = open_database(address)
+    yield Repository(database)
+    await database.close()
+
+
+def stored(journal, *batches):
+    """Hand over and wait until they are durable."""
+    for batch in batches:
+        journal.append(batch)
+    for batch in batches:
+        batch.committed.result(30)
+    return batches
+
+
+def settled(journal, engine):
+    """Whatever follows a commit (the CSV, pruning) is done when the next one is."""
+    stored(journal, engine.batch(0, events=0))
+
+
+def deleted(journal):
+    future = Future()
+    journal.forget(future)
+    return future.result(30)
+
+
+def or_none(values):
+    return [None if value != value else value for value in values.tolist()]
+
+
+# ------------------------------------------------------------------------------------------ opening
+
+
+def test_an_empty_database_starts_counting_at_one(address):
+    journal = SqlJournal(address)
+    recovered = journal.open()
+    journal.close()
+    assert recovered.counters == Counters(1, 1, 1)
+    assert (recovered.run, recovered.state, recovered.recent) == (None, None, None)
+
+
+async def test_nothing_is_found_in_an_empty_database(journal, repository):
+    await repository.ping()
+    assert await repository.history(10) == []
+    assert [page async for page in repository.iterate_history()] == []
+    assert await repository.runs(10) == []
+    assert await repository.newest_run() is None
+    assert await repository.tasks(10) == []
+    assert (await repository.comparative())["schedulers"] == []
+    assert await repository.model_versions() == []
+    assert await repository.events_after(0) == ([], 1, 0)
+    assert await repository.engine_beat() is None
+    assert await repository.counters() == {"next_task_id": 1, "next_result_id": 1, "next_seq": 1}
+    counts = await repository.counts()
+    assert set(counts["rows"].values()) == {0}
+    assert counts["bytes"] > 0
+    assert counts["first_recorded_at"] is None
+
+
+def test_a_second_engine_is_refused_in_one_line_until_the_first_has_left(address, monkeypatch):
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._LOCK_PATIENCE", 0.2)
+    with opened(address):
+        with pytest.raises(EngineBusy, match="another engine is using this database") as refusal:
+            SqlJournal(address).open()
+        assert "\n" not in str(refusal.value)
+    with opened(address):
+        pass
+
+
+def test_a_database_of_a_newer_program_is_refused(address):
+    upgrade(address)
+    with_connection(address, lambda c: c.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(DatabaseUnusable, match=r"has schema version 9999, this program knows versions up to \d+"):
+        SqlJournal(address).open()
+
+
+def test_tables_of_another_program_are_left_alone(request, tmp_path):
+    for kind in ("sqlite", "postgres"):
+        if kind == "sqlite":
+            address = DatabaseAddress.sqlite(tmp_path / "foreign.db")
+        else:
+            address = DatabaseAddress.from_url(request.getfixturevalue("empty_database_url"))
+        with_connection(address, lambda c: c.exec_driver_sql("CREATE TABLE tasks (title TEXT)"))
+        with pytest.raises(DatabaseUnusable, match=r"holds tables of another program \(tasks\)"):
+            SqlJournal(address).open()
+
+
+# ------------------------------------------------------------------------------------------ rows
+
+
+async def test_every_value_comes_back_as_it_was(journal, repository):
+    engine = Engine()
+    (batch,) = stored(journal, engine.batch(40, external="job-1"))
+    rows = await repository.history(100)
+    tasks = batch.tasks
+    assert [row["task_id"] for row in rows] == tasks.task_id.tolist()
+    assert [row["ordinal"] for row in rows] == list(range(40))
+    assert [row["external_id"] for row in rows] == ["job-1"] + [None] * 39
+    for name in ("size", "compute_intensity", "memory_required", "arrival_time"):
+        assert [row[name] for row in rows] == getattr(tasks, name).tolist()
+    assert {(row["run_id"], row["kind"], row["recorded_at"]) for row in rows} == {(RUN, "generic", NOW)}
+    assert all(row["dependencies"] == [] for row in rows)
+    assert [row["optimal_gpu_fraction"] for row in rows] == batch.optimal_fraction.tolist()
+    assert [row["optimal_time"] for row in rows] == batch.optimal_time.tolist()
+    for name, result in batch.results.items():
+        found = [row["results"][name] for row in rows]
+        assert [row["device"] for row in found] == [batch.device_names[d] for d in result.device]
+        assert [row["status"] for row in found] == [STATUS_NAMES[s] for s in result.status]
+        assert {row["model_version"] for row in found} == {result.model_version}
+        for column in RESULT_FLOATS:
+            assert [row[column] for row in found] == or_none(getattr(result, column)), column
+        assert [row["wait"] for row in found] == (result.start_time - tasks.arrival_time).tolist()
+    assert list(rows[0]["results"]) == list(SCHEDULERS)
+    assert await repository.task(1) == rows[0]
+
+
+async def test_pages_of_tasks_go_from_the_newest_to_the_oldest(journal, repository):
+    engine = Engine()
+    stored(journal, *engine.batches(3, 5))
+    engine.new_run("01J00000000000000000000002", created_at=1001.0)
+    stored(journal, engine.batch(4, external="mine"))
+    found, before = [], None
+    while page := await repository.tasks(3, before):
+        found += [row["task_id"] for row in page]
+        before = page[-1]["task_id"]
+    assert found == list(range(19, 0, -1))
+    assert [row["task_id"] for row in await repository.tasks(3, 9, RUN)] == [8, 7, 6]
+    assert [row["task_id"] for row in await repository.tasks(30, run_id=RUN)] == list(range(15, 0, -1))
+    assert [row["task_id"] for row in await repository.tasks(3, external_id="mine")] == [16]
+    assert [row["task_id"] for row in await repository.history(4, RUN)] == [12, 13, 14, 15]
+    pages = [page async for page in repository.iterate_history(RUN, page=4)]
+    assert [row["task_id"] for page in pages for row in page] == list(range(1, 16))
+    assert [row["task_id"] for page in [p async for p in repository.iterate_history(page=19)] for row in page] == [
+        *range(1, 20)
+    ]
+
+
+async def test_runs_are_listed_newest_first_with_what_is_known_of_them(journal, repository):
+    engine = Engine()
+    for number in (1, 2, 3):
+        engine.new_run(f"01J0000000000000000000000{number}", created_at=1000.0 + number)
+        stored(journal, engine.batch(number), engine.batch(1, status="stopped" if number < 3 else "running"))
+    found = await repository.runs(2)
+    assert [row["run_id"][-1] for row in found] == ["3", "2"]
+    assert [row["run_id"][-1] for row in await repository.runs(2, found[-1]["run_id"])] == ["1"]
+    assert [(row["tasks"], row["status"]) for row in await repository.runs(9)] == [
+        (4, "running"), (3, "stopped"), (2, "stopped"),
+    ]  # fmt: skip
+    run = await repository.run("01J00000000000000000000003")
+    assert run["schedulers"] == list(SCHEDULERS)
+    assert run["config"] == run_record().config
+    assert (run["seed"], run["utilisation"], run["ended_at"]) == (42, 0.1, None)
+    assert await repository.run_state(run["run_id"]) == {"tasks": 4, "big": 2**100}
+    assert (await repository.newest_run())["run_id"] == run["run_id"]
+
+
+async def test_a_page_of_results_ends_with_a_whole_task(journal, repository):
+    stored(journal, Engine().batch(7))
+    page = await repository.results(RUN, limit=8)
+    assert [(row["task_id"], row["scheduler_name"]) for row in page] == [
+        (task, name) for task in (1, 2) for name in SCHEDULERS
+    ]
+    found, after = [], None
+    while page := await repository.results(RUN, after_task=after, limit=8):
+        found += [row["task_id"] for row in page]
+        after = page[-1]["task_id"]
+    assert found == [task for task in range(1, 8) for _ in SCHEDULERS]
+    assert [row["task_id"] for row in await repository.results(RUN, limit=1)] == [1, 1, 1]
+    only = await repository.results(RUN, "oracle", after_task=2, limit=2)
+    assert [(row["task_id"], row["scheduler_name"]) for row in only] == [(3, "oracle"), (4, "oracle")]
+
+
+async def test_what_does_not_exist_is_none_or_nothing(journal, repository):
+    stored(journal, Engine().batch(2))
+    for odd in ("nobody", "", "\0", "\ud800", "x" * 10_000, "' OR 1=1 --", "%"):
+        assert await repository.run(odd) is None
+        assert await repository.run_state(odd) is None
+        assert await repository.trends(odd) is None
+        assert await repository.gantt(odd, "oracle") is None
+        assert await repository.history(5, odd) == []
+        assert await repository.tasks(5, run_id=odd) == []
+        assert await repository.tasks(5, external_id=odd) == []
+        assert await repository.results(odd) == []
+        assert await repository.results(RUN, odd) == []
+        assert await repository.idempotent(odd) is None
+        assert await repository.model_versions(odd) == []
+        assert (await repository.comparative(5, odd))["tasks"] == 0
+    for number in (0, -1, 3, 2**63 - 1, 2**63, -(2**80)):
+        assert await repository.task(number) is None
+    assert len(await repository.tasks(5, before=2**80)) == 2
+    assert await repository.tasks(5, before=-(2**80)) == []
+    assert (await repository.events_after(2**80)).events == []
+    assert len((await repository.events_after(-(2**80))).events) == 1
+
+
+async def test_keys_versions_and_the_beat_are_kept(journal, repository):
+    version = VersionRecord(RUN, "hybrid_ml", 1, 500, 0.9, "interval", 50, 1234.5, 0.25)
+    engine = Engine()
+    stored(
+        journal,
+        engine.batch(1, key=Idempotency("k1", "f1", 1)),
+        engine.batch(1, key=Idempotency("k1", "other", 2), versions=(version,)),
+        engine.batch(0, versions=(replace(version, version=2, r2=None, seconds=None), replace(version, r2=0.8))),
+    )
+    assert await repository.idempotent("k1") == ("f1", 1)
+    found = await repository.model_versions(RUN, "hybrid_ml")
+    assert [(row["version"], row["r2"], row["seconds"]) for row in found] == [(1, 0.8, 0.25), (2, None, None)]
+    assert await repository.model_versions(scheduler="nobody") == []
+    journal.beat({"state": "running", "load": float("nan")})
+    stored(journal, engine.batch(0))
+    beat = await repository.engine_beat()
+    assert (beat["instance"], beat["beat_at"]) == (journal.instance, NOW)
+    assert beat["status"] == {"state": "running", "load": None}
+
+
+async def test_counts_agree_with_the_rows(address, journal, repository):
+    engine = Engine()
+    stored(journal, *engine.batches(3, 5))
+    deleted(journal)
+    stored(journal, engine.batch(2))
+    counts = await repository.counts()
+    assert counts["rows"]["tasks"] == 2
+    assert counts["rows"]["scheduler_results"] == 6
+    assert counts["rows"]["training_data"] == 2
+    assert counts["rows"]["runs"] == 1
+    assert counts["rows"]["events"] == 4
+    assert (counts["first_recorded_at"], counts["last_recorded_at"]) == (NOW, NOW)
+
+
+# ------------------------------------------------------------------------------------------ figures
+
+
+async def test_the_comparison_is_that_of_numpy(journal, repository):
+    engine = Engine()
+    batches = stored(journal, *engine.batches(4, 50))
+    for limit in (1, 70, 200, 10**6):
+        found = await repository.comparative(limit, RUN)
+        n = min(limit, 200)
+        assert (found["tasks"], found["last_task_id"]) == (n, 200)
+        latency = {
+            name: np.concatenate([batch.results[name].latency for batch in batches])[-n:] for name in SCHEDULERS
+        }
+        for row in found["schedulers"]:
+            values = latency[row["name"]]
+            assert row["tasks"] == n
+            assert row["avg_latency"] == values.mean()
+            assert [row["p50_latency"], row["p95_latency"], row["p99_latency"]] == np.quantile(
+                values, [0.5, 0.95, 0.99]
+            ).tolist()
+            energy = np.concatenate([batch.results[row["name"]].energy_consumption for batch in batches])[-n:]
+            assert row["total_energy"] == energy.sum()
+        assert found["schedulers"][0]["avg_regret"] is None  # round_robin's are NaN
+        for a in SCHEDULERS:
+            for b in SCHEDULERS:
+                if a != b:
+                    assert found["wins"][a][b] == int((latency[a] < latency[b]).sum())
+
+
+async def test_trends_are_means_of_stretches_of_the_run(journal, repository, monkeypatch):
+    stored(journal, Engine().batch(10, events=0))
+    deleted(journal)  # the second stretch of ordinals is all that is left
+    engine = Engine(counters=Counters(11, 31, 1), ordinal=10)
+    batches = stored(journal, *engine.batches(5, 20))
+    found = await repository.trends(RUN, 4)
+    assert not found["sampled"]
+    assert [(b["first_ordinal"], b["last_ordinal"]) for b in found["buckets"]] == [
+        (10, 34), (35, 59), (60, 84), (85, 109),
+    ]  # fmt: skip
+    latency = np.concatenate([batch.results["greedy"].latency for batch in batches])
+    for k, bucket in enumerate(found["buckets"]):
+        row = bucket["schedulers"]["greedy"]
+        assert (row["n"], row["avg_latency"]) == (25, latency[25 * k : 25 * (k + 1)].mean())
+    assert bucket["schedulers"]["round_robin"]["avg_regret"] is None
+    monkeypatch.setattr("hybrid_scheduler.storage.analysis.MOST_SAMPLED", 40)
+    sampled = await repository.trends(RUN, 4)
+    assert sampled["sampled"]
+    for k, bucket in enumerate(sampled["buckets"]):
+        row = bucket["schedulers"]["greedy"]
+        assert (row["n"], row["avg_latency"]) == (10, latency[25 * k : 25 * k + 10].mean())
+    assert len((await repository.trends(RUN, 1000))["buckets"]) == 100
+
+
+@pytest.mark.parametrize("window", [(None, None), (20, 30), (None, 5), (70, None), (0.5, 0.6), (500, 600), (-9, 0)])
+async def test_a_window_of_the_gantt_chart_holds_every_part_that_touches_it(journal, repository, window):
+    engine = Engine()
+    batches = list(engine.batches(4, 20))
+    late = batches[0].results["greedy"]  # one task waits for a long time: the window must reach back to it
+    for column in (late.start_time, late.finish_time, late.gpu_start, late.latency):
+        column[3] += 60.0
+    stored(journal, *batches)
+    start, end = window
+    expected = []
+    for batch in batches:
+        result = batch.results["greedy"]
+        for row, task_id in enumerate(batch.tasks.task_id.tolist()):
+            for part, begin, seconds in (
+                ("cpu", result.cpu_start[row], result.cpu_time[row]),
+                ("gpu", result.gpu_start[row], result.gpu_time[row]),
+            ):
+                touches = (start is None or begin + seconds > start) and (end is None or begin < end)
+                if seconds > 0 and touches:
+                    device = "cpu" if part == "cpu" else batch.device_names[result.device[row]]
+                    expected.append((begin, task_id, part, device, begin + seconds))
+    expected.sort()
+    found = await repository.gantt(RUN, "greedy", start, end)
+    names = ("start", "task_id", "part", "device", "end")
+    assert list(zip(*(found[name] for name in names), strict=True)) == expected
+    assert not found["truncated"]
+    if len(expected) > 5:
+        short = await repository.gantt(RUN, "greedy", start, end, limit=5)
+        assert len(short["start"]) == 5
+        assert short["truncated"]
+    assert (await repository.gantt(RUN, "nobody", start, end))["start"] == []
+
+
+# ------------------------------------------------------------------------------------------ events
+
+
+async def test_what_is_published_is_what_is_stored_and_only_after_the_commit(address):
+    bus, heard = LocalBus(), []
+    bus.subscribe(heard.extend)
+    with opened(address, bus=bus) as journal:
+        engine = Engine()
+        batch = engine.batch(2, events=3)
+        extra = {"value": float("nan"), "numbers": np.arange(2), "share": np.float64(0.5)}
+        batch = replace(batch, events=(*batch.events[:2], replace(batch.events[2], body=extra)))
+        stored(journal, batch)
+        database = open_database(address)
+        page = await Repository(database).events_after(0)
+        await database.close()
+    assert heard == page.events
+    assert [seq_of(payload) for payload in heard] == [1, 2, 3]
+    last = orjson.loads(heard[-1])
+    assert list(last)[:5] == ["type", "seq", "run_id", "t", "created_at"]
+    assert (last["value"], last["numbers"], last["share"]) == (None, [0, 1], 0.5)
+
+
+async def test_events_after_a_number_by_type(journal, repository):
+    engine = Engine()
+    stored(journal, engine.batch(1, events=3), engine.batch(0, events=1, kind="notification"), engine.batch(1))
+    page = await repository.events_after(1, limit=2)
+    assert [seq_of(payload) for payload in page.events] == [2, 3]
+    assert (page.oldest_seq, page.last_seq) == (1, 5)
+    only = await repository.events_after(0, types=["notification"])
+    assert [seq_of(payload) for payload in only.events] == [4]
+
+
+async def test_old_updates_go_and_notifications_stay(journal, repository, monkeypatch):
+    monkeypatch.setattr(store, "EVENTS_KEPT", 20)
+    monkeypatch.setattr(writer, "PRUNE_EVERY", 10)
+    engine = Engine()
+    stored(journal, engine.batch(0, events=2, kind="notification"))
+    for _ in range(10):
+        stored(journal, engine.batch(0, events=10))
+    settled(journal, engine)
+    page = await repository.events_after(0, limit=1000)
+    assert [seq_of(payload) for payload in page.events] == [1, 2, *range(83, 103)]
+    assert (page.oldest_seq, page.last_seq) == (83, 102)
+
+
+@pytest.fixture(params=["no redis", "redis"])
+def bus(request):
+    if request.param == "no redis":
+        bus = LocalBus()
+    else:
+        bus = RedisBus(RedisAddress.from_url(request.getfixturevalue("redis_url")), prefix=f"test-{id(request)}")
+    yield bus
+    bus.close()
+
+
+async def test_a_tail_hands_out_every_event_once_and_in_order(address, repository, bus):
+    """The first ones come from the database, later ones from the bus, and one is never said on the bus."""
+
+    class Forgetful:
+        def publish(self, events):
+            bus.publish([event for event in events if seq_of(event) % 7])
+
+    with opened(address, bus=Forgetful()) as journal:
+        engine = Engine()
+        stored(journal, *engine.batches(3, 1, events=2))
+        tail = EventTail(repository, bus, after=2, poll=0.2)
+        found = []
+        async for payload in tail:
+            found.append(seq_of(payload))
+            if found[-1] < 40 and found[-1] % 2 == 0:
+                journal.append(engine.batch(1, events=2))
+            if found[-1] == 40:
+                await tail.close()
+    assert found == list(range(3, 41))
+
+
+async def test_a_tail_without_a_start_begins_with_what_is_new(address, repository, bus):
+    with opened(address, bus=bus) as journal:
+        engine = Engine()
+        stored(journal, *engine.batches(2))
+        tail = EventTail(repository, bus, poll=0.05)
+        stream = aiter(tail)
+        waiting = asyncio.ensure_future(anext(stream))
+        while tail.seq is None:
+            await asyncio.sleep(0)
+        stored(journal, engine.batch(1))
+        first = await asyncio.wait_for(waiting, 30)
+        await stream.aclose()
+    assert seq_of(first) == 3
+
+
+# ------------------------------------------------------------------------------------------ going on after an end
+
+
+def test_a_restart_finds_the_run_its_state_and_the_newest_tasks(address, monkeypatch):
+    monkeypatch.setattr("hybrid_scheduler.storage.recovery.RECENT", 25)
+    engine = Engine()
+    with opened(address) as journal:
+        batches = stored(journal, *engine.batches(4, 10))
+    recovered = SqlJournal(address)
+    found = recovered.open()
+    recovered.close()
+    assert found.counters == engine.counters == Counters(41, 121, 5)
+    assert found.run == engine.run
+    assert found.state == {"tasks": 40, "big": 2**100}
+    assert found.recent.tasks.task_id.tolist() == list(range(16, 41))
+    assert list(found.recent.results) == list(SCHEDULERS)
+    for name in SCHEDULERS:
+        for column in ("device", "status", *RESULT_FLOATS):
+            expected = np.concatenate([getattr(batch.results[name], column) for batch in batches])[-25:]
+            np.testing.assert_array_equal(getattr(found.recent.results[name], column), expected)
+        assert found.recent.results[name].model_version == batches[-1].results[name].model_version
+    np.testing.assert_array_equal(
+        found.recent.tasks.size, np.concatenate([batch.tasks.size for batch in batches])[-25:]
+    )
+
+
+def test_a_stopped_run_is_over_and_a_paused_one_is_not(address):
+    engine = Engine()
+    with opened(address) as journal:
+        stored(journal, engine.batch(2, status="paused"))
+        engine.new_run("01J00000000000000000000002", created_at=2000.0)
+        stored(journal, engine.batch(2), engine.batch(0, status="stopped"))
+    journal = SqlJournal(address)
+    found = journal.open()
+    journal.close()
+    assert (found.run.run_id, found.run.status) == (RUN, "paused")
+    assert found.counters == engine.counters
+
+
+async def test_two_runs_in_one_transaction(address, repository, monkeypatch):
+    """Batches that queue up are stored together, each run with its own last state."""
+    gate = threading.Event()
+    with opened(address) as journal:
+        engine = Engine()
+        stored(journal, engine.batch(1))
+        real = writer.write_group
+        groups = []
+
+        async def slow(store, instance, group, *rest):
+            gate.wait(30)
+            groups.append(len(group))
+            await real(store, instance, group, *rest)
+
+        monkeypatch.setattr(writer, "write_group", slow)
+        first = engine.batch(2)
+        journal.append(first)  # holds the writer until the gate opens
+        second = engine.batch(3, status="stopped")
+        engine.new_run("01J00000000000000000000002")
+        rest = [second, engine.batch(4), engine.batch(5)]
+        for batch in rest:
+            journal.append(batch)
+        gate.set()
+        for batch in (first, *rest):
+            batch.committed.result(30)
+    assert sum(groups) == 4
+    assert max(groups) >= 3
+    assert [(run["tasks"], run["status"]) for run in await repository.runs(5)] == [(9, "running"), (6, "stopped")]
+    assert (await repository.run_state("01J00000000000000000000002"))["tasks"] == 9
+    assert all(finding.ok for finding in verify(address))
+
+
+# ------------------------------------------------------------------------------------------ forgetting
+
+
+async def test_forgetting_keeps_runs_and_numbers(address, repository, tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "DELETED_AT_ONCE", 7)
+    history = HistoryCsv(tmp_path / "data" / "history.csv")
+    with opened(address, history=history) as journal:
+        engine = Engine()
+        stored(journal, *engine.batches(4, 10, key=None), engine.batch(1, key=Idempotency("k", "f", 41)))
+        settled(journal, engine)
+        assert len(read_history(history.path)[0]) == 41
+        assert deleted(journal) == 41
+        assert deleted(journal) == 0
+        assert await repository.history(100) == []
+        assert await repository.idempotent("k") is None
+        assert (await repository.run(RUN))["tasks"] == 41
+        assert (await repository.counters())["next_task_id"] == 42
+        assert len((await repository.events_after(0)).events) == 5
+        assert history.path.read_text().count("\n") == 1
+        stored(journal, engine.batch(2))
+        settled(journal, engine)
+        assert [row["task_id"] for row in await repository.history(100)] == [42, 43]
+        assert read_history(history.path)[0].task_id.tolist() == [42, 43]
+    journal = SqlJournal(address)
+    assert journal.open().counters == engine.counters
+    journal.close()
+    assert all(finding.ok for finding in verify(address))
+
+
+def test_numbers_are_not_reused_when_everything_is_gone(address):
+    engine = Engine()
+    with opened(address) as journal:
+        stored(journal, engine.batch(5))
+        deleted(journal)
+    journal = SqlJournal(address)
+    found = journal.open()
+    journal.close()
+    assert found.counters == Counters(6, 16, 2)
+    assert found.recent is None
+
+
+async def test_retention_keeps_the_newest_tasks(address, repository):
+    with opened(address, keep_tasks=30) as journal:
+        engine = Engine()
+        for batch in engine.batches(20, 10):
+            stored(journal, batch)
+        stored(journal, engine.batch(100))
+    rows = await repository.history(1000)
+    assert rows[-1]["task_id"] == 300
+    assert [row["task_id"] for row in rows] == list(range(271, 301))
+    assert all(finding.ok for finding in verify(address))
+
+
+# ------------------------------------------------------------------------------------------ limits
+
+
+def test_no_room_means_no_more_tasks_but_still_orders(address, monkeypatch):
+    monkeypatch.setattr(writer, "MOST_BATCHES", 3)
+    gate = threading.Event()
+    real = writer.write_group
+
+    async def slow(*arguments):
+        gate.wait(30)
+        await real(*arguments)
+
+    monkeypatch.setattr(writer, "write_group", slow)
+    with opened(address) as journal:
+        engine = Engine()
+        batches = list(engine.batches(3, 2))
+        for batch in batches:
+            assert journal.room
+            journal.append(batch)
+        assert not journal.room
+        assert journal.unsaved == 3
+        with pytest.raises(JournalFull):
+            journal.append(Engine().batch(1))
+        order = engine.batch(0, status="paused")
+        journal.append(order)
+        gate.set()
+        order.committed.result(30)
+        assert journal.room
+        assert journal.unsaved == 0
+
+
+@pytest.mark.parametrize("bad", ["\0", "\ud800"])
+def test_what_cannot_be_stored_is_refused_to_whoever_made_it(journal, bad):
+    engine = Engine()
+    with pytest.raises(ValueError, match="external_id"):
+        journal.append(engine.batch(1, external=bad))
+    with pytest.raises(TypeError):
+        journal.append(replace(engine.batch(1), events=(replace(engine.event(9), body={"x": object()}),)))
+    stored(journal, Engine().batch(1))
+
+
+# ------------------------------------------------------------------------------------------ verifying
+
+
+def test_verify_finds_what_does_not_belong(address):
+    with opened(address) as journal:
+        stored(journal, Engine().batch(4))
+    assert [finding.name for finding in verify(address) if not finding.ok] == []
+
+    def spoil(connection):
+        if not address.is_sqlite:
+            connection.exec_driver_sql("ALTER TABLE scheduler_results DROP CONSTRAINT fk_scheduler_results_task_id")
+            connection.exec_driver_sql("ALTER TABLE training_data DROP CONSTRAINT fk_training_data_task_id")
+        connection.exec_driver_sql("DELETE FROM tasks WHERE task_id = 2")
+        connection.exec_driver_sql("UPDATE meta SET value = '{\"next_task_id\": 3}' WHERE key = 'counters'")
+
+    with_connection(address, spoil)
+    wrong = {finding.name: finding.detail for finding in verify(address) if not finding.ok}
+    assert wrong["results"] == "3 results without their task"
+    assert wrong["training data"] == "1 rows without their task"
+    assert "next_task_id is 3, but 4 is in use" in wrong["counters"]
+    assert wrong["row counts"] == "tasks has 3 rows, noted are 4"
+    with_connection(address, lambda c: c.exec_driver_sql("DROP TABLE commands"))
+    assert "commands" in {f.name: f.detail for f in verify(address) if not f.ok}["tables"]
+
+
+async def everything(address):
+    """All that can be read after the same story, as text."""
+    with opened(address) as journal:
+        engine = Engine(seed=7)
+        stored(journal, *engine.batches(5, 30), engine.batch(3, events=2, kind="notification", external="ä€𝄞"))
+        deleted(journal)
+        engine.new_run("01J00000000000000000000009", created_at=3000.0)
+        stored(journal, *engine.batches(8, 25, key=Idempotency("k", "f", 160)))
+        stored(journal, engine.batch(1, versions=(VersionRecord(RUN, "b_c", 1, 2, None, "x", 3, 4.0),)))
+        stored(journal, engine.batch(1, versions=(VersionRecord(RUN, "bC", 1, 2, 0.5, "x", 3, 4.0),)))
+    database = open_database(address)
+    repository = Repository(database)
+    run = engine.run.run_id
+    answers = [
+        await repository.history(150),
+        [page async for page in repository.iterate_history(run, page=70)],
+        await repository.tasks(20, 300),
+        await repository.task(200),
+        await repository.runs(5),
+        await repository.run_state(run),
+        await repository.comparative(180),
+        await repository.trends(run, 7),
+        await repository.gantt(run, "greedy", 20.0, 60.0),
+        await repository.results(run, None, 170, 100),
+        await repository.model_versions(),
+        [payload.decode() for payload in (await repository.events_after(3, 100)).events],
+        (await repository.events_after(3, 100))[1:],
+        await repository.idempotent("k"),
+        await repository.counters(),
+        {**(await repository.counts()), "bytes": 0},
+    ]
+    await database.close()
+    return [repr(answer) for answer in answers]
+
+
+async def test_both_databases_say_the_same_to_the_last_bit(tmp_path, database_url):  # noqa: F811
+    sqlite = await everything(DatabaseAddress.sqlite(tmp_path / "history.db"))
+    postgres = await everything(DatabaseAddress.from_url(database_url))
+    for one, other in zip(sqlite, postgres, strict=True):
+        assert one == other

@@ -1,0 +1,489 @@
+"""Faults that are real: a full disk, a server that is stopped, killed and frozen, answers that get lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+
+import pytest
+from batches import Engine
+from services import fresh_database, postgres_server
+
+from hybrid_scheduler.engine.journal import EngineBusy, JournalAway
+from hybrid_scheduler.storage import DatabaseAddress, DatabaseAway, Repository, SqlJournal, open_database
+from hybrid_scheduler.storage.bus import LocalBus
+from hybrid_scheduler.storage.postgres_store import LOCK
+from hybrid_scheduler.storage.rows import seq_of
+from hybrid_scheduler.storage.sqlite_store import SqliteStore
+from hybrid_scheduler.storage.verify import verify
+
+
+class Watch:
+    """Waits until an event has been published, which is after its commit."""
+
+    def __init__(self, bus):
+        self._changed = threading.Condition()
+        self.seqs = []
+        bus.subscribe(self._heard)
+
+    def _heard(self, events):
+        with self._changed:
+            self.seqs += map(seq_of, events)
+            self._changed.notify_all()
+
+    def wait_for(self, seq, timeout=60):
+        with self._changed:
+            assert self._changed.wait_for(lambda: seq in self.seqs, timeout), (seq, self.seqs)
+
+
+def in_writer(journal, work):
+    """Run a coroutine in the writer's thread."""
+    return asyncio.run_coroutine_threadsafe(work, journal._loop).result(30)
+
+
+def opened(address, **options):
+    journal = SqlJournal(address, **options)
+    journal.open()
+    return contextlib.closing(journal)
+
+
+# ------------------------------------------------------------------------------------------ SQLite
+
+
+async def test_the_writer_syncs_every_commit_and_readers_cannot_write(tmp_path):
+    address = DatabaseAddress.sqlite(tmp_path / "history.db")
+    store = SqliteStore(address)
+    await store.open()
+    assert await store.fetch("PRAGMA journal_mode") == [("wal",)]
+    assert await store.fetch("PRAGMA synchronous") == [(2,)]
+    database = open_database(address)
+    for statement in ("DELETE FROM tasks", "PRAGMA wal_checkpoint(TRUNCATE)"):
+        with contextlib.suppress(DatabaseAway):
+            async with database.reading() as connection:
+                outcome = (await connection.exec_driver_sql(statement)).all()
+                assert outcome[0][0] != 0 or outcome[0][1] <= 0, "a reader moved the log"
+    async with database.reading() as connection:
+        assert (await connection.exec_driver_sql("PRAGMA wal_autocheckpoint")).scalar() == 0
+    await database.close()
+    await store.close()
+
+
+async def test_a_reader_that_closes_last_leaves_the_log_alone(tmp_path):
+    address = DatabaseAddress.sqlite(tmp_path / "history.db")
+    child = (
+        "import os, sys; sys.path.insert(0, sys.argv[2]);"
+        "from batches import Engine; from hybrid_scheduler.storage import *;"
+        "j = SqlJournal(DatabaseAddress.sqlite(sys.argv[1])); j.open(); b = Engine().batch(5); j.append(b);"
+        "b.committed.result(30); os._exit(0)"  # as if killed: the log stays
+    )
+    tests = os.path.join(os.path.dirname(__file__), "..")
+    subprocess.run([sys.executable, "-c", child, address.path, tests], check=True)
+    log = address.path.with_name("history.db-wal")
+    size = log.stat().st_size
+    assert size > 0
+    database = open_database(address)
+    assert len(await Repository(database).history(10)) == 5
+    await database.close()
+    assert log.stat().st_size == size
+
+
+async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_path):
+    """SQLITE_FULL, by SQLite's own limit on pages."""
+    address = DatabaseAddress.sqlite(tmp_path / "history.db")
+    bus = LocalBus()
+    watch = Watch(bus)
+    with opened(address, bus=bus) as journal:
+        engine = Engine()
+        first = engine.batch(50)
+        journal.append(first)
+        first.committed.result(30)
+        pages = in_writer(journal, journal._store.fetch("PRAGMA page_count"))[0][0]
+        in_writer(journal, journal._store.fetch(f"PRAGMA max_page_count = {pages}"))
+        second = engine.batch(500)
+        journal.append(second)
+        with pytest.raises(JournalAway):
+            second.committed.result(30)
+        assert journal.away
+        third = engine.batch(1)
+        journal.append(third)
+        with pytest.raises(JournalAway):
+            third.committed.result(0)  # told at once while the store is away
+        refused = Future()
+        journal.forget(refused)
+        with pytest.raises(JournalAway):
+            refused.result(0)
+        database = open_database(address)
+        assert len(await Repository(database).history(1000)) == 50  # reads go on
+        assert watch.seqs == [1]
+        in_writer(journal, journal._store.fetch("PRAGMA max_page_count = 1000000"))
+        watch.wait_for(3)
+        assert len(await Repository(database).history(1000)) == 551
+        await database.close()
+        assert not journal.away
+        assert journal.unsaved == 0
+    assert watch.seqs == [1, 2, 3]
+    assert all(finding.ok for finding in verify(address))
+
+
+async def test_readers_that_overlap_do_not_let_the_log_grow(tmp_path, monkeypatch):
+    monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store._LOG_LIMIT", 2**20)
+    monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store._CHECKPOINT", 100)
+    address = DatabaseAddress.sqlite(tmp_path / "history.db")
+    log = tmp_path / "history.db-wal"
+    with opened(address) as journal:
+        engine = Engine()
+        database = open_database(address)
+        over = asyncio.Event()
+
+        async def read():
+            while not over.is_set():
+                async with database.reading() as connection:
+                    await connection.exec_driver_sql("SELECT count(*), avg(latency) FROM scheduler_results")
+
+        readers = [asyncio.ensure_future(read()) for _ in range(4)]  # there is nearly always one that reads
+        sizes = []
+        for batch in engine.batches(60, 300):
+            journal.append(batch)
+            await asyncio.wrap_future(batch.committed)
+            sizes.append(log.stat().st_size)
+        over.set()
+        await asyncio.gather(*readers)
+        await database.close()
+    assert sum(sizes) > 0
+    assert max(sizes) < 8 * 2**20, sizes
+
+
+_DISK = """
+import asyncio, os, resource, sys
+sys.path.insert(0, sys.argv[2])
+from batches import Engine
+from hybrid_scheduler.engine.journal import JournalAway
+from hybrid_scheduler.storage import *
+from hybrid_scheduler.storage.verify import verify
+
+address = DatabaseAddress.sqlite(sys.argv[1])
+spare = sys.argv[3] if len(sys.argv) > 3 else None
+
+def full(on):
+    if spare:  # a real file system without room
+        if on:
+            with open(spare, "wb", buffering=0) as file:
+                try:
+                    while True:
+                        file.write(bytes(65536))
+                except OSError:
+                    pass
+        else:
+            os.unlink(spare)
+    else:  # files may not grow: the write fails with EFBIG, an I/O error to SQLite
+        log = os.path.getsize(sys.argv[1] + "-wal")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (log if on else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+journal = SqlJournal(address)
+journal.open()
+engine = Engine()
+first = engine.batch(50)
+journal.append(first)
+first.committed.result(30)
+full(True)
+second = engine.batch(2000)
+journal.append(second)
+try:
+    second.committed.result(30)
+    sys.exit("acknowledged on a full disk")
+except JournalAway:
+    pass
+
+async def read():
+    database = open_database(address)
+    rows = await Repository(database).history(10000)
+    await database.close()
+    return len(rows)
+
+assert asyncio.run(read()) == 50, "reads do not go on"
+assert journal.away
+full(False)
+third = engine.batch(5)
+while True:  # told at once as long as the store is away; the batches stay
+    while not journal.room:
+        pass
+    journal.append(third)
+    try:
+        third.committed.result(30)
+        break
+    except JournalAway:
+        third = engine.batch(5)
+stored = asyncio.run(read())
+assert stored == engine.counters.next_task_id - 1, stored
+journal.close()
+assert all(finding.ok for finding in verify(address))
+print("fine")
+"""
+
+
+def run_disk(*arguments):
+    tests = os.path.join(os.path.dirname(__file__), "..")
+    words = [sys.executable, "-c", _DISK, arguments[0], tests, *arguments[1:]]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "fine\n", done.stdout + done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+def test_an_io_error_is_never_acknowledged_and_the_next_write_succeeds_without_a_restart(tmp_path):
+    run_disk(str(tmp_path / "history.db"))
+
+
+def test_a_disk_without_room_is_survived(tmp_path):
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(tmp_path)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a small file system can only be mounted by root")
+    try:
+        run_disk(str(tmp_path / "history.db"), str(tmp_path / "filler"))
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+# ------------------------------------------------------------------------------------------ both
+
+
+def test_a_commit_whose_answer_got_lost_is_not_stored_twice(address):
+    bus = LocalBus()
+    watch = Watch(bus)
+    with opened(address, bus=bus) as journal:
+        real = journal._store.transaction
+        lost = []
+
+        @contextlib.asynccontextmanager
+        async def forgetful():
+            async with real():
+                yield
+            if not lost:
+                lost.append(True)
+                raise ConnectionResetError("the answer to COMMIT got lost")
+
+        engine = Engine()
+        first, second = engine.batch(3), engine.batch(4)
+        journal._store.transaction = forgetful
+        journal.append(first)
+        journal.append(second)
+        watch.wait_for(2)
+        with pytest.raises(JournalAway):  # nobody can know: the caller asks again with its key
+            first.committed.result(30)
+    assert watch.seqs == [1, 2]
+    assert all(finding.ok for finding in verify(address))
+    journal = SqlJournal(address)
+    assert journal.open().counters == engine.counters
+    journal.close()
+
+
+def test_a_row_that_the_database_refuses_stops_the_writer_and_says_why(address):
+    failures = []
+    journal = SqlJournal(address, on_failure=failures.append)
+    journal.open()
+    good = Engine().batch(2)
+    journal.append(good)
+    good.committed.result(30)
+    twice = Engine().batch(2)  # the same ids again
+    journal.append(twice)
+    with pytest.raises(JournalAway, match="cannot be written"):
+        twice.committed.result(30)
+    assert journal.away
+    assert not journal.room
+    assert "cannot be written" in str(failures[0])
+    journal.close()
+    assert all(finding.ok for finding in verify(address))
+
+
+def test_closing_without_a_database_gives_up_in_time(address, monkeypatch):
+    with opened(address) as journal:
+
+        @contextlib.asynccontextmanager
+        async def broken():
+            raise ConnectionResetError("away")
+            yield
+
+        journal._store.transaction = broken
+        batch = Engine().batch(1)
+        journal.append(batch)
+        with pytest.raises(JournalAway):
+            batch.committed.result(30)
+        journal.close(timeout=0.2)
+        assert not journal._thread.is_alive()
+        assert journal.unsaved == 1
+
+
+# ------------------------------------------------------------------------------------------ PostgreSQL
+
+
+@pytest.fixture
+def server():
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_server_that_goes_and_returns_loses_nothing(server, how):
+    bus = LocalBus()
+    watch = Watch(bus)
+    address = DatabaseAddress.from_url(server.url)
+    with opened(address, bus=bus) as journal:
+        engine = Engine()
+        journal.append(engine.batch(10))
+        watch.wait_for(1)
+        getattr(server, how)()
+        batches = list(engine.batches(5, 10))
+        for batch in batches:
+            journal.append(batch)
+        for batch in batches:
+            with pytest.raises(JournalAway):
+                batch.committed.result(60)
+        assert journal.away
+        server.start()
+        watch.wait_for(6)
+        last = engine.batch(1)
+        journal.append(last)
+        last.committed.result(60)
+        assert not journal.away
+    assert watch.seqs == list(range(1, 8))
+    assert all(finding.ok for finding in verify(address))
+    journal = SqlJournal(address)
+    assert journal.open().counters == engine.counters
+    journal.close()
+
+
+@pytest.mark.slow
+def test_a_restart_while_nothing_is_to_do_is_not_noticed(server):
+    with opened(DatabaseAddress.from_url(server.url)) as journal:
+        engine = Engine()
+        for _ in range(2):
+            batch = engine.batch(1)
+            journal.append(batch)
+            batch.committed.result(60)
+            server.stop()
+            server.start()
+        batch = engine.batch(1)
+        journal.append(batch)
+        batch.committed.result(60)
+
+
+@pytest.mark.slow
+def test_a_frozen_server_takes_nothing_and_then_everything_once(server, monkeypatch):
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT", 1.0)
+    bus = LocalBus()
+    watch = Watch(bus)
+    address = DatabaseAddress.from_url(server.url)
+    with opened(address, bus=bus) as journal:
+        engine = Engine()
+        journal.append(engine.batch(10))
+        watch.wait_for(1)
+        server.freeze()
+        batches = list(engine.batches(3, 200))
+        for batch in batches:
+            journal.append(batch)
+        for batch in batches:
+            with pytest.raises(JournalAway):
+                batch.committed.result(60)
+        server.thaw()
+        watch.wait_for(4)
+    assert watch.seqs == [1, 2, 3, 4]
+    assert all(finding.ok for finding in verify(address))
+
+
+@pytest.mark.slow
+async def test_a_frozen_server_is_away_for_readers_and_back_afterwards(server, monkeypatch):
+    monkeypatch.setattr("hybrid_scheduler.storage.database.PATIENCE", 1.0)
+    address = DatabaseAddress.from_url(server.url)
+    with opened(address) as journal:
+        batch = Engine().batch(3)
+        journal.append(batch)
+        batch.committed.result(30)
+        database = open_database(address)
+        repository = Repository(database)
+        await repository.ping()
+        server.freeze()
+        for question in (repository.ping(), repository.history(5), repository.events_after(0)):
+            with pytest.raises(DatabaseAway):
+                await question
+        server.thaw()
+        monkeypatch.setattr("hybrid_scheduler.storage.database.PATIENCE", 30.0)
+        assert len(await repository.history(5)) == 3
+        await database.close()
+
+
+@pytest.mark.slow
+async def test_readers_find_their_way_back_after_a_restart(server):
+    address = DatabaseAddress.from_url(server.url)
+    with opened(address) as journal:
+        batch = Engine().batch(3)
+        journal.append(batch)
+        batch.committed.result(30)
+    database = open_database(address)
+    repository = Repository(database)
+    assert len(await repository.history(5)) == 3
+    server.stop()
+    for _ in range(2):
+        with pytest.raises(DatabaseAway, match="does not answer") as away:
+            await repository.history(5)
+        assert "\n" not in str(away.value)
+    server.start()
+    assert len(await repository.history(5)) == 3
+    await database.close()
+
+
+async def test_an_engine_that_lost_the_database_to_another_one_stops(postgres_url, monkeypatch):
+    import asyncpg
+
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._LOCK_PATIENCE", 0.2)
+    with fresh_database(postgres_url) as url:
+        gone = threading.Event()
+        journal = SqlJournal(DatabaseAddress.from_url(url), on_failure=lambda _: gone.set())
+        journal.open()
+        rival = await asyncpg.connect(url)
+        waiting = asyncio.ensure_future(rival.execute("SELECT pg_advisory_lock($1)", LOCK))
+        admin = await asyncpg.connect(url)
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%engine%'"
+        )
+        await waiting
+        batch = Engine().batch(1)
+        journal.append(batch)
+        with pytest.raises(JournalAway):
+            batch.committed.result(30)
+        assert await asyncio.to_thread(gone.wait, 30)
+        assert isinstance(journal.failed, EngineBusy)
+        journal.close()
+        assert await admin.fetchval("SELECT count(*) FROM tasks") == 0
+        await rival.close()
+        await admin.close()
+
+
+async def test_our_own_dead_session_does_not_keep_us_out(postgres_url):
+    """The server has not noticed that the old connection is gone: it is ended, and the lock taken anew."""
+    with fresh_database(postgres_url) as url:
+        bus = LocalBus()
+        watch = Watch(bus)
+        with opened(DatabaseAddress.from_url(url), bus=bus) as journal:
+            store = journal._store
+            kept = store._connection  # stays open, as a zombie that holds the lock
+
+            async def lose():
+                store._connection = None
+                journal._away = True
+
+            in_writer(journal, lose())
+            journal.append(Engine().batch(2))
+            await asyncio.to_thread(watch.wait_for, 1)
+            assert kept is not store._connection
+            in_writer(journal, _closed(kept))
+
+
+async def _closed(connection):
+    connection.terminate()

@@ -1,0 +1,52 @@
+"""The journal for tests keeps the same promises."""
+
+from concurrent.futures import Future
+
+import pytest
+from batches import Engine
+
+from hybrid_scheduler.engine.journal import JournalAway, JournalFull
+from hybrid_scheduler.testing import MemoryJournal
+
+
+def test_it_stores_at_once_unless_told_otherwise():
+    heard = []
+    journal = MemoryJournal(most_batches=2, on_events=heard.extend)
+    assert journal.open().counters == (1, 1, 1)
+    engine = Engine()
+    first = engine.batch(3)
+    journal.append(first)
+    assert first.committed.result(0) is None
+    journal.hold()
+    second, third = engine.batch(2), engine.batch(1)
+    journal.append(second)
+    journal.append(third)
+    assert not journal.room
+    assert journal.unsaved == 2
+    assert not second.committed.done()
+    assert [event.seq for event in heard] == [1]
+    with pytest.raises(JournalFull):
+        journal.append(engine.batch(1))
+    journal.fail()
+    assert journal.away
+    with pytest.raises(JournalAway):
+        second.committed.result(0)
+    journal.release()
+    assert journal.wait_for(lambda journal: journal.tasks == 6, 0)
+    assert [event.seq for event in journal.events] == [1, 2, 3]
+    deleted = Future()
+    journal.forget(deleted)
+    assert deleted.result(0) == 6
+    journal.close()
+
+
+def test_it_can_be_opened_again_like_after_a_restart():
+    journal = MemoryJournal()
+    engine = Engine()
+    journal.append(engine.batch(3))
+    journal.append(engine.batch(2, status="paused"))
+    found = journal.open()
+    assert found.counters == engine.counters
+    assert (found.run.status, found.state["tasks"], len(found.recent.tasks)) == ("paused", 5, 2)
+    journal.append(engine.batch(0, status="stopped"))
+    assert journal.open().run is None

@@ -1,0 +1,185 @@
+"""Addresses, migrations, and databases that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+import typer.testing
+from batches import Engine
+
+from hybrid_scheduler.cli.db import db
+from hybrid_scheduler.cli.session import Session
+from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.engine.journal import EngineBusy
+from hybrid_scheduler.storage import DatabaseAddress, DatabaseAway, DatabaseUnusable, SqlJournal
+from hybrid_scheduler.storage.schema import newest_revision, require_current, upgrade, with_connection
+from hybrid_scheduler.storage.verify import verify
+
+# ------------------------------------------------------------------------------------------ addresses
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:///data/x.db", "data/x.db"),
+        ("sqlite+aiosqlite:////srv/x.db", "/srv/x.db"),
+        ("postgresql://me:secret@db:6000/runs", "postgresql://me@db:6000/runs"),
+        ("postgres://db/runs", "postgresql://db:5432/runs"),
+        ("postgresql+asyncpg://me@/runs?host=/var/run/pg", "postgresql://me@/var/run/pg:5432/runs"),
+    ],
+)
+def test_urls_of_other_programs_are_understood(url, shown):
+    address = DatabaseAddress.from_url(url)
+    assert str(address) == shown
+    assert "secret" not in repr(address)
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("mysql://me:secret@db/runs", "mysql://"),
+        ("just a text with a secret", "something else"),
+        ("sqlite://", "the name of a file"),
+        ("sqlite:///:memory:", "the name of a file"),
+        ("postgresql://me:secret@db/", "names a database"),
+        ("postgresql://db/runs?sslmode=secret", "one of disable"),
+        ("postgresql://db/runs?pool=secret", "host and sslmode, got 'pool'"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_its_password(url, complaint):
+    with pytest.raises(InvalidInputError) as refusal:
+        DatabaseAddress.from_url(url)
+    assert complaint in str(refusal.value)
+    assert "me:secret" not in str(refusal.value)
+
+
+def test_settings_and_urls_agree():
+    parts = DatabaseAddress.postgres("db", 6000, "me", "secret", "runs", sslmode="require")
+    assert parts == DatabaseAddress.from_url("postgresql://me:secret@db:6000/runs?sslmode=require")
+    assert parts.asyncpg_arguments()["ssl"] == "require"
+
+
+# ------------------------------------------------------------------------------------------ migrations
+
+
+def test_migrations_lead_to_the_tables_of_the_program(address):
+    upgrade(address)
+    assert upgrade(address) == (newest_revision(), newest_revision())
+    findings = {finding.name: finding for finding in verify(address)}
+    assert findings["tables"].ok, findings["tables"].detail
+    with_connection(address, lambda c: require_current(c, address), read_only=True)
+
+
+def test_an_empty_database_is_created_from_nothing(empty_database_url, tmp_path):
+    for address in (
+        DatabaseAddress.sqlite(tmp_path / "new folder" / "100% ours?.db"),
+        DatabaseAddress.from_url(empty_database_url),
+    ):
+        assert upgrade(address) == (None, newest_revision())
+
+
+def test_upgrading_waits_for_no_engine_unless_there_is_something_to_do(tmp_path):
+    address = DatabaseAddress.sqlite(tmp_path / "x.db")
+    journal = SqlJournal(address)
+    journal.open()
+    upgrade(address)  # nothing to do
+    with_connection(address, lambda c: c.exec_driver_sql("DELETE FROM alembic_version"))
+    with pytest.raises(EngineBusy):
+        upgrade(address)
+    journal.close()
+
+
+# ------------------------------------------------------------------------------------------ unusable
+
+
+def garbage(path):
+    path.write_bytes(b"this is a letter, not a database\n" * 100)
+
+
+def truncated(path):
+    upgrade(DatabaseAddress.sqlite(path))
+    path.write_bytes(path.read_bytes()[:-5000])
+
+
+def zeroed(path):
+    address = DatabaseAddress.sqlite(path)
+    journal = SqlJournal(address)
+    journal.open()
+    batch = Engine().batch(200)
+    journal.append(batch)
+    batch.committed.result(30)
+    journal.close()
+    content = bytearray(path.read_bytes())
+    content[4096:-4096] = bytes(len(content) - 8192)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [garbage, truncated, zeroed])
+def test_a_damaged_file_is_named_in_one_line(tmp_path, damage):
+    path = tmp_path / "broken.db"
+    damage(path)
+    with pytest.raises(DatabaseUnusable, match=r"broken\.db: is damaged or not an SQLite database") as refusal:
+        SqlJournal(DatabaseAddress.sqlite(path)).open()
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_damaged_index_is_found_by_verify(tmp_path):
+    address = DatabaseAddress.sqlite(tmp_path / "x.db")
+    upgrade(address)
+    with sqlite3.connect(address.path) as connection:
+        connection.execute("PRAGMA writable_schema = 1")
+        connection.execute("UPDATE sqlite_master SET rootpage = 2 WHERE name = 'ix_tasks_run_id_ordinal'")
+    connection.close()
+    try:
+        wrong = [finding.name for finding in verify(address) if not finding.ok]
+    except DatabaseUnusable:
+        return
+    assert "file" in wrong
+
+
+def test_places_where_no_database_can_be(tmp_path):
+    with pytest.raises(DatabaseUnusable, match="it is a folder"):
+        SqlJournal(DatabaseAddress.sqlite(tmp_path)).open()
+    (tmp_path / "file").touch()
+    with pytest.raises(HybridSchedulerError, match="cannot be opened"):
+        SqlJournal(DatabaseAddress.sqlite(tmp_path / "file" / "x.db")).open()
+    with pytest.raises(DatabaseUnusable, match="no such file"):
+        verify(DatabaseAddress.sqlite(tmp_path / "none.db"))
+    with pytest.raises(DatabaseAway, match="does not answer"):
+        SqlJournal(DatabaseAddress.postgres("127.0.0.1", 1, "me", "secret", "runs")).open()
+    with pytest.raises(DatabaseAway, match="does not answer"):
+        verify(DatabaseAddress.postgres("127.0.0.1", 1, "me", "secret", "runs"))
+
+
+# ------------------------------------------------------------------------------------------ the command line
+
+
+def run(*words):
+    return typer.testing.CliRunner().invoke(db, list(words), obj=Session())
+
+
+def test_the_commands_create_and_check(address, tmp_path, monkeypatch, capsys):
+    def said(*words, code=0):
+        assert run(*words, "--url", url).exit_code == code
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    url = f"sqlite:///{address.path}" if address.is_sqlite else f"postgresql://{str(address).partition('://')[2]}"
+    if address.is_sqlite:
+        assert said("init") == f"{address}: created (version {newest_revision()})\n"
+    assert said("upgrade") == f"{address}: is up to date (version {newest_revision()})\n"
+    assert said("verify").endswith(f"{address}: everything is in order\n")
+    with_connection(address, lambda c: c.exec_driver_sql("DROP TABLE commands"))
+    assert said("verify", code=1).endswith(f"{address}: wrong: tables\n")
+    document = json.loads(said("verify", "--json", code=1))
+    assert not document["ok"]
+
+
+def test_without_a_url_the_settings_decide(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HYBRID_STORAGE__SQLITE_FILE", "mine.db")
+    assert run("init").exit_code == 0
+    assert (tmp_path / "mine.db").exists()
+    assert isinstance(run("verify", "--url", "mysql://x").exception, InvalidInputError)
