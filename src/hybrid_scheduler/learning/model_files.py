@@ -121,8 +121,10 @@ def load(
 
 
 def _parse(source: Path, content: bytes, trusted: Sequence[str]) -> Any:
-    from skops.io import get_untrusted_types, loads
-
+    try:
+        from skops.io import get_untrusted_types, loads
+    except ImportError:
+        raise ModelFileError(source, "cannot be read: skops is not installed") from None
     try:
         unknown = sorted(set(get_untrusted_types(data=content)) - set(trusted))
         if unknown:

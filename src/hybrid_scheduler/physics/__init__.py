@@ -8,6 +8,7 @@ from .base import Physics
 from .bill import Bill, Tariff, dollars_per_second
 from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_tasks
 from .payoff import payoff_scales
+from .profiled import Curve, ProfiledPhysics
 from .table import TablePhysics
 
 #: Physics that need no data of their own and can be chosen by name.
@@ -24,8 +25,10 @@ __all__ = [
     "PHYSICS",
     "AnalyticPhysics",
     "Bill",
+    "Curve",
     "FluidTasks",
     "Physics",
+    "ProfiledPhysics",
     "SerialPhysics",
     "TablePhysics",
     "Tariff",

@@ -1,0 +1,454 @@
+"""Everything issue 7 wants measured on a machine with a GPU, in one run of a few minutes.
+
+    python scripts/device_study.py OUT_FOLDER [--budget 460] [--parts check,execute,compare,profile] [--tiny]
+
+Needs Python with torch, numpy, numba, scikit-learn and scipy, not the whole program's packages. Each part is on its
+own: one that fails is noted, and the next one goes on. Results are written as they come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+# Threads that wait for each other by spinning would fight over cores with the other device's threads.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("KMP_BLOCKTIME", "0")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+import numpy as np
+
+from hybrid_scheduler.hardware.calibration import Calibration, calibrate
+from hybrid_scheduler.hardware.devices import describe_machine, find_gpu
+from hybrid_scheduler.hardware.execution import (
+    Choices,
+    Execution,
+    Meters,
+    measure_choices,
+    prepare,
+    ratios,
+    run_stream,
+    warm_up,
+)
+from hybrid_scheduler.hardware.executor import HybridExecutor
+from hybrid_scheduler.hardware.jobs import KernelCall
+from hybrid_scheduler.hardware.kernels import KERNELS
+from hybrid_scheduler.hardware.profile import save_profile
+from hybrid_scheduler.hardware.profiler import HardwareProfiler
+from hybrid_scheduler.hardware.real_compare import compare_real, executor_profile
+from hybrid_scheduler.hardware.stream import make_stream, size_grid
+
+PARTS = ("check", "execute", "compare", "profile")
+#: Sorting takes a CPU seconds at large sizes; the question is decided long before.
+LIMITS = {"sort": 2048}
+EVALUATION = 200
+#: What is printed of a run while the study goes on.
+TOLD = (
+    "ratio", "ratio_geometric", "choice_ratio", "choice_ratio_geometric", "explored", "on",
+    "decision_seconds_per_task",
+)  # fmt: skip
+
+
+#: Two that are told, both constants, and one that uses both devices blindly.
+COMPARED = ("min_completion", "earliest_finish", "gpu_only", "cpu_only", "round_robin(variant=gpu-cpu)")
+
+
+class Study:
+    def __init__(self, out: Path, budget: float, tiny: bool, seed: int) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        self.out, self.budget, self.tiny, self.seed = out, budget, tiny, seed
+        self.began = time.perf_counter()
+        self.smallest, self.largest = (64, 256) if tiny else (64, 8192)
+        self.tasks = 24 if tiny else EVALUATION
+        self.kinds = list(KERNELS)
+        self.limits = {"sort": 128} if tiny else LIMITS
+        self.summary: dict[str, Any] = {"source": "measured", "errors": {}}
+        self.executor = HybridExecutor("cpu_only", split=False)
+        self.accelerators = [pool.name for pool in self.executor.pools if pool.kind != "cpu"]
+        self.learning = self._stream(0)
+        self.evaluation = self._stream(1)
+        self.calibration: Calibration | None = None
+        self.busy: Calibration | None = None
+        self.batches: list[dict[str, Any]] = []
+
+    def _stream(self, half: int) -> list[KernelCall]:
+        return make_stream(
+            self.kinds, self.tasks, seed=self.seed, smallest=self.smallest, largest=self.largest, half=half,
+            limits=self.limits,
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- telling
+
+    def say(self, text: str) -> None:
+        print(f"[{time.perf_counter() - self.began:6.1f} s] {text}", flush=True)
+
+    def left(self) -> float:
+        return self.budget - (time.perf_counter() - self.began)
+
+    def write(self, name: str, document: Any) -> None:
+        (self.out / name).write_text(json.dumps(clean(document), indent=1) + "\n", encoding="utf-8")
+
+    def part(self, name: str, action: Callable[[], Any]) -> None:
+        self.say(f"== {name}")
+        try:
+            found = action()
+            if found is not None:
+                self.summary[name] = found
+        except Exception as error:
+            self.summary["errors"][name] = f"{type(error).__name__}: {error}"
+            self.say(f"!! {name} failed: {error}")
+            traceback.print_exc()
+        self.summary["elapsed_seconds"] = time.perf_counter() - self.began
+        self.write("summary.json", self.summary)
+
+    # ---------------------------------------------------------------- parts
+
+    def machine(self) -> dict[str, Any]:
+        gpu = find_gpu("auto")
+        pools = [asdict(pool) for pool in self.executor.pools]
+        for pool in pools:
+            self.say(f"device {pool}")
+        meters = Meters()
+        time.sleep(0.2 if self.tiny else 1.0)
+        idle = meters.close()
+        return {
+            "machine": describe_machine(gpu).as_dict(), "devices": pools,
+            "idle_watts": {name: joules / (0.2 if self.tiny else 1.0) for name, joules in idle.items()},
+            "stream": {"kinds": self.kinds, "sizes": [self.smallest, self.largest], "limits": self.limits,
+                       "learning": len(self.learning), "evaluation": len(self.evaluation), "seed": self.seed},
+        }  # fmt: skip
+
+    def warm(self) -> None:
+        calls = self.learning + self.evaluation
+        self.say("making data")
+        prepare(self.executor, calls)
+        self.say("warming up")
+        warm_up(self.executor, calls)
+
+    def correctness(self) -> dict[str, Any]:
+        """Results of every kind on every device, and split, against the CPU's."""
+        import torch
+
+        found: dict[str, Any] = {}
+        with HybridExecutor("gpu_only", split=True) as executor:
+            for kind in self.kinds:
+                call = KernelCall(kind, 256 if self.tiny else 1024, 0)
+                call = replace(call, inputs=executor._inputs.of(call))
+                assert call.inputs is not None
+                reference = call.kernel.run(call.inputs)
+                for name in self.accelerators:
+                    result = executor.submit_kernel(call, device=name).result()
+                    found[f"{kind} on {name}"] = relative_error(torch, result, reference)
+                if executor._can_divide(call):
+                    from hybrid_scheduler.core import Decision
+
+                    task = executor._task_of(call)
+                    result = executor._place(task, call, Decision(1, 0.5), 0.0, None).result()
+                    found[f"{kind} split"] = relative_error(torch, result, reference)
+        self.say(f"largest relative error {max(found.values()):.2g}")
+        return found
+
+    def out_of_memory(self) -> dict[str, Any]:
+        import torch
+
+        if not torch.cuda.is_available():
+            return {"skipped": "no CUDA device"}
+        with HybridExecutor("gpu_only", split=False) as executor:
+            torch.cuda.empty_cache()
+            free = torch.cuda.mem_get_info()[0]
+            hog = torch.empty(int(free - 150e6), dtype=torch.uint8, device="cuda")
+            try:
+                result = executor.submit_kernel(KernelCall("matmul", 6144)).result()
+            finally:
+                del hog
+                torch.cuda.empty_cache()
+            record = executor.records[-1]
+            return {"status": record.status, "device": record.device, "retried": executor.counts["retried"],
+                    "result_is_fine": bool(torch.isfinite(result[0]).all())}  # fmt: skip
+
+    def yardstick(self) -> dict[str, Any]:
+        self.choices: Choices = measure_choices(self.executor, self.evaluation, repeats=3)
+        rows = [
+            {"kind": call.kind, "size": call.size, **dict(zip(self.choices.devices, row, strict=True))}
+            for call, row in zip(self.evaluation, self.choices.seconds.tolist(), strict=True)
+        ]
+        self.write("choices.json", {"source": "measured", "devices": self.choices.devices, "tasks": rows})
+        best = self.choices.best
+        document: dict[str, Any] = {"best_total_seconds": float(best.sum())}
+        for device in self.choices.devices:
+            always = self.choices.always(device)
+            document[f"always_{device}"] = {
+                "total_seconds": float(always.sum()),
+                "ratio": float(always.sum() / best.sum()),
+                "ratio_geometric": float(np.exp(np.log(always / best).mean())),
+            }
+            self.say(f"always {device}: {document[f'always_{device}']}")
+        return document
+
+    def quick_profiles(self) -> dict[str, Any]:
+        document: dict[str, Any] = {}
+        for name, busy in (("isolated", False), ("busy", True)):
+            profile = executor_profile(self.executor, self.learning, repeats=3 if self.tiny else 4, busy=busy)
+            save_profile(profile, self.out / f"executor_profile_{name}.json")
+            calibration = calibrate(profile, road="pageable")
+            document[name] = {"median_error_by_kind": dict(calibration.by_kind)}
+            self.say(f"{name}: held-out error by kind {shown(calibration.by_kind)}")
+            if busy:
+                self.busy = calibration
+            else:
+                self.calibration = calibration
+        return document
+
+    def executions(self) -> dict[str, Any]:
+        document: dict[str, Any] = {}
+        records: dict[str, Any] = {}
+        runs: list[tuple[str, str, bool]] = [
+            ("cpu_only", "cpu_only", False),
+            ("gpu_only", "gpu_only", False),
+            ("greedy", "greedy", False),
+            ("earliest_finish", "earliest_finish", False),
+            ("hybrid_ml", "hybrid_ml", False),
+            ("rl_agent", "rl_agent", False),
+            ("hybrid_ml split", "hybrid_ml", True),
+            ("rl_agent split", "rl_agent", True),
+            ("earliest_finish split", "earliest_finish", True),
+        ]
+        for name, spec, split in runs:
+            try:
+                execution = self._run(spec, split)
+            except Exception as error:
+                document[name] = {"error": f"{type(error).__name__}: {error}"}
+                traceback.print_exc()
+                continue
+            document[name] = self._judged(execution)
+            records[name] = [record.as_dict() for record in execution.records]
+            kept = {key: document[name].get(key) for key in TOLD}
+            self.say(f"{name}: {shown(kept)}")
+            self.summary["executions"] = document
+            self.write("summary.json", self.summary)
+            self.write("records.json", records)
+        return document
+
+    def _run(self, spec: str, split: bool) -> Execution:
+        executor = self.executor
+        executor.split = split
+        executor.adopt(spec, calibration=self.calibration)
+        learns = executor.policy.learns
+        compile_first(executor, self.learning[0])
+        executor.adopt(spec)
+        return run_stream(executor, self.evaluation, learning=self.learning if learns else (), name=spec)
+
+    def _judged(self, execution: Execution) -> dict[str, Any]:
+        document = execution.as_dict(self.choices)
+        document["decision_overhead_of_saved"] = {}
+        for device in self.choices.devices:
+            saved = float(self.choices.always(device).sum()) - execution.total
+            share = execution.decision_seconds / saved if saved > 0 else None
+            document["decision_overhead_of_saved"][f"over always {device}"] = share
+        document["by_kind"] = {}
+        for kind in self.kinds:
+            rows = [i for i, record in enumerate(execution.records) if record.kind == kind]
+            part = replace_records(execution, [execution.records[i] for i in rows])
+            some = Choices(self.choices.devices, self.choices.seconds[rows])
+            document["by_kind"][kind] = ratios(part, some)
+        return document
+
+    def comparisons(self) -> dict[str, Any]:
+        """Real and simulated batches, three times each; the calibrations know the sizes of the whole grid."""
+        self.executor.split = False
+        document: dict[str, Any] = {}
+        streams = {"all sizes": self.evaluation}
+        if not self.tiny:
+            streams["large"] = make_stream(
+                self.kinds,
+                self.tasks,
+                seed=self.seed,
+                smallest=512,
+                largest=self.largest,
+                half=1,
+                limits=self.limits,
+            )
+        everything = [
+            KernelCall(kind, size)
+            for kind in self.kinds
+            for size in size_grid(self.smallest, min(self.largest, self.limits.get(kind, self.largest)))
+        ]
+        prepare(self.executor, everything)
+        calibrations = {}
+        for name, busy in (("busy", True), ("isolated", False)):
+            profile = executor_profile(self.executor, everything, repeats=5, busy=busy)
+            save_profile(profile, self.out / f"executor_profile_{name}.json")
+            calibrations[name] = calibrate(profile, road="pageable")
+            self.say(f"{name}: held-out error by kind {shown(calibrations[name].by_kind)}")
+            document[f"calibration_{name}"] = {"median_error_by_kind": dict(calibrations[name].by_kind)}
+        for stream, calls in streams.items():
+            prepare(self.executor, calls)
+            warm_up(self.executor, calls)
+            for spec in COMPARED if stream == "all sizes" else COMPARED[:3]:
+                if self.left() < 20:
+                    self.say("no time left")
+                    return document
+                document[f"{spec}, {stream}"] = self._compared(spec, calls, calibrations)
+                self.summary["comparisons"] = document
+        return document
+
+    def _compared(self, spec: str, calls: list[KernelCall], calibrations: dict[str, Calibration]) -> dict[str, Any]:
+        """Schedulers that are told know the busy times; the twin is simulated from both."""
+        runs = []
+        for _ in range(3):
+            self.executor.adopt(spec, calibration=calibrations["busy"])
+            compile_first(self.executor, self.learning[0])
+            self.executor.adopt(spec, calibration=calibrations["busy"])
+            found, execution = compare_real(self.executor, calibrations, calls, spec)
+            found["real"]["submitting_seconds"] = max(r.submitted for r in execution.records) - min(
+                r.submitted for r in execution.records
+            )
+            found["real"]["busy_seconds"] = {
+                "cpu": sum(r.cpu_seconds for r in execution.records),
+                "accelerator": sum(r.accelerator_seconds for r in execution.records),
+            }
+            runs.append(found)
+            self.batches.append({"scheduler": spec, "records": [record.as_dict() for record in execution.records]})
+            self.write("compare_records.json", self.batches)
+        medians: dict[str, Any] = {"real": float(np.median([run["real"]["makespan_seconds"] for run in runs]))}
+        for name in calibrations:
+            medians[name] = float(np.median([run[f"simulated_{name}"]["error"] for run in runs]))
+        self.say(
+            f"{spec}, {len(calls)} tasks: real {medians['real']:.4f} s, simulated "
+            + ", ".join(f"{name} {100 * medians[name]:+.1f} %" for name in calibrations)
+        )
+        return {"median_error": medians, "runs": runs}
+
+    def profile(self) -> dict[str, Any]:
+        budget = max(5.0, self.left() - 25.0)
+        sizes = size_grid(self.smallest, self.largest)
+        some = [size for size in sizes if size <= self.limits["sort"]]
+        others = [kind for kind in self.kinds if kind != "sort"]
+        threads = self.executor.pools[0].threads
+        self.say(f"{len(sizes)} sizes in {budget:.0f} s, {threads} threads")
+        # Joules take half a second each: a few sizes are enough for the watts of each kernel.
+        few = [size for size in sizes if size in (128, 512, 2048)] or sizes[:1]
+        plans = (
+            (others, sizes, 0.75 * budget, False),
+            (["sort"], some, 0.12 * budget, False),
+            (self.kinds, few, 0.13 * budget, True),
+        )
+        parts = []
+        for kinds, grid, seconds, energy in plans:
+            profiler = HardwareProfiler("auto", kernels=kinds, threads=threads, budget=seconds, energy=energy)
+            parts.append(profiler.profile_range(grid))
+            self.say(f"{len(parts[-1].points)} points, {len(parts[-1].skipped)} skipped")
+        first, rest, metered = parts
+        joules = {(point.kernel, point.size): (point.cpu_joules, point.gpu_joules) for point in metered.points}
+        nothing_known = (None, None)
+        points = [
+            replace(
+                point, cpu_joules=joules.get(key, nothing_known)[0], gpu_joules=joules.get(key, nothing_known)[1]
+            )
+            for point in first.points + rest.points
+            for key in [(point.kernel, point.size)]
+        ]
+        profile = replace(
+            first,
+            points=tuple(points),
+            skipped=first.skipped + rest.skipped,
+            method=replace(
+                first.method, cpu_energy=metered.method.cpu_energy, gpu_energy=metered.method.gpu_energy,
+                budget_seconds=budget,
+            ),
+        )  # fmt: skip
+        save_profile(profile, self.out / "hardware_profile.json")
+        document: dict[str, Any] = {}
+        for road in ("pinned", "pageable"):
+            calibration = calibrate(profile, road=road)
+            document[road] = {
+                "median_error_by_kind": dict(calibration.by_kind),
+                "held_out": [one.as_dict() for one in calibration.held_out],
+            }
+            self.say(f"{road}: held-out error by kind {shown(calibration.by_kind)}")
+        return document
+
+
+def compile_first(executor: HybridExecutor, call: KernelCall) -> None:
+    """Numba compiles a rule when it is first asked: not part of any decision's time."""
+    for _ in range(8):
+        executor.submit_kernel(KernelCall(call.kind, 64)).exception()
+    executor.learn()
+    executor.submit_kernel(KernelCall(call.kind, 64)).exception()
+
+
+def replace_records(execution: Execution, records: list[Any]) -> Execution:
+    return replace(execution, records=records)
+
+
+def relative_error(torch: Any, result: Any, reference: Any) -> float:
+    worst = 0.0
+    for a, b in zip(result, reference, strict=True):
+        scale = float(b.abs().max()) or 1.0
+        worst = max(worst, float((a - b).abs().max()) / scale)
+    return worst
+
+
+def shown(document: Any) -> str:
+    if isinstance(document, dict) or hasattr(document, "items"):
+        return ", ".join(f"{key} {shown(value)}" for key, value in document.items())
+    return f"{document:.4g}" if isinstance(document, float) else str(document)
+
+
+def clean(value: Any) -> Any:
+    """JSON has no NaN."""
+    if isinstance(value, dict):
+        return {str(key): clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("out", type=Path)
+    parser.add_argument(
+        "--budget", type=float, default=460.0, help="seconds for everything; the profile takes what is left"
+    )
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tiny", action="store_true", help="small sizes, to try it out")
+    options = parser.parse_args()
+    wanted = options.parts.split(",")
+    unknown = set(wanted) - set(PARTS)
+    if unknown:
+        parser.error(f"parts are {', '.join(PARTS)}; not {', '.join(sorted(unknown))}")
+    study = Study(options.out, options.budget, options.tiny, options.seed)
+    study.part("machine", study.machine)
+    if set(wanted) - {"profile"}:
+        study.part("warm_up", study.warm)
+    if "check" in wanted:
+        study.part("correctness", study.correctness)
+        study.part("out_of_memory", study.out_of_memory)
+    if "execute" in wanted or "compare" in wanted:
+        study.part("quick_profiles", study.quick_profiles)
+    if "execute" in wanted:
+        study.part("yardstick", study.yardstick)
+        study.part("executions", study.executions)
+    if "compare" in wanted:
+        study.part("comparisons", study.comparisons)
+    study.executor.shutdown()
+    if "profile" in wanted:
+        study.part("profile", study.profile)
+    study.say("done")
+    return 1 if study.summary["errors"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

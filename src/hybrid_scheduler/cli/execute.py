@@ -1,0 +1,257 @@
+"""`hybrid-scheduler execute`: real kernels on this machine, placed by the schedulers, measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from .numbers import NOTHING, SECONDS, percent, significant, unit_for, with_unit
+from .printer import Printer, uninterrupted
+from .session import Session
+from .sheet import Column
+
+if TYPE_CHECKING:
+    from ..hardware.calibration import Calibration
+    from ..hardware.executor import HybridExecutor
+
+BACKENDS = ("local", "ray")
+
+
+def execute(
+    context: typer.Context,
+    mix: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Kernels, such as matmul,sort; all if left out.")
+    ] = None,
+    tasks: Annotated[int, typer.Option(metavar="N", help="How many kernels are run and judged.")] = 100,
+    learn: Annotated[
+        int, typer.Option(metavar="N", help="Kernels that learning schedulers run before, at other sizes.")
+    ] = 0,
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", "--schedulers", metavar="A,B", help="Who decides; several are compared.")
+    ] = "hybrid_ml",
+    sizes: Annotated[str, typer.Option(metavar="MIN,MAX", help="Sizes lie between, log-uniformly.")] = "64,1024",
+    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same kernels and sizes.")] = 0,
+    batch: Annotated[
+        bool, typer.Option("--batch", help="Submit everything at once, not one after the other.")
+    ] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Never split a kernel between devices.")] = False,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Limit of one kernel's run.")] = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Profile to calibrate from; else a quick one is made.")
+    ] = None,
+    other_machine: Annotated[
+        bool, typer.Option("--other-machine", help="Use a profile of another machine nevertheless.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also simulate the stream, calibrated, beside the real one.")
+    ] = False,
+    backend: Annotated[str, typer.Option(metavar="NAME", help="local, or ray for several machines.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Ray cluster to use; else one is started here.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the results here, as JSON and CSV.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Run a stream of real kernels and see how good the schedulers' choices were.
+
+    Every kernel is also run on every device: the ratio is to the faster one. Other work on the machine disturbs.
+
+    \b
+    Examples:
+      hybrid-scheduler execute --mix matmul,sort --tasks 50
+      hybrid-scheduler execute --scheduler hybrid_ml,greedy,gpu_only --learn 200 --out results/real
+      hybrid-scheduler execute --scheduler earliest_finish --compare --batch
+    """
+    session: Session = context.obj
+    session.settings()
+    from ..core import InvalidInputError, UnknownNameError
+    from ..hardware.contest import Contest
+    from ..hardware.stream import make_stream
+    from ..schedulers import split_specs
+
+    if backend not in BACKENDS:
+        raise UnknownNameError("--backend", backend, BACKENDS)
+    if learn < 0:
+        raise InvalidInputError("--learn", "a whole number >= 0", learn)
+    smallest, largest = _range(sizes)
+    kinds = [name.strip() for name in mix.split(",")] if mix else None
+    half = 1 if learn else None
+    shape = {"seed": seed, "smallest": smallest, "largest": largest}
+    names = _kernels(kinds)
+    calls = make_stream(names, tasks, half=half, **shape)  # type: ignore[arg-type]
+    learning = make_stream(names, learn, half=0, **shape) if learn else []  # type: ignore[arg-type]
+    specs = split_specs(scheduler)
+    if not specs:
+        raise InvalidInputError("--scheduler", "at least one name", scheduler)
+    _check_out(out)
+    calibration = _calibration(profile, device, other_machine=other_machine)
+    executor = _executor(backend, address, device, calibration, split=not whole, timeout=timeout)
+    try:
+        contest = Contest(
+            executor, calls, specs, learning, "batch" if batch else "sequential", calibration, compare
+        )
+        with session.printer.progress(_steps(contest)) as update:
+            contest.progress = update
+            document = contest.run()
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+    document |= {"seed": seed, "sizes": [smallest, largest], "kinds": names, "backend": backend}
+    with uninterrupted():
+        if out is not None:
+            _write(out, document, contest.rows())
+            session.printer.note(f"wrote {out}")
+        if as_json:
+            session.printer.document(document)
+        else:
+            show(session.printer, document)
+
+
+# ------------------------------------------------------------------------------------------ what was asked for
+
+
+def _range(text: str) -> tuple[int, int]:
+    from ..core import InvalidInputError
+
+    try:
+        smallest, largest = (int(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInputError("--sizes", "two whole numbers such as 64,1024", text) from None
+    return smallest, largest
+
+
+def _kernels(kinds: list[str] | None) -> list[str]:
+    from ..hardware.kernels import kernels_named
+
+    return [kernel.name for kernel in kernels_named(kinds)]
+
+
+def _calibration(profile: str | None, device: str, *, other_machine: bool) -> Calibration | None:
+    if profile is None:
+        return None
+    from ..hardware.calibration import calibrate
+    from ..hardware.devices import describe_machine, find_gpu
+    from ..hardware.shipped import profile_named
+
+    read = profile_named(profile)
+    read.check_machine(describe_machine(find_gpu(device)), allow_other=other_machine)
+    return calibrate(read)
+
+
+def _executor(
+    backend: str,
+    address: str | None,
+    device: str,
+    calibration: Calibration | None,
+    *,
+    split: bool,
+    timeout: float | None,
+) -> HybridExecutor:
+    if backend == "ray":
+        from ..hardware.ray_executor import RayExecutor
+
+        return RayExecutor("cpu_only", address=address, calibration=calibration, timeout=timeout)
+    from ..hardware.executor import HybridExecutor
+
+    return HybridExecutor("cpu_only", device_type=device, calibration=calibration, split=split, timeout=timeout)
+
+
+def _steps(contest: Any) -> int:
+    return len(contest.calls) * len(contest.executor.pools) * contest.repeats
+
+
+def _check_out(out: Path | None) -> None:
+    from ..core import InvalidInputError
+
+    if out is not None and out.exists() and not out.is_dir():
+        raise InvalidInputError("--out", "a folder", str(out))
+
+
+def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    from ..core import InvalidInputError
+    from ..reports.documents import strict_json, write_table
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "execution.json").write_text(strict_json(document), encoding="utf-8")
+        write_table(folder / "tasks.csv", list(rows[0]), rows)
+    except OSError as error:
+        hint = error.strerror or type(error).__name__
+        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
+
+
+# ------------------------------------------------------------------------------------------ the table
+
+
+def show(printer: Printer, document: dict[str, Any]) -> None:
+    machine = document["machine"]
+    gpu = machine["gpu"]["name"] if machine["gpu"] else "no GPU"
+    printer.facts([machine["cpu"], gpu, f"devices {', '.join(document['devices'])}"])
+    printer.facts([f"{document['tasks']} kernels, {document['mode']}", f"seed {document['seed']}", "measured"])
+    printer.text()
+    always = [(f"always {name}", values) for name, values in document["always"].items()]
+    rows: list[tuple[str, dict[str, Any]]] = [*document["schedulers"].items(), *always]
+    unit = unit_for([values["total_seconds"] for _, values in rows], SECONDS)
+    printer.sheet(
+        [
+            Column("scheduler", [name for name, _ in rows], number=False),
+            Column(f"total\n{unit.symbol}", [unit.show(values["total_seconds"]) for _, values in rows]),
+            Column("ratio to\nbest", [significant(values.get("ratio")) for _, values in rows], best=_best(rows)),
+            Column("of its\nchoices", [significant(values.get("choice_ratio")) for _, values in rows], 2),
+            Column("makespan", [_seconds(values.get("makespan_seconds")) for _, values in rows], 3),
+            Column("decision", [_seconds(values.get("decision_seconds_per_task")) for _, values in rows], 1),
+            Column("learning", [_seconds(values.get("learning_seconds_per_task")) for _, values in rows], 5),
+            Column("GPU\nJ/task", [_joules(values) for _, values in rows], 4),
+            Column("not fine", [_trouble(values) for _, values in rows], 6),
+        ]
+    )
+    if "compare" in document:
+        _show_compared(printer, document["compare"])
+    printer.text()
+    printer.text(Text(headline(document), style="bold"))
+
+
+def _show_compared(printer: Printer, compared: dict[str, Any]) -> None:
+    printer.text()
+    twins = [values["simulated_calibrated"] for values in compared.values()]
+    printer.sheet(
+        [
+            Column("scheduler", list(compared), number=False),
+            Column(
+                "real\nmakespan", [_seconds(values["real"]["makespan_seconds"]) for values in compared.values()]
+            ),
+            Column("simulated", [_seconds(twin["makespan_seconds"]) for twin in twins]),
+            Column("error", [f"{100 * twin['error']:+.1f}%" for twin in twins]),
+        ]
+    )
+
+
+def headline(document: dict[str, Any]) -> str:
+    name, values = min(document["schedulers"].items(), key=lambda item: item[1]["ratio"] or float("inf"))
+    best = with_unit(document["best_seconds"], SECONDS)
+    return f"best measured choice for every kernel: {best}; {name} {significant(values['ratio'])} times that"
+
+
+def _best(rows: list[tuple[str, dict[str, Any]]]) -> frozenset[int]:
+    known = [(values["ratio"], i) for i, (_, values) in enumerate(rows) if values.get("ratio") is not None]
+    return frozenset({min(known)[1]}) if known else frozenset()
+
+
+def _seconds(value: float | None) -> str:
+    return NOTHING if value is None else with_unit(value, SECONDS)
+
+
+def _joules(values: dict[str, Any]) -> str:
+    return significant(values.get("joules_per_task", {}).get("gpu"))
+
+
+def _trouble(values: dict[str, Any]) -> str:
+    if "statuses" not in values:
+        return NOTHING
+    others = sum(count for status, count in values["statuses"].items() if status != "done")
+    return percent(others / values["tasks"]) if others else "0"

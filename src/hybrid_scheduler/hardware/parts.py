@@ -1,0 +1,92 @@
+"""From a decision to what workers run: a job's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core import Task
+from .devices import need_torch
+from .job import Job
+from .jobs import KernelCall, Variants
+from .pools import Pool
+from .roads import CpuRoad, Into, Run
+from .splitting import DIVISIONS, Division
+from .workers import Part
+
+#: Seconds of a share of a task on a device.
+Predict = Callable[[Task, int, float], float]
+
+
+def parts_of(
+    job: Job,
+    work: KernelCall | Variants,
+    device: int,
+    fraction: float,
+    host: int,
+    pools: Sequence[Pool],
+    predict: Predict,
+) -> list[Part]:
+    """One part on the device, or, with a share between 0 and 1, one there and the rest on its host's CPU."""
+    if isinstance(work, Variants) or not 0.0 < fraction < 1.0:
+        run = _variant(work, pools[device], job.timeout) if isinstance(work, Variants) else _kernel(work)
+        parts = [Part(job, device, 1.0, run, predict(job.task, device, 1.0))]
+        job.divide(parts, device)
+        return parts
+    division = DIVISIONS[work.kind]
+    pinned = pools[device].where.startswith("cuda")
+    runs = (
+        _in_place(work, division, fraction, pinned=pinned) if division.room else _joined(work, division, fraction)
+    )
+    shares = (device, fraction), (host, 1.0 - fraction)
+    parts = [
+        Part(job, where, share, run, predict(job.task, where, share), place)
+        for place, ((where, share), run) in enumerate(zip(shares, runs, strict=True))
+    ]
+    job.divide(parts, device, division.join)
+    return parts
+
+
+def _variant(work: Variants, pool: Pool, timeout: float | None) -> Callable[[CpuRoad], Any]:
+    variant = work.gpu if pool.is_accelerator and work.gpu is not None else work.cpu
+    return lambda road: road.call(work, variant, timeout)
+
+
+def _kernel(call: KernelCall) -> Callable[[CpuRoad], Any]:
+    return lambda road: road.kernel(call)
+
+
+def _joined(call: KernelCall, division: Division, fraction: float) -> list[Callable[[CpuRoad], Any]]:
+    """Each part has a result of its own."""
+    assert call.inputs is not None
+    return [_carry(call.kernel.run, inputs) for inputs in division.parts(call.inputs, fraction)]
+
+
+def _in_place(
+    call: KernelCall, division: Division, fraction: float, *, pinned: bool
+) -> list[Callable[[CpuRoad], Any]]:
+    """Both parts write their rows into one result."""
+    assert call.inputs is not None
+    assert division.room is not None
+    whole = need_torch().empty(division.room(call.inputs), pin_memory=pinned)
+    first, rest = division.parts(call.inputs, fraction)
+    rows = division.room(first)[0]
+    run, into = call.kernel.run, division.into
+    return [
+        _carry_into(run, into, inputs, target, (whole,))
+        for inputs, target in ((first, whole[:rows]), (rest, whole[rows:]))
+    ]
+
+
+def _carry(run: Run, inputs: tuple[Any, ...]) -> Callable[[CpuRoad], Any]:
+    return lambda road: road.carry(run, inputs)
+
+
+def _carry_into(
+    run: Run, into: Into | None, inputs: tuple[Any, ...], target: Any, whole: tuple[Any, ...]
+) -> Callable[[CpuRoad], Any]:
+    def go(road: CpuRoad) -> tuple[Any, ...]:
+        road.carry_into(run, into, inputs, target)
+        return whole
+
+    return go

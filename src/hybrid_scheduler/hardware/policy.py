@@ -1,0 +1,179 @@
+"""A scheduler of the registry, fit to decide about real kernels.
+
+Four things differ from a simulation, and each is added here around the scheduler, which stays as it is.
+
+- Kinds of kernel have little in common: a sort and a product of the same size and memory may differ a hundredfold.
+  A scheduler that learns is therefore made once per kind, and each copy learns its own kind alone.
+- Only what was executed is seen. Until every device has shown what it does with tasks of about this size, the one
+  that is known least is tried: coverage, not chance, so that learning ends by itself. A device that is already
+  known to be far slower is left alone.
+- A mistake costs real seconds. A learner that extrapolates wildly is overruled where the nearest measurements say
+  that another device would be done several times sooner.
+- Not every kernel can be split. Where it cannot, the larger share takes it all.
+
+The same policy runs in the simulator, so that both decide alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View
+from ..schedulers import create
+from ..schedulers.registry import parse_spec
+from .shown import Guess, Shown, whole_seconds
+
+#: How learned schedulers are made for real hardware, where nobody says what a task would have taken elsewhere. No
+#: prices: they trade the task at hand for later ones, and each copy sees only its own kind.
+_REAL: dict[str, dict[str, object]] = {
+    "hybrid_ml": {"feedback": "bandit", "prices": False, "model": None},
+    "rl_agent": {"replay": "bandit"},
+}
+#: Devices are tried for their own sake during so many tasks; later ones go where it looks best.
+LEARNING_TASKS = 200
+#: A device is tried with sizes that are further than this factor from every size it has shown.
+_REACH = 1.5
+#: A device that is this many times slower, by what it has shown, is neither tried nor taken.
+_HOPELESS = 4.0
+#: The same where both devices have shown about this size, so that there is little to guess.
+_CLEARLY = 2.0
+#: Tries of a kind on a device before "far slower" is believed.
+_BELIEVED = 2
+
+Splits = Callable[[Task], bool]
+
+
+def real_spec(spec: str) -> str:
+    """The spec with the parameters that real hardware needs, unless they were given."""
+    name, given = parse_spec(spec)
+    merged = {**_REAL.get(name, {}), **given}
+    if not merged:
+        return spec.strip()
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in merged.items())})"
+
+
+def never(_: Task) -> bool:
+    return False
+
+
+class KernelPolicy(Online):
+    """Wraps an online scheduler, given by name.
+
+    `splits` says which tasks may be divided; `explore` for how many tasks a learner may try devices.
+    """
+
+    def __init__(self, spec: str, *, splits: Splits = never, explore: int = LEARNING_TASKS) -> None:
+        self.spec = real_spec(spec)
+        first = create(self.spec)
+        if not isinstance(first, Online):
+            raise InvalidInputError(
+                "scheduler",
+                "one that decides online, task by task",
+                spec,
+                hint="hybrid-scheduler schedulers lists them",
+            )
+        self._first, self._splits = first, splits
+        self.knows = type(first).knows  # type: ignore[misc]  # of the wrapped scheduler, so of the instance
+        self._learns = first.learns
+        self.explore = explore if self._learns else 0
+
+    @property
+    def learns(self) -> bool:
+        return self._learns
+
+    def start(self, setting: Setting) -> None:
+        super().start(setting)
+        self._of_kind: dict[str, Online] = {}
+        self._unused: Online | None = self._first
+        self._shown = Shown()
+        self._waiting: dict[int, Task] = {}
+        platform = setting.platform
+        # Lists, not arrays: these are looked up one by one, before every task.
+        self._class_of: list[int] = platform.class_of.tolist()
+        self._cpu_of: list[int] = platform.cpu_of.tolist()
+        self._columns = range(max(self._class_of) + 1)
+        #: The first device of each class.
+        self._device_of: list[int] = [self._class_of.index(column) for column in self._columns]
+        #: Decisions so far; those made to learn, not because it looked best; those that measurements spoke against.
+        self.decided = self.explored = self.overruled = 0
+
+    def scheduler_for(self, kind: str) -> Online:
+        """The copy that knows this kind; schedulers that do not learn need one for all."""
+        key = kind if self._learns else ""
+        found = self._of_kind.get(key)
+        if found is None:
+            made = self._unused or create(self.spec)
+            assert isinstance(made, Online)
+            self._unused = None
+            made.start(self.setting)
+            found = self._of_kind[key] = made
+        return found
+
+    def decide(self, task: Task, view: View) -> Decision:
+        decision = self.scheduler_for(task.kind).decide(task, view)
+        if 0.0 < decision.fraction < 1.0 and not self._splits(task):
+            decision = Decision(decision.device, float(decision.fraction >= 0.5))
+        if not self._learns:
+            return decision
+        self._waiting[task.task_id] = task
+        self.decided += 1
+        seen = [self._shown.nearest(task.kind, column, task.size) for column in self._columns]
+        tried = self._unknown(task, seen) if self.decided <= self.explore else None
+        if tried is not None:
+            self.explored += 1
+            return self._whole(tried)
+        better = self._clearly_better(decision, seen, view)
+        if better is not None:
+            self.overruled += 1
+            return self._whole(better)
+        return decision
+
+    def observe(self, outcome: Outcome) -> None:
+        task = self._waiting.pop(outcome.task_id, None)
+        if task is None:
+            return
+        for column, seconds in whole_seconds(outcome, self.setting.platform):
+            self._shown.add(task.kind, column, task.size, seconds)
+        self.scheduler_for(task.kind).observe(outcome)
+
+    def forget(self, task_id: int) -> None:
+        """The task will never report back: it was cancelled, or it failed."""
+        self._waiting.pop(task_id, None)
+
+    # ---------------------------------------------------------------- what measurements say
+
+    def _unknown(self, task: Task, seen: list[Guess | None]) -> int | None:
+        """A device that has not shown this kind at about this size; None if all have."""
+        best = min((one.seconds for one in seen if one is not None), default=math.inf)
+        wanted: list[tuple[float, int, int]] = []
+        for column, one in zip(self._columns, seen, strict=True):
+            count = self._shown.count(task.kind, column)
+            hopeless = one is not None and count >= _BELIEVED and one.seconds > _HOPELESS * best
+            factor = math.inf if one is None else one.factor
+            if factor > _REACH and not hopeless:
+                wanted.append((-factor, count, column))
+        return self._device_of[min(wanted)[2]] if wanted else None
+
+    def _clearly_better(self, decision: Decision, seen: list[Guess | None], view: View) -> int | None:
+        """A device that measurements put far ahead of the chosen one, its queue included; None if there is none."""
+        if 0.0 < decision.fraction < 1.0:
+            return None
+        device = decision.device if decision.fraction > 0 else self._cpu_of[decision.device]
+        own = self._class_of[device]
+        chosen = seen[own]
+        if chosen is None:
+            return None
+        now, free_at = view.now, view.free_at.tolist()
+        took = max(0.0, free_at[device] - now) + chosen.seconds
+        for column, one in enumerate(seen):
+            if one is None or column == own:
+                continue
+            other = self._device_of[column]
+            near = one.factor <= _REACH and chosen.factor <= _REACH
+            if took > (_CLEARLY if near else _HOPELESS) * (max(0.0, free_at[other] - now) + one.seconds):
+                return other
+        return None
+
+    def _whole(self, device: int) -> Decision:
+        return Decision(device, 0.0 if self.setting.platform.is_cpu[device] else 1.0)

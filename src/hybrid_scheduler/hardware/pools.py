@@ -1,0 +1,78 @@
+"""The devices work is really sent to, and the same machine as schedulers know machines.
+
+With a GPU: one worker for the CPU, with all cores but one, and one for each GPU. Without: a wide pool with all
+cores but one and a narrow one with a single thread, so that there is something to decide on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..core import Device, InvalidInputError, Platform, UnknownNameError, cpu
+from .devices import Gpu, find_gpu, need_torch, usable_cores
+from .settings import POOL
+
+#: Threads that copy into staging buffers beside a GPU; more would disturb the CPU's worker.
+_STAGING_THREADS = 4
+_MEGABYTE = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A device as the executor knows it: `where` is torch's name for it, `threads` are the host's."""
+
+    name: str
+    kind: str
+    where: str = "cpu"
+    threads: int = 1
+    memory: float = math.inf
+    node: int = 0
+
+    @property
+    def is_accelerator(self) -> bool:
+        return self.kind == "gpu"
+
+
+def find_pools(device_type: str = "auto", cores: int | None = None) -> tuple[Pool, ...]:
+    """The devices of this machine; the CPU comes first. `device_type` as for the profiler: auto, cpu, cuda, mps."""
+    cores = cores or usable_cores()
+    return pools_for(find_gpu(device_type), cores)
+
+
+def pools_for(gpu: Gpu | None, cores: int) -> tuple[Pool, ...]:
+    if cores < 1:
+        raise InvalidInputError("cores", "a whole number >= 1", cores)
+    wide = max(1, cores - 1)
+    if gpu is None:
+        return Pool("cpu_wide", "cpu", threads=wide), Pool("cpu_narrow", POOL, threads=1)
+    memory = gpu.memory / _MEGABYTE if gpu.memory else math.inf
+    helpers = max(1, min(_STAGING_THREADS, cores // 4))
+    count = need_torch().cuda.device_count() if gpu.kind == "cuda" else 1
+    gpus = (
+        Pool(f"gpu_{i}", "gpu", f"{gpu.kind}:{i}" if gpu.kind == "cuda" else gpu.kind, helpers, memory)
+        for i in range(count)
+    )
+    return Pool("cpu", "cpu", threads=wide), *gpus
+
+
+def chosen(pools: Sequence[Pool], names: Sequence[str] | None) -> tuple[Pool, ...]:
+    """These of the devices, by name; the CPU is always among them, since it takes what nothing else can."""
+    if names is None:
+        return tuple(pools)
+    for name in names:
+        if name not in {pool.name for pool in pools}:
+            raise UnknownNameError("device", name, [pool.name for pool in pools])
+    return tuple(pool for pool in pools if pool.name in names or pool.kind == "cpu")
+
+
+def as_platform(pools: Sequence[Pool], like: Platform | None = None) -> Platform:
+    """What the scheduler is told about the machine. Watts and links come from `like`, a calibrated platform."""
+    known = {device.kind: device for device in like.devices} if like else {}
+    devices = []
+    for pool in pools:
+        plain = cpu() if pool.kind == "cpu" else Device("", pool.kind, bandwidth=math.inf)
+        base = known.get(pool.kind, plain)
+        devices.append(replace(base, name=pool.name, node=pool.node, memory=pool.memory))
+    return Platform("this machine", tuple(devices))

@@ -1,0 +1,279 @@
+"""The executor over Ray: the CPUs and GPUs of a cluster's nodes as devices, one actor for each.
+
+Everything that decides, counts and learns is `HybridExecutor`'s; only the way to the device differs. A worker's
+thread here hands a task to its actor there and waits. When the actor is gone, with its node or alone, its device
+is closed: what it was doing and what waited for it goes to other devices, and no more is sent there. The books are
+kept here, by task: a task ends once, and a result that comes for one that has ended is dropped and counted.
+
+Kernels are left whole: the parts of a split one would cross the network twice.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..core import Decision, HybridSchedulerError, InvalidInputError, Online, Task, View
+from .calibration import Calibration
+from .executor import HybridExecutor
+from .jobs import KernelCall, Variant, Variants
+from .policy import LEARNING_TASKS
+from .pools import Pool
+from .roads import CpuRoad, DeviceLostError
+from .workers import Part
+
+LOST = "lost_devices"
+RESENT = "resent"
+_LOCAL = "run it on this machine instead: --backend local"
+#: Seconds to wait for a cluster to answer, and for its actors to be ready.
+_ANSWER, _READY = 5.0, 60.0
+
+
+def need_ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        hint = f"pip install 'hybrid-scheduler[ray]', or {_LOCAL}"
+        raise HybridSchedulerError("the Ray backend needs ray", hint=hint) from None
+    return ray
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A device of the cluster: the pool as we know it, and the node and resources its actor takes."""
+
+    pool: Pool
+    node_id: str
+    cpus: float
+    gpus: float
+
+
+def seats_of(nodes: list[dict[str, Any]]) -> list[Seat]:
+    """Every living node's CPU, and each of its GPUs."""
+    seats: list[Seat] = []
+    living = sorted((node for node in nodes if node["Alive"]), key=lambda node: str(node["NodeID"]))
+    for number, node in enumerate(node for node in living if node["Resources"].get("CPU", 0) >= 1):
+        cpus, gpus = int(node["Resources"]["CPU"]), int(node["Resources"].get("GPU", 0))
+        threads = max(1, cpus - gpus)
+        host = Pool(f"n{number}.cpu", "cpu", threads=threads, node=number)
+        seats.append(Seat(host, node["NodeID"], threads, 0))
+        for i in range(gpus):
+            pool = Pool(f"n{number}.gpu_{i}", "gpu", "cuda:0", 1, node=number)  # Ray shows each actor its own GPU
+            seats.append(Seat(pool, node["NodeID"], 0 if cpus <= gpus else 1, 1))
+    if not seats:
+        raise HybridSchedulerError("the Ray cluster has no node with a CPU to give", hint=_LOCAL)
+    return seats
+
+
+class RemoteRoad(CpuRoad):
+    """To an actor and back."""
+
+    def __init__(self, pool: Pool, actor: Any) -> None:
+        super().__init__(pool)
+        self._ray, self._actor = need_ray(), actor
+        self.lost = False
+
+    def enter(self) -> None:
+        pass  # nothing is computed on this side
+
+    def kernel(self, call: KernelCall) -> Any:
+        return self._answer(lambda: self._actor.kernel.remote(call))
+
+    def call(self, work: Variants, variant: Variant, timeout: float | None) -> Any:
+        return self._answer(lambda: self._actor.call.remote(work, variant, timeout))
+
+    def close(self) -> None:
+        """Give the actor's resources back."""
+        if not self.lost:
+            self._ray.kill(self._actor)
+
+    def _answer(self, ask: Callable[[], Any]) -> Any:
+        if self.lost:
+            raise DeviceLostError(f"{self.pool.name} is gone")
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(ask())
+        except errors.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, Exception) else error from None
+        except (errors.RayActorError, errors.RaySystemError, errors.ObjectLostError, errors.NodeDiedError) as error:
+            raise DeviceLostError(f"{self.pool.name} is gone: {type(error).__name__}") from None
+
+
+def _actor_class(ray: Any) -> Any:
+    """Made late: decorating needs ray."""
+
+    class Actor:
+        """Lives on the device's node and runs what it is sent, one after the other."""
+
+        def __init__(self, pool: Pool) -> None:
+            from hybrid_scheduler.hardware.inputs import Inputs
+            from hybrid_scheduler.hardware.roads import road_to
+
+            self._road, self._inputs = road_to(pool), Inputs()
+            self._road.enter()
+
+        def ready(self) -> bool:
+            return True
+
+        def kernel(self, call: KernelCall) -> Any:
+            made = call if call.inputs is not None else replace(call, inputs=self._inputs.of(call))
+            result = self._road.kernel(made)
+            self._road.synchronize()
+            return result
+
+        def call(self, work: Variants, variant: Variant, timeout: float | None) -> Any:
+            return self._road.call(work, variant, timeout)
+
+    # It is never started again by itself: what it was doing is ours to send elsewhere, once.
+    return ray.remote(max_restarts=0, max_task_retries=0)(Actor)
+
+
+def connect(address: str | None) -> Any:
+    """Ray, joined to a cluster, or to one started on this machine; an address that does not answer is an error."""
+    ray = need_ray()
+    if ray.is_initialized():
+        return ray
+    if address is not None and address != "auto":
+        _check_answers(address)
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        options: dict[str, Any] = {"include_dashboard": False} if address is None else {"address": address}
+        ray.init(log_to_driver=False, configure_logging=False, **options)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        text = next(iter(str(error).splitlines()), type(error).__name__)
+        raise HybridSchedulerError(f"no Ray cluster at {address or 'this machine'}: {text}", hint=_LOCAL) from None
+    return ray
+
+
+def _check_answers(address: str) -> None:
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        raise InvalidInputError("--address", "HOST:PORT or auto", address)
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER).close()
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        raise HybridSchedulerError(f"no Ray cluster answers at {address}: {reason}", hint=_LOCAL) from None
+
+
+class RayExecutor(HybridExecutor):
+    """As `HybridExecutor`, on a Ray cluster's nodes: `address` is HOST:PORT, auto, or None to start one here."""
+
+    def __init__(
+        self,
+        scheduler: str | Online = "hybrid_ml",
+        *,
+        address: str | None = None,
+        calibration: Calibration | None = None,
+        explore: int = LEARNING_TASKS,
+        timeout: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        ray = connect(address)
+        seats = seats_of(ray.nodes())
+        self.roads = {seat.pool.name: RemoteRoad(seat.pool, _seated(ray, seat)) for seat in seats}
+        _wait_ready(ray, self.roads)
+        super().__init__(
+            scheduler,
+            pools=[seat.pool for seat in seats],
+            calibration=calibration,
+            split=False,
+            explore=explore,
+            timeout=timeout,
+            seed=seed,
+            road=lambda pool: self.roads[pool.name],
+        )
+
+    def _with_data(self, call: KernelCall) -> KernelCall:
+        return call  # made from its seed where it runs: a seed crosses the network faster than data
+
+    # ---------------------------------------------------------------- devices that are gone
+
+    def _living(self) -> list[int]:
+        return [i for i, pool in enumerate(self.pools) if not self.roads[pool.name].lost]
+
+    def _view(self, now: float) -> View:
+        """A device that is gone will never be free."""
+        view = super()._view(now)
+        for index, pool in enumerate(self.pools):
+            if self.roads[pool.name].lost:
+                view.free_at[index] = now + 1e9
+        return view
+
+    def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:
+        device, fraction, status = super()._allowed(task, work, decision)
+        if self.roads[self.pools[device].name].lost:
+            device, fraction = self._elsewhere(work, device)
+        return device, fraction, status
+
+    def _elsewhere(self, work: KernelCall | Variants | None, device: int) -> tuple[int, float]:
+        """The living device that is free first: of the same kind if there is one, a CPU otherwise."""
+        now = self.clock()
+        living = self._living()
+        if not living:
+            raise HybridSchedulerError("every device of the Ray cluster is gone", hint=_LOCAL)
+        kind = self.pools[device].kind
+        same = [i for i in living if self.pools[i].kind == kind] or [
+            i for i in living if self.pools[i].kind == "cpu"
+        ]
+        chosen = min(same or living, key=lambda i: self.workers[i].backlog(now))
+        return chosen, float(self.pools[chosen].kind != "cpu")
+
+    def failed(self, part: Part, error: BaseException) -> None:
+        if not isinstance(error, DeviceLostError):
+            super().failed(part, error)
+            return
+        self._close_device(part.device)
+        self._resend(part)
+
+    def _close_device(self, device: int) -> None:
+        road = self.roads[self.pools[device].name]
+        with self._lock:
+            if road.lost:
+                return
+            road.lost = True
+            self.counts[LOST] += 1
+        for part in self.workers[device].drain():
+            self._resend(part)
+
+    def _resend(self, part: Part) -> None:
+        job = part.job
+        if job.ended:
+            return
+        try:
+            device, fraction = self._elsewhere(None, part.device)
+        except HybridSchedulerError as error:
+            super().failed(part, error)
+            return
+        with self._lock:
+            self.counts[RESENT] += 1
+        job.device, job.record.fraction = device, fraction
+        part.device, part.share, part.result = device, 1.0, None
+        part.predicted = self._predict(job.task, device, 1.0)
+        self.workers[device].put(part)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        if wait:
+            for road in self.roads.values():
+                road.close()
+
+
+def _seated(ray: Any, seat: Seat) -> Any:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    where = NodeAffinitySchedulingStrategy(node_id=seat.node_id, soft=False)
+    actor = _actor_class(ray).options(num_cpus=seat.cpus, num_gpus=seat.gpus, scheduling_strategy=where)
+    return actor.remote(seat.pool)
+
+
+def _wait_ready(ray: Any, roads: dict[str, RemoteRoad]) -> None:
+    waiting = {road._actor.ready.remote(): name for name, road in roads.items()}
+    _, missing = ray.wait(list(waiting), num_returns=len(waiting), timeout=_READY)
+    if missing:
+        names = ", ".join(waiting[one] for one in missing)
+        hint = f"other jobs may hold its resources; or {_LOCAL}"
+        raise HybridSchedulerError(f"devices that did not start within {_READY:g} s: {names}", hint=hint)

@@ -1,0 +1,123 @@
+"""The tables of `scripts/device_study.py`'s results, as Markdown.
+
+python -m hybrid_scheduler.hardware.study_report docs/results/h200
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def report(summary: dict[str, Any]) -> str:
+    """What the study found; parts that were not run are left out."""
+    sections = (_machine, _executions, _overhead, _comparisons, _calibration)
+    return "\n\n".join(text for section in sections if (text := section(summary)))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = ["---"] + ["---:"] * (len(head) - 1)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
+
+
+def _machine(summary: dict[str, Any]) -> str:
+    found = summary.get("machine")
+    if not found:
+        return ""
+    machine, stream = found["machine"], found["stream"]
+    gpu = machine["gpu"]["name"] if machine["gpu"] else "no GPU"
+    devices = ", ".join(f"{device['name']} ({device['threads']} host threads)" for device in found["devices"])
+    return (
+        f"{machine['cores']} cores of an {machine['cpu']}, {gpu}; torch {machine['torch']}. Devices: {devices}. "
+        f"Stream: {stream['evaluation']} kernels of {len(stream['kinds'])} kinds, sizes {stream['sizes'][0]} to "
+        f"{stream['sizes'][1]} (sort to {stream['limits']['sort']}), seed {stream['seed']}; learners had seen "
+        f"{stream['learning']} kernels at other sizes."
+    )
+
+
+def _executions(summary: dict[str, Any]) -> str:
+    runs = {name: run for name, run in summary.get("executions", {}).items() if "ratio" in run}
+    if not runs:
+        return ""
+    rows = [
+        [
+            name, f"{1e3 * run['total_seconds']:.0f} ms", _ratio(run["ratio"]), _ratio(run["choice_ratio"]),
+            _ratio(run["ratio_geometric"]), _joules(run), f"{1e6 * run['decision_seconds_per_task']:.0f} µs",
+        ]
+        for name, run in runs.items()
+    ]  # fmt: skip
+    best = summary.get("yardstick", {}).get("best_total_seconds")
+    head = ["scheduler", "total", "ratio", "of choices", "geometric", "GPU energy per task", "decision"]
+    told = f"Best measured choice per task: {1e3 * best:.0f} ms in all.\n\n" if best else ""
+    return told + _table(head, rows)
+
+
+def _ratio(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _joules(run: dict[str, Any]) -> str:
+    joules = run.get("joules_per_task", {}).get("gpu")
+    return "–" if joules is None else f"{joules:.2f} J"
+
+
+def _overhead(summary: dict[str, Any]) -> str:
+    runs = summary.get("executions", {})
+    lines = []
+    for name in ("hybrid_ml", "rl_agent"):
+        shares = runs.get(name, {}).get("decision_overhead_of_saved", {})
+        known = [
+            f"{100 * share:.1f} % of what it saves {over}" for over, share in shares.items() if share is not None
+        ]
+        if known:
+            lines.append(f"Deciding costs {name} " + " and ".join(known) + ".")
+    return "\n".join(lines)
+
+
+def _comparisons(summary: dict[str, Any]) -> str:
+    found = {name: one for name, one in summary.get("comparisons", {}).items() if "median_error" in one}
+    if not found:
+        return ""
+    rows = []
+    for name, one in found.items():
+        scheduler, _, stream = name.rpartition(", ")
+        errors = one["median_error"]
+        rows.append(
+            [
+                scheduler, stream, f"{1e3 * errors['real']:.0f} ms",
+                *(f"{100 * errors[kind]:+.1f} %" if kind in errors else "–" for kind in ("busy", "isolated")),
+            ]
+        )  # fmt: skip
+    head = ["scheduler", "stream", "real makespan", "simulated, busy calibration", "isolated calibration"]
+    return _table(head, rows)
+
+
+def _calibration(summary: dict[str, Any]) -> str:
+    found = summary.get("profile", {})
+    errors = {road: one.get("median_error_by_kind", one) for road, one in found.items()}
+    if not errors:
+        return ""
+    kinds = list(next(iter(errors.values())))
+    rows = [
+        [
+            kind,
+            *(f"{100 * by_kind[kind]:.1f} %" if by_kind[kind] is not None else "–" for by_kind in errors.values()),
+        ]
+        for kind in kinds
+    ]
+    return _table(["held-out median error", *errors], rows)
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) != 1:
+        print("one folder with a summary.json", file=sys.stderr)
+        return 2
+    print(report(json.loads(Path(arguments[0], "summary.json").read_text(encoding="utf-8"))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,214 @@
+"""One thread per device, which takes parts of jobs from its queue, runs them and says how long they took.
+
+A thread that dies is replaced, and so is one that hangs past a task's time limit: Python cannot end it, so it is
+left behind, and whatever it still says is ignored.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .pools import Pool
+from .roads import CpuRoad
+
+if TYPE_CHECKING:
+    from .job import Job
+
+
+@dataclass(eq=False, slots=True)
+class Part:
+    """A job, or the share of it that one device does."""
+
+    job: Job
+    device: int
+    share: float
+    run: Callable[[CpuRoad], Any]
+    predicted: float
+    #: Which of the job's parts it is: 0 the accelerator's (or the only one), 1 the CPU's.
+    place: int = 0
+    started: float = 0.0
+    ended: float = 0.0
+    result: Any = None
+
+
+class Reports:
+    """Whoever wants to hear from workers."""
+
+    def begin(self, part: Part) -> bool:
+        """It is about to run; False if it should not any more."""
+        raise NotImplementedError
+
+    def done(self, part: Part) -> None:
+        raise NotImplementedError
+
+    def failed(self, part: Part, error: BaseException) -> None:
+        raise NotImplementedError
+
+    def late(self, part: Part) -> None:
+        """It came back after it had been given up."""
+        raise NotImplementedError
+
+
+class Worker:
+    """The device's queue and the thread that serves it."""
+
+    def __init__(self, index: int, pool: Pool, road: CpuRoad, reports: Reports, clock: Callable[[], float]) -> None:
+        self.index, self.pool, self.road = index, pool, road
+        self._reports, self._clock = reports, clock
+        self._queue: queue.SimpleQueue[Part | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = 0.0
+        self._running: Part | None = None
+        self._generation = 0
+        self.replaced = 0
+        self._start()
+
+    # ---------------------------------------------------------------- from outside
+
+    def put(self, part: Part) -> None:
+        with self._lock:
+            self._waiting += part.predicted
+        self._queue.put(part)
+
+    def backlog(self, now: float) -> float:
+        """Seconds until everything given to it so far is expected to be done."""
+        with self._lock:
+            running = self._running
+            left = max(0.0, running.predicted - (now - running.started)) if running is not None else 0.0
+            return max(0.0, self._waiting) + left
+
+    def drain(self) -> list[Part]:
+        """Take back what has not begun."""
+        taken: list[Part] = []
+        while True:
+            try:
+                part = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if part is not None:
+                taken.append(part)
+        with self._lock:
+            self._waiting = 0.0
+        return taken
+
+    def stop(self) -> None:
+        """No more will come: the thread ends when its queue is empty."""
+        self._queue.put(None)
+
+    def join(self) -> None:
+        while True:  # the thread may have been replaced while we waited for it
+            thread = self._thread
+            thread.join()
+            if thread is self._thread:
+                return
+
+    def abandon(self, part: Part) -> None:
+        """If it is busy with this part, leave its thread behind and go on with another."""
+        with self._lock:
+            if self._running is not part:
+                return
+            self._running = None
+            self._generation += 1
+        self.replaced += 1
+        self._start()
+
+    # ---------------------------------------------------------------- the thread
+
+    def _start(self) -> None:
+        # A daemon: an abandoned one must not keep the program from ending.
+        self._thread = threading.Thread(
+            target=self._serve, args=(self._generation,), name=f"hybrid-{self.pool.name}", daemon=True
+        )
+        self._thread.start()
+
+    def _serve(self, generation: int) -> None:
+        self.road.enter()
+        while generation == self._generation:
+            part = self._queue.get()
+            if part is None:
+                return
+            with self._lock:
+                self._waiting -= part.predicted
+            goes_on = not self._reports.begin(part) or self._work(part, generation)
+            # Let go of it before waiting for the next: its result may be large, and nobody else may want it.
+            del part
+            if not goes_on:
+                return
+
+    def _work(self, part: Part, generation: int) -> bool:
+        """True if this thread can go on."""
+        part.started = self._clock()
+        with self._lock:
+            self._running = part
+        error: BaseException | None = None
+        try:
+            part.result = part.run(self.road)
+            self.road.synchronize()
+        except BaseException as caught:
+            error = caught
+        part.ended = self._clock()
+        with self._lock:
+            given_up = generation != self._generation
+            if not given_up:
+                self._running = None
+        if given_up:
+            self._reports.late(part)
+            return False
+        if error is None:
+            self._reports.done(part)
+            return True
+        fatal = not isinstance(error, Exception)
+        if fatal:  # the next thread is there before anybody hears that this one is gone
+            with self._lock:
+                self._generation += 1
+            self.replaced += 1
+            self._start()
+        self._reports.failed(part, error)
+        return not fatal
+
+
+class Watch:
+    """Calls back when a time limit passes; its thread starts with the first limit."""
+
+    def __init__(self) -> None:
+        self._limits: dict[int, tuple[float, Callable[[], None]]] = {}
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def add(self, key: int, seconds: float, late: Callable[[], None]) -> None:
+        with self._condition:
+            self._limits[key] = (time.monotonic() + seconds, late)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="hybrid-watch", daemon=True)
+                self._thread.start()
+            self._condition.notify()
+
+    def remove(self, key: int) -> None:
+        with self._condition:
+            self._limits.pop(key, None)
+
+    def close(self) -> None:
+        with self._condition:
+            self._closed = True
+            self._limits.clear()
+            self._condition.notify()
+
+    def _serve(self) -> None:
+        while True:
+            with self._condition:
+                if self._closed:
+                    return
+                now = time.monotonic()
+                late = [key for key, (at, _) in self._limits.items() if at <= now]
+                calls = [self._limits.pop(key)[1] for key in late]
+                if not calls:
+                    next_at = min((at for at, _ in self._limits.values()), default=None)
+                    self._condition.wait(None if next_at is None else next_at - now)
+            for call in calls:
+                call()

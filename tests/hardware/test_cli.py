@@ -1,0 +1,130 @@
+"""`calibrate` and `execute` as programs: tables, JSON, files, and what they refuse."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from hybrid_scheduler.cli.app import Program
+from hybrid_scheduler.cli.calibrate import calibrate
+from hybrid_scheduler.cli.execute import execute
+
+TINY = ["--sizes", "16,48", "--tasks", "6", "--mix", "sort,matmul"]
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.chdir(tmp_path)
+    app = typer.Typer(cls=Program, add_completion=False)
+    app.command()(calibrate)
+    app.command()(execute)
+
+    @app.callback()
+    def shared() -> None:
+        """Makes it a program with commands."""
+
+    def run(*words: str) -> int:
+        code: int = app(list(words), standalone_mode=False)
+        return code
+
+    return run
+
+
+def test_calibrate_prints_a_table(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program("calibrate", "starpu_mirage") == 0
+    out = capsys.readouterr().out
+    assert "chol_potrf" in out
+    assert "kernels within 15%" in out
+
+
+def test_calibrate_as_json(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program("calibrate", "starpu_sirocco", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(document) >= {"machine", "median_error_by_kind", "held_out", "physics"}
+
+
+def test_calibrate_reads_starpu(program: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(Path(__file__).parent / "starpu")
+    assert program("calibrate", "--starpu", folder, "--machine", "mirage", "--out", "m.json") == 0
+    assert program("calibrate", "m.json") == 0
+    assert program("calibrate", "--starpu", folder) == 2
+    assert program("calibrate", "m.json", "--starpu", folder, "--machine", "mirage") == 2
+    assert "left out when --starpu" in capsys.readouterr().err
+
+
+def test_calibrate_without_a_profile(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program("calibrate") == 2
+    err = capsys.readouterr().err
+    assert "was not profiled yet" in err
+    assert "h200" in err
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"format": "other"}', '{"format": "hybrid-scheduler hardware profile", "version": 0}']
+)
+def test_calibrate_refuses_bad_profiles(
+    program: Any, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.json").write_text(text, encoding="utf-8")
+    assert program("calibrate", "p.json") == 2
+    assert capsys.readouterr().err.startswith("error: p.json")
+
+
+def test_execute_prints_and_writes(program: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program("execute", *TINY, "--scheduler", "greedy,cpu_only", "--out", "real") == 0
+    out = capsys.readouterr().out
+    assert "always cpu_wide" in out
+    assert "measured" in out
+    document = json.loads((tmp_path / "real" / "execution.json").read_text(encoding="utf-8"))
+    assert document["source"] == "measured"
+    assert len((tmp_path / "real" / "tasks.csv").read_text(encoding="utf-8").splitlines()) == 13
+
+
+def test_execute_compares_as_json(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program("execute", *TINY, "--scheduler", "min_completion", "--batch", "--compare", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["mode"] == "batch"
+    assert document["compare"]["min_completion"]["simulated_calibrated"]["makespan_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--scheduler", "nobody"], "scheduler: must be one of"),
+        (["--scheduler", "oracle"], "before a task has run"),
+        (["--scheduler", "heft"], "decides online"),
+        (["--scheduler", ","], "at least one name"),
+        (["--mix", "sorting"], "kernel: must be one of"),
+        (["--sizes", "64"], "two whole numbers"),
+        (["--sizes", "64,32"], "a range from 16"),
+        (["--tasks", "0"], "tasks: must be"),
+        (["--learn", "-1"], "--learn"),
+        (["--device", "cuda"], "one that this machine has"),
+        (["--backend", "slurm"], "one of local, ray"),
+        (["--profile", "h200"], "of this machine"),
+        (["--profile", "missing.json"], "a file that exists"),
+        (["--timeout", "0"], "timeout"),
+    ],
+)
+def test_execute_refuses(
+    program: Any,
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("hybrid_scheduler.hardware.nvml.gpu_count", lambda: 0)
+    assert program("execute", *TINY, *words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_profile_of_another_machine_is_allowed_when_asked_for(
+    program: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--profile", "cpu_only", "--other-machine", "--scheduler", "min_completion", "--mix", "sort"]
+    assert program("execute", *TINY, *words) == 0

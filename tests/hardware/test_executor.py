@@ -1,0 +1,520 @@
+"""The executor on pools of threads: real kernels, and everything that can go wrong with them."""
+
+import gc
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, wait
+from typing import Any
+
+import pytest
+import torch
+
+from hybrid_scheduler.core import Decision, InvalidInputError, Online, Task, UnknownNameError, View
+from hybrid_scheduler.hardware import devices, executor, pools
+from hybrid_scheduler.hardware.calibration import calibrate
+from hybrid_scheduler.hardware.devices import Gpu
+from hybrid_scheduler.hardware.executor import LATE, HybridExecutor
+from hybrid_scheduler.hardware.jobs import KernelCall, Record
+from hybrid_scheduler.hardware.kernels import KERNELS
+from hybrid_scheduler.hardware.pools import Pool, as_platform, pools_for
+from hybrid_scheduler.hardware.roads import CpuRoad, GpuRoad, is_out_of_memory
+from hybrid_scheduler.hardware.settings import POOL
+from hybrid_scheduler.hardware.shipped import profile_named
+from hybrid_scheduler.hardware.splitting import DIVISIONS
+
+POOLS = (Pool("cpu_wide", "cpu", threads=1), Pool("cpu_narrow", POOL, threads=1))
+
+
+class Always(Online):
+    """A share on the second device."""
+
+    def __init__(self, fraction: float) -> None:
+        self.fraction = fraction
+
+    def decide(self, task: Task, view: View) -> Decision:
+        return Decision(1, self.fraction)
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., HybridExecutor]]:
+    made: list[HybridExecutor] = []
+
+    def build(scheduler: str | Online = "round_robin", **options: Any) -> HybridExecutor:
+        made.append(HybridExecutor(scheduler, **{"pools": POOLS, **options}))
+        return made[-1]
+
+    yield build
+    for one in made:
+        one.shutdown(cancel_futures=True)
+
+
+def _reference(kind: str, size: int) -> Any:
+    kernel = KERNELS[kind]
+    return kernel.run(kernel.make(size, torch.Generator().manual_seed(size)))
+
+
+def _last(one: HybridExecutor) -> Record:
+    return one.records[-1]
+
+
+# ------------------------------------------------------------------------------------------ results
+
+
+@pytest.mark.parametrize("kind", list(KERNELS))
+def test_every_kernel_on_every_device_equals_the_reference(kind: str, make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+    for name in ("cpu_wide", "cpu_narrow"):
+        result = run.submit_kernel(KernelCall(kind, 64), device=name).result()
+        assert _last(run).device == name
+        for got, wanted in zip(result, _reference(kind, 64), strict=True):
+            torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.37, 0.99])
+@pytest.mark.parametrize("kind", list(DIVISIONS))
+def test_split_kernels_equal_the_reference(
+    kind: str, fraction: float, make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hybrid_scheduler.hardware.splitting.LEAST_BYTES", 1)
+    run = make(Always(fraction))
+    result = run.submit_kernel(KernelCall(kind, 96)).result()
+    for got, wanted in zip(result, _reference(kind, 96), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-3)
+    record = _last(run)
+    assert record.fraction == pytest.approx(fraction)
+    assert record.cpu_seconds > 0
+    assert record.accelerator_seconds > 0
+
+
+def test_small_kernels_and_others_stay_whole(make: Callable[..., HybridExecutor]) -> None:
+    run = make(Always(0.6))
+    run.submit_kernel(KernelCall("matmul", 64)).result()
+    run.submit_kernel(KernelCall("sort", 64)).result()
+    assert [record.fraction for record in run.records] == [1.0, 1.0]
+    never = make(Always(0.4), split=False)
+    never.submit_kernel(KernelCall("elementwise", 1024)).result()
+    assert (_last(never).device, _last(never).fraction) == ("cpu_wide", 0.0)
+
+
+def test_given_data_is_used_and_left_alone(make: Callable[..., HybridExecutor]) -> None:
+    data = (torch.tensor([3.0, 1.0, 2.0]),)
+    (result,) = make().submit_kernel(KernelCall("sort", 2, inputs=data)).result()
+    assert result.tolist() == [1.0, 2.0, 3.0]
+    assert data[0].tolist() == [3.0, 1.0, 2.0]
+
+
+# ------------------------------------------------------------------------------------------ the standard interface
+
+
+def test_plain_callables_and_map(make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+    assert run.submit(pow, 2, 5).result() == 32
+    assert run.submit(sorted, [2, 1], reverse=True).result() == [2, 1]
+    assert list(run.map(lambda x: x * x, range(5))) == [0, 1, 4, 9, 16]
+    assert {record.kind for record in run.records} == {"callable"}
+
+
+def test_errors_are_carried_to_the_future(make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+    future = run.submit_variants(cpu=lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        future.result()
+    assert (_last(run).status, _last(run).error) == ("failed", "ZeroDivisionError: division by zero")
+    assert run.submit(int, "7").result() == 7
+
+
+def test_cancelling_what_waits(make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+    gate, begun = threading.Event(), threading.Event()
+
+    def hold() -> int:
+        begun.set()
+        gate.wait()
+        return 1
+
+    first = run.submit(hold)
+    second = run.submit_variants(cpu=lambda: 2, device="cpu_wide")
+    begun.wait()
+    assert second.cancel()
+    assert not first.cancel()
+    gate.set()
+    assert first.result() == 1
+    with pytest.raises(CancelledError):
+        second.result()
+    assert run.submit(lambda: 3).result() == 3
+    assert run.counts["cancelled"] == 1
+
+
+def test_shutdown_runs_what_waits(make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+    futures = [run.submit(time.sleep, 0.001) for _ in range(5)]
+    run.shutdown()
+    assert all(future.done() for future in futures)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        run.submit(int)
+    run.shutdown()
+
+
+def test_shutdown_can_cancel(make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+    gate, begun = threading.Event(), threading.Event()
+
+    def hold() -> int:
+        begun.set()
+        gate.wait()
+        return 1
+
+    first = run.submit(hold)
+    begun.wait()
+    rest = [run.submit(int) for _ in range(5)]
+    run.shutdown(wait=False, cancel_futures=True)
+    assert all(future.cancelled() for future in rest)
+    gate.set()
+    assert first.result() == 1
+    run.shutdown()
+    assert run.counts["cancelled"] == 5
+
+
+def test_results_that_nobody_wants_are_gone_at_once(make: Callable[..., HybridExecutor]) -> None:
+    class Large:
+        """Stands for a lot of memory."""
+
+    gone: list[weakref.ref[Large]] = []
+
+    def work() -> Large:
+        made = Large()
+        gone.append(weakref.ref(made))
+        return made
+
+    run = make()
+    gc.disable()
+    try:
+        for _ in range(3):
+            run.submit_variants(cpu=work, device="cpu_wide").exception()
+        run.submit_variants(cpu=int, device="cpu_wide").result()  # by now the worker has let go of the last one
+        assert [ref() for ref in gone] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+def test_threads_of_others_are_left_alone(make: Callable[..., HybridExecutor]) -> None:
+    found: list[int] = []
+
+    def ask() -> None:
+        found.append(torch.get_num_threads())
+
+    before = threading.Thread(target=ask)
+    before.start()
+    before.join()
+    run = make(pools=(Pool("cpu_wide", "cpu", threads=3), Pool("cpu_narrow", POOL, threads=2)))
+    inside = [run.submit_variants(cpu=torch.get_num_threads, device=p.name).result() for p in run.pools]
+    after = threading.Thread(target=ask)
+    after.start()
+    after.join()
+    assert inside == [3, 2]
+    assert found[0] == found[1]
+
+
+def test_as_a_context() -> None:
+    with HybridExecutor("cpu_only", pools=POOLS) as run:
+        future = run.submit(int, 3)
+    assert future.done()
+
+
+# ------------------------------------------------------------------------------------------ limits and deaths
+
+
+def test_a_task_that_takes_too_long(make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+    gate = threading.Event()
+    future = run.submit_variants(cpu=gate.wait, timeout=0.05, device="cpu_wide")
+    with pytest.raises(TimeoutError, match=r"took longer than 0\.05 s"):
+        future.result()
+    assert _last(run).status == "timed_out"
+    assert run.submit(int, 4).result() == 4  # the worker was replaced
+    assert run.workers_replaced == 1
+    gate.set()
+    for _ in range(1000):
+        if run.counts[LATE]:
+            break
+        time.sleep(0.005)
+    assert run.counts[LATE] == 1
+    assert len(run.records) == 2
+
+
+def test_a_worker_that_dies_is_replaced(make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+
+    def die() -> None:
+        raise SystemExit(3)
+
+    future = run.submit_variants(cpu=die, device="cpu_narrow")
+    waiting = run.submit_variants(cpu=lambda: 5, device="cpu_narrow")
+    assert isinstance(future.exception(), SystemExit)
+    assert waiting.result() == 5
+    assert run.workers_replaced == 1
+
+
+class Full(CpuRoad):
+    """A device without room."""
+
+    def kernel(self, call: KernelCall) -> Any:
+        if self.pool.kind != "cpu":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        return super().kernel(call)
+
+    def carry_into(self, run: Any, into: Any, inputs: Any, target: Any) -> None:
+        if self.pool.kind != "cpu":
+            raise RuntimeError("cuBLAS error: out of memory")
+        super().carry_into(run, into, inputs, target)
+
+
+def test_out_of_memory_is_retried_on_the_cpu(
+    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hybrid_scheduler.hardware.splitting.LEAST_BYTES", 1)
+    run = make(Always(1.0), road=Full)
+    (result,) = run.submit_kernel(KernelCall("matmul", 64)).result()
+    torch.testing.assert_close(result, _reference("matmul", 64)[0])
+    assert (_last(run).status, _last(run).device, run.counts["retried"]) == ("retried", "cpu_wide", 1)
+    half = make(Always(0.5), road=Full)
+    (result,) = half.submit_kernel(KernelCall("matmul", 64)).result()
+    torch.testing.assert_close(result, _reference("matmul", 64)[0], rtol=1e-4, atol=1e-4)
+    assert half.counts["retried"] == 1
+
+
+def test_what_counts_as_out_of_memory() -> None:
+    assert is_out_of_memory(torch.OutOfMemoryError("no"))
+    assert is_out_of_memory(RuntimeError("CUBLAS: Out of Memory"))
+    assert not is_out_of_memory(RuntimeError("shapes"))
+    assert not is_out_of_memory(ValueError("out of memory"))
+
+
+# ------------------------------------------------------------------------------------------ work of one's own
+
+
+def test_variants_go_where_they_can(make: Callable[..., HybridExecutor]) -> None:
+    with_gpu = (POOLS[0], Pool("gpu_0", "gpu", "cpu", memory=100.0))
+    run = make(Always(1.0), pools=with_gpu, road=CpuRoad)
+    assert run.submit_variants(cpu=lambda x: ("cpu", x), gpu=lambda x: ("gpu", x), args=(1,)).result() == ("gpu", 1)
+    assert run.submit_variants(cpu=lambda: "cpu").result() == "cpu"
+    assert _last(run).status == "moved"
+    assert run.submit_variants(cpu=lambda: "cpu", gpu=lambda: "gpu", memory=95.0).result() == "cpu"
+    assert run.counts["moved"] == 2
+
+
+def test_commands(make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+    done = run.submit_variants(cpu=[sys.executable, "-c", "print(6 * 7)"]).result()
+    assert done.stdout.strip() == "42"
+    with pytest.raises(Exception, match="returned non-zero exit status 3"):
+        run.submit_variants(cpu=[sys.executable, "-c", "raise SystemExit(3)"]).result()
+    slow = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with pytest.raises(TimeoutError, match="was ended"):
+        run.submit_variants(cpu=slow, timeout=0.2).result()
+    assert _last(run).status == "timed_out"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cpu": 3}, "a callable or a command"),
+        ({"cpu": []}, "a callable or a command"),
+        ({"cpu": int, "gpu": "ls"}, "a callable or a command"),
+        ({"cpu": int, "size": 0}, "finite and > 0"),
+        ({"cpu": int, "memory": -1}, ">= 0 MB"),
+        ({"cpu": int, "intensity": 2.0}, r"\[0, 1\]"),
+    ],
+)
+def test_bad_variants(make: Callable[..., HybridExecutor], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        make().submit_variants(**options)
+
+
+# ------------------------------------------------------------------------------------------ deciding and learning
+
+
+def test_records_say_what_happened(make: Callable[..., HybridExecutor]) -> None:
+    run = make("gpu_only")
+    for _ in range(3):
+        run.submit_kernel(KernelCall("fft", 64)).result()
+    record = _last(run)
+    assert (record.kind, record.size, record.device, record.fraction, record.status) == (
+        "fft", 64.0, "cpu_narrow", 1.0, "done",
+    )  # fmt: skip
+    assert record.predicted is not None
+    assert record.measured is not None
+    assert record.measured >= record.accelerator_seconds > 0
+    assert record.wait is not None
+    assert record.wait >= 0
+    assert record.decision_seconds > 0
+    assert run.records[0].predicted is None  # nothing was known yet
+
+
+def test_backlogs_are_what_the_scheduler_sees(make: Callable[..., HybridExecutor]) -> None:
+    seen: list[float] = []
+
+    class Watching(Online):
+        def decide(self, task: Task, view: View) -> Decision:
+            seen.append(float(view.backlog[0]))
+            return Decision(0, 0.0)
+
+    run = make(Watching())
+    run.submit_variants(cpu=time.sleep, args=(0.02,), kind="nap").result()
+    gate = threading.Event()
+    held = run.submit(gate.wait)
+    futures = [run.submit_variants(cpu=time.sleep, args=(0.0,), kind="nap") for _ in range(3)]
+    gate.set()
+    wait([held, *futures])
+    assert seen[0] == seen[1] == 0.0
+    assert seen[2] >= 0.02
+    assert seen[3] >= 0.04
+
+
+@pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
+def test_learners_hear_what_was_executed_and_nothing_else(spec: str, make: Callable[..., HybridExecutor]) -> None:
+    run = make(spec)
+    for i in range(24):
+        run.submit_kernel(KernelCall(("sort", "fft")[i % 2], 64)).result()
+    run.learn()
+    for kind in ("sort", "fft"):
+        scheduler: Any = run.policy.scheduler_for(kind)  # type: ignore[attr-defined]
+        assert scheduler.times_.samples().logs.shape[0] == 12
+        assert scheduler.state == "learned"
+
+
+def test_told_schedulers_need_a_calibration(make: Callable[..., HybridExecutor]) -> None:
+    with pytest.raises(InvalidInputError, match="must be told durations") as caught:
+        make("earliest_finish")
+    assert caught.value.hint is not None
+    run = make("earliest_finish", calibration=calibrate(profile_named("cpu_only")))
+    run.submit_kernel(KernelCall("sort", 128)).result()
+    assert _last(run).predicted is not None
+
+
+def test_the_oracle_is_refused(make: Callable[..., HybridExecutor]) -> None:
+    with pytest.raises(InvalidInputError, match="before a task has run"):
+        make("oracle", calibration=calibrate(profile_named("cpu_only")))
+
+
+def test_another_scheduler_takes_over(make: Callable[..., HybridExecutor]) -> None:
+    run = make("cpu_only")
+    run.submit_kernel(KernelCall("sort", 16)).result()
+    run.adopt("gpu_only")
+    run.submit_kernel(KernelCall("sort", 16)).result()
+    assert [record.device for record in run.records] == ["cpu_wide", "cpu_narrow"]
+
+
+# ------------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (KernelCall("sortt", 64), "did you mean|one of"),
+        (KernelCall("sparse", 17), "a multiple of 16"),
+        (KernelCall("sort", 2.5), "a whole number"),  # type: ignore[arg-type]
+        (KernelCall("matmul", 4_000_000), "fits into"),
+    ],
+)
+def test_kernels_that_cannot_be_run(make: Callable[..., HybridExecutor], call: KernelCall, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        make().submit_kernel(call)
+
+
+def test_devices_that_are_not_there(make: Callable[..., HybridExecutor]) -> None:
+    with pytest.raises(UnknownNameError, match="one of cpu_narrow, cpu_wide"):
+        make(devices=["gpu_7"])
+    with pytest.raises(UnknownNameError):
+        make().submit_kernel(KernelCall("sort", 16), device="gpu_7")
+    assert [pool.name for pool in make(devices=["cpu_wide"]).pools] == ["cpu_wide"]
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("inf")])
+def test_bad_limits(limit: float) -> None:
+    with pytest.raises(InvalidInputError, match="timeout"):
+        HybridExecutor(pools=POOLS, timeout=limit)
+
+
+def test_a_decision_out_of_range(make: Callable[..., HybridExecutor]) -> None:
+    class Wild(Online):
+        def decide(self, task: Task, view: View) -> Decision:
+            return Decision(9, 1.0)
+
+    with pytest.raises(InvalidInputError, match="a device below 2"):
+        make(Wild()).submit_kernel(KernelCall("sort", 16))
+
+
+def test_cuda_that_cannot_be_used_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_find_cuda", lambda: "the driver is too old")
+    with pytest.warns(UserWarning, match="cuda cannot be used, the CPU is used instead: the driver is too old"):
+        found = pools.find_pools("auto")
+    assert [pool.name for pool in found] == ["cpu_wide", "cpu_narrow"]
+    monkeypatch.setattr(devices, "_find_cuda", lambda: None)
+    with pytest.raises(InvalidInputError, match="one that this machine has"):
+        pools.find_pools("cuda")
+
+
+def test_pools_of_a_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    found = pools_for(Gpu("cuda", "G", 10**10), 16)
+    assert [(p.name, p.where, p.threads) for p in found] == [
+        ("cpu", "cpu", 15), ("gpu_0", "cuda:0", 4), ("gpu_1", "cuda:1", 4),
+    ]  # fmt: skip
+    assert [device.memory for device in as_platform(found).devices][1] == pytest.approx(10_000)
+    assert pools_for(None, 1)[0].threads == 1
+    with pytest.raises(InvalidInputError):
+        pools_for(None, 0)
+
+
+# ------------------------------------------------------------------------------------------ the way to a GPU
+
+
+def _pretended(monkeypatch: pytest.MonkeyPatch) -> GpuRoad:
+    """Main memory as the GPU's, ordinary memory as page-locked."""
+    road = GpuRoad(Pool("gpu_0", "gpu", "cpu"))
+    road._cuda = True
+
+    class Torch:
+        uint8 = torch.uint8
+        empties = 0
+
+        def empty(self, *shape: Any, pin_memory: bool = False, **options: Any) -> Any:
+            Torch.empties += pin_memory
+            return torch.empty(*shape, **options)
+
+    road._torch = Torch()
+    monkeypatch.setattr("hybrid_scheduler.hardware.roads._STAGED", 1000)
+    monkeypatch.setattr("hybrid_scheduler.hardware.roads._PIECE", 4096)
+    return road
+
+
+@pytest.mark.parametrize("kind", list(KERNELS))
+def test_staged_copies_arrive(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    road = _pretended(monkeypatch)
+    for size in (64, 96, 64):  # the buffer grows, and is used again
+        call = KernelCall(kind, size)
+        inputs = KERNELS[kind].make(size, torch.Generator().manual_seed(size))
+        result = road.kernel(KernelCall(kind, size, 0, inputs))
+        for got, wanted in zip(result, _reference(kind, size), strict=True):
+            torch.testing.assert_close(got, wanted)
+        assert call.inputs is None
+
+
+def test_too_much_to_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    road = _pretended(monkeypatch)
+    monkeypatch.setattr("hybrid_scheduler.hardware.roads._MOST_STAGING", 100)
+    inputs = KERNELS["sort"].make(64, torch.Generator().manual_seed(64))
+    (result,) = road.kernel(KernelCall("sort", 64, 0, inputs))
+    torch.testing.assert_close(result, _reference("sort", 64)[0])
+    assert road._buffer is None
+
+
+def test_names_are_public() -> None:
+    from hybrid_scheduler import hardware
+
+    assert hardware.HybridExecutor is executor.HybridExecutor
+    assert hardware.KernelCall is KernelCall

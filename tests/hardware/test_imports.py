@@ -1,0 +1,70 @@
+"""The rooms that run on a bare GPU machine need no packages of the server, the database or the command line."""
+
+import subprocess
+import sys
+
+import pytest
+
+ABSENT = [
+    "aiosqlite",
+    "alembic",
+    "asyncpg",
+    "dotenv",
+    "fastapi",
+    "gymnasium",
+    "limits",
+    "loguru",
+    "ortools",
+    "orjson",
+    "pyarrow",
+    "pydantic",
+    "ray",
+    "redis",
+    "reportlab",
+    "river",
+    "skops",
+    "sqlalchemy",
+    "starlette",
+    "uvicorn",
+    "websockets",
+    "xgboost",
+]
+ROOMS = ("core", "physics", "cluster", "learning", "schedulers", "hardware")
+
+IMPORT = """
+import importlib, pkgutil, sys
+for name in {absent!r}:
+    sys.modules[name] = None
+import hybrid_scheduler
+for room in {rooms!r}:
+    package = importlib.import_module(f"hybrid_scheduler.{{room}}")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"hybrid_scheduler.{{room}}.{{module.name}}")
+"""
+
+RUN = """
+import sys
+for name in {absent!r}:
+    sys.modules[name] = None
+from hybrid_scheduler.hardware import HybridExecutor, KernelCall
+for scheduler in ("hybrid_ml", "rl_agent", "greedy"):
+    with HybridExecutor(scheduler, device_type="cpu") as executor:
+        for _ in range(8):
+            executor.submit_kernel(KernelCall("sort", 16)).result()
+print("ran")
+"""
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
+
+
+def test_every_module_imports_without_them() -> None:
+    done = _python(IMPORT.format(absent=ABSENT, rooms=ROOMS))
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.slow
+def test_kernels_run_without_them() -> None:
+    done = _python(RUN.format(absent=ABSENT))
+    assert done.stdout.strip() == "ran", done.stderr[-2000:]

@@ -1,0 +1,177 @@
+"""Schedulers wrapped for real kernels: one per kind, coverage first, whole where nothing can be split."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler.cluster import Cluster, Noise
+from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View
+from hybrid_scheduler.hardware.calibration import calibrate, platform_of
+from hybrid_scheduler.hardware.kernels import KERNELS
+from hybrid_scheduler.hardware.policy import KernelPolicy, real_spec
+from hybrid_scheduler.hardware.shipped import profile_named
+from hybrid_scheduler.hardware.shown import Shown
+from hybrid_scheduler.hardware.stream import as_workload, make_stream
+from hybrid_scheduler.schedulers import register
+from hybrid_scheduler.schedulers.registry import unregister
+
+MACHINE = platform_of(profile_named("h200"))
+
+
+def _task(task_id: int, kind: str = "sort", size: float = 256.0) -> Task:
+    return Task(task_id, size, 0.6, 1.0, arrival_time=float(task_id), kind=kind)
+
+
+def _decide(policy: KernelPolicy, task: Task) -> Decision:
+    return policy.decide(task, View(task.arrival_time, np.zeros(2), MACHINE))
+
+
+def _done(task: Task, decision: Decision, seconds: float) -> Outcome:
+    nan = math.nan
+    if decision.fraction == 0.0:
+        return Outcome(task.task_id, 0, 0.0, task.arrival_time, task.arrival_time, seconds, nan, 0.0)
+    return Outcome(task.task_id, 1, 1.0, task.arrival_time, nan, 0.0, task.arrival_time, seconds)
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ("greedy", "greedy"),
+        ("hybrid_ml", "hybrid_ml(feedback='bandit', prices=False, model=None)"),
+        ("hybrid_ml(prices=True)", "hybrid_ml(feedback='bandit', prices=True, model=None)"),
+        ("rl_agent", "rl_agent(replay='bandit')"),
+    ],
+)
+def test_learners_are_made_for_what_real_hardware_tells(given: str, made: str) -> None:
+    assert real_spec(given) == made
+
+
+def test_only_online_schedulers() -> None:
+    for spec in ("shortest_first", "heft"):
+        with pytest.raises(InvalidInputError, match="decides online"):
+            KernelPolicy(spec)
+
+
+def test_where_nothing_can_be_split_the_larger_share_takes_all() -> None:
+    policy = KernelPolicy("greedy")
+    policy.start(Setting(MACHINE))
+    assert _decide(policy, _task(0)) == Decision(1, 1.0)  # greedy says 0.6
+    split = KernelPolicy("greedy", splits=lambda task: True)
+    split.start(Setting(MACHINE))
+    assert _decide(split, _task(0)).fraction == pytest.approx(0.6)
+
+
+def test_a_learner_per_kind_and_one_of_the_others() -> None:
+    policy = KernelPolicy("hybrid_ml")
+    policy.start(Setting(MACHINE))
+    assert policy.scheduler_for("sort") is policy.scheduler_for("sort")
+    assert policy.scheduler_for("sort") is not policy.scheduler_for("fft")
+    same = KernelPolicy("round_robin")
+    same.start(Setting(MACHINE))
+    assert same.scheduler_for("sort") is same.scheduler_for("fft")
+
+
+def test_devices_are_tried_until_all_have_shown_about_this_size() -> None:
+    policy = KernelPolicy("hybrid_ml")
+    policy.start(Setting(MACHINE))
+    chosen = []
+    for i in range(2):
+        task = _task(i)
+        decision = _decide(policy, task)
+        chosen.append(decision.device)
+        policy.observe(_done(task, decision, 1e-3))
+    assert sorted(chosen) == [0, 1]
+    assert policy.explored == 2
+    _decide(policy, _task(2, size=300.0))
+    assert policy.explored == 2  # near enough
+    _decide(policy, _task(3, size=2000.0))
+    assert policy.explored == 3
+    _decide(policy, _task(4, kind="fft"))
+    assert policy.explored == 4
+
+
+def test_a_device_that_is_far_slower_is_left_alone() -> None:
+    policy = KernelPolicy("hybrid_ml")
+    policy.start(Setting(MACHINE))
+    size, task_id = 64.0, 0
+    for _ in range(6):
+        for _ in range(2):
+            task = _task(task_id, size=size)
+            decision = _decide(policy, task)
+            slow = 50.0 if decision.fraction == 0.0 else 1.0
+            policy.observe(_done(task, decision, slow * 1e-6 * size**2))
+            task_id += 1
+        size *= 2
+    assert policy._shown.count("sort", 0) == 2
+    assert policy._shown.count("sort", 1) > 5
+
+
+def test_after_the_learning_tasks_nothing_is_tried_for_its_own_sake() -> None:
+    policy = KernelPolicy("hybrid_ml", explore=1)
+    policy.start(Setting(MACHINE))
+    for i in range(4):
+        _decide(policy, _task(i, size=64.0 * 4**i))
+    assert policy.explored == 1
+
+
+def test_outcomes_reach_the_scheduler_that_decided() -> None:
+    heard: list[int] = []
+
+    class Curious(Online):
+        """Notes what it hears."""
+
+        def decide(self, task: Task, view: View) -> Decision:
+            return Decision(0, 0.0)
+
+        def observe(self, outcome: Outcome) -> None:
+            heard.append(outcome.task_id)
+
+    register("curious")(Curious)
+    try:
+        policy = KernelPolicy("curious")
+        policy.start(Setting(MACHINE))
+        task = _task(7)
+        policy.observe(_done(task, _decide(policy, task), 1.0))
+        policy.forget(8)
+    finally:
+        unregister("curious")
+    assert heard == [7]
+
+
+def test_shown_times() -> None:
+    shown = Shown()
+    assert shown.nearest("x", 0, 10.0) is None
+    shown.add("x", 0, 10.0, 1.0)
+    shown.add("x", 0, 1000.0, 100.0)
+    shown.add("x", 0, 20.0, math.nan)
+    between = shown.nearest("x", 0, 100.0)
+    assert between is not None
+    assert between.seconds == pytest.approx(10.0)
+    assert between.factor == pytest.approx(10.0)
+    beyond = shown.nearest("x", 0, 2000.0)
+    assert beyond is not None
+    assert beyond.seconds == pytest.approx(400.0)
+    shown.add("x", 0, 10.0, 2.0)  # the same size again: later ones count more, none is forgotten at once
+    again = shown.nearest("x", 0, 10.0)
+    assert again is not None
+    assert 1.0 < again.seconds < 2.0
+    assert shown.count("x", 0) == 3
+
+
+@pytest.mark.parametrize(("spec", "most"), [("hybrid_ml", 1.10), ("rl_agent", 1.25)])
+def test_two_hundred_tasks_are_enough_on_the_profiled_h200(spec: str, most: float) -> None:
+    """In the simulator, with the measured machine's times, noise, and only what was executed to learn from."""
+    physics = calibrate(profile_named("h200"), road="pageable").physics
+    learning, later = (
+        make_stream(list(KERNELS), 200, seed=3, largest=8192, half=half, limits={"sort": 2048}) for half in (0, 1)
+    )
+    calls = learning + later
+    workload = as_workload(calls, [1000.0 * i for i in range(len(calls))])  # each alone on the machine
+    outcomes = Cluster(MACHINE, physics, noise=Noise(0.1, 1)).run(workload, KernelPolicy(spec), seed=1).outcomes
+    seconds = physics.times(workload, MACHINE).sum(axis=2)[200:]
+    chosen = np.where(outcomes.fraction[200:] > 0, seconds[:, 1], seconds[:, 0])
+    best = seconds.min(axis=1)
+    assert chosen.sum() / best.sum() <= most
+    assert np.exp(np.log(chosen / best).mean()) <= most
+    assert seconds[:, 1].sum() / best.sum() > 1.3  # so that there was something to learn

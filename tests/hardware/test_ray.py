@@ -1,0 +1,86 @@
+"""The executor over Ray: what can be said without a cluster, and a cluster of three nodes that loses one."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.hardware import ray_executor
+from hybrid_scheduler.hardware.ray_executor import connect, seats_of
+
+HERE = Path(__file__).parent
+
+
+def _node(name: str, alive: bool = True, **resources: float) -> dict[str, Any]:
+    return {"NodeID": name, "Alive": alive, "Resources": resources}
+
+
+def test_devices_of_the_nodes() -> None:
+    nodes = [_node("b", CPU=4, GPU=2), _node("a", CPU=2), _node("c", alive=False, CPU=9), _node("d", memory=1.0)]
+    seats = seats_of(nodes)
+    assert [(s.pool.name, s.pool.node, s.node_id, s.cpus, s.gpus) for s in seats] == [
+        ("n0.cpu", 0, "a", 2, 0), ("n1.cpu", 1, "b", 2, 0), ("n1.gpu_0", 1, "b", 1, 1), ("n1.gpu_1", 1, "b", 1, 1),
+    ]  # fmt: skip
+    with pytest.raises(HybridSchedulerError, match="no node with a CPU"):
+        seats_of([_node("x", CPU=0)])
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(HybridSchedulerError, match="needs ray") as caught:
+        connect(None)
+    assert caught.value.hint is not None
+    assert "--backend local" in caught.value.hint
+
+
+def test_an_address_that_does_not_answer() -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(HybridSchedulerError, match=r"no Ray cluster answers at 127\.0\.0\.1:1") as caught:
+        connect("127.0.0.1:1")
+    assert caught.value.hint is not None
+    assert "--backend local" in caught.value.hint
+    with pytest.raises(InvalidInputError, match="HOST:PORT"):
+        connect("somewhere")
+    assert ray_executor._ANSWER <= 10
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Ray's sockets lie deep under its folder, and their paths must stay below 108 characters."""
+    folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (sys.platform == "linux" and shutil.which("unshare")), reason="needs a network of its own")
+def test_three_nodes_of_which_one_is_killed(short_folder: Path) -> None:
+    """In a network namespace with nothing but loopback: nobody hears of it, and it hears of nobody."""
+    pytest.importorskip("ray")
+    environment = {
+        **os.environ, "HOME": str(short_folder), "RAY_TMPDIR": str(short_folder), "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": str(HERE.parent.parent / "src"),
+    }  # fmt: skip
+    script = f"ip link set lo up 2>/dev/null; exec {sys.executable} {HERE / 'ray_cluster.py'}"
+    words = ["unshare", "--map-root-user", "--net", "sh", "-c", script]
+    if subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system allows no network namespaces")
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert lines, done.stdout[-2000:] + done.stderr[-2000:]
+    found = json.loads(lines[-1])
+    assert found["devices"] == ["n0.cpu", "n1.cpu", "n2.cpu"]
+    assert found["results_are_right"]
+    assert found["records"] == found["tasks"] == found["different_tasks"]
+    assert found["statuses"] == ["done"]
+    assert found["counts"]["lost_devices"] == 1
+    assert found["counts"]["resent"] >= 1
+    assert found["last_devices_without_the_lost_one"]

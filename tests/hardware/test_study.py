@@ -1,0 +1,37 @@
+"""The study's tables, and the study itself in miniature."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hybrid_scheduler.hardware.study_report import main, report
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_nothing_is_no_report() -> None:
+    assert report({}) == ""
+    assert report({"executions": {"x": {"error": "it broke"}}}) == ""
+
+
+def test_bad_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "summary.json" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_study_in_miniature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = str(ROOT / "scripts" / "device_study.py")
+    words = [sys.executable, script, str(tmp_path), "--tiny", "--budget", "600", "--parts", "check,execute,compare"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert summary["errors"] == {}
+    assert len(list(tmp_path.iterdir())) <= 7
+    assert main([str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    for word in ("hybrid_ml", "rl_agent split", "min_completion"):
+        assert word in out
