@@ -40,7 +40,8 @@ def ensure_dashboard(root: Path = ROOT) -> Path:
     lock = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
     installed = folder / "node_modules" / ".stamp"
     if not installed.is_file() or installed.read_text(encoding="utf-8") != lock:
-        _run(folder, npm, "ci", "--no-audit", "--no-fund")
+        # Not `ci`: it insists on the binaries of every platform, and a lock written here may know only some.
+        _run(folder, npm, "install", "--no-save", "--no-audit", "--no-fund")
         installed.write_text(lock, encoding="utf-8")
     _run(folder, npm, "run", "build")
     stamp.write_text(sources, encoding="utf-8")

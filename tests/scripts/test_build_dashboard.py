@@ -35,15 +35,15 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_it_builds_once_and_again_after_a_change(root: Path, calls: list[str]) -> None:
     ensure_dashboard(root)
-    assert calls == ["ci", "run"]
+    assert calls == ["install", "run"]
     ensure_dashboard(root)
-    assert calls == ["ci", "run"]
+    assert calls == ["install", "run"]
     (root / "dashboard" / "src" / "main.tsx").write_text("2")
     ensure_dashboard(root)
-    assert calls == ["ci", "run", "run"]  # the packages are the same
+    assert calls == ["install", "run", "run"]  # the packages are the same
     (root / "dashboard" / "package-lock.json").write_text('{"a": 1}')
     ensure_dashboard(root)
-    assert calls == ["ci", "run", "run", "ci", "run"]
+    assert calls == ["install", "run", "run", "install", "run"]
 
 
 def test_a_new_file_counts_as_a_change(root: Path, calls: list[str]) -> None:
@@ -65,7 +65,7 @@ def test_a_build_that_fails_is_tried_again(root: Path, calls: list[str], monkeyp
         ensure_dashboard(root)
     monkeypatch.setattr(build_dashboard, "_run", record)
     ensure_dashboard(root)
-    assert calls == ["ci", "ci", "run"]
+    assert calls == ["install", "install", "run"]
 
 
 def test_without_node_the_launcher_says_what_to_do_and_goes_on(

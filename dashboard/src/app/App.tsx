@@ -1,0 +1,122 @@
+import { Component, type ComponentType, lazy, type ReactNode, Suspense, useCallback, useState } from "react";
+import { Button } from "../components/ui/Button";
+import { useUi } from "../store/ui";
+import { ContextStrip } from "./ContextStrip";
+import { Link } from "./Link";
+import type { Route, ViewName } from "./routes";
+import { useShortcuts } from "./shortcuts";
+import { TopBar } from "./TopBar";
+
+type Loader = () => Promise<{ default: ComponentType }>;
+const LOADERS: Record<Exclude<ViewName, "missing">, Loader> = {
+  compare: () => import("../features/compare/CompareView"),
+  scheduler: () => import("../features/scheduler/SchedulerView"),
+  history: () => import("../features/history/HistoryView"),
+  run: () => import("../features/run/RunView"),
+  diff: () => import("../features/diff/DiffView"),
+};
+const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
+  compare: lazy(LOADERS.compare),
+  scheduler: lazy(LOADERS.scheduler),
+  history: lazy(LOADERS.history),
+  run: lazy(LOADERS.run),
+  diff: lazy(LOADERS.diff),
+};
+const Data = lazy(() => import("./Data"));
+const DecisionDrawer = lazy(() => import("../features/decision/DecisionDrawer"));
+const Help = lazy(() => import("./Help"));
+const Tour = lazy(() => import("./Tour"));
+
+/** A view that cannot be loaded (the server was updated, or is away) says so instead of leaving a blank page. */
+class ViewGuard extends Component<{ children: ReactNode }, { failed: boolean }> {
+  override state = { failed: false };
+
+  static getDerivedStateFromError() {
+    return { failed: true };
+  }
+
+  override render() {
+    if (!this.state.failed) return this.props.children;
+    return (
+      <div className="panel mx-auto max-w-md space-y-3 p-6 text-center">
+        <h1 className="font-semibold text-16">This view could not be shown</h1>
+        <p className="text-muted">A newer dashboard may have been installed, or the server is away.</p>
+        <Button variant="primary" onClick={() => window.location.reload()}>
+          Reload
+        </Button>
+      </div>
+    );
+  }
+}
+
+function Missing({ path }: { path: string }) {
+  return (
+    <div className="panel mx-auto max-w-md space-y-3 p-6 text-center">
+      <h1 className="font-semibold text-16">There is no page here</h1>
+      <p className="break-all font-mono text-muted">{path}</p>
+      <Link to={{ view: "compare" }} className="text-accent underline">
+        Go to Compare
+      </Link>
+    </div>
+  );
+}
+
+function View({ route }: { route: Route }) {
+  if (route.view === "missing") return <Missing path={route.path} />;
+  // Begun here, so that the view arrives beside its data layer and not after it. A failure shows in the guard.
+  void LOADERS[route.view]().catch(() => {});
+  const Current = VIEWS[route.view];
+  return (
+    <ViewGuard key={route.view}>
+      <Suspense
+        fallback={
+          <div role="status" aria-label="Loading" className="space-y-4">
+            <div className="panel h-32 p-4">
+              <div className="skeleton h-4 w-1/3" />
+            </div>
+            <div className="panel h-80 p-4">
+              <div className="skeleton h-4 w-1/4" />
+            </div>
+          </div>
+        }
+      >
+        <Data>
+          <Current />
+        </Data>
+      </Suspense>
+    </ViewGuard>
+  );
+}
+
+export function App() {
+  const route = useUi((s) => s.route);
+  const task = useUi((s) => s.task);
+  const [help, setHelp] = useState(false);
+  const openHelp = useCallback(() => setHelp(true), []);
+  useShortcuts(openHelp);
+  return (
+    <>
+      <a
+        href="#main"
+        className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded-control focus:bg-accent focus:px-4 focus:py-2 focus:text-on-accent"
+      >
+        Skip to the content
+      </a>
+      <TopBar onHelp={openHelp} />
+      <ContextStrip />
+      <main id="main" tabIndex={-1} className="mx-auto max-w-[1680px] px-4 pb-8 outline-none md:px-6">
+        <View route={route} />
+      </main>
+      <Suspense fallback={null}>
+        {task !== null ? (
+          <Data>
+            <DecisionDrawer taskId={task} />
+          </Data>
+        ) : null}
+        {help ? <Help onClose={() => setHelp(false)} /> : null}
+        <Tour />
+      </Suspense>
+      <div id="announcer" role="status" aria-live="polite" className="sr-only" />
+    </>
+  );
+}

@@ -1,0 +1,128 @@
+import { CircleHelp, Moon, Pause, Play, Snowflake, Sun } from "lucide-react";
+import { lazy, Suspense } from "react";
+import { Button, IconButton } from "../components/ui/Button";
+import { cx } from "../components/ui/cx";
+import { Segmented } from "../components/ui/Segmented";
+import { useLive } from "../store/live";
+import { setUi, toggleTheme, useTheme, useUi } from "../store/ui";
+import { ConnectionPill } from "./ConnectionPill";
+import { Link } from "./Link";
+import { Logo } from "./Logo";
+import type { Route } from "./routes";
+import { toggleFreeze, togglePause } from "./session";
+import { RANGES, rangeKey } from "./urlState";
+
+const VIEWS: readonly { route: Route; label: string; key: string }[] = [
+  { route: { view: "compare" }, label: "Compare", key: "1" },
+  { route: { view: "scheduler", name: null }, label: "Scheduler", key: "2" },
+  { route: { view: "history" }, label: "History", key: "3" },
+];
+/** Pages that are reached from History belong to it. */
+const PARENTS: Partial<Record<Route["view"], Route["view"]>> = { run: "history", diff: "history" };
+/** Its menu would be a fortieth of the shell; it may come a moment later. */
+const SpeedPicker = lazy(() => import("./SpeedPicker"));
+
+export function RangePicker() {
+  const range = useUi((s) => s.range);
+  return (
+    <Segmented
+      label="Time range"
+      choices={RANGES.map((item) => ({ value: item.key, label: item.label }))}
+      value={range.kind === "fixed" ? null : rangeKey(range)}
+      onChange={(key) => {
+        const found = RANGES.find((item) => item.key === key);
+        if (found) setUi({ range: found.range });
+      }}
+    />
+  );
+}
+
+function Views() {
+  const current = useUi((s) => s.route.view);
+  return (
+    <nav
+      aria-label="Views"
+      className="flex max-md:order-last max-md:w-full max-md:gap-1 max-md:rounded-control max-md:border max-md:border-control max-md:p-1"
+    >
+      {VIEWS.map(({ route, label, key }) => {
+        const active = (PARENTS[current] ?? current) === route.view;
+        return (
+          <Link
+            key={key}
+            to={route}
+            aria-current={active ? "page" : undefined}
+            className={cx(
+              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] md:h-14 xl:px-4",
+              active ? "text-ink max-md:bg-raised md:shadow-[inset_0_-2px_0_var(--accent)]" : "text-muted",
+            )}
+          >
+            {label}
+            <kbd className="kbd max-xl:hidden" aria-hidden="true">
+              {key}
+            </kbd>
+          </Link>
+        );
+      })}
+    </nav>
+  );
+}
+
+export function TopBar({ onHelp }: { onHelp: () => void }) {
+  const frozen = useLive((s) => s.frozen);
+  const paused = useLive((s) => s.status?.is_paused ?? false);
+  const theme = useTheme();
+  return (
+    <header className="glass sticky top-0 z-30 border-hair border-b">
+      <div className="mx-auto flex max-w-[1680px] flex-wrap items-center gap-2 px-4 max-md:py-2 md:h-14 md:flex-nowrap md:px-6 xl:gap-3">
+        <Link
+          to={{ view: "compare" }}
+          className="flex shrink-0 items-center gap-2.5 whitespace-nowrap rounded-control font-semibold text-14 xl:mr-6"
+        >
+          <Logo />
+          <span className="max-xl:sr-only">Hybrid Scheduler</span>
+        </Link>
+        <Views />
+        <div className="ml-auto flex min-w-0 items-center gap-2 xl:gap-3">
+          <ConnectionPill />
+          <div className="max-xl:hidden">
+            <RangePicker />
+          </div>
+          <Button
+            aria-pressed={frozen}
+            title="Hold this view; updates are buffered (Space)"
+            icon={<Snowflake size={15} aria-hidden="true" />}
+            hint="Space"
+            onClick={toggleFreeze}
+            className={cx("max-xl:w-10 max-xl:px-0 md:max-xl:w-8", frozen && "border-accent bg-raised text-accent")}
+          >
+            <span className="max-xl:sr-only">{frozen ? "Thaw" : "Freeze"}</span>
+          </Button>
+          <Button
+            title="Stop or continue the task stream, for everyone (P)"
+            icon={paused ? <Play size={15} aria-hidden="true" /> : <Pause size={15} aria-hidden="true" />}
+            hint="P"
+            onClick={() => void togglePause()}
+            className="max-xl:w-10 max-xl:px-0 md:max-xl:w-8"
+          >
+            <span className="max-xl:sr-only">{paused ? "Resume" : "Pause"}</span>
+          </Button>
+          <div className="h-8 min-w-16 max-md:hidden">
+            <Suspense fallback={null}>
+              <SpeedPicker />
+            </Suspense>
+          </div>
+          <IconButton
+            label={theme === "dark" ? "Light theme" : "Dark theme"}
+            onClick={toggleTheme}
+            className="max-sm:hidden"
+          >
+            {theme === "dark" ? <Sun size={16} aria-hidden="true" /> : <Moon size={16} aria-hidden="true" />}
+          </IconButton>
+          <IconButton label="Help and shortcuts" onClick={onHelp}>
+            <CircleHelp size={16} aria-hidden="true" />
+          </IconButton>
+        </div>
+      </div>
+    </header>
+  );
+}

@@ -1,0 +1,50 @@
+/** Addresses of the views: a pure mapping, tested without a browser. */
+export type Route =
+  | { view: "compare" }
+  | { view: "scheduler"; name: string | null }
+  | { view: "history" }
+  | { view: "run"; id: string }
+  | { view: "diff" }
+  | { view: "missing"; path: string };
+
+export type ViewName = Route["view"];
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+export function parsePath(path: string): Route {
+  const [first = "", second = ""] = path.split("/").filter(Boolean).map(decoded);
+  switch (first) {
+    case "":
+    case "compare":
+      return { view: "compare" };
+    case "scheduler":
+      return { view: "scheduler", name: second || null };
+    case "history":
+      return { view: "history" };
+    case "run":
+      return second ? { view: "run", id: second } : { view: "missing", path };
+    case "diff":
+      return { view: "diff" };
+    default:
+      return { view: "missing", path };
+  }
+}
+
+export function pathOf(route: Route): string {
+  switch (route.view) {
+    case "scheduler":
+      return route.name ? `/scheduler/${encodeURIComponent(route.name)}` : "/scheduler";
+    case "run":
+      return `/run/${encodeURIComponent(route.id)}`;
+    case "missing":
+      return route.path;
+    default:
+      return `/${route.view}`;
+  }
+}

@@ -1,0 +1,26 @@
+/** Whether the tour was seen. It shows once, and again only when asked for. */
+import { create } from "zustand";
+
+const KEY = "hs.tour";
+
+function seen(): boolean {
+  try {
+    return window.localStorage.getItem(KEY) === "done";
+  } catch {
+    return true;
+  }
+}
+
+/** The step shown; null when the tour is over. */
+export const useTour = create<{ step: number | null }>(() => ({ step: seen() ? null : 0 }));
+
+export function endTour(): void {
+  try {
+    window.localStorage.setItem(KEY, "done");
+  } catch {
+    // Then it comes again at the next visit.
+  }
+  useTour.setState({ step: null });
+}
+
+export const restartTour = (): void => useTour.setState({ step: 0 });

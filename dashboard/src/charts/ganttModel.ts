@@ -1,0 +1,103 @@
+/** What a Gantt chart shows, and how its visible blocks are found. */
+import type { Lane } from "../store/lanes";
+
+export interface GanttLane {
+  device: string;
+  /** Older blocks first; each source ends where the next begins. */
+  sources: readonly Lane[];
+}
+
+/** A line across the lanes: where it stands and the number it bears (the axis may begin before the first arrival). */
+export interface Mark {
+  at: number;
+  value: number;
+}
+
+export interface GanttModel {
+  lanes: readonly GanttLane[];
+  from: number;
+  to: number;
+  now: number;
+  /** What the line at `now` is called; "now" unless the run is over. */
+  nowLabel?: string;
+  bound: Mark | null;
+  makespan: Mark | null;
+  selected: number | null;
+  crosshair: number | null;
+  top: number;
+  pitch: number;
+  laneHeight: number;
+}
+
+export interface Block {
+  device: string;
+  lane: number;
+  start: number;
+  end: number;
+  task: number;
+}
+
+/** Where a source must stop because the next one knows better. */
+function until(sources: readonly Lane[], index: number): number {
+  const next = sources[index + 1];
+  return next && next.length > 0 ? next.start(0) : Number.POSITIVE_INFINITY;
+}
+
+/** Visits the visible blocks of a lane in order. */
+export function visit(
+  lane: GanttLane,
+  from: number,
+  to: number,
+  each: (source: Lane, index: number) => void,
+): void {
+  lane.sources.forEach((source, order) => {
+    const stop = until(lane.sources, order);
+    for (let i = source.firstEndingAfter(from); i < source.length; i++) {
+      const start = source.start(i);
+      if (start >= to || start >= stop) break;
+      each(source, i);
+    }
+  });
+}
+
+/** How many blocks a stretch holds, without looking at them. */
+export function countBetween(lane: GanttLane, from: number, to: number): number {
+  return lane.sources.reduce((sum, source, order) => {
+    const end = Math.min(to, until(lane.sources, order));
+    return sum + Math.max(0, source.firstEndingAfter(end) - source.firstEndingAfter(from));
+  }, 0);
+}
+
+/** Busy seconds up to a time over all sources; only differences mean something. Called per pixel, so no closures. */
+export function busyUpTo(lane: GanttLane, time: number, weigh = false): number {
+  let sum = 0;
+  for (let order = 0; order < lane.sources.length; order++) {
+    const stop = until(lane.sources, order);
+    sum += (lane.sources[order] as Lane).upTo(Math.min(time, stop), weigh);
+  }
+  return sum;
+}
+
+export function busyBetween(lane: GanttLane, from: number, to: number): number {
+  return to > from ? busyUpTo(lane, to) - busyUpTo(lane, from) : 0;
+}
+
+/** The block under a point, if any. */
+export function blockAt(model: GanttModel, width: number, px: number, py: number): Block | null {
+  const index = Math.floor((py - model.top) / model.pitch);
+  const lane = model.lanes[index];
+  if (!lane || py < model.top) return null;
+  const perPixel = (model.to - model.from) / width;
+  const t = model.from + px * perPixel;
+  let found: Block | null = null;
+  visit(lane, t - perPixel, t + perPixel, (source, i) => {
+    found ??= {
+      device: lane.device,
+      lane: index,
+      start: source.start(i),
+      end: source.end(i),
+      task: source.task(i),
+    };
+  });
+  return found;
+}

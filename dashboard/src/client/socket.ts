@@ -1,0 +1,87 @@
+/** The one socket. It reconnects by itself, 250 ms to 1.5 s apart, and reports what happens; it does not interpret messages. */
+export interface SocketReport {
+  open: () => void;
+  message: (value: unknown) => void;
+  /** Text that is not JSON. */
+  garbage: () => void;
+  closed: (attempt: number, retryInMs: number) => void;
+}
+
+const FIRST_MS = 250;
+const LONGEST_MS = 1500;
+/** A handshake that hangs (half-open network) counts as failed after this. */
+const PATIENCE_MS = 4000;
+
+export const delayFor = (attempt: number): number => Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.max(0, attempt - 1));
+
+export class LiveSocket {
+  private socket: WebSocket | null = null;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private patience: ReturnType<typeof setTimeout> | undefined;
+  private attempt = 0;
+  private stopped = false;
+
+  constructor(
+    private readonly url: () => string,
+    private readonly report: SocketReport,
+  ) {}
+
+  start(): void {
+    this.stopped = false;
+    this.connect();
+  }
+
+  stop(): void {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    clearTimeout(this.patience);
+    const socket = this.socket;
+    this.socket = null;
+    socket?.close();
+  }
+
+  /** A first message proves the connection: only then does the back-off begin anew. */
+  proven(): void {
+    this.attempt = 0;
+  }
+
+  retryNow(): void {
+    if (this.socket?.readyState === WebSocket.OPEN) return;
+    clearTimeout(this.timer);
+    this.connect();
+  }
+
+  private connect(): void {
+    if (this.stopped) return;
+    const previous = this.socket;
+    this.socket = null;
+    previous?.close();
+    const socket = new WebSocket(this.url());
+    this.socket = socket;
+    this.patience = setTimeout(() => socket.close(), PATIENCE_MS);
+    socket.onopen = () => {
+      clearTimeout(this.patience);
+      if (this.socket === socket) this.report.open();
+    };
+    socket.onmessage = (message) => {
+      if (this.socket !== socket) return;
+      let value: unknown;
+      try {
+        value = JSON.parse(String(message.data));
+      } catch {
+        this.report.garbage();
+        return;
+      }
+      this.report.message(value);
+    };
+    socket.onclose = () => {
+      clearTimeout(this.patience);
+      if (this.socket !== socket || this.stopped) return;
+      this.socket = null;
+      this.attempt++;
+      const delay = delayFor(this.attempt);
+      this.report.closed(this.attempt, delay);
+      this.timer = setTimeout(() => this.connect(), delay);
+    };
+  }
+}

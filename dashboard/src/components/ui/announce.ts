@@ -1,0 +1,5 @@
+/** Says something to screen readers through the page's one live region. */
+export function announce(text: string): void {
+  const region = document.getElementById("announcer");
+  if (region) region.textContent = text;
+}

@@ -1,0 +1,13 @@
+import type { UseQueryResult } from "@tanstack/react-query";
+import { type BodyState, READY, type Shape } from "./panelState";
+
+/** The body of a widget on REST data. Data that came before an error stay on the screen. */
+export function queryState(
+  query: Pick<UseQueryResult, "data" | "error" | "refetch">,
+  title: string,
+  shape: Shape = "bars",
+): BodyState {
+  if (query.data !== undefined) return READY;
+  if (query.error) return { kind: "error", title, error: query.error, retry: () => void query.refetch() };
+  return { kind: "loading", shape };
+}

@@ -1,0 +1,182 @@
+import type { CSSProperties, ReactNode } from "react";
+import { GapStrip } from "../../charts/GapStrip";
+import { cx } from "../../components/ui/cx";
+import { Glyph } from "../../components/ui/Glyph";
+import { PanelBody } from "../../components/ui/PanelBody";
+import { useLiveBody } from "../../components/ui/panelState";
+import { count, estimate, parts, percent, ratioEstimate, signed, significant } from "../../lib/format";
+import { REFERENCE } from "../../lib/look";
+import { type Metric, metricOf } from "../../lib/metrics";
+import { useLive } from "../../store/live";
+import { useFocus, useLooks, useRow, useStandings, type Verdict, verdictOf } from "../../store/selectors";
+import { setUi, useUi } from "../../store/ui";
+import { useIntervals } from "./intervals";
+
+function Leader({ verdict, metric }: { verdict: Verdict; metric: Metric }) {
+  const { leader, runnerUp, close } = verdict;
+  const gapHalf =
+    leader.half !== null && leader.ratio !== null ? (leader.half * leader.ratio) / leader.value : null;
+  const lead = runnerUp ? (runnerUp.value - leader.value) / leader.value : null;
+  const leadHalf =
+    runnerUp && leader.half !== null && runnerUp.half !== null
+      ? Math.hypot(leader.half, runnerUp.half) / leader.value
+      : null;
+  return (
+    <div className="min-w-0">
+      <p className="text-muted">
+        Leader by {metric.long.split(",")[0]} <span className="text-faint">· oracle excluded</span>
+      </p>
+      <h1 className="mt-0.5 flex items-center gap-3 font-semibold text-28">
+        <Glyph look={leader.look} size={20} />
+        <span className="min-w-0 truncate">
+          <span className="glow-text" style={{ color: leader.look.color }}>
+            {leader.look.label}
+          </span>{" "}
+          {close ? "is ahead" : "leads"}
+        </span>
+      </h1>
+      <p className="mt-1 text-14">
+        {leader.ratio === null ? null : (
+          <span className="font-semibold" data-testid="gap">
+            {ratioEstimate(leader.ratio, gapHalf)} oracle
+          </span>
+        )}
+        {runnerUp ? (
+          <span className="text-12 text-muted">
+            {leader.ratio === null ? "" : " · "}
+            {close
+              ? `too close to call with ${runnerUp.look.label}`
+              : `clear of ${runnerUp.look.label} by ${percent(lead).replace(" %", "")}${leadHalf === null ? "" : ` ± ${significant(leadHalf * 100, 2)}`} %`}
+          </span>
+        ) : null}
+      </p>
+    </div>
+  );
+}
+
+function Card({ label, value, unit, sub }: { label: string; value: string; unit?: string; sub: ReactNode }) {
+  return (
+    <div className="min-w-0 xl:border-hair xl:border-l xl:pl-3">
+      <dt className="truncate text-muted">{label}</dt>
+      <dd className="mt-0.5 whitespace-nowrap">
+        <span className="font-semibold text-20">{value}</span>
+        {unit ? <span className="text-14 text-muted"> {unit}</span> : null}
+      </dd>
+      <dd className="truncate text-faint">{sub}</dd>
+    </div>
+  );
+}
+
+/** A button per scheduler: whose cards stand below. */
+function FocusButtons() {
+  const looks = useLooks();
+  const focus = useFocus();
+  return (
+    <div role="group" aria-label="Cards of" className="flex flex-wrap items-center gap-1">
+      {looks.map((look) => (
+        <button
+          key={look.name}
+          type="button"
+          aria-pressed={look.name === focus?.name}
+          aria-label={`Cards of ${look.label}`}
+          title={look.label}
+          onClick={() => setUi({ focus: look.name })}
+          className={cx(
+            "inline-flex size-10 items-center justify-center rounded-[6px] border transition-colors hover:bg-raised md:size-6",
+            look.name === focus?.name ? "border-accent bg-raised" : "border-transparent",
+          )}
+        >
+          <Glyph look={look} />
+        </button>
+      ))}
+      <span className="ml-1 truncate font-medium">{focus?.label}</span>
+    </div>
+  );
+}
+
+function Cards() {
+  const focus = useFocus();
+  const row = useRow(focus?.name ?? null);
+  const oracle = useRow(REFERENCE);
+  const tasks = useLive((s) => s.tasksProcessed);
+  const rate = useLive((s) => s.tasksPerSecond);
+  if (!row) return null;
+  const versus = (mine: number | null, theirs: number | null | undefined, kind: "time" | "energy" | "cost") =>
+    mine !== null && theirs != null && focus && !focus.reference
+      ? `${signed(mine - theirs, kind)} vs oracle`
+      : "per task";
+  const mean = parts(row.avg_time, "time");
+  const latency = estimate(row.avg_latency, row.latency_ci95, "time");
+  const joules = parts(row.avg_energy, "energy");
+  const dollars = parts(row.avg_cost, "cost");
+  return (
+    <div className="min-w-0">
+      <FocusButtons />
+      <dl className="mt-2 grid grid-cols-2 gap-x-3 gap-y-3 sm:grid-cols-4">
+        <Card label="Tasks so far" value={count(tasks)} sub={`${significant(rate)} per s`} />
+        <Card
+          label="Mean time"
+          value={mean.value}
+          unit={mean.unit}
+          sub={<span title={`latency ${latency}`}>{versus(row.avg_time, oracle?.avg_time, "time")}</span>}
+        />
+        <Card
+          label="Mean energy"
+          value={joules.value}
+          unit={joules.unit}
+          sub={versus(row.avg_energy, oracle?.avg_energy, "energy")}
+        />
+        <Card
+          label="Mean cost"
+          value={dollars.value}
+          unit={dollars.unit}
+          sub={versus(row.avg_cost, oracle?.avg_cost, "cost")}
+        />
+      </dl>
+    </div>
+  );
+}
+
+/** The answer in one line: who leads, by how much, how sure. The only place that glows. */
+export function Headline() {
+  const metric = metricOf(useUi((s) => s.metric));
+  const plain = useStandings(metric.key);
+  const { halves } = useIntervals(metric, plain);
+  const standings = plain.map((s) => ({ ...s, half: halves.get(s.look.name) ?? null }));
+  const verdict = verdictOf(standings);
+  const state = useLiveBody({ shape: "lines" });
+  const style = { "--lead": verdict?.leader.look.color ?? "var(--control)" } as CSSProperties;
+  return (
+    <section
+      aria-label="Headline"
+      style={style}
+      className="panel panel-glow mb-4 min-h-32 p-4"
+      data-testid="headline"
+    >
+      {state.kind !== "ready" || !verdict ? (
+        <PanelBody
+          state={
+            state.kind === "ready"
+              ? { kind: "loading" }
+              : state.kind === "empty"
+                ? { ...state, start: true }
+                : state
+          }
+        >
+          {null}
+        </PanelBody>
+      ) : (
+        <div className="grid items-center gap-x-8 gap-y-4 md:grid-cols-2 xl:grid-cols-[minmax(368px,1.1fr)_minmax(240px,0.85fr)_minmax(520px,1.5fr)]">
+          <Leader verdict={verdict} metric={metric} />
+          <GapStrip
+            standings={standings}
+            title={`Gap to the oracle, ${metric.long.split(",")[0]}${halves.size ? ", 95 % CI" : ""}`}
+          />
+          <div className="min-w-0 max-xl:col-span-full max-xl:border-hair max-xl:border-t max-xl:pt-4">
+            <Cards />
+          </div>
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,20 @@
+/** The recent tasks that lie within the page's time range. */
+import { useMemo } from "react";
+import { buffers, useLive } from "../../store/live";
+import { boundsOf } from "../../store/selectors";
+import type { TaskEntry } from "../../store/tasks";
+import { useUi } from "../../store/ui";
+
+export function useTasksInRange(): TaskEntry[] {
+  const rev = useLive((s) => s.rev);
+  const now = useLive((s) => s.virtualTime);
+  const range = useUi((s) => s.range);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
+  return useMemo(() => {
+    const { from, to } = boundsOf(range, now);
+    // The newest arrivals of an update may lie a moment after its clock.
+    return range.kind === "all"
+      ? buffers.tasks.list()
+      : buffers.tasks.list(from, range.kind === "fixed" ? to : Number.POSITIVE_INFINITY);
+  }, [rev, range]);
+}

@@ -1,0 +1,48 @@
+/** The widgets of Global Comparison and where they stand at first. Rows are 24 px: 17 rows are 392 px. */
+import type { WidgetDef } from "../../components/WidgetGrid";
+import { WhatIf } from "../whatif/WhatIf";
+import { Correlation } from "./Correlation";
+import { Gantt } from "./Gantt";
+import { Ledger } from "./Ledger";
+import { LiveLog } from "./LiveLog";
+import { Pulse } from "./Pulse";
+import { Race } from "./Race";
+import { RadarWidget } from "./RadarWidget";
+import { WinLoss } from "./WinLoss";
+import { Workload } from "./Workload";
+
+const at = (x: number, y: number, w: number, h: number) => ({ x, y, w, h });
+
+export const COMPARE_WIDGETS: readonly WidgetDef[] = [
+  { id: "race", title: "Performance race", lg: at(0, 0, 4, 17), md: at(0, 0, 6, 17), sm: 18, element: <Race /> },
+  { id: "gantt", title: "Cluster Gantt", lg: at(4, 0, 8, 17), md: at(0, 17, 6, 17), sm: 17, element: <Gantt /> },
+  {
+    id: "pulse",
+    title: "Utilisation pulse",
+    lg: at(0, 17, 5, 15),
+    md: at(0, 34, 6, 15),
+    sm: 15,
+    element: <Pulse />,
+  },
+  { id: "radar", title: "Radar", lg: at(5, 17, 3, 15), md: at(0, 49, 3, 16), sm: 15, element: <RadarWidget /> },
+  { id: "win-loss", title: "Win / loss", lg: at(8, 17, 4, 15), md: at(3, 49, 3, 16), sm: 15, element: <WinLoss /> },
+  { id: "workload", title: "Workload", lg: at(0, 32, 7, 14), md: at(0, 65, 6, 14), sm: 22, element: <Workload /> },
+  {
+    id: "correlation",
+    title: "Correlation",
+    lg: at(7, 32, 5, 14),
+    md: at(0, 79, 6, 14),
+    sm: 13,
+    element: <Correlation />,
+  },
+  { id: "ledger", title: "Ledger", lg: at(0, 46, 8, 19), md: at(0, 93, 6, 19), sm: 18, element: <Ledger /> },
+  { id: "log", title: "Live log", lg: at(8, 46, 4, 19), md: at(0, 112, 6, 17), sm: 17, element: <LiveLog /> },
+  {
+    id: "what-if",
+    title: "What-if",
+    lg: at(0, 65, 12, 19),
+    md: at(0, 129, 6, 30),
+    sm: 34,
+    element: <WhatIf />,
+  },
+];

@@ -1,0 +1,198 @@
+import { useQuery } from "@tanstack/react-query";
+import { ChevronLeft, ChevronRight, Download, Link2 } from "lucide-react";
+import { useCallback } from "react";
+import { useStep } from "../../app/shortcuts";
+import { api } from "../../client/api";
+import { ApiError } from "../../client/http";
+import type { TaskDetail } from "../../client/shapes";
+import { announce } from "../../components/ui/announce";
+import { Button, IconButton } from "../../components/ui/Button";
+import { Dialog } from "../../components/ui/Dialog";
+import { SchedulerName } from "../../components/ui/Glyph";
+import { PanelBody } from "../../components/ui/PanelBody";
+import type { BodyState } from "../../components/ui/panelState";
+import { queryState } from "../../components/ui/queryState";
+import { Table } from "../../components/ui/Table";
+import { download } from "../../lib/download";
+import { cost, energy, memory, percent, signed, significant, tick, time } from "../../lib/format";
+import type { Look } from "../../lib/look";
+import { type TableData, toCsv } from "../../lib/table";
+import { useFocus, useLooks } from "../../store/selectors";
+import { setUi } from "../../store/ui";
+import { deviceWords } from "../compare/ShareBar";
+import { partTimes, type Ran, ran } from "./parts";
+import { ShareCurve } from "./ShareCurve";
+
+function choiceWords(result: Ran): string {
+  const share = result.gpu_fraction;
+  if (share === 0) return `everything on ${deviceWords(result.device, 0)}`;
+  if (share === 1) return `everything on ${deviceWords(result.device, 1)}`;
+  return `${percent(share)} on ${deviceWords(result.device, 1)}, the rest on the CPU`;
+}
+
+/** The one sentence a person wants: what the time was made of, and what it cost against the oracle. */
+function verdict(result: Ran, look: Look): string {
+  const waited = result.wait > 0.01 * result.latency ? `waited ${time(result.wait)} in the queues and ` : "";
+  const regret = result.regret;
+  const against =
+    regret === null || look.reference
+      ? ""
+      : Math.abs(regret) < 1e-9
+        ? " The oracle would not have been faster."
+        : regret > 0
+          ? ` The oracle's task ended ${time(regret)} earlier.`
+          : ` That is ${time(-regret)} less than the oracle's: its queues stood differently.`;
+  return `It ${waited}ran for ${time(result.actual_time)}.${against}`;
+}
+
+function tableOf(task: TaskDetail, looks: readonly Look[]): TableData {
+  const seconds = (v: unknown) => time(v as number | null);
+  return {
+    name: `task-${task.task_id}`,
+    columns: [
+      { key: "scheduler", label: "scheduler" },
+      { key: "device", label: "device" },
+      { key: "gpu_fraction", label: "share", numeric: true, show: (v) => tick(v as number) },
+      { key: "actual_time", label: "time", numeric: true, show: seconds },
+      { key: "energy_consumption", label: "energy", numeric: true, show: (v) => energy(v as number) },
+      { key: "execution_cost", label: "cost", numeric: true, show: (v) => cost(v as number) },
+      { key: "regret", label: "regret", numeric: true, show: (v) => signed(v as number, "time") },
+    ],
+    rows: looks.flatMap((look) => {
+      const r = task.results[look.name];
+      return r
+        ? [
+            [
+              look.name,
+              deviceWords(r.device, r.gpu_fraction),
+              r.gpu_fraction,
+              r.actual_time,
+              r.energy_consumption,
+              r.execution_cost,
+              look.reference ? null : r.regret,
+            ],
+          ]
+        : [];
+    }),
+  };
+}
+
+function Fact({ label, value }: { label: string; value: string }) {
+  return (
+    <div>
+      <p className="text-12 text-muted">{label}</p>
+      <p className="font-semibold text-14">{value}</p>
+    </div>
+  );
+}
+
+function Body({ task }: { task: TaskDetail }) {
+  const looks = useLooks();
+  const focus = useFocus();
+  const known = looks.filter((look) => task.results[look.name]);
+  const look = known.find((l) => l.name === focus?.name) ?? known[0];
+  const result = look ? task.results[look.name] : undefined;
+  if (!look || !result || !ran(result)) {
+    const state: BodyState = { kind: "empty", title: "It did not run", hint: "It fitted into no device's memory." };
+    return <PanelBody state={state}>{null}</PanelBody>;
+  }
+  const table = tableOf(task, known);
+  const marks = known.flatMap((l) => {
+    const r = task.results[l.name];
+    return r && ran(r) ? [{ look: l, result: r }] : [];
+  });
+  const error =
+    result.predicted_time === null ? null : (result.predicted_time - result.actual_time) / result.actual_time;
+  return (
+    <div className="flex flex-col gap-6">
+      <div className="grid grid-cols-2 gap-3 rounded-control border border-hair bg-bg/40 p-4 sm:grid-cols-4">
+        <Fact label="size N" value={significant(task.size)} />
+        <Fact label="intensity I" value={tick(task.compute_intensity)} />
+        <Fact label="memory M" value={memory(task.memory_required)} />
+        <Fact label="regret" value={look.reference ? "–" : signed(result.regret, "time")} />
+      </div>
+      <section aria-label="What it chose">
+        <h3 className="mb-1 font-semibold text-14">
+          What <SchedulerName look={look} className="align-middle" /> chose
+        </h3>
+        <p className="mb-2 text-12 text-muted">{choiceWords(result)}</p>
+        <ShareCurve times={partTimes(marks.map((m) => m.result))} marks={marks} focus={look.name} />
+        <p className="text-12 text-faint">
+          Bold: the later of the two parts. Amber: the CPU's part. Cyan: the GPU's. Marks: every scheduler's choice.
+        </p>
+      </section>
+      {result.predicted_time === null ? null : (
+        <section aria-label="What it believed">
+          <h3 className="mb-1 font-semibold text-14">What it believed</h3>
+          <p className="text-12 text-muted">
+            {time(result.predicted_time)} predicted, {time(result.actual_time)} taken: an error of{" "}
+            <span className="text-ink">{percent(error)}</span>
+            {result.model_version === null ? "" : `, model version ${result.model_version}`}.
+          </p>
+        </section>
+      )}
+      <p className="rounded-control border-warn border-l-2 bg-bg/40 px-4 py-3 text-12">{verdict(result, look)}</p>
+      <section aria-label="What every scheduler chose">
+        <h3 className="mb-1 font-semibold text-14">What every scheduler chose</h3>
+        <p className="mb-1 text-12 text-muted">The same task, each on its own cluster</p>
+        <div className="thin-scroll overflow-x-auto">
+          <Table
+            data={table}
+            caption={`Task ${task.task_id} by scheduler`}
+            render={(column, value) => {
+              const one = column.key === "scheduler" ? known.find((l) => l.name === value) : undefined;
+              return one ? <SchedulerName look={one} /> : undefined;
+            }}
+          />
+        </div>
+      </section>
+      <div className="flex flex-wrap gap-2">
+        <Button
+          icon={<Download size={14} aria-hidden="true" />}
+          onClick={() => download(`${table.name}.csv`, toCsv(table), "text/csv;charset=utf-8")}
+        >
+          CSV
+        </Button>
+        <Button
+          icon={<Link2 size={14} aria-hidden="true" />}
+          onClick={() =>
+            void navigator.clipboard?.writeText(window.location.href).then(() => announce("Link copied"))
+          }
+        >
+          Copy link
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+/** "Why this decision": opens wherever `task` is in the address. */
+export default function DecisionDrawer({ taskId }: { taskId: number }) {
+  const query = useQuery({ queryKey: ["task", taskId], queryFn: ({ signal }) => api.task(taskId, { signal }) });
+  const step = useCallback((by: 1 | -1) => setUi({ task: Math.max(1, taskId + by) }), [taskId]);
+  useStep(step);
+  const missing = query.error instanceof ApiError && query.error.status === 404;
+  const state: BodyState = missing
+    ? { kind: "empty", title: `No task ${taskId}`, hint: "It was never made, or its history was deleted." }
+    : queryState(query, "Could not load the task", "table");
+  return (
+    <Dialog
+      kind="sheet"
+      title="Why this decision"
+      subtitle={`Task ${taskId}${query.data ? ` · arrived at ${time(query.data.arrival_time)}` : ""}`}
+      onClose={() => setUi({ task: null })}
+      actions={
+        <>
+          <IconButton label="Task before ( [ )" onClick={() => step(-1)}>
+            <ChevronLeft size={16} aria-hidden="true" />
+          </IconButton>
+          <IconButton label="Task after ( ] )" onClick={() => step(1)}>
+            <ChevronRight size={16} aria-hidden="true" />
+          </IconButton>
+        </>
+      }
+    >
+      <PanelBody state={state}>{query.data ? <Body task={query.data} /> : null}</PanelBody>
+    </Dialog>
+  );
+}

@@ -1,0 +1,190 @@
+import { ArrowLeftRight } from "lucide-react";
+import { useState } from "react";
+import { Link } from "../../app/Link";
+import type { RunDiff } from "../../client/shapes";
+import { Button } from "../../components/ui/Button";
+import { SchedulerName } from "../../components/ui/Glyph";
+import { Panel } from "../../components/ui/Panel";
+import { PanelBody } from "../../components/ui/PanelBody";
+import { queryState } from "../../components/ui/queryState";
+import { Segmented } from "../../components/ui/Segmented";
+import { count } from "../../lib/format";
+import { setUi, useUi } from "../../store/ui";
+import { useLooksOf } from "../history/data";
+import { Notice } from "../run/Notice";
+import { Scroll } from "../run/Scroll";
+import { changedKeys, DIFF_METRICS, type DiffMetric } from "./change";
+import { DiffTable } from "./DiffTable";
+import { diffTable } from "./diffData";
+import { Matrix } from "./Matrix";
+import { RunFacts } from "./RunFacts";
+import { isRunId, isUnknownRun, useDiff } from "./useDiff";
+
+function Settings({ diff }: { diff: RunDiff }) {
+  const changed = changedKeys(diff.changed, diff.a.config, diff.b.config);
+  return (
+    <Panel
+      title="Changed settings"
+      subtitle={changed.length ? `${count(changed.length)} differ` : undefined}
+      state={
+        changed.length
+          ? { kind: "ready" }
+          : {
+              kind: "empty",
+              title: "The same settings",
+              hint: "Both runs were set up alike; only the tasks so far differ.",
+            }
+      }
+      table={() => ({
+        name: "changed-settings",
+        columns: [
+          { key: "setting", label: "setting" },
+          { key: "a", label: "A" },
+          { key: "b", label: "B" },
+        ],
+        rows: changed.map((one) => [one.key, one.a, one.b]),
+      })}
+      className="min-h-48"
+    >
+      <Scroll label="Changed settings, A and B" className="max-h-80">
+        <table className="w-full border-collapse text-12">
+          <caption className="sr-only">Settings in which the runs differ</caption>
+          <thead className="text-left text-muted">
+            <tr className="h-8">
+              <th scope="col" className="font-normal">
+                setting
+              </th>
+              <th scope="col" className="px-2 font-normal">
+                A
+              </th>
+              <th scope="col" className="font-normal">
+                B
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {changed.map((one) => (
+              <tr key={one.key} className="border-hair border-t align-top">
+                <td className="break-words py-1.5 pr-2 font-mono">{one.key}</td>
+                <td className="break-words px-2 py-1.5 text-muted">{one.a}</td>
+                <td className="break-words py-1.5 font-semibold">{one.b}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Panel>
+  );
+}
+
+function BySchedulers({ diff }: { diff: RunDiff }) {
+  const [key, setKey] = useState<DiffMetric>("avg_latency");
+  const metric = DIFF_METRICS.find((one) => one.key === key) ?? DIFF_METRICS[0];
+  const looks = useLooksOf(diff.schedulers.map((row) => row.name));
+  const others = [diff.a, diff.b].map((run) =>
+    run.schedulers.filter((name) => !diff.schedulers.some((row) => row.name === name)),
+  );
+  const lonely = others.flatMap((names, i) =>
+    names.length ? [`only in ${i ? "B" : "A"}: ${names.join(", ")}`] : [],
+  );
+  if (!metric) return null;
+  return (
+    <Panel
+      title="Before and after"
+      subtitle={metric.long.toLowerCase()}
+      state={
+        diff.schedulers.length
+          ? { kind: "ready" }
+          : { kind: "empty", title: "Nobody took part in both", hint: "These runs share no scheduler." }
+      }
+      table={() => diffTable(diff.schedulers)}
+      note={
+        <>
+          {metric.key === "avg_latency"
+            ? "B − A with the 95 % CI of two independent runs; green or red only where it clears zero."
+            : "No interval is known for this metric: nobody can say how sure the change is."}
+          {lonely.length ? ` Not compared, ${lonely.join("; ")}.` : ""}
+        </>
+      }
+      className="min-h-48"
+      bodyClass="flex flex-col gap-2"
+    >
+      <Segmented
+        label="Metric"
+        choices={DIFF_METRICS.map((one) => ({ value: one.key, label: one.label, title: one.long }))}
+        value={key}
+        onChange={setKey}
+        className="self-start max-md:w-full max-md:*:flex-1"
+      />
+      <DiffTable
+        head="scheduler"
+        caption={`${metric.long} in both runs`}
+        lines={diff.schedulers.map((row) => {
+          const look = looks.get(row.name);
+          return {
+            key: row.name,
+            head: look ? <SchedulerName look={look} /> : row.name,
+            difference: row[metric.key],
+            quantity: metric.quantity,
+          };
+        })}
+      />
+    </Panel>
+  );
+}
+
+/** Two runs side by side: what was set differently, and what came of it. */
+export default function DiffView() {
+  const a = useUi((s) => s.a);
+  const b = useUi((s) => s.b);
+  const query = useDiff(a, b);
+  if (!a || !b)
+    return (
+      <Notice title={a || b ? "One run is missing" : "No runs chosen"}>
+        A comparison needs two runs. Tick them in the list: the first is A, before; the second is B, after.
+      </Notice>
+    );
+  if (a === b)
+    return (
+      <Notice title="A and B are the same run" mono={a}>
+        A run does not differ from itself. Choose another one for B.
+      </Notice>
+    );
+  if (!isRunId(a) || !isRunId(b) || isUnknownRun(query.error))
+    return (
+      <Notice title="One of these runs is not in the database" mono={`${a}\n${b}`}>
+        It may have been deleted, or the link comes from another server.
+      </Notice>
+    );
+  const diff = query.data;
+  if (!diff)
+    return (
+      <section className="panel min-h-64 p-4">
+        <PanelBody state={queryState(query, "Could not compare the runs", "table")}>{null}</PanelBody>
+      </section>
+    );
+  return (
+    <div className="space-y-4">
+      <header className="flex flex-wrap items-center gap-3">
+        <h1 className="font-semibold text-20">Diff of two runs</h1>
+        <div className="ml-auto flex items-center gap-2">
+          <Link to={{ view: "history" }} className="px-2 text-accent underline underline-offset-4">
+            All runs
+          </Link>
+          <Button icon={<ArrowLeftRight size={14} aria-hidden="true" />} onClick={() => setUi({ a: b, b: a })}>
+            Swap A and B
+          </Button>
+        </div>
+      </header>
+      <div className="grid gap-4 md:grid-cols-2">
+        <RunFacts letter="A" when="before" run={diff.a} />
+        <RunFacts letter="B" when="after" run={diff.b} />
+      </div>
+      <div className="grid items-start gap-4 xl:grid-cols-[7fr_5fr]">
+        <BySchedulers diff={diff} />
+        <Settings diff={diff} />
+      </div>
+      {diff.schedulers.length ? <Matrix rows={diff.schedulers} /> : null}
+    </div>
+  );
+}

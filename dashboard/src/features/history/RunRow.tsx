@@ -1,0 +1,112 @@
+import { shortRun } from "../../app/ContextStrip";
+import { Link } from "../../app/Link";
+import type { Run } from "../../client/shapes";
+import { SchedulerName } from "../../components/ui/Glyph";
+import { count, date, NOTHING, ratio, significant } from "../../lib/format";
+import type { Look } from "../../lib/look";
+import { Letter, RunStatus, SourceTag } from "./RunTags";
+import type { Leader } from "./trend";
+
+interface RunRowProps {
+  run: Run;
+  leader: Leader | null;
+  look: Look | null;
+  /** The comparison has not come yet. */
+  pending: boolean;
+  letter: "A" | "B" | null;
+  onPick: () => void;
+}
+
+/** One of the two runs to compare: a check box that says which of them it is. */
+function PickBox({ run, letter, onPick }: Pick<RunRowProps, "run" | "letter" | "onPick">) {
+  return (
+    <label className="relative inline-flex cursor-pointer items-center rounded-[5px] has-focus-visible:outline-2 has-focus-visible:outline-focus has-focus-visible:outline-offset-2">
+      <input
+        type="checkbox"
+        checked={letter !== null}
+        onChange={onPick}
+        aria-label={`Compare the run of ${date(run.created_at)}${letter ? `, now ${letter}` : ""}`}
+        className="absolute inset-0 cursor-pointer appearance-none opacity-0"
+      />
+      <Letter on={letter !== null}>{letter ?? "·"}</Letter>
+    </label>
+  );
+}
+
+function Name({ run }: { run: Run }) {
+  return (
+    <Link
+      to={{ view: "run", id: run.run_id }}
+      className="rounded-[4px] font-mono underline decoration-hair underline-offset-4 hover:decoration-current"
+      title={run.run_id}
+    >
+      {shortRun(run.run_id)}
+    </Link>
+  );
+}
+
+function LeaderName({ leader, look, pending }: Pick<RunRowProps, "leader" | "look" | "pending">) {
+  if (pending) return <span className="skeleton block h-2.5 w-20" />;
+  if (!leader) return <span className="text-faint">{NOTHING}</span>;
+  if (leader.close) return <span className="text-muted">too close to call</span>;
+  return look ? <SchedulerName look={look} /> : leader.name;
+}
+
+export function RunRow({ run, leader, look, pending, letter, onPick }: RunRowProps) {
+  return (
+    <tr className="h-8 border-hair border-t hover:bg-raised">
+      <td>
+        <PickBox run={run} letter={letter} onPick={onPick} />
+      </td>
+      <td className="whitespace-nowrap">
+        <Name run={run} />
+      </td>
+      <td className="whitespace-nowrap px-2 text-muted">{date(run.created_at)}</td>
+      <td className="max-w-44 truncate px-2">
+        {run.scenario}
+        <span className="text-muted">, load {significant(run.utilisation, 2)}</span>
+      </td>
+      <td className="px-2 text-right max-lg:hidden">{run.seed}</td>
+      <td className="px-2 max-lg:hidden">
+        <SourceTag source={run.source} />
+      </td>
+      <td className="px-2 text-right">{count(run.tasks)}</td>
+      <td className="max-w-36 truncate px-2">
+        <LeaderName leader={leader} look={look} pending={pending} />
+      </td>
+      <td className="px-2 text-right">{ratio(leader?.ratio)}</td>
+      <td className="text-right">
+        <RunStatus status={run.status} />
+      </td>
+    </tr>
+  );
+}
+
+/** The same on a phone. */
+export function RunCard({ run, leader, look, pending, letter, onPick }: RunRowProps) {
+  return (
+    <li className="flex items-start gap-3 border-hair border-t py-2.5 first:border-t-0">
+      <span className="pt-0.5">
+        <PickBox run={run} letter={letter} onPick={onPick} />
+      </span>
+      <div className="min-w-0 flex-1">
+        <p className="flex justify-between gap-2">
+          <Name run={run} />
+          <RunStatus status={run.status} />
+        </p>
+        <p className="truncate text-muted">
+          {run.scenario}, load {significant(run.utilisation, 2)}, seed {run.seed}, {run.source}
+        </p>
+        <p className="flex justify-between gap-2 text-muted">
+          <span>
+            {date(run.created_at)} · {count(run.tasks)} tasks
+          </span>
+        </p>
+        <p className="flex justify-between gap-2">
+          <LeaderName leader={leader} look={look} pending={pending} />
+          <span>{ratio(leader?.ratio)}</span>
+        </p>
+      </div>
+    </li>
+  );
+}

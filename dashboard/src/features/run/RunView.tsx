@@ -1,0 +1,52 @@
+import { useQuery } from "@tanstack/react-query";
+import { usePollInterval } from "../../app/queries";
+import { api } from "../../client/api";
+import { PanelBody } from "../../components/ui/PanelBody";
+import { queryState } from "../../components/ui/queryState";
+import { useUi } from "../../store/ui";
+import { isRunId, isUnknownRun } from "../diff/useDiff";
+import { Config } from "./Config";
+import { Notice } from "./Notice";
+import { RunGantt } from "./RunGantt";
+import { RunHead } from "./RunHead";
+import { RunTable } from "./RunTable";
+
+/** One run of the database, live or long over. */
+export default function RunView() {
+  const route = useUi((s) => s.route);
+  const id = route.view === "run" ? route.id : "";
+  const poll = usePollInterval(10_000);
+  const query = useQuery({
+    queryKey: ["run", id],
+    queryFn: ({ signal }) => api.run(id, { signal }),
+    enabled: isRunId(id),
+    refetchInterval: (own) => (own.state.data?.status === "stopped" || own.state.error ? false : poll),
+  });
+  if (!isRunId(id) || isUnknownRun(query.error))
+    return (
+      <Notice title="There is no such run" mono={id}>
+        It may have been deleted, or the link comes from another server.
+      </Notice>
+    );
+  const run = query.data;
+  if (!run)
+    return (
+      <section className="panel min-h-64 p-4">
+        <PanelBody state={queryState(query, "Could not load the run", "table")}>{null}</PanelBody>
+      </section>
+    );
+  return (
+    <div className="space-y-4" key={run.run_id}>
+      <RunHead run={run} />
+      <RunTable run={run} />
+      <div className="grid gap-4 xl:grid-cols-[8fr_4fr]">
+        <div className="h-[472px] min-w-0">
+          <RunGantt run={run} />
+        </div>
+        <div className="h-[472px] min-w-0">
+          <Config run={run} />
+        </div>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,10 @@
+/** What the stored configuration says of the devices; an old run may say nothing. */
+export function kindsOf(config: Readonly<Record<string, unknown>>): Map<string, string> {
+  const platform = config.platform as { devices?: unknown } | null | undefined;
+  const list = Array.isArray(platform?.devices) ? platform.devices : [];
+  return new Map(
+    list.flatMap((device: { name?: unknown; kind?: unknown } | null) =>
+      typeof device?.name === "string" && typeof device.kind === "string" ? [[device.name, device.kind]] : [],
+    ),
+  );
+}

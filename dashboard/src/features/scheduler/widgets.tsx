@@ -1,0 +1,65 @@
+/** The widgets of Scheduler Details and where they stand at first. Rows are 24 px. */
+import type { WidgetDef } from "../../components/WidgetGrid";
+import { Decisions } from "./Decisions";
+import { Learner } from "./Learner";
+import { Load } from "./Load";
+import { Predicted } from "./Predicted";
+import { Regret } from "./Regret";
+import { Split } from "./Split";
+import { SubjectRadar } from "./SubjectRadar";
+import { WhereGpuPays } from "./WhereGpuPays";
+
+const at = (x: number, y: number, w: number, h: number) => ({ x, y, w, h });
+
+export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
+  {
+    id: "load",
+    title: "Virtual cluster load",
+    lg: at(0, 0, 8, 15),
+    md: at(0, 0, 6, 14),
+    sm: 14,
+    element: <Load />,
+  },
+  { id: "radar", title: "Radar", lg: at(8, 0, 4, 15), md: at(0, 14, 3, 15), sm: 15, element: <SubjectRadar /> },
+  {
+    id: "where",
+    title: "Where the GPU pays",
+    lg: at(0, 15, 8, 17),
+    md: at(0, 29, 6, 17),
+    sm: 28,
+    element: <WhereGpuPays />,
+  },
+  { id: "split", title: "GPU / CPU split", lg: at(8, 15, 4, 17), md: at(3, 14, 3, 15), sm: 17, element: <Split /> },
+  {
+    id: "regret",
+    title: "Regret over time",
+    lg: at(0, 32, 6, 14),
+    md: at(0, 46, 6, 14),
+    sm: 14,
+    element: <Regret />,
+  },
+  {
+    id: "predicted",
+    title: "Predicted vs actual",
+    lg: at(6, 32, 3, 14),
+    md: at(0, 60, 3, 14),
+    sm: 14,
+    element: <Predicted />,
+  },
+  {
+    id: "learner",
+    title: "What it learned",
+    lg: at(9, 32, 3, 14),
+    md: at(3, 60, 3, 14),
+    sm: 14,
+    element: <Learner />,
+  },
+  {
+    id: "decisions",
+    title: "Recent decisions",
+    lg: at(0, 46, 12, 15),
+    md: at(0, 74, 6, 15),
+    sm: 15,
+    element: <Decisions />,
+  },
+];

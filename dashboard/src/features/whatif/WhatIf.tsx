@@ -1,0 +1,117 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { RotateCcw } from "lucide-react";
+import { useEffect, useMemo, useState } from "react";
+import { api } from "../../client/api";
+import { Button } from "../../components/ui/Button";
+import { Panel } from "../../components/ui/Panel";
+import { queryState } from "../../components/ui/queryState";
+import { Segmented } from "../../components/ui/Segmented";
+import { significant } from "../../lib/format";
+import { useLive } from "../../store/live";
+import { useShownLooks } from "../../store/selectors";
+import { Answer, change, MEASURES, type Measure } from "./Answer";
+import { Sliders } from "./Sliders";
+import { changed, inWords, present, requestOf, type Settings } from "./settings";
+
+/** A slider sends dozens of values while it is dragged: ask when it rests. */
+function useSettled<T>(value: T, ms = 350): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}
+
+/** Another machine under the same tasks: sliders at the left, the paired answer at the right. */
+export function WhatIf() {
+  const gpus = useLive((s) => s.status?.platform.devices.filter((device) => device.kind !== "cpu").length ?? 4);
+  const load = useLive((s) => s.status?.utilisation ?? 0.1);
+  const looks = useShownLooks();
+  const now = useMemo(() => present(gpus, load), [gpus, load]);
+  const [own, setOwn] = useState<Partial<Settings>>({});
+  const settings = useMemo(() => ({ ...now, ...own }), [now, own]);
+  const [measure, setMeasure] = useState<Measure>("latency");
+  const asked = useSettled(settings);
+  const names = looks.map((look) => look.name);
+  const body = requestOf(asked, now, names);
+  const query = useQuery({
+    queryKey: ["whatif", body],
+    queryFn: ({ signal }) => api.whatif(body, { signal }),
+    enabled: names.length > 0,
+    placeholderData: keepPreviousData,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const rows = query.data?.schedulers ?? [];
+  const byName = new Map(looks.map((look) => [look.name, look]));
+  const lead = rows.find((row) => row.name === "hybrid_ml") ?? rows.find((row) => !byName.get(row.name)?.reference);
+  const verdict = lead ? change(lead, measure) : null;
+  const busy = query.isFetching || asked !== settings;
+  return (
+    <Panel
+      title="What-if"
+      subtitle="paired seeds: the same tasks, before and after"
+      state={queryState(query, "Could not ask the simulator", "bars")}
+      actions={
+        <Button
+          variant="quiet"
+          icon={<RotateCcw size={14} aria-hidden="true" />}
+          disabled={changed(settings, now).length === 0}
+          onClick={() => setOwn({})}
+        >
+          Reset
+        </Button>
+      }
+      table={() => ({
+        name: "what-if",
+        columns: [
+          { key: "scheduler", label: "scheduler" },
+          ...MEASURES.flatMap(({ value }) => [
+            { key: `${value}_now`, label: `${value} now`, numeric: true },
+            { key: `${value}_what_if`, label: `${value} what if`, numeric: true },
+            { key: `${value}_low`, label: "difference, low", numeric: true },
+            { key: `${value}_high`, label: "difference, high", numeric: true },
+          ]),
+          { key: "n", label: "seeds", numeric: true },
+        ],
+        rows: rows.map((row) => [
+          row.name,
+          ...MEASURES.flatMap(({ value }) => [
+            row[value].baseline,
+            row[value].changed,
+            row[value].low,
+            row[value].high,
+          ]),
+          row.n,
+        ]),
+      })}
+      bodyClass="flex flex-col"
+      note={
+        query.data
+          ? `Same seeds and tasks on both sides; paired 95 % interval over ${query.data.seeds} seeds of ${query.data.tasks} tasks (${query.data.scenario}). Ticks under the sliders mark the running platform.`
+          : undefined
+      }
+    >
+      <div className="grid min-h-0 flex-1 gap-6 lg:grid-cols-[minmax(220px,1fr)_2.4fr]">
+        <Sliders settings={settings} now={now} onChange={setOwn} />
+        <div className="flex min-w-0 flex-col gap-3" aria-live="polite" aria-busy={busy}>
+          <div className="flex flex-wrap items-center justify-between gap-2">
+            <div>
+              <p className="font-semibold text-16">{inWords(asked, now)}</p>
+              <p className="text-12 text-muted">
+                {busy
+                  ? "Simulating…"
+                  : lead && verdict
+                    ? `${byName.get(lead.name)?.label ?? lead.name}: ${measure} ${verdict.sure ? verdict.text : "too close to call"}`
+                    : "Move a slider."}
+                {query.data && !busy ? ` · answered in ${significant(query.data.seconds)} s` : ""}
+              </p>
+            </div>
+            <Segmented label="Measure" choices={MEASURES} value={measure} onChange={setMeasure} />
+          </div>
+          <Answer rows={rows} looks={byName} measure={measure} />
+        </div>
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,179 @@
+/**
+ * Numbers as people read them: three significant digits, the unit that fits, an en dash where there is nothing.
+ * Every displayed number of the dashboard goes through this file.
+ */
+export const NOTHING = "–";
+const MINUS = "−";
+
+export type Quantity = "time" | "energy" | "cost" | "memory" | "plain";
+
+interface Step {
+  factor: number;
+  unit: string;
+}
+
+const STEPS: Record<Quantity, readonly Step[]> = {
+  time: [
+    { factor: 1, unit: "s" },
+    { factor: 1e-3, unit: "ms" },
+    { factor: 1e-6, unit: "µs" },
+  ],
+  energy: [
+    { factor: 1e6, unit: "MJ" },
+    { factor: 1e3, unit: "kJ" },
+    { factor: 1, unit: "J" },
+    { factor: 1e-3, unit: "mJ" },
+    { factor: 1e-6, unit: "µJ" },
+  ],
+  cost: [
+    { factor: 1, unit: "$" },
+    { factor: 1e-3, unit: "m$" },
+    { factor: 1e-6, unit: "µ$" },
+    { factor: 1e-9, unit: "n$" },
+  ],
+  memory: [
+    { factor: 1e3, unit: "GB" },
+    { factor: 1, unit: "MB" },
+    { factor: 1e-3, unit: "kB" },
+  ],
+  plain: [{ factor: 1, unit: "" }],
+};
+
+export function isNumber(value: number | null | undefined): value is number {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+function grouped(text: string): string {
+  const [whole = "", rest] = text.split(".");
+  const spaced = whole.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+  return rest === undefined ? spaced : `${spaced}.${rest}`;
+}
+
+/** `digits` significant digits, thousands grouped, a real minus sign; whole digits are never rounded away. */
+export function significant(value: number | null | undefined, digits = 3): string {
+  if (!isNumber(value)) return NOTHING;
+  if (value === 0) return "0";
+  const magnitude = Math.floor(Math.log10(Math.abs(value)));
+  // 999.6 rounds up to 1,000 and would show a digit too many: measure after rounding.
+  const rounded = Number(value.toPrecision(digits));
+  const after = Math.floor(Math.log10(Math.abs(rounded)));
+  const size = Number.isFinite(after) ? after : magnitude;
+  if (size < -5) return value.toExponential(digits - 1).replace("-", MINUS);
+  const places = Math.min(Math.max(digits - 1 - size, 0), 12);
+  const text = grouped(Math.abs(rounded).toFixed(places));
+  return value < 0 ? MINUS + text : text;
+}
+
+/** The step in which a value is shown; a table column can fix it for all rows. */
+export function stepFor(value: number, quantity: Quantity): Step {
+  const steps = STEPS[quantity];
+  const size = Math.abs(Number(value.toPrecision(3)));
+  if (size === 0) return steps.find((step) => step.factor === 1) ?? { factor: 1, unit: "" };
+  return steps.find((step) => size >= step.factor) ?? steps[steps.length - 1] ?? { factor: 1, unit: "" };
+}
+
+export interface Parts {
+  value: string;
+  unit: string;
+}
+
+export function parts(value: number | null | undefined, quantity: Quantity): Parts {
+  if (!isNumber(value)) return { value: NOTHING, unit: "" };
+  const step = stepFor(value, quantity);
+  return { value: significant(value / step.factor), unit: step.unit };
+}
+
+export function quantity(value: number | null | undefined, kind: Quantity): string {
+  const shown = parts(value, kind);
+  return shown.unit ? `${shown.value} ${shown.unit}` : shown.value;
+}
+
+export const time = (seconds: number | null | undefined): string => quantity(seconds, "time");
+export const energy = (joules: number | null | undefined): string => quantity(joules, "energy");
+export const cost = (dollars: number | null | undefined): string => quantity(dollars, "cost");
+export const memory = (megabytes: number | null | undefined): string => quantity(megabytes, "memory");
+
+/** Value and half width in one unit: "283 ± 1.6 ms". Without a half width only the value. */
+export function estimate(
+  value: number | null | undefined,
+  half: number | null | undefined,
+  kind: Quantity,
+): string {
+  if (!isNumber(value)) return NOTHING;
+  if (!isNumber(half)) return quantity(value, kind);
+  const step = stepFor(value, kind);
+  const text = `${significant(value / step.factor)} ± ${significant(half / step.factor, 2)}`;
+  return step.unit ? `${text} ${step.unit}` : text;
+}
+
+export function signed(value: number | null | undefined, kind: Quantity): string {
+  if (!isNumber(value)) return NOTHING;
+  const text = quantity(value, kind);
+  return value > 0 ? `+${text}` : text;
+}
+
+/** A share of one as per cent: "55.3 %". */
+export function percent(share: number | null | undefined, digits = 3): string {
+  if (!isNumber(share)) return NOTHING;
+  return `${significant(share * 100, digits)} %`;
+}
+
+/** A ratio of two numbers, two decimals below ten so that a column lines up: "1.02×". */
+export function ratio(value: number | null | undefined): string {
+  return isNumber(value) ? `${significant(value)}×` : NOTHING;
+}
+
+export function ratioEstimate(value: number | null | undefined, half: number | null | undefined): string {
+  if (!isNumber(value)) return NOTHING;
+  if (!isNumber(half)) return ratio(value);
+  return `${significant(value)}× ± ${significant(half, 2)}`;
+}
+
+export function count(value: number | null | undefined): string {
+  if (!isNumber(value)) return NOTHING;
+  return (value < 0 ? MINUS : "") + grouped(Math.abs(Math.round(value)).toString());
+}
+
+/** Axis labels and settings: no trailing zeros, "2" and not "2.00". */
+export function tick(value: number, digits = 3): string {
+  return significant(value, digits)
+    .replace(/(\.\d*?)0+$/, "$1")
+    .replace(/\.$/, "");
+}
+
+/** Short axis labels: 2,000 → "2k". */
+export function compact(value: number): string {
+  if (!Number.isFinite(value)) return NOTHING;
+  const size = Math.abs(value);
+  if (size >= 1e6) return `${tick(value / 1e6, 2)}M`;
+  if (size >= 1e3) return `${tick(value / 1e3, size >= 1e4 ? 3 : 2)}k`;
+  return tick(value, 3);
+}
+
+export function clock(unixSeconds: number | null | undefined): string {
+  if (!isNumber(unixSeconds)) return NOTHING;
+  return new Date(unixSeconds * 1000).toTimeString().slice(0, 8);
+}
+
+export function date(unixSeconds: number | null | undefined): string {
+  if (!isNumber(unixSeconds)) return NOTHING;
+  const day = new Date(unixSeconds * 1000);
+  const month = day.toLocaleString("en", { month: "short" });
+  return `${day.getDate()} ${month} ${day.toTimeString().slice(0, 5)}`;
+}
+
+/** "12 s", "3 min": how long ago something happened. */
+export function age(seconds: number): string {
+  if (!Number.isFinite(seconds)) return NOTHING;
+  if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return `${Math.round(seconds / 3600)} h`;
+}
+
+/** "gpu_2" → "GPU 2", "cpu" → "CPU". One CPU needs no number; a platform with several shows them. */
+export function device(name: string, cpus = 1): string {
+  const match = /^([a-z]+)(?:_(\d+))?$/i.exec(name);
+  if (!match) return name;
+  const kind = (match[1] ?? "").toUpperCase();
+  return match[2] === undefined || (kind === "CPU" && cpus === 1) ? kind : `${kind} ${match[2]}`;
+}

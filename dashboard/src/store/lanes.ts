@@ -1,0 +1,86 @@
+/** Blocks of one device in start order, in preallocated columns: memory is flat and a visible range is found by halving. */
+export class Lane {
+  private readonly starts: Float64Array;
+  private readonly ends: Float64Array;
+  private readonly intensities: Float32Array;
+  private readonly tasks: Float64Array;
+  /** Running sums of busy seconds, plain and times intensity: any stretch is then two look-ups, however many blocks it holds. */
+  private readonly sums: Float64Array;
+  private readonly weighted: Float64Array;
+  private head = 0;
+  length = 0;
+
+  constructor(readonly capacity: number) {
+    this.starts = new Float64Array(capacity);
+    this.ends = new Float64Array(capacity);
+    this.intensities = new Float32Array(capacity);
+    this.tasks = new Float64Array(capacity);
+    this.sums = new Float64Array(capacity);
+    this.weighted = new Float64Array(capacity);
+  }
+
+  private slot(index: number): number {
+    const raw = this.head - this.length + index;
+    return raw < 0 ? raw + this.capacity : raw;
+  }
+
+  /** Blocks come in the order of their starts; one that does not would break the search and is left out. */
+  push(start: number, end: number, intensity: number, task: number): void {
+    if (this.length > 0 && start < this.start(this.length - 1)) return;
+    const last = this.length > 0 ? this.slot(this.length - 1) : -1;
+    const busy = end - start;
+    this.sums[this.head] = (last < 0 ? 0 : (this.sums[last] as number)) + busy;
+    this.weighted[this.head] = (last < 0 ? 0 : (this.weighted[last] as number)) + busy * intensity;
+    this.starts[this.head] = start;
+    this.ends[this.head] = end;
+    this.intensities[this.head] = intensity;
+    this.tasks[this.head] = task;
+    this.head = (this.head + 1) % this.capacity;
+    if (this.length < this.capacity) this.length++;
+  }
+
+  start(index: number): number {
+    return this.starts[this.slot(index)] as number;
+  }
+  end(index: number): number {
+    return this.ends[this.slot(index)] as number;
+  }
+  intensity(index: number): number {
+    return this.intensities[this.slot(index)] as number;
+  }
+  task(index: number): number {
+    return this.tasks[this.slot(index)] as number;
+  }
+
+  /** Index of the first block that ends after `time`; a device never overlaps itself, so ends are sorted as starts are. */
+  firstEndingAfter(time: number): number {
+    let low = 0;
+    let high = this.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.end(middle) > time) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  /** Busy seconds up to a time, counted from an arbitrary but fixed beginning; `weigh` multiplies them by intensity. */
+  upTo(time: number, weigh = false): number {
+    const index = this.firstEndingAfter(time);
+    const sums = weigh ? this.weighted : this.sums;
+    if (index >= this.length) return this.length > 0 ? (sums[this.slot(this.length - 1)] as number) : 0;
+    const slot = this.slot(index);
+    const rest = (this.ends[slot] as number) - Math.max(time, this.starts[slot] as number);
+    return (sums[slot] as number) - rest * (weigh ? (this.intensities[slot] as number) : 1);
+  }
+
+  /** Busy seconds within the bounds. */
+  busy(from: number, to: number): number {
+    return to > from ? this.upTo(to) - this.upTo(from) : 0;
+  }
+
+  clear(): void {
+    this.head = 0;
+    this.length = 0;
+  }
+}

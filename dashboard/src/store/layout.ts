@@ -1,0 +1,102 @@
+/** Where widgets stand: kept per view in localStorage, versioned, and never trusted. */
+export interface Place {
+  i: string;
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+export type Width = "lg" | "md" | "sm";
+export const COLUMNS: Record<Width, number> = { lg: 12, md: 6, sm: 1 };
+
+export interface ViewLayout {
+  places: Record<Width, Place[]>;
+  hidden: string[];
+}
+
+export interface SavedLayouts {
+  version: number;
+  views: Record<string, ViewLayout>;
+}
+
+export const LAYOUT_VERSION = 2;
+const KEY = "hs.layout";
+
+/** How to bring an older version up by one. A version without an entry starts from the default. */
+const MIGRATIONS: Record<number, (old: Record<string, unknown>) => Record<string, unknown>> = {
+  // Version 1 kept one view at the top level and had no narrow layouts.
+  1: (old) => ({
+    version: 2,
+    views: { compare: { places: { lg: old.places, md: [], sm: [] }, hidden: old.hidden ?? [] } },
+  }),
+};
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function place(value: unknown, columns: number): Place | null {
+  if (!isObject(value) || typeof value.i !== "string") return null;
+  const { x, y, w, h } = value;
+  if (![x, y, w, h].every((n) => Number.isInteger(n) && (n as number) >= 0 && (n as number) < 10_000)) return null;
+  if ((w as number) < 1 || (h as number) < 1 || (w as number) > columns || (x as number) + (w as number) > columns)
+    return null;
+  return { i: value.i, x: x as number, y: y as number, w: w as number, h: h as number };
+}
+
+function viewLayout(value: unknown): ViewLayout | null {
+  if (!isObject(value) || !isObject(value.places) || !Array.isArray(value.hidden)) return null;
+  const places = {} as Record<Width, Place[]>;
+  for (const width of Object.keys(COLUMNS) as Width[]) {
+    const list = value.places[width];
+    if (!Array.isArray(list)) return null;
+    const read = list.map((item) => place(item, COLUMNS[width]));
+    if (read.some((item) => item === null)) return null;
+    places[width] = read as Place[];
+  }
+  return { places, hidden: value.hidden.filter((item): item is string => typeof item === "string") };
+}
+
+/** Null where the text is no layout at all; views that are broken are left out, the others stay. */
+export function parseLayouts(text: string | null): SavedLayouts | null {
+  if (!text) return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  for (let guard = 0; guard < 20 && isObject(value) && value.version !== LAYOUT_VERSION; guard++) {
+    const step = typeof value.version === "number" ? MIGRATIONS[value.version] : undefined;
+    if (!step) return null;
+    value = step(value);
+  }
+  if (!isObject(value) || value.version !== LAYOUT_VERSION || !isObject(value.views)) return null;
+  const views: Record<string, ViewLayout> = {};
+  for (const [name, saved] of Object.entries(value.views)) {
+    const read = viewLayout(saved);
+    if (read) views[name] = read;
+  }
+  return { version: LAYOUT_VERSION, views };
+}
+
+/** Saved places for the widgets that exist; a widget the saved layout does not know stands where the default puts it. */
+export function merge(saved: readonly Place[], defaults: readonly Place[]): Place[] {
+  return defaults.map((standard) => saved.find((item) => item.i === standard.i) ?? standard);
+}
+
+export function loadLayouts(): SavedLayouts {
+  try {
+    return parseLayouts(window.localStorage.getItem(KEY)) ?? { version: LAYOUT_VERSION, views: {} };
+  } catch {
+    return { version: LAYOUT_VERSION, views: {} };
+  }
+}
+
+export function saveLayouts(layouts: SavedLayouts): void {
+  try {
+    window.localStorage.setItem(KEY, JSON.stringify(layouts));
+  } catch {
+    // Private windows may refuse; the layout then lasts for this visit.
+  }
+}

@@ -1,0 +1,99 @@
+/** Questions that several widgets ask of the stores. */
+import { useMemo } from "react";
+import type { Range } from "../app/urlState";
+import type { ComparisonRow } from "../client/shapes";
+import { type Look, REFERENCE } from "../lib/look";
+import { metricOf } from "../lib/metrics";
+import { overlap } from "../lib/overlap";
+import type { Device } from "./gantt";
+import { useLive } from "./live";
+import { useLooks } from "./looks";
+import { useUi } from "./ui";
+
+export { useLooks, useRunSchedulers } from "./looks";
+
+/** Those the legend has switched on. */
+export function useShownLooks(): Look[] {
+  const looks = useLooks();
+  const shown = useUi((s) => s.shown);
+  return useMemo(() => {
+    const visible = shown === null ? looks : looks.filter((look) => shown.includes(look.name));
+    // A link whose schedulers do not exist here must not show an empty page.
+    return visible.length ? visible : looks;
+  }, [looks, shown]);
+}
+
+export function useRow(name: string | null): ComparisonRow | null {
+  return useLive((s) => s.comparison.find((row) => row.name === name) ?? null);
+}
+
+export interface Standing {
+  look: Look;
+  row: ComparisonRow;
+  value: number;
+  /** value ÷ reference value. */
+  ratio: number | null;
+  /** Half width of the paired 95 % interval, in the metric's unit; null where the API gives none. */
+  half: number | null;
+}
+
+/** Everybody shown, best first; the reference first of all. */
+export function useStandings(metricKey: string): Standing[] {
+  const looks = useShownLooks();
+  const comparison = useLive((s) => s.comparison);
+  return useMemo(() => {
+    const metric = metricOf(metricKey);
+    const rows = new Map(comparison.map((row) => [row.name, row]));
+    const reference = rows.get(REFERENCE);
+    const base = reference ? metric.value(reference) : null;
+    const list: Standing[] = [];
+    for (const look of looks) {
+      const row = rows.get(look.name);
+      const value = row ? metric.value(row) : null;
+      if (!row || value === null) continue;
+      const half = look.reference ? null : (metric.paired?.(row) ?? null);
+      list.push({ look, row, value, ratio: base ? value / base : null, half });
+    }
+    return list.sort((a, b) => Number(b.look.reference) - Number(a.look.reference) || a.value - b.value);
+  }, [looks, comparison, metricKey]);
+}
+
+export interface Verdict {
+  leader: Standing;
+  runnerUp: Standing | null;
+  /** The intervals of the two overlap, or the API gave none. */
+  close: boolean;
+}
+
+export function verdictOf(standings: readonly Standing[]): Verdict | null {
+  const [leader, runnerUp = null] = standings.filter((standing) => !standing.look.reference);
+  if (!leader) return null;
+  const close = runnerUp !== null && overlap(leader.value, leader.half ?? 0, runnerUp.value, runnerUp.half ?? 0);
+  return { leader, runnerUp, close };
+}
+
+/** The scheduler in focus: the one asked for, else the leader by latency, else the first contestant. */
+export function useFocus(): Look | null {
+  const wanted = useUi((s) => s.focus);
+  const looks = useLooks();
+  const metric = useUi((s) => s.metric);
+  const verdict = verdictOf(useStandings(metric));
+  return (
+    looks.find((l) => l.name === wanted) ??
+    verdict?.leader.look ??
+    looks.find((l) => !l.reference) ??
+    looks[0] ??
+    null
+  );
+}
+
+const NO_DEVICES: readonly Device[] = [];
+
+export const useDevices = (): readonly Device[] => useLive((s) => s.status?.platform.devices ?? NO_DEVICES);
+
+/** The range in virtual seconds. "Last" follows the newest update. */
+export function boundsOf(range: Range, now: number): { from: number; to: number } {
+  if (range.kind === "fixed") return { from: range.from, to: range.to };
+  if (range.kind === "all") return { from: 0, to: now };
+  return { from: Math.max(0, now - range.seconds), to: now };
+}

@@ -1,0 +1,188 @@
+import { describe, expect, it } from "vitest";
+import { pieces, ratioTicks, spread } from "../src/charts/trendModel";
+import type { ModelVersion, ResultRow, Run, RunDetail } from "../src/client/shapes";
+import { nextEnd } from "../src/features/history/playback";
+import { matches, pick } from "../src/features/history/runPages";
+import { leaderOf, ratiosAlong, ratiosByRun } from "../src/features/history/trend";
+import { type Bucket, cutBucket, endsOf, nearest, totalOf, upTo } from "../src/features/history/upTo";
+import { thinVersions, toMarks } from "../src/features/history/versions";
+import { row } from "./fixtures";
+
+const point = (n: number, latency: number, regret: number) => ({
+  n,
+  avg_latency: latency,
+  avg_time: latency / 2,
+  avg_energy: 10,
+  avg_cost: 1e-5,
+  avg_regret: regret,
+});
+
+/** Latency of the oracle 1, of the other 1, 2, 3 … from bucket to bucket. */
+const buckets = (count: number, size = 10): Bucket[] =>
+  Array.from({ length: count }, (_, i) => ({
+    first_ordinal: i * size,
+    last_ordinal: (i + 1) * size - 1,
+    schedulers: { oracle: point(size, 1, 0), greedy: point(size, i + 1, i) },
+  }));
+
+const result = (task: number, scheduler: string, latency: number, status = "ran"): ResultRow =>
+  ({
+    task_id: task,
+    scheduler_name: scheduler,
+    latency,
+    actual_time: latency / 2,
+    energy_consumption: 10,
+    execution_cost: 1e-5,
+    regret: latency - 1,
+    status,
+  }) as ResultRow;
+
+describe("playback", () => {
+  const list = buckets(4);
+
+  it("knows where buckets end and which one is cut", () => {
+    expect(endsOf(list)).toEqual([10, 20, 30, 40]);
+    expect(totalOf(list)).toBe(40);
+    expect(totalOf([])).toBe(0);
+    expect(cutBucket(list, 20)).toBeNull();
+    expect(cutBucket(list, 23)?.first_ordinal).toBe(20);
+    expect(nearest(endsOf(list), 24)).toBe(20);
+    expect(nextEnd([10, 20], 10)).toBe(20);
+    expect(nextEnd([10, 20], 20)).toBe(20);
+  });
+
+  it("takes whole buckets by their weight", () => {
+    expect(upTo(list, 20).get("greedy")).toMatchObject({ n: 20, latency: 1.5, regret: 0.5, half: null });
+    expect(upTo(list, 40).get("greedy")?.latency).toBe(2.5);
+    expect(upTo(list, 0).size).toBe(0);
+  });
+
+  it("adds single tasks of the cut bucket, whatever their ids, and leaves out what failed", () => {
+    const rows = [
+      result(121, "oracle", 1),
+      result(121, "greedy", 6),
+      result(122, "oracle", 1),
+      result(122, "greedy", 99, "failed"),
+      result(123, "greedy", 99),
+    ];
+    const means = upTo(list, 22, rows).get("greedy");
+    expect(means?.n).toBe(21);
+    expect(means?.latency).toBeCloseTo((20 * 1.5 + 6) / 21);
+  });
+
+  it("gives an interval only from ten buckets on", () => {
+    expect(upTo(buckets(9), 90).get("greedy")?.half).toBeNull();
+    expect(upTo(buckets(12), 120).get("greedy")?.half).toBeGreaterThan(0);
+    expect(upTo(buckets(12), 120).get("oracle")?.half).toBe(0);
+  });
+});
+
+const run = (change: Partial<RunDetail> = {}): RunDetail => ({
+  run_id: "01M7EYTG96DQDVM2239MTEERFN",
+  created_at: 1_700_000_000,
+  ended_at: null,
+  status: "stopped",
+  source: "simulated",
+  scenario: "mixed",
+  utilisation: 0.12,
+  seed: 42,
+  platform: "workstation",
+  schedulers: ["oracle", "greedy"],
+  config: {},
+  config_hash: "0",
+  tasks: 100,
+  comparison: [
+    row("oracle", { avg_latency: 0.2 }),
+    row("greedy", { avg_latency: 0.3, regret_ci95: 0.02 }),
+    row("hybrid_ml", { avg_latency: 0.22, regret_ci95: 0.01 }),
+  ],
+  ...change,
+});
+
+describe("trend", () => {
+  it("divides by the oracle of the same tasks and merges neighbours", () => {
+    const lines = ratiosAlong(buckets(4), 2);
+    expect(lines.get("greedy")?.map((dot) => [dot.x, dot.y])).toEqual([
+      [20, 1.5],
+      [40, 3.5],
+    ]);
+    expect(lines.get("oracle")?.every((dot) => dot.y === 1)).toBe(true);
+  });
+
+  it("shows nothing without an oracle", () => {
+    const alone = buckets(2).map((b) => ({ ...b, schedulers: { greedy: point(10, 1, 0) } }));
+    expect(ratiosAlong(alone).size).toBe(0);
+    expect(leaderOf(run({ comparison: [row("greedy")] }))).toBeNull();
+  });
+
+  it("has a point with its interval for each run", () => {
+    const dot = ratiosByRun([run(), run()]).get("greedy")?.[1];
+    expect(dot?.x).toBe(1);
+    expect(dot?.y).toBeCloseTo(1.5);
+    expect(dot?.half).toBeCloseTo(0.1);
+  });
+
+  it("names a leader unless it is too close to call", () => {
+    expect(leaderOf(run())).toMatchObject({ name: "hybrid_ml", close: false });
+    const close = [row("oracle"), row("a", { avg_latency: 0.3 }), row("b", { avg_latency: 0.301 })];
+    expect(leaderOf(run({ comparison: close }))).toMatchObject({ name: "a", close: true });
+  });
+
+  it("moves labels apart and keeps them inside", () => {
+    expect(spread([50, 51, 10], 16, 0, 100)).toEqual([50, 66, 10]);
+    expect(spread([99, 100], 16, 0, 100)).toEqual([84, 100]);
+    expect(pieces([{ x: 0 }, { x: 1 }, { x: 3 }], 1).map((piece) => piece.length)).toEqual([2, 1]);
+    expect(ratioTicks(1, 60)).toEqual([1, 2, 5, 10, 20, 50]);
+    expect(ratioTicks(1, 1.8)).toContain(1.4);
+  });
+});
+
+describe("list of runs", () => {
+  it("searches every word in what a row shows", () => {
+    expect(matches(run(), "mixed greedy", "all")).toBe(true);
+    expect(matches(run(), "seed 42", "stopped")).toBe(true);
+    expect(matches(run(), "mixed", "running")).toBe(false);
+    expect(matches(run() as Run, "pareto", "all")).toBe(false);
+  });
+
+  it("picks A, then B, then replaces B, and lets go", () => {
+    const one = pick({ a: null, b: null }, "x");
+    const two = pick(one, "y");
+    expect(two).toEqual({ a: "x", b: "y" });
+    expect(pick(two, "z")).toEqual({ a: "x", b: "z" });
+    expect(pick(two, "x")).toEqual({ a: "y", b: null });
+    expect(pick(two, "y")).toEqual({ a: "x", b: null });
+  });
+});
+
+describe("versions", () => {
+  const versions = Array.from(
+    { length: 500 },
+    (_, i): ModelVersion => ({
+      run_id: "r",
+      scheduler_name: "hybrid_ml",
+      version: i + 1,
+      samples: 50,
+      r2: i % 2 ? 0.99 : null,
+      trigger: i === 0 ? "pretrained" : i === 333 ? "drift" : "schedule",
+      at_task: 1000 + i,
+      created_at: 0,
+      seconds: 1,
+    }),
+  );
+
+  it("thins out without losing the first, the newest and drift", () => {
+    const few = thinVersions(versions, 100);
+    expect(few.length).toBeLessThanOrEqual(102);
+    expect(few[0]?.version).toBe(1);
+    expect(few.at(-1)?.version).toBe(500);
+    expect(few.some((version) => version.trigger === "drift")).toBe(true);
+    expect(thinVersions(versions.slice(0, 5), 100)).toHaveLength(5);
+  });
+
+  it("counts tasks from the first of the run", () => {
+    const [mark] = toMarks(versions.slice(0, 1), 1000);
+    expect(mark).toMatchObject({ at: 1, given: true, drift: false });
+    expect(mark?.rows).toContainEqual(["R²", "–"]);
+  });
+});

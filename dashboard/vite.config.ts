@@ -1,0 +1,33 @@
+import tailwind from "@tailwindcss/vite";
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+// HS_API lets a developer point the proxy at the fake server or another machine.
+const api = process.env.HS_API ?? "http://127.0.0.1:8000";
+
+export default defineConfig({
+  plugins: [react(), tailwind()],
+  server: {
+    port: 5173,
+    strictPort: true,
+    proxy: { "/api": { target: api }, "/ws": { target: api, ws: true } },
+  },
+  preview: {
+    port: 4173,
+    proxy: { "/api": { target: api }, "/ws": { target: api, ws: true } },
+  },
+  build: {
+    outDir: "dist",
+    target: "es2022",
+    // Fonts stay files: a content security policy without data: fonts then still shows them.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  test: {
+    environment: "happy-dom",
+    setupFiles: ["tests/setup.ts"],
+    include: ["tests/**/*.test.{ts,tsx}", "src/**/*.test.{ts,tsx}"],
+    // Two shared cores: one worker is faster than many that fight.
+    maxWorkers: 1,
+  },
+});

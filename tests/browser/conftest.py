@@ -1,0 +1,97 @@
+"""Debian's chromium in front of a real server. In CI a missing browser is a failure; elsewhere, a skip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "faults"), str(Path(__file__).parent)]  # process, looking
+
+from looking import ROOT, SCHEDULERS  # noqa: E402
+from process import Served, served  # noqa: E402
+
+from build_dashboard import NoDashboardError, ensure_dashboard  # noqa: E402
+
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--js-flags=--expose-gc",
+)
+#: What the browser itself says when a server that was there is gone.
+_OUTAGE = ("ERR_CONNECTION_REFUSED", "WebSocket connection to", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET")
+
+
+def _missing(what: str) -> None:
+    if os.environ.get("CI") or os.environ.get("HYBRID_REQUIRE_SERVICES"):
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def dashboard() -> Path:
+    """The production build, made now if the sources changed."""
+    try:
+        return ensure_dashboard(ROOT)
+    except NoDashboardError as error:
+        _missing(f"{error}: {error.hint}")
+        raise
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        _missing("no chromium on this machine (Debian: apt-get install chromium)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """All six schedulers at twenty times the speed, so that there is something to see."""
+    settings = {"HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS}
+    with served(tmp_path_factory.mktemp("live"), "--speed", "20", environment=settings) as process:
+        yield process
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Open a page of the dashboard; at the end there must have been nothing on the console."""
+    pages: list[tuple[Page, list[str], bool]] = []
+
+    def open_page(
+        url: str,
+        path: str = "/compare",
+        *,
+        width: int = 1440,
+        theme: str = "dark",
+        outage: bool = False,
+        tour: bool = False,
+    ) -> Page:
+        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+        page.set_default_timeout(30_000)
+        said: list[str] = []
+        page.on("console", lambda told: said.append(told.text) if told.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.add_init_script("localStorage.setItem('hs.tour', 'done')")
+        pages.append((page, said, outage))
+        page.goto(f"{url}{path}{'&' if '?' in path else '?'}theme={theme}")
+        return page
+
+    yield open_page
+    for page, said, outage in pages:
+        page.close()
+        left = [text for text in said if not (outage and any(words in text for words in _OUTAGE))]
+        assert left == []

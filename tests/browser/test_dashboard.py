@@ -1,0 +1,327 @@
+"""The dashboard's acceptance list, where a machine can check it: the production build against a real server."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+from looking import ROOT, SCHEDULERS, Open, violations, wait_for_data, wait_for_pill
+from playwright.sync_api import Page, expect
+from process import Served, served
+
+VIEWS = ("/compare", "/scheduler/hybrid_ml", "/history")
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """As the dashboard writes numbers."""
+    text = f"{value:.{digits}g}"
+    if "e" in text:
+        text = f"{float(text):f}"
+    whole, dot, rest = text.partition(".")
+    rest = rest.ljust(max(0, digits - len(whole.lstrip("-0") or "")), "0") if dot or len(whole) < digits else rest
+    return f"{int(whole):,}".replace("-", "−") + (f".{rest}" if rest else "")
+
+
+# ---------------------------------------------------------------- views, themes, widths
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("path", VIEWS)
+def test_accessible_in_every_view_and_theme(server: Served, open_page: Open, path: str, theme: str) -> None:
+    page = open_page(server.url, path, theme=theme)
+    wait_for_pill(page, "Live")
+    page.get_by_role("heading", level=2).first.wait_for()
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", [360, 768, 1440])
+@pytest.mark.parametrize("path", VIEWS)
+def test_no_page_is_wider_than_its_window(server: Served, open_page: Open, path: str, width: int) -> None:
+    page = open_page(server.url, path, width=width)
+    wait_for_pill(page, "Live")
+    page.get_by_role("heading", level=2).first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+
+
+def test_bundle_sizes(dashboard: Path) -> None:
+    done = subprocess.run(
+        ["npm", "run", "--silent", "size"], cwd=ROOT / "dashboard", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_request_leaves_the_server(server: Served, open_page: Open) -> None:
+    page = open_page(server.url)
+    wait_for_data(page)
+    asked = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert asked
+    assert [url for url in asked if not url.startswith((server.url, "data:", "blob:"))] == []
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_the_numbers_are_those_of_the_api(server: Served, open_page: Open) -> None:
+    page = open_page(server.url)
+    wait_for_data(page)
+    with server.client() as api:
+        try:
+            paused = api.post("/api/pause").json()
+            wait_for_pill(page, "Paused")
+            rows = {row["name"]: row for row in paused["comparison"]}
+            looks = {one["name"]: one["label"] for one in api.get("/api/schedulers").json()}
+            expect(page.get_by_test_id("headline")).to_contain_text(f"{paused['tasks_processed']:,}")
+            race = page.locator("#race")
+            for name, row in rows.items():
+                seconds = row["avg_latency"]
+                shown = significant(seconds) if seconds >= 1 else significant(seconds * 1000)
+                expect(race).to_contain_text(looks[name])
+                expect(race).to_contain_text(shown)
+            # The database says the same.
+            stored = api.get("/api/history/comparative", params={"limit": 10000, "run_id": paused["run_id"]}).json()
+            for one in stored["schedulers"]:
+                assert one["avg_latency"] == pytest.approx(rows[one["name"]]["avg_latency"], rel=1e-9)
+        finally:
+            api.post("/api/resume")
+
+
+def test_the_csv_holds_what_the_table_shows(server: Served, open_page: Open) -> None:
+    page = open_page(server.url)
+    wait_for_data(page)
+    page.locator("#ledger").get_by_role("table").wait_for()
+    page.keyboard.press("Space")  # freeze, so that both are of the same moment
+    wait_for_pill(page, "Frozen")
+    first = page.locator("#ledger tbody tr").first.locator("td").first.inner_text()
+    with page.expect_download() as waiting:
+        page.locator("#ledger").get_by_role("button", name="CSV").click()
+    lines = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("task_id,scheduler,device")
+    assert lines[1].split(",")[0] == first.replace(",", "")
+
+
+# ---------------------------------------------------------------- freeze, pause, outage
+
+
+def test_freeze_holds_the_view_and_thaw_catches_up(server: Served, open_page: Open) -> None:
+    page = open_page(server.url)
+    wait_for_data(page)
+    page.keyboard.press("Space")
+    wait_for_pill(page, "Frozen")
+    before = page.locator("#race").inner_text()
+    page.wait_for_function(
+        "Number(document.querySelector('[data-testid=connection]').innerText.match(/\\+(\\d+)/)?.[1]) >= 3"
+    )
+    assert page.locator("#race").inner_text() == before
+    page.keyboard.press("Space")
+    wait_for_pill(page, "Live")
+    expect(page.locator("#race")).not_to_have_text(before)
+
+
+def test_pause_stands_still_for_everyone(server: Served, open_page: Open) -> None:
+    page, other = open_page(server.url), open_page(server.url, "/history")
+    wait_for_pill(page, "Live")
+    wait_for_pill(other, "Live")
+    page.keyboard.press("p")
+    wait_for_pill(page, "Paused")
+    wait_for_pill(other, "Paused")
+    with server.client() as api:
+        assert api.get("/api/status").json()["is_paused"] is True
+        counted = api.get("/api/status").json()["tasks_processed"]
+        other.keyboard.press("p")
+        wait_for_pill(page, "Live")
+        assert api.get("/api/status").json()["tasks_processed"] >= counted
+
+
+def test_a_killed_server_is_noticed_and_its_return_too(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
+    with served(tmp_path, "--speed", "20") as first:
+        port = first.port
+        page = open_page(first.url, outage=True)
+        wait_for_pill(page, "Live")
+        first.kill()
+        wait_for_pill(page, "Reconnecting", 5)
+        assert page.get_by_role("heading", name="Performance race").is_visible()  # the last data stay
+        assert violations(page) == []
+        with served(tmp_path, "--speed", "20", "--port", str(port)) as second:
+            assert second.port == port
+            wait_for_pill(page, "Live", 30)
+            # No number is missing or shown twice: the page's own count equals the server's.
+            page.keyboard.press("p")
+            wait_for_pill(page, "Paused")
+            with second.client() as api:
+                last = api.get("/api/events", params={"after": 0, "limit": 1}).json()["last_seq"]
+            page.wait_for_function(
+                "n => document.querySelector('[data-testid=connection]').innerText.replaceAll(',', '').includes(n)",
+                arg=str(last),
+            )
+
+
+# ---------------------------------------------------------------- keyboard
+
+
+def test_the_keyboard_alone_pauses_sorts_moves_and_exports(server: Served, open_page: Open) -> None:
+    page = open_page(server.url)
+    wait_for_data(page)
+    page.keyboard.press("2")
+    expect(page).to_have_url(re.compile("/scheduler"))
+    page.keyboard.press("1")
+    expect(page).to_have_url(re.compile("/compare"))
+    page.keyboard.press("t")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    page.keyboard.press("/")
+    expect(page.locator("main [data-search]").first).to_be_focused()
+    page.keyboard.type("oracle")
+    expect(page.locator("#ledger tbody tr").first).to_contain_text("Oracle")
+    page.keyboard.press("Escape")
+    head = page.locator("#ledger thead button").filter(has_text="energy")
+    head.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#ledger th[aria-sort=descending]")).to_contain_text("energy")
+    widget = page.locator("#radar")
+    before = widget.bounding_box()
+    widget.focus()
+    page.keyboard.press("m")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    page.wait_for_function("x => document.querySelector('#radar').getBoundingClientRect().x !== x", arg=before["x"])
+    with page.expect_download() as waiting:
+        page.locator("#ledger").focus()
+        page.keyboard.press("e")
+    assert waiting.value.suggested_filename.endswith(".csv")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+# ---------------------------------------------------------------- layout and addresses
+
+
+def test_a_moved_widget_survives_a_reload_and_a_corrupt_layout_does_no_harm(
+    server: Served, open_page: Open
+) -> None:
+    page = open_page(server.url)
+    wait_for_data(page)
+    page.locator("#radar").focus()
+    page.keyboard.press("Delete")
+    expect(page.locator("#radar")).to_have_count(0)
+    page.reload()
+    wait_for_data(page)
+    expect(page.locator("#radar")).to_have_count(0)
+    for text in ("{", "[]", json.dumps({"version": 999}), json.dumps({"version": 1, "views": {"compare": 7}})):
+        page.evaluate(
+            """text => Object.keys(localStorage).filter(key => key.includes('layout'))
+                .forEach(key => localStorage.setItem(key, text))""",
+            text,
+        )
+        page.reload()
+        wait_for_data(page)
+        expect(page.locator("#race")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/scheduler/nobody", "No scheduler called nobody"),
+        ("/run/01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        ("/nowhere", "nowhere"),
+        ("/compare?metric=nonsense&range=nonsense", "Performance race"),
+    ],
+)
+def test_addresses_that_lead_nowhere_have_a_page(server: Served, browser, path: str, words: str) -> None:
+    page: Page = browser.new_page()
+    page.add_init_script("localStorage.setItem('hs.tour', 'done')")
+    page.goto(server.url + path)
+    page.get_by_text(words).first.wait_for(timeout=30_000)
+    page.close()
+
+
+def test_a_task_opens_with_what_every_scheduler_chose(server: Served, open_page: Open) -> None:
+    with server.client() as api:
+        sent = {"size": 2000, "compute_intensity": 0.7, "memory_required": 300}
+        task = api.post("/api/tasks", json=sent).json()
+        page = open_page(server.url, f"/compare?task={task['task_id']}")
+        drawer = page.get_by_role("dialog")
+        drawer.get_by_role("table").wait_for()
+        looks = {one["name"]: one["label"] for one in api.get("/api/schedulers").json()}
+        for name in SCHEDULERS.split(","):
+            expect(drawer).to_contain_text(looks[name])
+        assert violations(page) == []
+
+
+def test_an_empty_database_says_how_to_start(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
+    with served(tmp_path, "--no-start") as process:
+        page = open_page(process.url)
+        page.get_by_role("button", name="Start simulation").first.wait_for()
+        assert violations(page) == []
+        page.get_by_role("button", name="Start simulation").first.click()
+        wait_for_pill(page, "Live")
+        wait_for_data(page)
+
+
+PLUGIN = '''
+from hybrid_scheduler import Decision, Look, Online, register
+
+
+@register("coin", label="Copper coin", look=Look("#E0A080", "#7A3B10", "▼", "dashed"))
+class Coin(Online):
+    """Every other task goes to the CPU."""
+
+    def decide(self, task, view):
+        return Decision(task.task_id % 2, float(task.task_id % 2))
+'''
+
+
+def test_a_scheduler_from_elsewhere_appears_by_itself(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
+    package = tmp_path / "plugin"
+    info = package / "coin_plugin-1.0.dist-info"
+    info.mkdir(parents=True)
+    (package / "coin_plugin.py").write_text(PLUGIN, encoding="utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: coin-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hybrid_scheduler.schedulers]\ncoin = coin_plugin\n")
+    settings = {"HYBRID_SIMULATION__SCHEDULERS": "greedy,coin,oracle", "PYTHONPATH": str(package)}
+    with served(tmp_path / "run", "--speed", "20", environment=settings) as process:
+        page = open_page(process.url)
+        wait_for_data(page)
+        expect(page.locator("#race")).to_contain_text("Copper coin")
+        expect(page.locator("#win-loss")).to_contain_text("Copper coin")
+        page.goto(process.url + "/scheduler/coin")
+        page.get_by_role("heading", name="Copper coin").wait_for()
+
+
+# ---------------------------------------------------------------- long runs
+
+
+@pytest.mark.slow
+def test_heap_and_page_stay_flat_at_twenty_updates_a_second(
+    dashboard: Path, open_page: Open, tmp_path: Path
+) -> None:
+    settings = {"HYBRID_LIVE__UPDATE_INTERVAL": "0.05"}
+    with served(tmp_path, "--speed", "20", environment=settings) as process:
+        page = open_page(process.url)
+        wait_for_data(page)
+        session = page.context.new_cdp_session(page)
+
+        def measured() -> tuple[float, int]:
+            session.send("HeapProfiler.collectGarbage")
+            values = {m["name"]: m["value"] for m in session.send("Performance.getMetrics")["metrics"]}
+            return values["JSHeapUsedSize"] / 1e6, page.evaluate("document.querySelectorAll('*').length")
+
+        def events(more: int) -> None:
+            start = httpx.get(process.url + "/api/status").json()["last_seq"]
+            page.wait_for_function(
+                "n => Number(document.querySelector('[data-testid=connection]').innerText.replace(/\\D/g, '')) > n",
+                arg=start + more,
+                timeout=120_000,
+            )
+
+        session.send("Performance.enable")
+        events(1500)  # the ring buffers fill up first
+        heap, nodes = measured()
+        events(3000)
+        later, nodes_later = measured()
+        assert later <= heap + 4
+        assert abs(nodes_later - nodes) <= 0.05 * nodes
