@@ -1,6 +1,6 @@
 """Run the checks and the tests in the project's own environment, which is set up first if need be.
 
-    python3 scripts/run_tests.py                      the linters, then all tests
+    python3 scripts/run_tests.py                      the linters, the dashboard's checks, then all tests
     python3 scripts/run_tests.py --lint               the linters alone
     python3 scripts/run_tests.py tests/golden -k x    pytest alone, with these arguments
 
@@ -8,12 +8,14 @@ Ends at the first step that fails, with that step's exit code.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from bootstrap import ROOT, environment_or_exit
+from build_dashboard import NoDashboardError, ensure_dashboard
 
 
 def linters(python: Path) -> dict[str, list[str]]:
@@ -24,6 +26,19 @@ def linters(python: Path) -> dict[str, list[str]]:
         "mypy": [*module, "mypy"],
         "import contracts": [str(python.with_name("lint-imports")), "--no-logo"],
     }
+
+
+def dashboard() -> dict[str, list[str]]:
+    """The dashboard's own checks. Without Node they are left out, except in CI."""
+    try:
+        ensure_dashboard()
+    except NoDashboardError as error:
+        if os.environ.get("CI"):
+            sys.exit(f"error: {error}\nhint: {error.hint}")
+        print(f"==> dashboard left out: {error}", flush=True)
+        return {}
+    npm = [shutil.which("npm") or "npm", "--prefix", "dashboard", "run", "--silent"]
+    return {f"dashboard {name}": [*npm, name] for name in ("typecheck", "lint", "test", "size")}
 
 
 def tests(python: Path, arguments: list[str]) -> dict[str, list[str]]:
@@ -45,7 +60,7 @@ def main(arguments: list[str]) -> int:
     elif arguments:
         steps = tests(python, arguments)
     else:
-        steps = linters(python) | tests(python, [])
+        steps = linters(python) | dashboard() | tests(python, [])
 
     began = time.monotonic()
     for name, command in steps.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,16 +11,26 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
+from .calibrate import calibrate
+from .compare import compare
+from .db import db
 from .doctor import doctor
+from .execute import execute
 from .failures import BAD_INPUT, exit_code_of
+from .heavy import heavy
 from .import_trace import import_trace
 from .pipeline import pipeline
 from .printer import Printer
 from .profile import profile
+from .replay import replay
+from .report import report
 from .schedulers import schedulers
+from .serve import serve
 from .session import Session
 from .shift import shift
 from .simulate import simulate
+from .sweep import sweep
+from .trace import trace
 from .train import train
 
 #: Options of the program itself, and whether a value follows.
@@ -119,11 +129,26 @@ def program(
     session.log_level = log_level
 
 
-app.command()(simulate)
-app.command()(pipeline)
-app.command()(train)
-app.command()(shift)
-app.command()(schedulers)
-app.command()(profile)
-app.command("import")(import_trace)
-app.command()(doctor)
+#: In the order of the help: the live run, comparisons, learning, the real machine, traces, the house itself.
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "serve": serve,
+    "simulate": simulate,
+    "compare": compare,
+    "heavy": heavy,
+    "sweep": sweep,
+    "report": report,
+    "trace": trace,
+    "replay": replay,
+    "pipeline": pipeline,
+    "train": train,
+    "shift": shift,
+    "profile": profile,
+    "calibrate": calibrate,
+    "execute": execute,
+    "import": import_trace,
+    "schedulers": schedulers,
+    "doctor": doctor,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
+app.add_typer(db)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..cluster import Cluster, Noise, RunResult, isolated_optimum, makespan_bound
 from ..core import Floats, InvalidInputError, Objective, Platform, Workload, workstation
+from ..core.outcome import STATUS_NAMES
 from ..metrics import Charges, Summary, summarise, win_rates
 from ..physics import AnalyticPhysics, Bill, Physics, Tariff
 from ..schedulers import create
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Called with (scheduler, tasks done since the last call).
 Progress = Callable[[str, int], None]
@@ -56,6 +64,77 @@ class Comparison:
             "lower_bound": {"makespan": self.lower_bound},
             "schedulers": {name: summary.as_dict() for name, summary in self.summaries.items()},
         }
+
+    # ---------------------------------------------------------------- for notebooks
+
+    def to_pandas(self, *, tasks: bool = False) -> pd.DataFrame:
+        """One row per scheduler with its summary; with `tasks` one row per scheduler and task."""
+        import pandas as pd
+
+        if not tasks:
+            rows = {
+                name: {key: value for key, value in summary.as_dict().items() if not isinstance(value, dict)}
+                for name, summary in self.summaries.items()
+            }
+            return pd.DataFrame.from_dict(rows, orient="index").rename_axis("scheduler")
+        names = np.array([device.name for device in self.platform.devices])
+        parts = []
+        for scheduler, result in self.results.items():
+            outcomes, bill = result.outcomes, Bill(result.outcomes, result.platform, result.tariff)
+            columns = {
+                "scheduler": scheduler, "task_id": outcomes.workload.task_id, "device": names[outcomes.device],
+                "gpu_fraction": outcomes.fraction, "arrival": outcomes.workload.arrival_time,
+                "start": outcomes.start, "finish": outcomes.finish, "time": outcomes.time,
+                "latency": outcomes.latency, "wait": outcomes.wait, "energy": bill.energy, "cost": bill.cost,
+                "status": np.array(STATUS_NAMES)[outcomes.status],
+            }  # fmt: skip
+            parts.append(pd.DataFrame(columns))
+        return pd.concat(parts, ignore_index=True)
+
+    def diff(self, other: Comparison) -> pd.DataFrame:
+        """This run minus another of the same tasks: one row per scheduler that took part in both and number."""
+        import pandas as pd
+
+        mine, theirs = self.workload.columns(), other.workload.columns()
+        if len(self.workload) != len(other.workload) or any(
+            not np.array_equal(mine[name], theirs[name]) for name in mine
+        ):
+            what = f"{len(self.workload):,} and {len(other.workload):,} tasks"
+            raise InvalidInputError("runs of a diff", "of the same tasks", f"different ones: {what}")
+        shared = [name for name in self.results if name in other.results]
+        if not shared:
+            raise InvalidInputError(
+                "runs of a diff", f"of a scheduler in {list(self.results)}", list(other.results)
+            )
+        before, after = other.to_pandas().loc[shared], self.to_pandas().loc[shared]
+        this = after.apply(pd.to_numeric, errors="coerce").stack().rename("this")
+        that = before.apply(pd.to_numeric, errors="coerce").stack().rename("other")
+        table = pd.concat([this, that], axis=1).rename_axis(["scheduler", "metric"]).dropna()
+        table["difference"] = table["this"] - table["other"]
+        table["ratio"] = table["this"] / table["other"].where(table["other"] != 0)
+        return table
+
+    def gantt(self) -> Any:
+        """A matplotlib figure: some tasks in the middle of the run, device by device."""
+        # By name: figures are a room above this one, and the engine needs none of them.
+        figures = import_module("hybrid_scheduler.reports.figures")
+        evidence = import_module("hybrid_scheduler.reports.evidence")
+        facts = [f"{len(self.workload):,} tasks", self.platform.name]
+        return figures.draw("gantt", evidence.Evidence({}, facts, comparison=self))
+
+    def _repr_html_(self) -> str:
+        shown = ("mean_latency", "p99_latency", "mean_time", "makespan", "energy", "cost", "load_balance")
+        rows = sorted(self.summaries.items(), key=lambda item: item[1].latency.mean)
+        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in ("scheduler", *shown))
+        body = "".join(
+            f"<tr><th>{escape(name)}</th>"
+            + "".join(f"<td>{summary.as_dict()[column]:.4g}</td>" for column in shown)
+            + "</tr>"
+            for name, summary in rows
+        )
+        bound = "" if self.lower_bound is None else f", lower bound on the makespan {self.lower_bound:.4g} s"
+        about = f"{len(self.workload):,} tasks on {escape(self.platform.name)}{bound}; seconds, joules, dollars"
+        return f"<table><caption>{about}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def compare(

@@ -1,5 +1,22 @@
 """Pure functions: outcomes in, numbers out."""
 
+from .running import RunningMean, share_worked
+from .statistics import Interval, Pair, batch_means, bootstrap_interval, compare_pairs, t_interval
 from .summary import Charges, Spread, Summary, jain_index, summarise, win_rates
 
-__all__ = ["Charges", "Spread", "Summary", "jain_index", "summarise", "win_rates"]
+__all__ = [
+    "Charges",
+    "Interval",
+    "Pair",
+    "RunningMean",
+    "Spread",
+    "Summary",
+    "batch_means",
+    "bootstrap_interval",
+    "compare_pairs",
+    "jain_index",
+    "share_worked",
+    "summarise",
+    "t_interval",
+    "win_rates",
+]

@@ -1,0 +1,256 @@
+"""What a broadcast costs: this server's stream beside `broadcast` of the websockets library, in one run.
+
+    python benchmarks/stream_bench.py                    200 clients, 8 kB, 10 messages a second, 10 s each
+    python benchmarks/stream_bench.py --rate 50 --seconds 5
+
+The clients live in a second process. CPU seconds are those of the server process, measured while messages go out
+and divided by the messages delivered. The last line is the ratio of the two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+Publish = Callable[[bytes], None]
+
+
+@dataclass(frozen=True)
+class Load:
+    clients: int
+    kilobytes: float
+    rate: float
+    seconds: float
+
+    @property
+    def messages(self) -> int:
+        return round(self.rate * self.seconds)
+
+
+def payload(seq: int, load: Load) -> bytes:
+    head = {"type": "simulation_update", "seq": seq, "sent": time.time(), "pad": ""}
+    room = int(load.kilobytes * 1000) - len(json.dumps(head))
+    return json.dumps({**head, "pad": "x" * max(0, room)}).encode()
+
+
+# ------------------------------------------------------------------------------------------ the clients' process
+
+
+async def read_all(url: str, load: Load) -> None:
+    """Connect, say so, read, and report delivery times, gaps and how much arrived."""
+    from websockets.asyncio.client import connect
+
+    delays: list[float] = []
+    gaps = 0
+
+    async def one() -> None:
+        nonlocal gaps
+        async with connect(url, compression=None, max_size=None, max_queue=None) as socket:
+            ready.release()
+            last = 0
+            while last < load.messages:
+                message = json.loads(await socket.recv())
+                if message["type"] != "simulation_update":
+                    continue
+                delays.append(time.time() - message["sent"])
+                gaps += message["seq"] != last + 1
+                last = message["seq"]
+
+    ready = asyncio.Semaphore(0)
+    tasks = [asyncio.create_task(one()) for _ in range(load.clients)]
+    for _ in range(load.clients):
+        await ready.acquire()
+    print("ready", flush=True)
+    async with asyncio.TaskGroup() as group:
+        polling = group.create_task(poll(url))
+        await asyncio.gather(*tasks)
+        polling.cancel()
+    delays.sort()
+    worst = {"p50": delays[len(delays) // 2], "p99": delays[int(len(delays) * 0.99)], "max": delays[-1]}
+    print(json.dumps({"delivered": len(delays), "gaps": gaps, "rest": _p99(answers), **worst}), flush=True)
+
+
+answers: list[float] = []
+
+
+async def poll(url: str) -> None:
+    """Ordinary requests meanwhile, 20 a second; the library's server has none to answer."""
+    import httpx
+
+    async with httpx.AsyncClient(
+        base_url=url.replace("ws://", "http://").removesuffix("/ws"), timeout=30
+    ) as client:
+        while True:
+            began = time.monotonic()
+            try:
+                answer = await client.get("/api/status")
+            except httpx.HTTPError:
+                return
+            if answer.status_code != 200:
+                return
+            answers.append(time.monotonic() - began)
+            await asyncio.sleep(0.05)
+
+
+def _p99(values: list[float]) -> float | None:
+    return sorted(values)[int(len(values) * 0.99)] if values else None
+
+
+# ------------------------------------------------------------------------------------------ the server's process
+
+
+@dataclass(frozen=True)
+class Measured:
+    name: str
+    cpu: float
+    delivered: int
+    gaps: int
+    p50: float
+    p99: float
+    rest: float | None
+
+    @property
+    def microseconds(self) -> float:
+        return 1e6 * self.cpu / self.delivered
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:34s} {self.microseconds:6.1f} µs CPU per message   delivery p50 {1e3 * self.p50:5.1f} ms"
+            f"   p99 {1e3 * self.p99:5.1f} ms   {self.delivered:,} delivered, {self.gaps} gaps"
+        ) + (f"   REST p99 {1e3 * self.rest:.0f} ms" if self.rest is not None else "")
+
+
+async def measure(name: str, url: str, publish: Publish, load: Load) -> Measured:
+    arguments = [sys.executable, __file__, "--read", url, *_words(load)]
+    reader = await asyncio.create_subprocess_exec(*arguments, stdout=subprocess.PIPE)
+    assert reader.stdout is not None
+    assert (await reader.stdout.readline()).strip() == b"ready"
+    await asyncio.sleep(0.5)  # handshakes and hellos are not part of what is measured
+    began, next_at = _cpu(), time.monotonic()
+    for seq in range(1, load.messages + 1):
+        publish(payload(seq, load))
+        next_at += 1.0 / load.rate
+        await asyncio.sleep(max(0.0, next_at - time.monotonic()))
+    spent = _cpu() - began
+    told = json.loads(await reader.stdout.readline())
+    await reader.wait()
+    return Measured(name, spent, told["delivered"], told["gaps"], told["p50"], told["p99"], told["rest"])
+
+
+async def ours(load: Load, ws: str = "frames") -> Measured:
+    """The server as it is run: our application, gate and hub on uvicorn."""
+    import tempfile
+    from pathlib import Path
+
+    import uvicorn
+
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "server"))
+    from fakes import fake_parts
+
+    from hybrid_scheduler.server.app import create_app
+    from hybrid_scheduler.server.run import config_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        parts = fake_parts(Path(folder), port=0, max_clients=load.clients + 10)
+        config = config_of(create_app(parts), parts.options)
+        if ws != "frames":
+            config.ws = ws
+        config.log_level = "error"
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+            if serving.done():
+                serving.result()
+        port = server.servers[0].sockets[0].getsockname()[1]
+        publish = parts.hub.publish
+        name = f"hybrid-scheduler ({ws})"
+        found = await measure(name, f"ws://127.0.0.1:{port}/ws", lambda body: publish([body]), load)
+        server.should_exit = True
+        await serving
+    return found
+
+
+async def library(load: Load) -> Measured:
+    """The websockets library's own server and `broadcast`."""
+    from websockets.asyncio.server import ServerConnection, broadcast, serve
+
+    connections: set[ServerConnection] = set()
+
+    async def handle(connection: ServerConnection) -> None:
+        connections.add(connection)
+        await connection.wait_closed()
+        connections.discard(connection)
+
+    async with serve(handle, "127.0.0.1", 0, compression=None) as server:
+        port = server.sockets[0].getsockname()[1]
+
+        def publish(body: bytes) -> None:
+            broadcast(connections, body.decode())
+
+        return await measure("websockets.broadcast", f"ws://127.0.0.1:{port}/ws", publish, load)
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _words(load: Load) -> list[str]:
+    pairs = (
+        ("clients", load.clients),
+        ("kilobytes", load.kilobytes),
+        ("rate", load.rate),
+        ("seconds", load.seconds),
+    )
+    return [word for name, value in pairs for word in (f"--{name}", str(value))]
+
+
+def _run(work: Callable[[], Awaitable[Measured]], loop: str) -> Measured:
+    async def main() -> Measured:
+        return await work()
+
+    if loop == "uvloop":
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(main())
+    return asyncio.run(main())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--kilobytes", type=float, default=8.0)
+    parser.add_argument("--rate", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument(
+        "--loop", choices=("uvloop", "asyncio"), default="uvloop", help="event loop of both servers"
+    )
+    parser.add_argument("--all", action="store_true", help="also uvicorn's own WebSocket implementations")
+    parser.add_argument("--read", metavar="URL", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    load = Load(given.clients, given.kilobytes, given.rate, given.seconds)
+    if given.read:
+        asyncio.run(read_all(given.read, load))
+        return
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    peer = _run(lambda: library(load), given.loop)
+    print(peer, flush=True)
+    mine = _run(lambda: ours(load), given.loop)
+    print(mine, flush=True)
+    for ws in ("websockets-sansio",) if given.all else ():
+        print(_run(lambda ws=ws: ours(load, ws), given.loop), flush=True)
+    print(f"ratio {mine.microseconds / peer.microseconds:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""`hybrid-scheduler heavy`: many tasks through every scheduler, in memory that does not grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from .numbers import DOLLARS, JOULES, NOTHING, SECONDS, significant, three_decimals, unit_for, with_unit
+from .printer import Printer
+from .session import Session
+from .sheet import Column
+
+if TYPE_CHECKING:
+    from ..experiments.heavy import HeavyResult
+
+REPORT, PLOTS, RECORD = "heavy_simulation_report.csv", "plots", "heavy_simulation"
+#: Figures that need no single task.
+FIGURES = (
+    "latency_cdf", "cost_comparison", "makespan", "average_duration", "speed_up", "load_balance", "pareto_front",
+)  # fmt: skip
+
+
+def heavy(
+    context: typer.Context,
+    tasks: Annotated[int, typer.Option(metavar="N", help="How many; a hundred million is fine.", min=1)] = 10_000,
+    scenario: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default, mixed or transfer.")
+    ] = None,
+    utilisation: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
+    ] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")] = False,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")] = None,
+    schedulers: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Who takes part; beyond 5 million tasks no learners.")
+    ] = None,
+    platform: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Machine, such as workstation, laptop or mixed-gpus.")
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report and the plots go.")] = Path(
+        "data/results"
+    ),
+    vector: Annotated[bool, typer.Option("--vector", help="Also write every plot as SVG and PDF.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Run many tasks, draw what came of it, and write one row per scheduler.
+
+    Schedulers that do not learn take their tasks in chunks and keep nothing but sums, so memory does not grow with
+    the number of tasks. Quantiles are exact to 0.1 %; the interval of the mean latency is by batch means.
+
+    \b
+    Examples:
+      hybrid-scheduler heavy
+      hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
+    """
+    session: Session = context.obj
+    settings = session.settings(
+        {
+            "simulation.scenario": scenario,
+            "simulation.utilisation": utilisation,
+            "simulation.seed": seed,
+            "simulation.schedulers": schedulers,
+            "simulation.platform": platform,
+            "physics.noise_sigma": noise,
+        }
+    )
+    from dataclasses import replace
+
+    from ..experiments.heavy import run_heavy
+    from .compare import question_from
+    from .compiling import announced
+    from .options import check_sources
+
+    check_sources(None, utilisation=utilisation, batch=batch or None)
+    question = replace(question_from(settings, batch=batch), tasks=tasks)
+    _check(out)
+    with announced(session.printer.note), session.printer.progress(tasks * len(question.schedulers)) as update:
+        result = run_heavy(question, settings.simulation.seed, progress=update)
+        update("drawing", tasks * len(question.schedulers))
+        written = write(out, result, vector=vector)
+    if as_json:
+        session.printer.document(document(result))
+    else:
+        show(session.printer, result, written)
+
+
+def write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
+    """The table, the record and the plots."""
+    from ..experiments import runs
+    from ..experiments.heavy import COLUMNS
+    from ..reports import figures
+    from ..reports.documents import write_table
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_table(out / REPORT, COLUMNS, result.rows)
+    runs.write_run(out / RECORD, runs.HEAVY, result.question, [result.seed], result.events())
+    written = [out / REPORT]
+    formats = figures.FORMATS if vector else ("png",)
+    for name, figure in figures.draw_all(evidence(result), FIGURES).items():
+        written += figures.save(figure, out / PLOTS, name, formats)
+    return written
+
+
+def evidence(result: HeavyResult) -> Any:
+    import numpy as np
+
+    from ..experiments.heavy import COLUMNS
+    from ..metrics import Interval
+    from ..reports.evidence import Evidence
+
+    rows = {row["scheduler"]: row for row in result.rows}
+    samples = {
+        metric: {name: np.array([row[metric]], float) for name, row in rows.items()}
+        for metric in COLUMNS[1:]
+        if all(row[metric] is not None for row in rows.values())
+    }
+    bands = {}
+    for name, row in rows.items():
+        half = row["mean_latency_half_width"]
+        if half is not None:
+            mean = row["mean_latency"]
+            bands[name] = Interval(mean, mean - half, mean + half)
+    return Evidence(
+        samples,
+        [*result.question.facts, f"seed {result.seed}"],
+        {"mean_latency": bands},
+        result.lower_bound,
+        {name: tally.latency.distribution(600) for name, tally in result.tallies.items()},
+    )
+
+
+def document(result: HeavyResult) -> dict[str, Any]:
+    from .. import __version__
+    from ..experiments.sketch import RELATIVE_ERROR
+
+    question = result.question
+    return {
+        "version": __version__,
+        "scenario": question.scenario.name,
+        "batch": question.batch,
+        "utilisation": question.load,
+        "tasks": question.tasks,
+        "seed": result.seed,
+        "platform": question.machine.platform.name,
+        "quantile_error": RELATIVE_ERROR,
+        "lower_bound": {"makespan": result.lower_bound},
+        "schedulers": {
+            row["scheduler"]: {key: value for key, value in row.items() if key != "scheduler"}
+            for row in result.rows
+        },
+    }
+
+
+def show(printer: Printer, result: HeavyResult, written: list[Path]) -> None:
+    from .compare import named
+
+    rows = sorted(result.rows, key=lambda row: row["mean_latency"])
+    seconds = unit_for([row["mean_latency"] for row in rows], SECONDS)
+    joules = unit_for([row["energy"] for row in rows], JOULES)
+    dollars = unit_for([row["cost"] for row in rows], DOLLARS)
+
+    def latency(row: dict[str, Any]) -> str:
+        half = row["mean_latency_half_width"]
+        shown = seconds.show(row["mean_latency"])
+        return shown if half is None else f"{shown} ± {seconds.show(half)}"
+
+    bound = result.lower_bound
+    printer.facts(
+        [
+            *result.question.facts,
+            f"seed {result.seed}",
+            f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound",
+        ]
+    )
+    printer.text()
+    s = seconds.symbol
+    printer.sheet(
+        [
+            Column("scheduler", [named(row["scheduler"]) for row in rows], number=False),
+            Column(f"latency\nmean ± 95 %, {s}", [latency(row) for row in rows]),
+            Column(f"p99\n{s}", [seconds.show(row["p99_latency"]) for row in rows], 1),
+            Column(f"time\n{s}", [seconds.show(row["mean_time"]) for row in rows], 6),
+            Column("makespan\ns", [significant(row["makespan"]) for row in rows], 2),
+            Column("span /\nbound", [_ratio(row["makespan_over_bound"]) for row in rows], 3),
+            Column(f"energy\n{joules.symbol}", [joules.show(row["energy"]) for row in rows], 4),
+            Column(f"cost\n{dollars.symbol}", [dollars.show(row["cost"]) for row in rows], 5),
+            Column("load\nbalance", [three_decimals(row["load_balance"]) for row in rows], 7),
+        ]
+    )
+    printer.text()
+    printer.text(f"{written[0]} and {len(written) - 1} plots in {written[0].parent / PLOTS}")
+    printer.text(Text("± by batch means within the run; quantiles to 0.1 %", style="dim"))
+
+
+def _ratio(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"
+
+
+def _check(out: Path) -> None:
+    from ..core import InvalidInputError
+
+    if out.exists() and not out.is_dir():
+        raise InvalidInputError("--out", "a folder", str(out))

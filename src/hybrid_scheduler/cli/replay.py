@@ -1,0 +1,68 @@
+"""`hybrid-scheduler replay RUN_DIR`: does a recorded run come out the same again?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .session import Session
+
+
+def replay(
+    context: typer.Context,
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The folder of a recorded run.")],
+    processes: Annotated[
+        int | None, typer.Option(metavar="N", help="Seeds at a time; one per core if not given.", min=1)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Repeat a recorded run and compare its log, byte for byte.
+
+    Exit 1 if a byte differs: then the first line that differs is shown, and which versions have changed since.
+
+    Example: hybrid-scheduler replay results/tails
+    """
+    session: Session = context.obj
+    session.settings()
+    from ..core import HybridSchedulerError
+    from ..experiments.replay import replay as repeat
+    from ..experiments.runs import read_run
+    from .compiling import announced
+
+    record = read_run(run_dir)
+    total = (
+        len(record.seeds) if record.kind == "compare" else record.question.tasks * len(record.question.schedulers)
+    )
+    with announced(session.printer.note), session.printer.progress(total) as update:
+        found = repeat(run_dir, processes=processes, progress=update)
+    if as_json:
+        session.printer.document(
+            {
+                "run_id": found.record.run_id,
+                "kind": found.record.kind,
+                "same": found.same,
+                "lines": found.record.events_count,
+                "recorded_sha256": found.record.events_sha256,
+                "sha256": found.sha256,
+                "first_difference": None if found.line is None else found.line[0],
+                "changed_versions": {name: list(pair) for name, pair in found.changed_versions.items()},
+            }
+        )
+    elif found.same:
+        session.printer.text(
+            f"run {found.record.run_id}: the same {found.record.events_count:,} lines again, sha256 {found.sha256}"
+        )
+    if not found.same:
+        changed = ", ".join(f"{name} {was} → {now}" for name, (was, now) in found.changed_versions.items())
+        number, before, after = found.line or (0, "", "")
+        raise HybridSchedulerError(
+            f"run {found.record.run_id} came out differently: "
+            f"line {number} was {_short(before)}, now {_short(after)}",
+            hint=f"versions have changed since: {changed}" if changed else "the versions are those of the record",
+        )
+
+
+def _short(text: str) -> str:
+    return (text if len(text) <= 160 else text[:157] + "...") or "missing"

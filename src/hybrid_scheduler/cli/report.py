@@ -1,0 +1,141 @@
+"""`hybrid-scheduler report`: one file to hand over, HTML or PDF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .session import Session
+
+if TYPE_CHECKING:
+    from ..experiments.comparing import Study
+    from ..experiments.question import Question
+    from ..experiments.runs import Record
+
+
+def report(
+    context: typer.Context,
+    run_dir: Annotated[
+        Path | None, typer.Argument(metavar="[RUN_DIR]", help="A recorded run; or choose what to run below.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Ends in .html or .pdf.")] = Path(
+        "report.html"
+    ),
+    scenario: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default, mixed or transfer.")
+    ] = None,
+    utilisation: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
+    ] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")] = False,
+    tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks per seed.")] = None,
+    schedulers: Annotated[str | None, typer.Option(metavar="A,B", help="Who takes part.")] = None,
+    platform: Annotated[str | None, typer.Option(metavar="NAME", help="The machine.")] = None,
+    noise: Annotated[str | None, typer.Option(metavar="SIGMA", help="Log-normal noise, 0 for none.")] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Paired seeds; 1 for a single run.", min=1)] = 10,
+    first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.")] = 3000,
+    figures: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these figures, as in latency_cdf,gantt.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the run with its record, for replay and trace.")
+    ] = None,
+    processes: Annotated[int | None, typer.Option(metavar="N", help="Seeds at a time.", min=1)] = None,
+) -> None:
+    """Write a report: verdicts, tables, figures, method and environment in one file that needs nothing else.
+
+    Of a recorded run, or of one that is made now.
+
+    \b
+    Examples:
+      hybrid-scheduler report --scenario mixed --utilisation 0.9 -o mixed.pdf
+      hybrid-scheduler report results/tails -o tails.html
+    """
+    session: Session = context.obj
+    settings = session.settings(
+        {
+            "simulation.scenario": scenario,
+            "simulation.utilisation": utilisation,
+            "simulation.tasks": tasks,
+            "simulation.schedulers": schedulers,
+            "simulation.platform": platform,
+            "physics.noise_sigma": noise,
+        }
+    )
+    from ..core import InvalidInputError
+    from ..experiments.reporting import check_suffix, make_report, write_report
+    from ..reports.figures import FIGURES
+    from .compare import check_empty, question_from
+    from .compiling import announced
+    from .options import check_sources
+
+    check_suffix(out)
+    wanted = tuple(FIGURES) if figures is None else tuple(name.strip() for name in figures.split(","))
+    for name in wanted:
+        _check_figure(name)
+    given = {"scenario": scenario, "utilisation": utilisation, "tasks": tasks, "schedulers": schedulers,
+             "platform": platform, "noise": noise, "batch": batch or None, "keep": keep}  # fmt: skip
+    for option, value in given.items():
+        if run_dir is not None and value is not None:
+            raise InvalidInputError(f"--{option}", "left out with a RUN_DIR", str(value))
+    check_sources(None, utilisation=utilisation, batch=batch or None)
+    if keep is not None:
+        check_empty(keep)
+    study: Study | None
+    record: Record | None
+    with announced(session.printer.note), session.printer.progress(seeds + 1) as update:
+        if run_dir is not None:
+            question, seed, study, record = _stored(run_dir)
+        else:
+            question, seed = question_from(settings, batch=batch), first_seed
+            study, record = _fresh(question, first_seed, seeds, keep, processes, update)
+        update("drawing", seeds)
+        content = make_report(question, seed, study=study, record=record, wanted=wanted)
+        write_report(out, content)
+    session.printer.text(content.headline)
+    session.printer.text(f"{out}, {out.stat().st_size / 1e6:.1f} MB")
+
+
+def _check_figure(name: str) -> None:
+    from ..core import UnknownNameError
+    from ..reports.figures import FIGURES
+
+    if name not in FIGURES:
+        raise UnknownNameError("--figures", name, FIGURES)
+
+
+def _stored(folder: Path) -> tuple[Question, int, Study | None, Record]:
+    from ..core import InvalidInputError
+    from ..experiments import runs
+    from ..experiments.reporting import stored_study
+
+    record = runs.read_run(folder)
+    if record.kind == runs.HEAVY:
+        hint = "its own plots and table are beside it"
+        raise InvalidInputError(
+            "RUN_DIR", "a comparison or a single run", f"{folder}, a heavy simulation", hint=hint
+        )
+    study = stored_study(folder, record) if record.kind == runs.COMPARE else None
+    return record.question, record.seeds[0], study, record
+
+
+def _fresh(
+    question: Question, first: int, seeds: int, keep: Path | None, processes: int | None, update: object
+) -> tuple[Study | None, Record | None]:
+    from ..experiments import runs
+    from ..experiments.comparing import study as judge_seeds
+    from .compare import write
+
+    if seeds == 1:
+        record = None
+        if keep is not None:
+            events = runs.simulation_events(question.run(first))
+            record = runs.write_run(keep, runs.SIMULATION, question, [first], events)
+        return None, record
+    found = judge_seeds(question, range(first, first + seeds), processes=processes, progress=update)  # type: ignore[arg-type]
+    if keep is None:
+        return found, None
+    write(keep, found, found.judge())
+    return found, runs.read_run(keep)

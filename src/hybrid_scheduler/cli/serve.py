@@ -1,0 +1,73 @@
+"""`hybrid-scheduler serve`: the live run, its interface and its dashboard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .session import Session
+
+if TYPE_CHECKING:
+    from ..server.compose import House
+
+
+def serve(
+    context: typer.Context,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; another than 127.0.0.1 needs a token.")
+    ] = None,
+    port: Annotated[str | None, typer.Option(metavar="N", help="Port to listen on, 0 for any free one.")] = None,
+    role: Annotated[
+        str, typer.Option(metavar="NAME", help="all, or engine and api in two processes over PostgreSQL.")
+    ] = "all",
+    scenario: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default or mixed.")
+    ] = None,
+    utilisation: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
+    ] = None,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks.")] = None,
+    speed: Annotated[str | None, typer.Option(metavar="X", help="Virtual seconds per second.")] = None,
+    schedulers: Annotated[str | None, typer.Option(metavar="A,B", help="Who takes part.")] = None,
+    no_start: Annotated[bool, typer.Option("--no-start", help="Wait for somebody to start the run.")] = False,
+) -> None:
+    """Run without end and show it in the browser.
+
+    Begins a run, or goes on with the one that was under way. Everything is kept in the database; Ctrl-C ends the
+    server and not the run.
+
+    \b
+    Examples:
+      hybrid-scheduler serve
+      hybrid-scheduler serve --scenario rush-hour --speed 4
+      API_TOKEN=$(openssl rand -hex 32) hybrid-scheduler serve --host 0.0.0.0
+    """
+    # Not above: these bring the web framework, which --help does not need.
+    from ..server.run import serve as run_server
+    from .compiling import announced
+
+    session: Session = context.obj
+    settings = session.settings(
+        {
+            "server.host": host,
+            "server.port": port,
+            "simulation.scenario": scenario,
+            "simulation.utilisation": utilisation,
+            "simulation.seed": seed,
+            "live.speed": speed,
+            "simulation.schedulers": schedulers,
+        }
+    )
+    session.after_interrupt = "the run is kept; serve goes on with it"
+
+    def ready(url: str, house: House) -> None:
+        if not url:
+            session.printer.text(f"engine on {house.address.redacted}   (Ctrl-C stops; the run is kept)")
+        elif house.parts.static is None:
+            session.printer.text(f"API  {url}/api/status   (dashboard not built; Ctrl-C stops; the run is kept)")
+        else:
+            session.printer.text(f"dashboard  {url}   (Ctrl-C stops; the run is kept)")
+
+    with announced(session.printer.note):
+        run_server(settings, role=role, start=not no_start, ready=ready)

@@ -1,0 +1,285 @@
+"""`hybrid-scheduler sweep`: schedulers × scenarios × loads × machines × seeds, resumable, here or on Ray."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from .compare import interval, named
+from .numbers import SECONDS, unit_for
+from .printer import Printer
+from .session import Session
+from .sheet import Column
+
+if TYPE_CHECKING:
+    from ..experiments.adversary import Worst
+    from ..experiments.question import Question
+
+_BACKENDS = ("local", "ray")
+_BATCH = "batch"
+#: Seconds between two lines of progress where there is no terminal.
+_QUIET = 10.0
+
+
+def sweep(
+    context: typer.Context,
+    schedulers: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Who takes part, as in greedy,oracle(grid=21).")
+    ] = None,
+    scenarios: Annotated[str, typer.Option(metavar="A,B", help="Mixes of tasks.")] = "default",
+    loads: Annotated[
+        str | None,
+        typer.Option(metavar="X,Y", help="Shares of capacity, or batch; the scenario's own if not given."),
+    ] = None,
+    platforms: Annotated[str, typer.Option(metavar="A,B", help="Machines.")] = "workstation",
+    tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks per cell.")] = None,
+    noise: Annotated[str | None, typer.Option(metavar="SIGMA", help="Log-normal noise, 0 for none.")] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", help="How many seeds.", min=1)] = 10,
+    first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.")] = 3000,
+    metric: Annotated[str, typer.Option(metavar="NAME", help="What the table shows.")] = "mean_latency",
+    backend: Annotated[str, typer.Option(metavar="NAME", help="local or ray.")] = "local",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="A running Ray cluster, or auto; else one is started here."),
+    ] = None,
+    processes: Annotated[int | None, typer.Option(metavar="N", help="Cells at a time, locally.", min=1)] = None,
+    adversary: Annotated[
+        str | None, typer.Option(metavar="A:B", help="Search for the tasks on which A does worst against B.")
+    ] = None,
+    evaluations: Annotated[int, typer.Option(metavar="N", help="Steps of that search.", min=1)] = 120,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Results; a sweep that was stopped goes on here.")
+    ] = Path("data/results/sweep"),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Run every combination and write one table (results.parquet).
+
+    Every finished cell is kept at once: a sweep that was stopped or killed goes on where it was, and one that is
+    extended runs only what is new. On Ray the same cells run over a cluster; those of a node that dies run again.
+
+    \b
+    Examples:
+      hybrid-scheduler sweep --scenarios mixed,transfer --loads 0.5,0.9,batch
+      hybrid-scheduler sweep --backend ray --ray-address 10.0.0.5:6379
+      hybrid-scheduler sweep --adversary greedy:oracle --out results/worst
+    """
+    session: Session = context.obj
+    from ..core import UnknownNameError
+    from ..experiments.comparing import check_metric
+    from .compiling import announced
+
+    if backend not in _BACKENDS:
+        raise UnknownNameError("--backend", backend, _BACKENDS)
+    check_metric(metric)
+    common = {"simulation.tasks": tasks, "physics.noise_sigma": noise}
+    if adversary is not None:
+        _adversary(session, adversary, common, metric, evaluations, seeds, first_seed, processes, out, as_json)
+        return
+    questions = _questions(session, scenarios, loads, platforms, {**common, "simulation.schedulers": schedulers})
+    from ..experiments.backends import Local, Ray
+    from ..experiments.sweep import TABLE, cells_of, run_sweep
+
+    cells = cells_of(questions, range(first_seed, first_seed + seeds))
+    session.after_interrupt = "finished cells are kept; run it again to go on"
+    where = Ray(ray_address) if backend == "ray" else Local(processes)
+    with announced(session.printer.note), session.printer.progress(len(cells)) as bar:
+        rows = run_sweep(cells, out, where, progress=_progress(session.printer, bar))
+    table = summary(rows, metric)
+    if as_json:
+        session.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
+    else:
+        show(session.printer, table, metric)
+        session.printer.text()
+        session.printer.text(f"{len(rows):,} cells in {out / TABLE}")
+
+
+def _questions(
+    session: Session, scenarios: str, loads: str | None, platforms: str, common: dict[str, Any]
+) -> list[Question]:
+    from dataclasses import replace
+
+    from ..core import InvalidInputError
+    from .compare import question_from
+
+    found = []
+    for scenario in _listed(scenarios):
+        for platform in _listed(platforms):
+            settings = session.settings(
+                {**common, "simulation.scenario": scenario, "simulation.platform": platform}
+            )
+            base = question_from(settings)
+            for load in _listed(loads) if loads else [""]:
+                try:
+                    share = None if load in ("", _BATCH) else float(load)
+                except ValueError:
+                    raise InvalidInputError("--loads", "numbers or the word batch", load) from None
+                if share is not None and not 0 < share < float("inf"):
+                    raise InvalidInputError("--loads", "finite and > 0", load)
+                found.append(replace(base, utilisation=share, batch=load == _BATCH))
+    return found
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _progress(printer: Printer, bar: Callable[[str, int], None]) -> Callable[[str, int, int], None]:
+    """On a terminal a bar with the time left; elsewhere a line now and then."""
+    began, told, first = time.monotonic(), time.monotonic(), -1
+
+    def report(name: str, done: int, total: int) -> None:
+        nonlocal told, first
+        bar(name, done)
+        if first < 0:
+            first = done
+            if done:
+                printer.note(f"{done} of {total} cells are there already")
+        now = time.monotonic()
+        if sys.stderr.isatty() or now - told < _QUIET or done == first:
+            return
+        told = now
+        left = (now - began) / (done - first) * (total - done)
+        printer.note(f"{done} of {total} cells, about {left:.0f} s left")
+
+    return report
+
+
+# ------------------------------------------------------------------------------------------ the table
+
+
+def summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
+    """Mean and interval over seeds, per scheduler in each combination."""
+    import numpy as np
+
+    from ..metrics import t_interval
+
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for row in rows:
+        place = (row["scenario"], _BATCH if row["batch"] else row["load"], row["platform"], row["scheduler"])
+        groups.setdefault(place, []).append(float("nan") if row[metric] is None else float(row[metric]))
+    found = []
+    for (scenario, load, platform, scheduler), values in groups.items():
+        known = np.array(values)
+        several = len(known) > 1 and bool(np.isfinite(known).all())
+        one = t_interval(known) if several else None
+        found.append(
+            {
+                "scenario": scenario, "load": load, "platform": platform, "scheduler": scheduler,
+                "seeds": len(values), "mean": float(known.mean()),
+                "low": one.low if one else None, "high": one.high if one else None,
+            }
+        )  # fmt: skip
+    return found
+
+
+def show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
+    from ..metrics import Interval
+
+    timed = metric.endswith(("_time", "_latency", "_wait", "makespan"))
+    unit = unit_for([row["mean"] for row in table], SECONDS) if timed else None
+    size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
+
+    def cell(row: dict[str, Any]) -> str:
+        low, high = (row["mean"], row["mean"]) if row["low"] is None else (row["low"], row["high"])
+        return interval(Interval(row["mean"], low, high), size)
+
+    printer.facts([metric, f"{table[0]['seeds']} seeds, mean ± 95 %"])
+    printer.text()
+    printer.sheet(
+        [
+            Column("scenario", [row["scenario"] for row in table], 1, number=False),
+            Column("load", [str(row["load"]) for row in table], 2),
+            Column("machine", [row["platform"] for row in table], 3, number=False),
+            Column("scheduler", [named(row["scheduler"]) for row in table], number=False),
+            Column(f"{metric}\n± 95 %{symbol}", [cell(row) for row in table]),
+        ]
+    )
+
+
+# ------------------------------------------------------------------------------------------ the adversary
+
+
+def _adversary(
+    session: Session, pair: str, common: dict[str, Any], metric: str, evaluations: int, seeds: int, first_seed: int,
+    processes: int | None, out: Path, as_json: bool,
+) -> None:  # fmt: skip
+    from ..core import InvalidInputError
+    from ..experiments import runs
+    from ..experiments.adversary import find_worst
+    from ..experiments.replay import comparison_events
+    from ..reports.documents import strict_json
+    from .compare import check_empty, question_from
+    from .compiling import announced
+
+    names = [name.strip() for name in pair.split(":")]
+    if len(names) != 2 or not all(names):
+        raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", pair)
+    check_empty(out)
+    settings = session.settings({**common, "simulation.schedulers": ",".join(names)})
+    question = question_from(settings)
+    if seeds < 2:
+        raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
+    with announced(session.printer.note), session.printer.progress(evaluations) as bar:
+        found = find_worst(
+            question, metric=metric, evaluations=evaluations, seed=settings.simulation.seed, confirming=seeds,
+            processes=processes, progress=lambda ratio, done: bar(f"worst so far {ratio:.3g}×", done),
+        )  # fmt: skip
+    content = _worst_document(found)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "adversary.json").write_text(strict_json(content), encoding="utf-8")
+    tested = [run.seed for run in found.study.runs]
+    runs.write_run(out, runs.COMPARE, found.question, tested, comparison_events(found.study.runs))
+    if as_json:
+        session.printer.document(content)
+    else:
+        _show_worst(session.printer, found, out)
+
+
+def _worst_document(found: Worst) -> dict[str, Any]:
+    first, second = found.question.schedulers
+    return {
+        "schedulers": [first, second],
+        "metric": found.metric,
+        "search_seed": found.seed,
+        "evaluations": found.evaluations,
+        "ratio_in_the_search": found.searched_ratio,
+        "ratio": [found.ratio.mean, found.ratio.low, found.ratio.high],
+        "seeds": [run.seed for run in found.study.runs],
+        "configuration": found.question.as_json(),
+    }
+
+
+def _show_worst(printer: Printer, found: Worst, out: Path) -> None:
+    mix = found.question.scenario
+    first, second = found.question.schedulers
+    ratio = found.ratio
+    printer.text(
+        Text(
+            f"{first} has {ratio.mean:.3g} × the {found.metric} of {second} "
+            f"(95 %: {ratio.low:.3g} to {ratio.high:.3g})",
+            style="bold",
+        )
+    )
+    size: Any = mix.size
+    printer.facts(
+        [
+            f"sizes {size.low:g} to {size.high:g}",
+            f"intensities {mix.intensity[0]:g} to {mix.intensity[1]:g}",
+            f"memory {mix.memory[0]:g} to {mix.memory[1]:g} MB",
+            f"{mix.arrivals} arrivals at load {mix.utilisation:g}",
+            f"{found.question.tasks:,} tasks",
+        ]
+    )
+    printer.text(
+        Text(
+            f"found in {found.evaluations} steps (there {found.searched_ratio:.3g} ×, luck included), confirmed "
+            f"on {len(found.study.runs)} other seeds; hybrid-scheduler replay {out} repeats that",
+            style="dim",
+        )
+    )

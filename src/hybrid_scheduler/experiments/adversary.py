@@ -1,0 +1,122 @@
+"""On which tasks does one scheduler do worst against another? A search for the workload that hurts.
+
+A workload is a point: sizes, intensities, memory, load and the kind of arrivals. The search begins with points at
+random and lets the best of them have children, with smaller steps the longer nothing improves, and fresh random
+points in between. What it finds was chosen for its luck, so the figure that is reported comes from other seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..core import Floats, InvalidInputError
+from ..metrics.statistics import Interval, t_interval
+from ..workload.laws import Uniform
+from ..workload.scenarios import Scenario
+from .comparing import DEFAULT_METRIC, FIRST_REPORTED_SEED, Study, run_seeds
+from .question import Question
+
+ARRIVALS = ("poisson", "bursty")
+_DIMENSIONS = 8
+_SIZES, _MEMORY, _LOADS = (50.0, 20_000.0), (1.0, 8000.0), (0.05, 0.95)
+#: Seeds of the search; those of the report are others.
+_SEARCH_SEEDS = range(1000, 1003)
+_PARENTS = 4
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The workload that was found. `ratio` is A's metric over B's on seeds the search has not seen."""
+
+    question: Question
+    searched_ratio: float
+    ratio: Interval
+    study: Study
+    evaluations: int
+    seed: int
+    metric: str
+
+
+#: Called with (best ratio so far, evaluations done).
+Progress = Callable[[float, int], None]
+
+
+def find_worst(
+    question: Question,
+    *,
+    metric: str = DEFAULT_METRIC,
+    evaluations: int = 120,
+    seed: int = 0,
+    confirming: int = 20,
+    processes: int | None = 1,
+    progress: Progress | None = None,
+) -> Worst:
+    """The question names the two schedulers, A first, and everything that stays as it is."""
+    if len(question.schedulers) != 2:
+        raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", list(question.schedulers))
+    if evaluations < 1:
+        raise InvalidInputError("--evaluations", "at least 1", evaluations)
+    if confirming < 2:
+        raise InvalidInputError("--seeds", "at least 2, for an interval", confirming)
+    rng = np.random.default_rng([seed, 6])
+    best: list[tuple[float, Floats]] = []
+    step, stale = 0.25, 0
+    for done in range(evaluations):
+        # A third at random: at first, and every now and then to leave a valley.
+        if done < max(_PARENTS, evaluations // 4) or done % 6 == 0:
+            point = rng.random(_DIMENSIONS)
+        else:
+            parent = best[int(rng.integers(len(best)))][1]
+            point = np.clip(parent + step * rng.standard_normal(_DIMENSIONS), 0.0, 1.0)
+        value = _log_ratio(workload_at(question, point), metric)
+        improved = not best or value > best[0][0]
+        stale = 0 if improved else stale + 1
+        if stale and stale % 12 == 0:
+            step = max(0.02, 0.7 * step)
+        best = sorted([*best, (value, point)], key=lambda entry: -entry[0])[:_PARENTS]
+        if progress:
+            progress(float(np.exp(best[0][0])), done + 1)
+    chosen = workload_at(question, best[0][1])
+    seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + confirming)
+    study = Study(chosen, tuple(run_seeds(chosen, seeds, processes=processes)))
+    samples = study.samples(metric)
+    ratios = samples[chosen.schedulers[0]] / samples[chosen.schedulers[1]]
+    return Worst(chosen, float(np.exp(best[0][0])), t_interval(ratios), study, evaluations, seed, metric)
+
+
+def workload_at(question: Question, point: Floats) -> Question:
+    """The question with the workload that a point of the unit cube stands for. Rounded: people will retype it."""
+
+    def between(range_: tuple[float, float], share: float, *, log: bool) -> float:
+        low, high = range_
+        value = low * (high / low) ** share if log else low + (high - low) * share
+        return float(f"{value:.3g}")
+
+    sizes = sorted(between(_SIZES, share, log=True) for share in point[:2])
+    intensity = sorted(round(float(share), 2) for share in point[2:4])
+    memory = sorted(between(_MEMORY, share, log=True) for share in point[4:6])
+    load = between(_LOADS, float(point[6]), log=False)
+    scenario = Scenario(
+        "adversary",
+        "Found by a search for tasks on which one scheduler does worst against another",
+        Uniform(sizes[0], max(sizes[1], 1.01 * sizes[0])),
+        (intensity[0], intensity[1]),
+        (memory[0], memory[1]),
+        ARRIVALS[int(point[7] * len(ARRIVALS)) % len(ARRIVALS)],
+        utilisation=load,
+    )
+    return replace(question, scenario=scenario, utilisation=None, batch=False)
+
+
+def _log_ratio(question: Question, metric: str) -> float:
+    first, second = question.schedulers
+    values = []
+    for run in run_seeds(question, _SEARCH_SEEDS, processes=1):
+        a, b = run.metrics[first][metric], run.metrics[second][metric]
+        if a is None or b is None or not a > 0 or not b > 0:
+            return -np.inf
+        values.append(np.log(a / b))
+    return float(np.mean(values))

@@ -1,0 +1,325 @@
+"""Who is better, and how sure is that? The same schedulers on paired seeds, judged by the statistics of `metrics`.
+
+Every seed is one workload that all schedulers get. Seeds run in as many processes as there are cores; what a seed
+gives does not depend on where or beside whom it ran, so neither does the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..cluster import RunResult
+from ..core import Floats, InvalidInputError, UnknownNameError
+from ..metrics import Spread, Summary
+from ..metrics.statistics import (
+    HIGHER,
+    LOWER,
+    TOO_CLOSE,
+    Interval,
+    Pair,
+    bootstrap_interval,
+    compare_pairs,
+    fewest_seeds,
+    sequential_verdict,
+    t_interval,
+)
+from . import FIRST_REPORTED_SEED
+from .question import Question
+
+__all__ = [
+    "FIRST_REPORTED_SEED",
+    "HIGHER_IS_BETTER",
+    "Judgement",
+    "SeedRun",
+    "Standing",
+    "Study",
+    "cores",
+    "run_seeds",
+    "study",
+]
+
+#: Of all the others less is better.
+HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
+DEFAULT_METRIC = "mean_latency"
+#: Looks of the sequential variant come after so many seeds each, however many processes there are.
+SEEDS_PER_LOOK = 5
+#: Of the bootstrap: the same table every time.
+_RESAMPLING_SEED = 20_261_115
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRun:
+    """What each scheduler made of one seed: its summary as flat numbers, and a digest of every task's outcome."""
+
+    seed: int
+    lower_bound: float | None
+    metrics: dict[str, dict[str, float | None]]
+    digests: dict[str, str]
+
+
+def run_seed(question: Question, seed: int) -> SeedRun:
+    comparison = question.run(seed)
+    metrics = {
+        name: {key: value for key, value in summary.as_dict().items() if not isinstance(value, dict)}
+        for name, summary in comparison.summaries.items()
+    }
+    digests = {name: outcome_digest(result) for name, result in comparison.results.items()}
+    return SeedRun(seed, comparison.lower_bound, metrics, digests)
+
+
+def outcome_digest(result: RunResult) -> str:
+    """sha256 over all columns of the outcomes, the same on every machine that computes the same numbers."""
+    digest, outcomes = hashlib.sha256(), result.outcomes
+    for column in (
+        outcomes.workload.task_id, outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
+        outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
+    ):  # fmt: skip
+        little = column.astype(column.dtype.newbyteorder("<"), copy=False)
+        # All NaN mean "did not run", whatever their bits.
+        same = np.where(np.isnan(little), np.nan, little) if little.dtype.kind == "f" else little
+        digest.update(np.ascontiguousarray(same).tobytes())
+    return digest.hexdigest()
+
+
+# ------------------------------------------------------------------------------------------ running
+
+
+def cores() -> int:
+    """How many processes can work at once here."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+#: Called with (what was done, seeds done so far).
+Progress = Callable[[str, int], None]
+
+
+def run_seeds(
+    question: Question, seeds: Sequence[int], *, processes: int | None = None, progress: Progress | None = None
+) -> list[SeedRun]:
+    """All seeds, in their order."""
+    return list(_runs(question, seeds, processes, progress))
+
+
+def _runs(
+    question: Question, seeds: Sequence[int], processes: int | None, progress: Progress | None
+) -> Iterator[SeedRun]:
+    workers = min(processes or cores(), len(seeds))
+    if workers < 1:
+        raise InvalidInputError("processes", "at least 1", processes)
+    report = progress or (lambda *_: None)
+    if workers == 1:
+        for done, seed in enumerate(seeds):
+            report(f"seed {seed}", done)
+            yield run_seed(question, seed)
+        return
+    # Spawned, not forked: a fork would copy threads' locks in whatever state they are.
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        # Only a few ahead, so that whoever stops early has not started everything.
+        waiting: list[tuple[int, Future[SeedRun]]] = []
+        rest = iter(seeds)
+        for done in range(len(seeds)):
+            ahead = islice(rest, 2 * workers - len(waiting))
+            waiting += [(seed, pool.submit(run_seed, question, seed)) for seed in ahead]
+            seed, future = waiting.pop(0)
+            report(f"seed {seed}", done)
+            yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def study(
+    question: Question,
+    seeds: Sequence[int],
+    *,
+    metric: str = DEFAULT_METRIC,
+    baseline: str | None = None,
+    until_clear: bool = False,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Run the seeds and judge. With `until_clear` it ends as soon as every scheduler is told from the baseline."""
+    if len(seeds) < 2:
+        raise InvalidInputError("seeds", "at least 2, for an interval", len(seeds))
+    against = baseline_of(question, baseline)
+    runs: list[SeedRun] = []
+    check_metric(metric)
+    for run in _runs(question, seeds, processes, progress):
+        runs.append(run)
+        look = len(runs) % SEEDS_PER_LOOK == 0 and len(runs) < len(seeds)
+        if until_clear and look and _is_clear(Study(question, tuple(runs)).samples(metric), against):
+            break
+    return Study(question, tuple(runs), stopped_early=len(runs) < len(seeds))
+
+
+def baseline_of(question: Question, name: str | None) -> str:
+    """The scheduler that all are measured against: the named one, or the first."""
+    if name is None:
+        return question.schedulers[0]
+    if name not in question.schedulers:
+        raise UnknownNameError("baseline", name, question.schedulers)
+    return name
+
+
+def known_metrics() -> list[str]:
+    """The single numbers of a summary, by the names its flat form gives them."""
+    spread = [f"{field.name}_{name}" for name in ("time", "latency", "wait") for field in fields(Spread)]
+    others = [
+        field.name for field in fields(Summary) if field.name not in ("time", "latency", "wait", "utilization")
+    ]
+    return others + spread
+
+
+def check_metric(metric: str) -> None:
+    if metric not in known_metrics():
+        raise UnknownNameError("metric", metric, known_metrics())
+
+
+def _is_clear(samples: dict[str, Floats], baseline: str) -> bool:
+    others = [name for name in samples if name != baseline]
+    return all(
+        sequential_verdict(samples[name] - samples[baseline], len(others)) != TOO_CLOSE
+        for name in others
+        if not np.array_equal(samples[name], samples[baseline])
+    )
+
+
+# ------------------------------------------------------------------------------------------ judging
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One scheduler's place in the table. `pair` is against the baseline; None for the baseline itself."""
+
+    name: str
+    value: Interval
+    bootstrap: Interval
+    ratio: float
+    pair: Pair | None
+    #: Mean latency minus the oracle's on the same seeds, and makespan over the bound; None where not computed.
+    regret: Interval | None
+    over_bound: Interval | None
+
+    @property
+    def verdict(self) -> str:
+        return self.pair.verdict if self.pair else "baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The table for one metric, best first, and every pair for the win/loss matrix."""
+
+    metric: str
+    baseline: str
+    seeds: int
+    standings: tuple[Standing, ...]
+    pairs: dict[tuple[str, str], Pair]
+
+    @property
+    def less_is_better(self) -> bool:
+        return self.metric not in HIGHER_IS_BETTER
+
+    def better(self, verdict: str) -> bool:
+        return verdict == (LOWER if self.less_is_better else HIGHER)
+
+    def worse(self, verdict: str) -> bool:
+        return verdict == (HIGHER if self.less_is_better else LOWER)
+
+    @property
+    def seeds_needed(self) -> int:
+        """With fewer seeds than this no pair can be told apart, however clear."""
+        return fewest_seeds(max(1, len(self.pairs) // 2))
+
+    def standing(self, name: str) -> Standing:
+        return next(standing for standing in self.standings if standing.name == name)
+
+    def as_dict(self) -> dict[str, Any]:
+        def interval(one: Interval | None) -> list[float] | None:
+            return None if one is None else [one.mean, one.low, one.high]
+
+        def pair(one: Pair) -> dict[str, Any]:
+            return {
+                "difference": interval(one.difference), "bootstrap": interval(one.bootstrap), "p": one.p,
+                "p_holm": one.p_holm, "rank_biserial": one.rank_biserial, "dz": one.dz,
+                "wins": one.wins, "losses": one.losses, "ties": one.ties, "verdict": one.verdict,
+            }  # fmt: skip
+
+        return {
+            "metric": self.metric,
+            "baseline": self.baseline,
+            "seeds": self.seeds,
+            "schedulers": {
+                s.name: {
+                    "mean": interval(s.value), "bootstrap": interval(s.bootstrap), "ratio_to_baseline": s.ratio,
+                    "against_baseline": None if s.pair is None else pair(s.pair),
+                    "regret": interval(s.regret), "makespan_over_bound": interval(s.over_bound),
+                }
+                for s in self.standings
+            },
+            "pairs": [{"first": a, "second": b, **pair(one)} for (a, b), one in self.pairs.items()],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Study:
+    """The runs of all seeds."""
+
+    question: Question
+    runs: tuple[SeedRun, ...]
+    stopped_early: bool = False
+
+    def samples(self, metric: str) -> dict[str, Floats]:
+        """One value per seed, for every scheduler."""
+        check_metric(metric)
+        return {
+            name: np.array([_number(run.metrics[name][metric]) for run in self.runs])
+            for name in self.question.schedulers
+        }
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        return list(next(iter(self.runs[0].metrics.values())))
+
+    def judge(self, metric: str = DEFAULT_METRIC, baseline: str | None = None) -> Judgement:
+        samples = self.samples(metric)
+        against = baseline_of(self.question, baseline)
+        missing = [name for name, values in samples.items() if not np.isfinite(values).all()]
+        if missing:
+            raise InvalidInputError("metric", "one that every run has", metric, where=missing[0])
+        rng = np.random.default_rng(_RESAMPLING_SEED)
+        pairs = compare_pairs(samples, rng)
+        reference = float(samples[against].mean())
+        standings = [
+            Standing(
+                name,
+                t_interval(values),
+                bootstrap_interval(values, rng),
+                float(values.mean()) / reference if reference else math.nan,
+                pairs.get((name, against)),
+                self._interval("mean_regret", name),
+                self._interval("makespan_over_bound", name),
+            )
+            for name, values in samples.items()
+        ]
+        best_first = sorted(standings, key=lambda s: s.value.mean, reverse=metric in HIGHER_IS_BETTER)
+        return Judgement(metric, against, len(self.runs), tuple(best_first), pairs)
+
+    def _interval(self, metric: str, name: str) -> Interval | None:
+        values = self.samples(metric)[name]
+        return t_interval(values) if np.isfinite(values).all() else None
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

@@ -1,0 +1,183 @@
+"""The exact optimum of small batches by CP-SAT, as a check of the lower bound and of the schedulers.
+
+    python -m hybrid_scheduler.experiments.exact
+
+All tasks are there at time 0 and do not depend on each other, so the order on a device does not matter: the
+makespan is the load of the busiest device. What is left to choose is the accelerator of each task and its share
+there. The solver works in whole numbers, shares in hundredths and seconds in ticks. Its optimum and the bound that
+it proves are those of that grid, a fraction of a per cent from the true ones. Needs the extra `exact` (ortools).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..cluster import makespan_bound
+from ..core import Floats, HybridSchedulerError, InvalidInputError, Platform, Workload, workstation
+from ..physics import AnalyticPhysics, Physics
+from ..workload.scenarios import generate, scenario_named
+from . import FIRST_REPORTED_SEED
+
+MOST_TASKS = 60
+_PARTS = 100
+_TICKS = 20_000
+#: From so many tasks on the solver's linear relaxation is worth its time.
+_RELAX_FROM = 13
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """`makespan` is that of a schedule that exists; `proven` is what the solver knows nobody can go below."""
+
+    makespan: float
+    proven: float
+    optimal: bool
+    device: tuple[int, ...]
+    fraction: tuple[float, ...]
+
+
+def exact_makespan(
+    workload: Workload,
+    platform: Platform | None = None,
+    physics: Physics | None = None,
+    *,
+    effort: float = 20.0,
+) -> Optimum:
+    """`effort` is the solver's deterministic time, roughly seconds: the same answer on every machine."""
+    machine, law = platform or workstation(), physics or AnalyticPhysics()
+    _check(workload, machine)
+    table = law.times(workload, machine)[:, law.columns(machine)]
+    shares, chosen, proven, optimal = _solved(workload, machine, table, effort)
+    device = np.where(chosen >= 0, chosen, 0)
+    load = _loads(table, machine, device, shares)
+    return Optimum(float(load.max()), proven, optimal, tuple(device.tolist()), tuple(shares.tolist()))
+
+
+def _check(workload: Workload, platform: Platform) -> None:
+    if len(workload) > MOST_TASKS:
+        raise InvalidInputError("tasks", f"at most {MOST_TASKS} for an exact optimum", len(workload))
+    if workload.has_dependencies or float(np.ptp(workload.arrival_time)) > 0:
+        raise InvalidInputError("workload", "a batch without dependencies for an exact optimum", "another one")
+    if int(platform.is_cpu.sum()) != 1:
+        raise InvalidInputError("platform", "a single node for an exact optimum", platform.name)
+
+
+def _solved(
+    workload: Workload, platform: Platform, table: Floats, effort: float
+) -> tuple[Floats, Any, float, bool]:
+    try:
+        from ortools.sat.python import cp_model
+    except ImportError:
+        raise HybridSchedulerError(
+            "ortools is not installed", hint="pip install 'hybrid-scheduler[exact]'"
+        ) from None
+
+    cpu = int(np.flatnonzero(platform.is_cpu)[0])
+    gpus = platform.accelerators.tolist()
+    memory = platform.column("memory")
+    tick = float(table[:, cpu].sum()) / _TICKS
+    whole, fixed = (np.rint(table[:, :, part] / tick).astype(np.int64) for part in (0, 1))
+    model = cp_model.CpModel()
+    span = model.new_int_var(0, int(whole[:, cpu].sum() + fixed[:, cpu].sum()) * _PARTS, "span")
+    loads: dict[int, list[Any]] = {device: [] for device in [cpu, *gpus]}
+    share: dict[tuple[int, int], Any] = {}
+    uses: dict[tuple[int, int], Any] = {}
+    for i in range(len(workload)):
+        for d in gpus:
+            needed = float(workload.memory_required[i])
+            most = _PARTS if needed <= memory[d] else math.floor(_PARTS * memory[d] / needed)
+            uses[i, d] = model.new_bool_var(f"u{i},{d}")
+            share[i, d] = model.new_int_var(0, most, f"f{i},{d}")
+            model.add(share[i, d] <= most * uses[i, d])
+            loads[d] += [int(whole[i, d]) * share[i, d], int(fixed[i, d]) * _PARTS * uses[i, d]]
+        model.add_at_most_one(uses[i, d] for d in gpus)
+        rest = _PARTS - sum(share[i, d] for d in gpus)
+        loads[cpu].append(int(whole[i, cpu]) * rest)
+        if fixed[i, cpu]:
+            on_cpu = model.new_bool_var(f"c{i}")
+            model.add(rest <= _PARTS * on_cpu)
+            loads[cpu].append(int(fixed[i, cpu]) * _PARTS * on_cpu)
+    for terms in loads.values():
+        model.add(sum(terms) <= span)
+    _break_symmetry(model, platform, uses, gpus)
+    model.minimize(span)
+    solver = cp_model.CpSolver()
+    # One worker and a deterministic clock: the same answer every time.
+    solver.parameters.num_workers, solver.parameters.random_seed = 1, 0
+    solver.parameters.max_deterministic_time = effort
+    solver.parameters.relative_gap_limit = 0.0005
+    solver.parameters.linearization_level = 2 if len(workload) >= _RELAX_FROM else 1
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        raise HybridSchedulerError("the solver found no schedule in its time", hint="fewer tasks, or more effort")
+    shares, chosen = np.zeros(len(workload)), np.full(len(workload), -1)
+    for (i, d), variable in share.items():
+        if solver.value(variable) > 0:
+            shares[i], chosen[i] = solver.value(variable) / _PARTS, d
+    proven = solver.best_objective_bound / _PARTS * tick
+    return shares, chosen, float(proven), status == cp_model.OPTIMAL
+
+
+def _break_symmetry(model: Any, platform: Platform, uses: dict[tuple[int, int], Any], gpus: list[int]) -> None:
+    """Equal accelerators are interchangeable: the first task may only use the first of a class, and so on."""
+    seen: dict[int, list[int]] = {}
+    for d in gpus:
+        seen.setdefault(int(platform.class_of[d]), []).append(d)
+    for members in seen.values():
+        for i in range(len(members)):
+            for d in members[i + 1 :]:
+                if (i, d) in uses:
+                    model.add(uses[i, d] == 0)
+
+
+def _loads(table: Floats, platform: Platform, device: Any, shares: Floats) -> Floats:
+    """Seconds of work per device, with the true durations."""
+    load = np.zeros(len(platform))
+    cpu = int(np.flatnonzero(platform.is_cpu)[0])
+    for i, (d, f) in enumerate(zip(device.tolist(), shares.tolist(), strict=True)):
+        if f < 1.0:
+            load[cpu] += table[i, cpu, 1] + (1.0 - f) * table[i, cpu, 0]
+        if f > 0.0:
+            load[d] += table[i, d, 1] + f * table[i, d, 0]
+    return load
+
+
+def gaps(scenario: str, tasks: int, seed: int, effort: float) -> dict[str, float]:
+    """Over the lower bound: the exact optimum and some schedulers, on one batch."""
+    from ..engine import compare
+
+    workload = generate(scenario_named(scenario), tasks, seed, batch=True)
+    bound = makespan_bound(workload, workstation(), AnalyticPhysics())
+    best = exact_makespan(workload, effort=effort)
+    names = ("earliest_finish", "price_index", "fluid_plan")
+    summaries = compare(workload, names).summaries
+    return {
+        "exact": best.makespan / bound,
+        "proven": best.proven / bound,
+        **{name: summaries[name].makespan / bound for name in names},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5, help=f"from {FIRST_REPORTED_SEED} on")
+    parser.add_argument("--tasks", type=int, nargs="+", default=[5, 10, 20])
+    parser.add_argument("--effort", type=float, default=5.0, help="deterministic seconds of the solver per batch")
+    options = parser.parse_args()
+    print("mixed, all at once, workstation; makespan over the lower bound, mean (worst) over seeds")
+    for count in options.tasks:
+        rows = [gaps("mixed", count, FIRST_REPORTED_SEED + i, options.effort) for i in range(options.seeds)]
+        cells = "  ".join(
+            f"{name} {np.mean([row[name] for row in rows]):.4f} ({max(row[name] for row in rows):.4f})"
+            for name in rows[0]
+        )
+        print(f"{count:4d} tasks  {cells}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

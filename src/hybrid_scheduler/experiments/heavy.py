@@ -1,0 +1,293 @@
+"""The heavy simulation: any number of tasks, each scheduler on its own cluster, in memory that does not grow.
+
+Tasks come in chunks; the compiled schedulers go through a chunk together and carry their queues over to the next,
+so nothing but the sums, the sketches and one chunk is ever held. That gives the outcomes of one large run, bit for
+bit. Schedulers that learn or bind late need the whole workload in memory and are run after the others.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..cluster import makespan_bound
+from ..core import Floats, InvalidInputError, Outcomes, Platform, Workload
+from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU
+from ..kernels import FastRule
+from ..metrics import jain_index
+from ..metrics.running import RunningMean
+from ..physics import Bill, Tariff
+from ..schedulers import create
+from ..workload.scenarios import stream
+from .comparing import cores
+from .question import Question
+from .sketch import Sketch
+from .threads import one_thread
+
+CHUNK = 100_000
+#: Up to so many tasks the lower bound is computed, and schedulers that need all tasks at once are allowed.
+BOUND_UP_TO = 1_000_000
+WHOLE_UP_TO = 5_000_000
+#: With fewer tasks a process of their own takes longer to start than it saves.
+_WORTH_A_PROCESS = 5000
+
+COLUMNS = (
+    "scheduler", "tasks", "failed", "clipped", "moved_to_cpu", "makespan", "makespan_over_bound", "throughput",
+    "mean_time", "p50_time", "p95_time", "p99_time", "max_time",
+    "mean_latency", "mean_latency_half_width", "p50_latency", "p95_latency", "p99_latency", "max_latency",
+    "mean_wait", "mean_regret", "energy", "energy_per_task", "cost", "cost_rent", "cost_electricity",
+    "cost_per_task", "mean_gpu_fraction", "cpu_only_share", "load_balance", "load_balance_gpu",
+    "average_utilization",
+)  # fmt: skip
+
+#: Called with (what is going on, tasks done by all schedulers together).
+Progress = Callable[[str, int], None]
+
+
+@dataclass
+class Tally:
+    """One scheduler's sums so far."""
+
+    platform: Platform
+    tariff: Tariff
+    time: Sketch = field(default_factory=Sketch)
+    latency: Sketch = field(default_factory=Sketch)
+    mean_latency: RunningMean = field(default_factory=RunningMean)
+    tasks: int = 0
+    counts: dict[int, int] = field(default_factory=lambda: {FAILED: 0, CLIPPED: 0, MOVED_TO_CPU: 0})
+    wait: float = 0.0
+    energy: float = 0.0
+    rent: float = 0.0
+    electricity: float = 0.0
+    cost: float = 0.0
+    fraction: float = 0.0
+    cpu_only: int = 0
+    regret: float | None = None
+    compared: int = 0
+    first_arrival: float = math.inf
+    last_finish: float = -math.inf
+    busy: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def add(self, outcomes: Outcomes, oracle_latency: Floats | None) -> None:
+        done = outcomes.completed
+        self.tasks += len(outcomes)
+        for status in self.counts:
+            self.counts[status] += outcomes.count(status)
+        self.first_arrival = min(self.first_arrival, float(outcomes.workload.arrival_time[0]))
+        if not done.any():
+            return
+        latency, bill = outcomes.latency[done], Bill(outcomes, self.platform, self.tariff)
+        self.time.add(outcomes.time[done])
+        self.latency.add(np.maximum(latency, 0.0))  # the last digit of finish - arrival may fall below 0
+        self.mean_latency.add(latency)
+        self.wait += float(outcomes.wait[done].sum())
+        self.energy += float(bill.energy[done].sum())
+        self.rent += float(bill.rent[done].sum())
+        self.electricity += float(bill.electricity[done].sum())
+        self.cost += float(bill.cost[done].sum())
+        self.fraction += float(outcomes.fraction[done].sum())
+        self.cpu_only += int((outcomes.fraction[done] == 0).sum())
+        self.last_finish = max(self.last_finish, float(outcomes.finish[done].max()))
+        if oracle_latency is not None:
+            both = done & ~np.isnan(oracle_latency)
+            self.regret = (self.regret or 0.0) + float((outcomes.latency[both] - oracle_latency[both]).sum())
+            self.compared += int(both.sum())
+
+    def row(self, name: str, bound: float | None) -> dict[str, Any]:
+        """The scheduler's row of the report."""
+        count = max(self.time.count, 1)
+        span = max(self.last_finish - self.first_arrival, 0.0) if self.time.count else 0.0
+        accelerators = self.platform.accelerators
+        return {
+            "scheduler": name,
+            "tasks": self.tasks,
+            "failed": self.counts[FAILED],
+            "clipped": self.counts[CLIPPED],
+            "moved_to_cpu": self.counts[MOVED_TO_CPU],
+            "makespan": span,
+            "makespan_over_bound": span / bound if bound else None,
+            "throughput": self.time.count / span if span > 0 else 0.0,
+            **{f"{key}_time": value for key, value in _spread(self.time).items()},
+            **{f"{key}_latency": value for key, value in _spread(self.latency).items()},
+            "mean_latency_half_width": self.mean_latency.half_width,
+            "mean_wait": self.wait / count,
+            "mean_regret": None if self.regret is None or not self.compared else self.regret / self.compared,
+            "energy": self.energy,
+            "energy_per_task": self.energy / count,
+            "cost": self.cost,
+            "cost_rent": self.rent,
+            "cost_electricity": self.electricity,
+            "cost_per_task": self.cost / count,
+            "mean_gpu_fraction": self.fraction / count,
+            "cpu_only_share": self.cpu_only / count,
+            "load_balance": jain_index(self.busy),
+            "load_balance_gpu": jain_index(self.busy[accelerators]) if len(accelerators) else 1.0,
+            "average_utilization": float(self.busy.mean() / span) if span > 0 else 0.0,
+        }
+
+
+def _spread(sketch: Sketch) -> dict[str, float]:
+    quantiles = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+    largest = sketch.largest if sketch.count else math.nan
+    return {"mean": sketch.mean, **{key: sketch.quantile(q) for key, q in quantiles.items()}, "max": largest}
+
+
+@dataclass(frozen=True)
+class HeavyResult:
+    """What became of all tasks."""
+
+    question: Question
+    seed: int
+    lower_bound: float | None
+    tallies: dict[str, Tally]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [tally.row(name, self.lower_bound) for name, tally in self.tallies.items()]
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The log: one line per scheduler. A line per task would be larger than what is simulated."""
+        for row in self.rows:
+            yield {"type": "result", "seed": self.seed, **row}
+
+
+def run_heavy(
+    question: Question,
+    seed: int,
+    *,
+    chunk: int = CHUNK,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> HeavyResult:
+    """Every scheduler over all tasks."""
+    compiled, whole = _sorted_by_kind(question)
+    if whole and question.tasks > WHOLE_UP_TO:
+        hint = f"leave out {', '.join(whole)}, or run at most {WHOLE_UP_TO:,} tasks"
+        allowed = f"at most {WHOLE_UP_TO:,} with schedulers that learn or bind late"
+        raise InvalidInputError("--tasks", allowed, question.tasks, hint=hint)
+    machine = question.on_seed(seed)
+    tallies = {spec: Tally(machine.platform, machine.tariff) for spec in question.schedulers}
+    report = progress or (lambda *_: None)
+    reference = _run_compiled(question, seed, chunk, compiled, tallies, report, keep_oracle=bool(whole))
+    _run_whole(question, seed, whole, tallies, reference, report, processes or cores())
+    return HeavyResult(question, seed, _bound(question, seed), tallies)
+
+
+def _run_compiled(
+    question: Question,
+    seed: int,
+    chunk: int,
+    schedulers: dict[str, FastRule],
+    tallies: dict[str, Tally],
+    report: Progress,
+    *,
+    keep_oracle: bool,
+) -> Floats | None:
+    """All of them through one chunk after the other; returns the oracle's latencies if they are needed later."""
+    if not schedulers:
+        return None
+    machine, done = question.on_seed(seed), 0
+    clusters = {spec: machine.cluster() for spec in schedulers}
+    kept: list[Floats] = []
+    for number, part in enumerate(_chunks(question, seed, chunk)):
+        outcomes: dict[str, Outcomes] = {}
+        for spec, scheduler in schedulers.items():
+            report(spec, done)
+            if number == 0:
+                clusters[spec].introduce(scheduler, part, seed=seed, objective=machine.objective)
+            outcomes[spec] = clusters[spec].proceed(part, scheduler)
+            done += len(part)
+        oracle = outcomes["oracle"].latency if "oracle" in outcomes else None
+        for spec, found in outcomes.items():
+            tallies[spec].add(found, oracle)
+        if keep_oracle and oracle is not None:
+            kept.append(oracle)
+    for spec, cluster in clusters.items():
+        tallies[spec].busy = cluster.busy_by(math.inf)
+    return np.concatenate(kept) if kept else None
+
+
+def _run_whole(
+    question: Question,
+    seed: int,
+    specs: list[str],
+    tallies: dict[str, Tally],
+    oracle: Floats | None,
+    report: Progress,
+    processes: int,
+) -> None:
+    """Each over all tasks at once; several at a time, since each keeps one core busy for long."""
+    workers = min(processes, len(specs)) if question.tasks >= _WORTH_A_PROCESS else 1
+    done = (len(question.schedulers) - len(specs)) * question.tasks
+    if workers < 2:
+        for spec in specs:
+
+            def advance(count: int, spec: str = spec) -> None:
+                nonlocal done
+                done += count
+                report(spec, done)
+
+            base = done
+            advance(0)
+            tallies[spec] = _whole(question, seed, spec, oracle, advance)
+            done = base + question.tasks
+        return
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        running = {spec: pool.submit(_whole, question, seed, spec, oracle) for spec in specs}
+        for spec, future in running.items():
+            report(spec, done)
+            tallies[spec] = future.result()
+            done += question.tasks
+
+
+def _whole(
+    question: Question, seed: int, spec: str, oracle: Floats | None, progress: Callable[[int], None] | None = None
+) -> Tally:
+    machine = question.on_seed(seed)
+    with one_thread([spec]):
+        result = machine.cluster().run(
+            question.workload(seed), create(spec), seed=seed, objective=machine.objective, progress=progress
+        )
+    tally = Tally(machine.platform, machine.tariff, busy=result.busy)
+    tally.add(result.outcomes, oracle)
+    return tally
+
+
+def _sorted_by_kind(question: Question) -> tuple[dict[str, FastRule], list[str]]:
+    """Those that can be run chunk by chunk, and the others."""
+    compiled: dict[str, FastRule] = {}
+    whole = []
+    for spec in question.schedulers:
+        scheduler = create(spec)
+        if isinstance(scheduler, FastRule) and not scheduler.learns:
+            compiled[spec] = scheduler
+        else:
+            whole.append(spec)
+    return compiled, whole
+
+
+def _chunks(question: Question, seed: int, chunk: int) -> Iterator[Workload]:
+    machine = question.machine
+    return stream(
+        question.scenario, question.tasks, seed, chunk=chunk, platform=machine.platform, physics=machine.physics,
+        utilisation=question.load, batch=question.batch,
+    )  # fmt: skip
+
+
+def _bound(question: Question, seed: int) -> float | None:
+    if question.tasks > BOUND_UP_TO:
+        return None
+    machine = question.on_seed(seed)
+    return makespan_bound(
+        question.workload(seed),
+        machine.platform,
+        machine.physics,
+        machine.noise,
+        memory_policy=machine.memory_policy,
+    )

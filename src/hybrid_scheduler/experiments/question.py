@@ -1,0 +1,156 @@
+"""What is asked of the schedulers, before a seed is chosen: tasks, a machine, and who takes part.
+
+A question is plain data: it crosses process borders, is written into the record of a run, and comes back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from ..cluster import Noise
+from ..core import Device, InvalidInputError, Objective, Platform, Workload, workstation
+from ..engine import Comparison, compare
+from ..physics import AnalyticPhysics, SerialPhysics, Tariff
+from ..schedulers import create
+from ..workload.scenario_json import scenario_from_json, scenario_to_json
+from ..workload.scenarios import Scenario, generate
+from .contest import Machine
+from .threads import one_thread
+
+_PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
+
+
+def _default_machine() -> Machine:
+    return Machine(workstation(), AnalyticPhysics())
+
+
+@dataclass(frozen=True)
+class Question:
+    """Some schedulers on tasks of a scenario. Utilisation None is the scenario's own; a batch has none."""
+
+    scenario: Scenario
+    tasks: int
+    schedulers: tuple[str, ...]
+    machine: Machine = field(default_factory=_default_machine)
+    utilisation: float | None = None
+    batch: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.schedulers:
+            raise InvalidInputError("schedulers", "at least one name", "none")
+        if len(set(self.schedulers)) < len(self.schedulers):
+            raise InvalidInputError("schedulers", "different names", list(self.schedulers))
+        for spec in self.schedulers:
+            create(spec)  # a wrong name fails here, not in another process an hour later
+
+    @property
+    def load(self) -> float | None:
+        """Share of capacity at which tasks arrive; None in a batch."""
+        return None if self.batch else self.utilisation or self.scenario.utilisation
+
+    def workload(self, seed: int) -> Workload:
+        return generate(
+            self.scenario,
+            self.tasks,
+            seed,
+            platform=self.machine.platform,
+            physics=self.machine.physics,
+            utilisation=self.load,
+            batch=self.batch,
+        )
+
+    def run(self, seed: int, progress: Callable[[str, int], None] | None = None) -> Comparison:
+        """Everybody on the same tasks, each on a cluster of its own."""
+        machine = self.on_seed(seed)
+        with one_thread(self.schedulers):
+            return compare(
+                self.workload(seed),
+                self.schedulers,
+                platform=machine.platform,
+                physics=machine.physics,
+                noise=machine.noise,
+                memory_policy=machine.memory_policy,
+                tariff=machine.tariff,
+                objective=machine.objective,
+                seed=seed,
+                progress=progress,
+            )
+
+    def on_seed(self, seed: int) -> Machine:
+        """The machine with the noise of that seed."""
+        return replace(self.machine, noise=Noise(self.machine.noise.sigma, seed))
+
+    @property
+    def facts(self) -> list[str]:
+        """Short facts for captions."""
+        source = (
+            f"{self.scenario.name}, all at once" if self.batch else f"{self.scenario.name} at load {self.load:g}"
+        )
+        return [source, f"{self.tasks:,} tasks", self.machine.platform.name, f"{self.machine.physics.name} physics"]
+
+    # ---------------------------------------------------------------- as JSON
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values only, everything that results depend on besides the seed and the code."""
+        machine, law = self.machine, self.machine.physics
+        if not isinstance(law, AnalyticPhysics):
+            raise InvalidInputError("physics", "analytic or serial in a run that is recorded", law.name)
+        return {
+            "scenario": scenario_to_json(self.scenario),
+            "tasks": self.tasks,
+            "schedulers": list(self.schedulers),
+            "utilisation": self.load,
+            "batch": self.batch,
+            "platform": platform_to_json(machine.platform),
+            "physics": {"name": law.name, **{f.name: getattr(law, f.name) for f in fields(law)}},
+            "noise": machine.noise.sigma,
+            "memory_policy": machine.memory_policy,
+            "tariff": asdict(machine.tariff),
+            "objective": asdict(machine.objective),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Question:
+        law = dict(data["physics"])
+        machine = Machine(
+            platform_from_json(data["platform"]),
+            _PHYSICS[law.pop("name")](**law),
+            Noise(data["noise"]),
+            data["memory_policy"],
+            Tariff(**data["tariff"]),
+            Objective(**data["objective"]),
+        )
+        return cls(
+            scenario_from_json(data["scenario"]),
+            data["tasks"],
+            tuple(data["schedulers"]),
+            machine,
+            data["utilisation"],
+            data["batch"],
+        )
+
+
+def platform_to_json(platform: Platform) -> dict[str, Any]:
+    """JSON has no infinity: a device's unlimited memory is the word."""
+
+    def plain(device: Device) -> dict[str, Any]:
+        return {key: "infinite" if value == math.inf else value for key, value in asdict(device).items()}
+
+    return {
+        "name": platform.name,
+        "devices": [plain(device) for device in platform.devices],
+        "network_bandwidth": platform.network_bandwidth,
+        "network_latency": platform.network_latency,
+    }
+
+
+def platform_from_json(data: dict[str, Any]) -> Platform:
+    def device(values: dict[str, Any]) -> Device:
+        known: dict[str, Any] = {key: math.inf if value == "infinite" else value for key, value in values.items()}
+        return Device(**known)
+
+    devices = tuple(device(values) for values in data["devices"])
+    return Platform(data["name"], devices, data["network_bandwidth"], data["network_latency"])

@@ -1,0 +1,78 @@
+"""A recorded run once more: the same configuration and seeds must give the same log, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from ..core import HybridSchedulerError
+from . import runs
+from .comparing import SeedRun, run_seeds
+from .heavy import run_heavy
+from .runs import Event, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came of it. `line` is the number of the first that differs, with both its texts."""
+
+    record: Record
+    sha256: str
+    line: tuple[int, str, str] | None
+    changed_versions: dict[str, tuple[str, str]]
+
+    @property
+    def same(self) -> bool:
+        return self.sha256 == self.record.events_sha256
+
+
+def comparison_events(found: Iterable[SeedRun]) -> Iterator[Event]:
+    """One line per seed and scheduler, with the digest of every task's outcome."""
+    for run in found:
+        for name, numbers in run.metrics.items():
+            yield {
+                "type": "result", "seed": run.seed, "scheduler": name, "outcomes": run.digests[name],
+                "lower_bound": run.lower_bound, "summary": numbers,
+            }  # fmt: skip
+
+
+def replay(
+    folder: Path, *, processes: int | None = None, progress: Callable[[str, int], None] | None = None
+) -> Replay:
+    """Run it again and compare. A log that no longer fits its own record is refused first."""
+    record = runs.read_run(folder)
+    log = folder / runs.EVENTS
+    if not log.exists():
+        raise HybridSchedulerError(f"{log} is missing: there is nothing to compare with")
+    content = log.read_bytes()
+    if hashlib.sha256(content).hexdigest() != record.events_sha256:
+        raise HybridSchedulerError(f"{log} was changed after the run: its digest is not the recorded one")
+    digest, first = hashlib.sha256(), None
+    stored: Sequence[str] = content.decode().splitlines(keepends=True)
+    repeated = runs.lines(_events(record, processes, progress))
+    for number, (before, after) in enumerate(zip_longest(stored, repeated, fillvalue=""), 1):
+        digest.update(after.encode())
+        if before != after and first is None:
+            first = (number, before.rstrip("\n"), after.rstrip("\n"))
+    return Replay(record, digest.hexdigest(), first, _changed(record.versions, runs.versions()))
+
+
+def _events(record: Record, processes: int | None, progress: Callable[[str, int], None] | None) -> Iterable[Event]:
+    question = record.question
+    if record.kind == runs.COMPARE:
+        return comparison_events(run_seeds(question, record.seeds, processes=processes, progress=progress))
+    if record.kind == runs.HEAVY:
+        return run_heavy(question, record.seeds[0], progress=progress).events()
+    return runs.simulation_events(question.run(record.seeds[0], progress=progress))
+
+
+def _changed(before: dict[str, str], now: dict[str, str]) -> dict[str, tuple[str, str]]:
+    names = sorted({*before, *now})
+    return {
+        name: (before.get(name, "none"), now.get(name, "none"))
+        for name in names
+        if before.get(name) != now.get(name)
+    }

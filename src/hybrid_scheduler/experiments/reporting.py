@@ -1,0 +1,277 @@
+"""From runs to a report: tables, figures and words, ready to be set as HTML or PDF."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..core import HybridSchedulerError, InvalidInputError
+from ..metrics.statistics import Interval
+from ..reports import figures
+from ..reports.content import Picture, Report, Section, Table, Words
+from ..reports.evidence import Evidence
+from ..reports.figures.frame import with_interval
+from ..reports.html import as_html
+from ..reports.method import CAPTIONS, METHOD
+from ..reports.pdf import as_pdf
+from ..reports.performance_analysis import three_digits
+from ..reports.style import label_of
+from . import runs
+from .comparing import Judgement, SeedRun, Study
+from .question import Question
+from .runs import Record
+from .showcase import Showcase, show
+
+SUFFIXES = (".html", ".pdf")
+_OVERVIEW = {
+    "mean_latency": "latency\nmean, s",
+    "p99_latency": "p99\ns",
+    "mean_time": "time\ns",
+    "makespan_over_bound": "span /\nbound",
+    "energy": "energy\nJ",
+    "cost": "cost\n$",
+    "load_balance": "load\nbalance",
+}
+
+
+def write_report(path: Path, report: Report) -> None:
+    """HTML or PDF, by the ending of the name."""
+    check_suffix(path)
+    try:
+        if path.suffix == ".pdf":
+            path.write_bytes(as_pdf(report))
+        else:
+            path.write_text(as_html(report), encoding="utf-8")
+    except OSError as error:
+        raise HybridSchedulerError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def check_suffix(path: Path) -> None:
+    if path.suffix not in SUFFIXES:
+        raise InvalidInputError("--out", f"a name that ends in {' or '.join(SUFFIXES)}", str(path))
+
+
+# ------------------------------------------------------------------------------------------ from a folder
+
+
+def stored_study(folder: Path, record: Record) -> Study:
+    """The seeds of a recorded comparison, from its log."""
+    log = folder / runs.EVENTS
+    found: dict[int, SeedRun] = {}
+    try:
+        for line in log.read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            seed = event["seed"]
+            run = found.setdefault(seed, SeedRun(seed, event["lower_bound"], {}, {}))
+            run.metrics[event["scheduler"]] = event["summary"]
+            run.digests[event["scheduler"]] = event["outcomes"]
+    except FileNotFoundError:
+        raise HybridSchedulerError(f"{log} is missing: the run has no results") from None
+    except (OSError, ValueError, KeyError) as error:
+        raise HybridSchedulerError(f"{log} cannot be read: {error}") from None
+    if tuple(found) != record.seeds:
+        raise HybridSchedulerError(f"{log} does not hold the seeds of its record")
+    return Study(record.question, tuple(found.values()))
+
+
+# ------------------------------------------------------------------------------------------ the content
+
+
+def make_report(
+    question: Question,
+    seed: int,
+    *,
+    study: Study | None = None,
+    record: Record | None = None,
+    title: str = "Scheduler comparison",
+    wanted: Sequence[str] = tuple(figures.FIGURES),
+    progress: Callable[[str, int], None] | None = None,
+) -> Report:
+    """One run in full, and the judgement of several seeds where there is a study."""
+    for name in wanted:
+        if name not in figures.FIGURES:
+            figures.draw(name, Evidence({}))  # complains about the name
+    shown = show(question, seed, progress)
+    material = evidence(question, seed, shown, study)
+    judgement = study.judge() if study else None
+    sections = [
+        Section("Results", _results(material, judgement)),
+        *([Section("Who is better", _verdicts(judgement))] if judgement else []),
+        Section("Figures", _pictures(material, wanted)),
+        Section("Method", [Words(text) for text in METHOD]),
+        Section("What was run", [_configuration(question, study, seed)]),
+        Section("Environment", [_environment(record)]),
+    ]
+    facts = [*question.facts, f"{len(study.runs)} seeds" if study else f"seed {seed}"]
+    foot = f"run {record.run_id} · log sha256 {record.events_sha256[:16]}…" if record else "hybrid-scheduler"
+    return Report(title, facts, headline(material, judgement), sections, foot)
+
+
+def evidence(question: Question, seed: int, shown: Showcase, study: Study | None) -> Evidence:
+    """What the figures are drawn from: means over seeds, and single tasks of one seed."""
+    if study:
+        samples = {metric: study.samples(metric) for metric in study.metrics}
+        bounds = [run.lower_bound for run in study.runs if run.lower_bound is not None]
+        bound = float(np.mean(bounds)) if bounds else None
+        caption = [*question.facts, f"{len(study.runs)} seeds; single tasks: seed {seed}"]
+    else:
+        flat = {name: summary.as_dict() for name, summary in shown.comparison.summaries.items()}
+        keys = [key for key, value in next(iter(flat.values())).items() if not isinstance(value, dict)]
+        samples = {
+            key: {name: np.array([np.nan if row[key] is None else row[key]], float) for name, row in flat.items()}
+            for key in keys
+        }
+        bound, caption = shown.comparison.lower_bound, [*question.facts, f"seed {seed}"]
+    return Evidence(
+        samples,
+        caption,
+        lower_bound=bound,
+        comparison=shown.comparison,
+        predicted=shown.predicted,
+        versions=shown.versions,
+        importances=shown.importances,
+    )
+
+
+def headline(material: Evidence, judgement: Judgement | None) -> str:
+    """Who leads, and who cannot be told from the leader."""
+    means = material.intervals("mean_latency")
+    best = next(iter(means))
+    lead = f"{label_of(best)} has the lowest mean latency, {with_interval(means[best])} s"
+    if judgement is None:
+        return f"{lead}, in one run: whether that is luck takes several seeds to say."
+    close = [
+        label_of(name)
+        for name in means
+        if name != best and not judgement.better(judgement.pairs[best, name].verdict)
+    ]
+    if len(close) == len(means) - 1:
+        return f"{lead}, but {judgement.seeds} seeds tell no other scheduler from it: too close to call."
+    if not close:
+        return f"{lead}; every other scheduler is worse beyond doubt."
+    return f"{lead}. Too close to call against it: {', '.join(close)}; the others are worse beyond doubt."
+
+
+def _results(material: Evidence, judgement: Judgement | None) -> list[Words | Table]:
+    found = {metric: material.intervals(metric) for metric in _OVERVIEW if _known(material, metric)}
+    names = list(found["mean_latency"])
+    rows = [[label_of(name), *(_cell(found[metric].get(name)) for metric in found)] for name in names]
+    seeds = material.seeds
+    note = f"Means of {seeds} seeds ± half of the 95 % interval." if seeds > 1 else "One run: no intervals."
+    header = ["scheduler", *(_OVERVIEW[metric] for metric in found)]
+    return [Table(header, rows, note, strong=frozenset({0}))]
+
+
+def _known(material: Evidence, metric: str) -> bool:
+    return any(np.isfinite(values).all() for values in material.samples.get(metric, {}).values())
+
+
+def _cell(one: Interval | None) -> str:
+    return "–" if one is None else with_interval(one)
+
+
+def _verdicts(judgement: Judgement) -> list[Words | Table]:
+    rows = []
+    for standing in judgement.standings:
+        pair = standing.pair
+        if pair is None:
+            rows.append([label_of(standing.name), with_interval(standing.value), *["–"] * 5, "baseline"])
+            continue
+        better = judgement.better(pair.verdict)
+        word = "better" if better else "worse" if judgement.worse(pair.verdict) else pair.verdict
+        rows.append(
+            [
+                label_of(standing.name), with_interval(standing.value), with_interval(pair.difference),
+                f"{three_digits(standing.ratio)}", "<0.0001" if pair.p_holm < 1e-4 else f"{pair.p_holm:.4f}",
+                f"{pair.rank_biserial:+.2f}", f"{pair.wins} / {pair.losses}", word,
+            ]
+        )  # fmt: skip
+    header = [
+        "scheduler",
+        "mean, s",
+        "difference, s",
+        "times\nbaseline",
+        "p\n(Holm)",
+        "effect\nr",
+        "won /\nlost",
+        "verdict",
+    ]
+    table = Table(
+        header, rows,
+        f"Mean latency against {label_of(judgement.baseline)} over {judgement.seeds} paired seeds. "
+        "Effect r: rank-biserial, from -1 (lower on every seed) to 1.",
+        words=frozenset({7}),
+    )  # fmt: skip
+    names = [standing.name for standing in judgement.standings]
+    wins = [
+        [f"{number} {label_of(row)}", *(_won(judgement, row, column) for column in names)]
+        for number, row in enumerate(names, 1)
+    ]
+    matrix = Table(
+        ["seeds won by row", *(str(number) for number in range(1, len(names) + 1))], wins,
+        "A star marks a difference that is beyond doubt.",
+    )  # fmt: skip
+    blocks: list[Words | Table] = [table, matrix]
+    if judgement.seeds < judgement.seeds_needed:
+        words = (
+            f"{judgement.seeds} seeds are too few to tell any pair apart: take at least {judgement.seeds_needed}."
+        )
+        blocks.insert(0, Words(words))
+    return blocks
+
+
+def _won(judgement: Judgement, row: str, column: str) -> str:
+    pair = judgement.pairs.get((row, column))
+    if pair is None:
+        return "·"
+    won = pair.wins if judgement.less_is_better else pair.losses
+    return f"{won}{'*' if judgement.better(pair.verdict) else ''}"
+
+
+def _pictures(material: Evidence, wanted: Sequence[str]) -> list[Words | Picture]:
+    drawn = figures.draw_all(material, wanted)
+    found: list[Words | Picture] = [Picture(name, figure, CAPTIONS[name]) for name, figure in drawn.items()]
+    missing = [name for name in wanted if name not in drawn]
+    if missing:
+        found.append(Words(f"Not drawn, because these runs have nothing to show in them: {', '.join(missing)}."))
+    return found
+
+
+def _configuration(question: Question, study: Study | None, seed: int) -> Table:
+    machine, mix = question.machine, question.scenario
+    devices = ", ".join(device.name for device in machine.platform.devices[:12])
+    more = len(machine.platform.devices) - 12
+    seeds = f"{study.runs[0].seed} to {study.runs[-1].seed}" if study else str(seed)
+    rows = [
+        ["scenario", f"{mix.name}: {mix.description}"],
+        ["sizes, intensities, memory", f"{mix.size}; {mix.intensity}; {mix.memory} MB"],
+        ["arrivals", "all at time 0" if question.batch else f"{mix.arrivals}, load {question.load:g} of capacity"],
+        ["tasks and seeds", f"{question.tasks:,} tasks, seeds {seeds}"],
+        ["schedulers", ", ".join(question.schedulers)],
+        ["machine", f"{machine.platform.name}: {devices}" + (f" and {more} more" if more > 0 else "")],
+        ["physics", f"{machine.physics.name}, noise {machine.noise.sigma:g}, memory: {machine.memory_policy}"],
+        ["tariff", f"{machine.tariff.dollars_per_kwh:g} $/kWh" + (" and rent" if machine.tariff.rent else "")],
+        ["objective", f"latency {machine.objective.latency:g}, energy {machine.objective.energy:g}, "
+                      f"cost {machine.objective.cost:g}"],
+    ]  # fmt: skip
+    return Table(["what", "value"], rows, words=frozenset({1}))
+
+
+def _environment(record: Record | None) -> Table:
+    found = record.versions if record else runs.versions()
+    rows = [[name, version] for name, version in found.items()]
+    if record:
+        rows = [
+            ["run id", record.run_id],
+            ["made at", record.created_at],
+            ["configuration sha256", record.configuration_hash],
+            ["log sha256", record.events_sha256],
+            *rows,
+        ]
+    else:
+        rows.append(["system release", platform.release()])
+    return Table(["what", "value"], rows, "hybrid-scheduler replay repeats a recorded run.", words=frozenset({1}))

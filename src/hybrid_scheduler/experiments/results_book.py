@@ -1,0 +1,250 @@
+"""RESULTS.md and everything in it, by one command:
+
+    python -m hybrid_scheduler.experiments.results_book            all of it, some minutes on one core
+    python -m hybrid_scheduler.experiments.results_book --quick    a look: few seeds, small runs, other folder
+
+Every number comes from a run made here, on seeds from 3000 on that nothing was chosen by, with its 95 % interval.
+Where a claim is tested the verdict is computed: it holds if the interval lies within what was claimed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import Floats
+from ..metrics.statistics import Interval, t_interval
+from ..reports import figures
+from ..reports.documents import strict_json
+from ..reports.figures.frame import with_interval
+from ..workload.scenarios import scenario_named
+from . import FIRST_REPORTED_SEED, runs
+from .adversary import find_worst
+from .claims import claims
+from .comparing import Judgement, Study, study
+from .question import Question
+from .reporting import evidence
+from .showcase import show
+
+PUBLISHED = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
+FIGURES = ("average_duration", "latency_cdf", "pareto_front", "learning_curves", "gantt", "load_balance")
+_ADVERSARIES = (
+    ("earliest_finish", "price_index"),
+    ("price_index", "earliest_finish"),
+    ("hybrid_ml", "earliest_finish"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One comparison of the book."""
+
+    title: str
+    question: Question
+    baseline: str
+    why: str
+
+
+def cases(tasks: int) -> list[Case]:
+    def ask(scenario: str, specs: Sequence[str], load: float | None, count: int) -> Question:
+        return Question(scenario_named(scenario), count, tuple(specs), utilisation=load, batch=load is None)
+
+    fast = ("earliest_finish", "price_index", "hybrid_ml", "rl_agent", "gpu_only")
+    return [
+        Case("The published six, where all are stable", ask("default", PUBLISHED, 0.10, tasks), "oracle",
+             "The live default: a tenth of capacity."),
+        Case("At 0.7 of capacity", ask("mixed", fast, 0.7, tasks), "earliest_finish",
+             "The naive strategies have collapsed here; those that look at the queues are left."),
+        Case("At 0.95 of capacity", ask("mixed", fast[:4], 0.95, tasks), "earliest_finish",
+             "Near capacity ratios grow with the number of tasks: they hold for this number."),
+        Case("A batch", ask("mixed", (*fast[:4], "fluid_plan"), None, tasks // 2), "earliest_finish",
+             "All tasks at time 0: the place to judge makespans. fluid_plan knows all tasks beforehand."),
+    ]  # fmt: skip
+
+
+def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, tell: Callable[[str], None]) -> None:
+    """All studies, their JSON and figures into `folder`, and the page."""
+    began = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds)
+    parts = [_head(seeds)]
+    document: dict[str, Any] = {"versions": runs.versions(), "seeds": list(chosen), "cases": []}
+    studies: dict[str, Study] = {}
+    for case in cases(tasks):
+        tell(case.title)
+        found = study(case.question, chosen, processes=1)
+        studies[case.title] = found
+        judged = found.judge(baseline=case.baseline)
+        document["cases"].append({"title": case.title, **found.question.as_json(), **judged.as_dict()})
+        parts.append(_section(case, found, judged))
+    tell("claims")
+    tested = claims(studies, seeds=chosen, tasks=tasks)
+    document["claims"] = [claim.as_dict() for claim in tested]
+    parts.append("\n".join(_claims(tested)))
+    tell("worst cases")
+    parts.append("\n".join(_adversaries(document, max(4, seeds), 24 if tasks < 1000 else 60)))
+    tell("figures")
+    parts.append("\n".join(_figures(folder, page, cases(tasks)[1], studies)))
+    parts.append(_tail())
+    (folder / "results.json").write_text(strict_json(document), encoding="utf-8")
+    page.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
+    tell(f"{page} and {folder}, {time.perf_counter() - began:.0f} s")
+
+
+def _head(seeds: int) -> str:
+    return f"""# Results
+
+Made by `make results` (`python -m hybrid_scheduler.experiments.results_book`), which runs everything below and
+writes this page; [results.json](docs/results/evidence/results.json) holds all numbers. {seeds} paired seeds from
+{FIRST_REPORTED_SEED} on, which nothing was tuned or chosen by; means ± half of the 95 % Student interval; no
+warm-up is cut off; the machine is the workstation (1 CPU, 4 GPUs), analytic physics, objective latency. *Better*
+and *worse* mean that the Wilcoxon test with Holm's correction over all pairs of a table and the interval of the
+mean difference agree on the mean latency; everything else is too close to call.
+[METHODOLOGY.md](METHODOLOGY.md) says what is modelled and what is not."""
+
+
+def _section(case: Case, found: Study, judged: Judgement) -> str:
+    rows = [
+        [
+            f"`{row.name}`", with_interval(row.value), _ratio(found, row.name, case.baseline),
+            _mean(found, "p99_latency", row.name), _mean(found, "makespan_over_bound", row.name),
+            _mean(found, "energy", row.name, 1e-3), _mean(found, "cost", row.name, 1e3),
+            _mean(found, "load_balance", row.name), _word(judged, row.verdict),
+        ]
+        for row in judged.standings
+    ]  # fmt: skip
+    head = [
+        "scheduler",
+        "latency, s",
+        "ratio",
+        "p99, s",
+        "span / bound",
+        "energy, kJ",
+        "cost, m$",
+        "balance",
+        "verdict",
+    ]
+    facts = ", ".join(found.question.facts)
+    return "\n".join(
+        [f"## {case.title}", "", f"{case.why} {facts}; ratio of mean latencies to `{case.baseline}`.", "",
+         *_table(head, rows)]
+    )  # fmt: skip
+
+
+def _ratio(found: Study, name: str, baseline: str) -> str:
+    samples = found.samples("mean_latency")
+    return "1" if name == baseline else with_interval(t_interval(samples[name] / samples[baseline]))
+
+
+def _mean(found: Study, metric: str, name: str, factor: float = 1.0) -> str:
+    values: Floats = factor * found.samples(metric)[name]
+    return with_interval(t_interval(values)) if np.isfinite(values).all() else "–"
+
+
+def _word(judged: Judgement, verdict: str) -> str:
+    return "better" if judged.better(verdict) else "worse" if judged.worse(verdict) else verdict
+
+
+def _claims(tested: Sequence[Any]) -> Iterator[str]:
+    yield "## Claims, tested"
+    yield ""
+    yield (
+        "What was published or is often said, what came out here, and whether it holds: yes if the 95 % interval "
+        "lies within what was claimed, no if outside. Each interval stands for itself, without a correction for "
+        "their number."
+    )
+    yield ""
+    yield from _table(
+        ["claim", "measured here", "holds?"],
+        [[claim.words, f"{claim.what}: {with_interval(claim.interval)}", claim.verdict] for claim in tested],
+    )
+
+
+def _adversaries(document: dict[str, Any], seeds: int, evaluations: int) -> Iterator[str]:
+    """Where each does worst, found by a search and confirmed on other seeds."""
+    rows, document["adversaries"] = [], []
+    for first, second in _ADVERSARIES:
+        asked = Question(scenario_named("mixed"), 400, (first, second))
+        steps = evaluations if first != "hybrid_ml" else evaluations // 5
+        found = find_worst(asked, evaluations=steps, confirming=seeds)
+        mix: Any = found.question.scenario
+        document["adversaries"].append(
+            {"first": first, "second": second, "ratio": [found.ratio.mean, found.ratio.low, found.ratio.high],
+             "configuration": found.question.as_json()}
+        )  # fmt: skip
+        rows.append(
+            [f"`{first}` against `{second}`", with_interval(found.ratio), f"{mix.size.low:g} to {mix.size.high:g}",
+             f"{mix.intensity[0]:g} to {mix.intensity[1]:g}", f"{mix.memory[0]:g} to {mix.memory[1]:g}",
+             f"{mix.utilisation:g}, {mix.arrivals}"]
+        )  # fmt: skip
+    yield "## Where each does worst"
+    yield ""
+    yield (
+        "A search over sizes, intensities, memory, load and arrivals for the 400 tasks on which the first does "
+        "worst against the second (`hybrid-scheduler sweep --adversary A:B`); the ratio of mean latencies is from "
+        "seeds that the search has not seen."
+    )
+    yield ""
+    yield from _table(["pair", "ratio", "sizes", "intensities", "memory, MB", "load"], rows)
+
+
+def _figures(folder: Path, page: Path, case: Case, studies: dict[str, Study]) -> Iterator[str]:
+    found = studies[case.title]
+    question = replace(case.question, schedulers=case.question.schedulers)
+    seed = found.runs[0].seed
+    material = evidence(question, seed, show(question, seed), found)
+    yield "## Figures"
+    yield ""
+    yield f"{case.title}: {', '.join(question.facts)}. Each is there as SVG, too."
+    for name, figure in figures.draw_all(material, FIGURES).items():
+        figures.save(figure, folder, name, ("png", "svg"))
+        yield ""
+        place = folder.resolve().relative_to(page.resolve().parent).as_posix()
+        yield f"![{name.replace('_', ' ')}]({place}/{name}.png)"
+
+
+def _tail() -> str:
+    return """## Elsewhere in these pages
+
+- [Distribution shift](docs/results/learning/shift.json): `hybrid-scheduler shift`, 20 seeds; also in
+  [the learned schedulers](docs/learning.md).
+- [Learned schedulers by case](docs/results/learning/quality.txt): `python -m hybrid_scheduler.experiments.quality`.
+- [Prices against earliest finish](docs/results/prices.txt): `python -m hybrid_scheduler.experiments.price_study`.
+- [Time against energy](docs/results/pareto.txt): `python -m hybrid_scheduler.experiments.pareto`.
+- [Exact optima of small batches](docs/results/evidence/exact.txt): `python -m hybrid_scheduler.experiments.exact`.
+- [Speed of the simulation](docs/results/benchmarks.txt): `python benchmarks`."""
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(header) + " |"
+    yield "|" + "---|" * len(header)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=10, help="at least 2")
+    parser.add_argument("--tasks", type=int, default=1000)
+    parser.add_argument("--quick", action="store_true", help="2 seeds of 200 tasks, into data/results/book")
+    options = parser.parse_args()
+    if options.quick:
+        folder = Path("data/results/book")
+        write_book(folder, folder / "RESULTS.md", seeds=2, tasks=200, tell=lambda words: print(words, flush=True))
+        return
+    write_book(
+        Path("docs/results/evidence"), Path("RESULTS.md"), seeds=options.seeds, tasks=options.tasks,
+        tell=lambda words: print(words, flush=True),
+    )  # fmt: skip
+
+
+__all__ = ["Interval", "cases", "write_book"]
+
+if __name__ == "__main__":
+    main()

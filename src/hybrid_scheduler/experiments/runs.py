@@ -1,0 +1,202 @@
+"""The record of a run: what was asked, with which seeds and versions, and a log whose digest identifies the run.
+
+    run.json        run id (ULID), moment, seeds, configuration and its hash, versions, digest of the log
+    events.jsonl    the log: one event per line, canonical JSON (sorted keys, shortest numbers), virtual time only
+
+Whoever repeats the run gets the same log, byte for byte; `replay.py` does that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..cluster import RunResult
+from ..core import HybridSchedulerError, InvalidInputError
+from ..core.outcome import STATUS_NAMES
+from ..engine import Comparison
+from ..engine.ulid import UlidMaker
+from .question import Question
+
+RECORD, EVENTS = "run.json", "events.jsonl"
+SIMULATION, COMPARE, HEAVY = "simulation", "compare", "heavy"
+KINDS = (SIMULATION, COMPARE, HEAVY)
+_FORMAT = 1
+#: Packages whose version may change a number.
+_PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "torch", "matplotlib")
+
+Event = Mapping[str, Any]
+
+
+def canonical(value: Any) -> str:
+    """The one way to write a value: sorted keys, no blanks, what is not a number is null."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def configuration_hash(kind: str, question: Question, seeds: Iterable[int]) -> str:
+    """Of all inputs: two runs with the same one should have the same log."""
+    content = {"kind": kind, "seeds": list(seeds), "configuration": question.as_json()}
+    return hashlib.sha256(canonical(content).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """What the numbers may depend on besides the configuration."""
+    found = {"hybrid-scheduler": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {**found, "system": platform.system(), "machine": platform.machine()}
+
+
+# ------------------------------------------------------------------------------------------ logs
+
+
+def simulation_events(comparison: Comparison) -> Iterator[Event]:
+    """Every decision and every finish, one scheduler after the other, each in the order of its own clock."""
+    for name, result in comparison.results.items():
+        yield from _events_of(name, result)
+    for name, summary in comparison.summaries.items():
+        yield {"type": "summary", "scheduler": name, "summary": summary.as_dict()}
+
+
+def _events_of(name: str, result: RunResult) -> Iterator[Event]:
+    outcomes = result.outcomes
+    devices = [device.name for device in result.platform.devices]
+    ids, arrival = outcomes.workload.task_id.tolist(), outcomes.workload.arrival_time
+    columns = zip(
+        ids, arrival.tolist(), outcomes.device.tolist(), outcomes.fraction.tolist(), outcomes.start.tolist(),
+        outcomes.finish.tolist(), outcomes.status.tolist(), outcomes.cpu_start.tolist(), outcomes.cpu_time.tolist(),
+        outcomes.accelerator_start.tolist(), outcomes.accelerator_time.tolist(), strict=True,
+    )  # fmt: skip
+    rows = list(columns)
+    # At one moment what ends comes before what begins, as in the cluster; a failed task never ends.
+    moments = np.concatenate([outcomes.finish, arrival])
+    kind = np.repeat([0, 1], len(rows))
+    for position in np.lexsort((np.tile(np.arange(len(rows)), 2), kind, moments)).tolist():
+        task, arrived, device, fraction, start, finish, status, *parts = rows[position % len(rows)]
+        if position >= len(rows):
+            yield {
+                "type": "decision", "t": arrived, "scheduler": name, "task": task,
+                "device": devices[device], "fraction": fraction,
+            }  # fmt: skip
+        elif STATUS_NAMES[status] != "failed":
+            yield {
+                "type": "finish", "t": finish, "scheduler": name, "task": task, "start": start,
+                "status": STATUS_NAMES[status], "device": devices[device],
+                "cpu": _part(*parts[:2]), "accelerator": _part(*parts[2:]),
+            }  # fmt: skip
+
+
+def _part(start: float, seconds: float) -> list[float] | None:
+    return None if math.isnan(start) else [start, seconds]
+
+
+def lines(events: Iterable[Event]) -> Iterator[str]:
+    for event in events:
+        yield canonical(event) + "\n"
+
+
+# ------------------------------------------------------------------------------------------ records
+
+
+@dataclass(frozen=True)
+class Record:
+    """What run.json holds."""
+
+    run_id: str
+    kind: str
+    created_at: str
+    seeds: tuple[int, ...]
+    configuration: dict[str, Any]
+    configuration_hash: str
+    versions: dict[str, str]
+    events_sha256: str
+    events_count: int
+
+    @property
+    def question(self) -> Question:
+        return Question.from_json(self.configuration)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            "run_id": self.run_id,
+            "kind": self.kind,
+            "created_at": self.created_at,
+            "seeds": list(self.seeds),
+            "configuration": self.configuration,
+            "configuration_hash": self.configuration_hash,
+            "versions": self.versions,
+            "events": {"file": EVENTS, "lines": self.events_count, "sha256": self.events_sha256},
+        }
+
+
+def write_run(folder: Path, kind: str, question: Question, seeds: Iterable[int], events: Iterable[Event]) -> Record:
+    """Log and record into `folder`, which is made; the record comes last, so that half a run has none."""
+    chosen = tuple(seeds)
+    configuration = question.as_json()
+    folder.mkdir(parents=True, exist_ok=True)
+    digest, count = hashlib.sha256(), 0
+    with (folder / EVENTS).open("wb") as file:
+        for line in lines(events):
+            content = line.encode()
+            digest.update(content)
+            file.write(content)
+            count += 1
+    now = time.time()
+    record = Record(
+        UlidMaker(lambda: now)(), kind, datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"), chosen,
+        configuration, configuration_hash(kind, question, chosen), versions(), digest.hexdigest(), count,
+    )  # fmt: skip
+    fresh = folder / (RECORD + ".new")
+    fresh.write_text(json.dumps(record.as_json(), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    os.replace(fresh, folder / RECORD)
+    return record
+
+
+def read_run(folder: Path) -> Record:
+    """The record of a run folder; a clear refusal of anything else."""
+    path = folder / RECORD
+    if not folder.is_dir():
+        raise InvalidInputError("RUN_DIR", "the folder of a recorded run", str(folder))
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        events = content["events"]
+        record = Record(
+            content["run_id"], content["kind"], content["created_at"], tuple(content["seeds"]),
+            content["configuration"], content["configuration_hash"], content["versions"],
+            events["sha256"], events["lines"],
+        )  # fmt: skip
+    except FileNotFoundError:
+        hint = "report --scenario NAME --keep DIR, compare --out DIR and heavy make one"
+        raise InvalidInputError("RUN_DIR", f"a folder with a {RECORD}", str(folder), hint=hint) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HybridSchedulerError(f"{path} cannot be read: {error}") from None
+    if record.kind not in KINDS or content.get("format") != _FORMAT:
+        raise HybridSchedulerError(f"{path} is of a kind this version does not know: {record.kind}")
+    return record

@@ -1,0 +1,58 @@
+"""One run in full, with what the learners believed: the material of figures and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..cluster import RunResult, isolated_optimum, makespan_bound
+from ..core import Floats, Online
+from ..engine import Comparison
+from ..learning.versions import ModelVersion
+from ..schedulers import create
+from .contest import Witness
+from .question import Question
+from .threads import one_thread
+
+
+@dataclass(frozen=True)
+class Showcase:
+    """The comparison; per scheduler the expected times (NaN: none), model versions and feature importances."""
+
+    comparison: Comparison
+    predicted: dict[str, Floats] = field(default_factory=dict)
+    versions: dict[str, list[ModelVersion]] = field(default_factory=dict)
+    importances: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def show(question: Question, seed: int, progress: Callable[[str, int], None] | None = None) -> Showcase:
+    """The same outcomes as `question.run(seed)`: whoever watches does not disturb."""
+    machine, workload = question.on_seed(seed), question.workload(seed)
+    results: dict[str, RunResult] = {}
+    predicted: dict[str, Floats] = {}
+    versions: dict[str, list[ModelVersion]] = {}
+    importances: dict[str, dict[str, float]] = {}
+    with one_thread(question.schedulers):
+        for spec in question.schedulers:
+            scheduler = create(spec)
+            witness = Witness(scheduler) if isinstance(scheduler, Online) and scheduler.learns else None
+            report = (lambda done, spec=spec: progress(spec, done)) if progress else None
+            results[spec] = machine.cluster().run(
+                workload, witness or scheduler, seed=seed, objective=machine.objective, progress=report
+            )
+            if witness:
+                predicted[spec] = witness.expectations(workload)
+                versions[spec] = list(getattr(scheduler, "versions", []))
+                importance = getattr(scheduler, "feature_importance", lambda: None)()
+                if importance:
+                    importances[spec] = importance
+    comparison = Comparison(
+        workload,
+        machine.platform,
+        results,
+        makespan_bound(
+            workload, machine.platform, machine.physics, machine.noise, memory_policy=machine.memory_policy
+        ),
+        isolated_optimum(workload, machine.platform, machine.physics, machine.noise),
+    )
+    return Showcase(comparison, predicted, versions, importances)

@@ -1,0 +1,196 @@
+"""What if the machine were another? The same tasks on the present and on a changed machine, seed by seed.
+
+Tasks are drawn once per seed; a different utilisation moves only their arrivals. The arrival rate is measured
+against the capacity of the present machine, so that more GPUs meet the same stream and not a denser one. The seeds
+are paired, which takes the luck of the draw out of the difference: its interval is a t interval over the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from ..cluster import Noise
+from ..core import Floats, InvalidInputError, Objective, Platform, Workload, workstation
+from ..engine import compare
+from ..physics import AnalyticPhysics, Physics, Tariff
+from ..schedulers import schedulers as known_schedulers
+from ..workload.scenarios import Scenario, generate, scenario_named
+from . import FIRST_REPORTED_SEED
+
+SCHEDULERS = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "hybrid_ml", "oracle")
+_CONFIDENCE = 0.975
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfMachine:
+    """The present machine and its rules."""
+
+    platform: Platform = field(default_factory=workstation)
+    physics: Physics = field(default_factory=AnalyticPhysics)
+    noise: Noise = field(default_factory=Noise)
+    memory_policy: str = "clip"
+    tariff: Tariff = field(default_factory=Tariff)
+    utilisation: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is different. None: as it is."""
+
+    num_gpus: int | None = None
+    #: Multiplies how much faster than the reference CPU the accelerators are.
+    gpu_speed: float = 1.0
+    #: MB/s between host and accelerators.
+    bandwidth: float | None = None
+    utilisation: float | None = None
+    #: 0: only latency counts, 1: only energy.
+    energy_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.num_gpus is not None and self.num_gpus < 1:
+            raise InvalidInputError("num_gpus", ">= 1", self.num_gpus)
+        if not 0 < self.gpu_speed < np.inf:
+            raise InvalidInputError("gpu_speed", "finite and > 0", self.gpu_speed)
+        if not 0 <= self.energy_weight <= 1:
+            raise InvalidInputError("energy_weight", "a number in [0, 1]", self.energy_weight)
+
+    def platform(self, present: Platform) -> Platform:
+        """The machine with the change made to it. More GPUs are copies of those there are, in turn."""
+        accelerators = [device for device in present.devices if not device.is_cpu]
+        count = len(accelerators) if self.num_gpus is None else self.num_gpus
+        if count != len(accelerators) and (not accelerators or len(set(present.node.tolist())) > 1):
+            raise InvalidInputError("num_gpus", "left out where there is no GPU or more than one node", count)
+        if count != len(accelerators):
+            copies = [accelerators[index % len(accelerators)] for index in range(count)]
+            named = [replace(device, name=f"{device.kind}_{index}") for index, device in enumerate(copies)]
+            devices = (*(device for device in present.devices if device.is_cpu), *named)
+        else:
+            devices = present.devices
+        return replace(
+            present,
+            devices=tuple(
+                device
+                if device.is_cpu
+                else replace(
+                    device,
+                    speedup_base=device.speedup_base * self.gpu_speed,
+                    speedup_slope=device.speedup_slope * self.gpu_speed,
+                    bandwidth=device.bandwidth if self.bandwidth is None else self.bandwidth,
+                )
+                for device in devices
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Two means, and the mean of the pairwise differences with its 95 % interval."""
+
+    baseline: float
+    changed: float
+    difference: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, baseline: Floats, changed: Floats) -> Paired:
+        differences = changed - baseline
+        mean, n = float(differences.mean()), len(differences)
+        half = float(stats.t.ppf(_CONFIDENCE, n - 1) * differences.std(ddof=1) / np.sqrt(n))
+        return cls(float(baseline.mean()), float(changed.mean()), mean, mean - half, mean + half)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfRow:
+    """One scheduler on both machines, per task: seconds, joules, dollars."""
+
+    name: str
+    latency: Paired
+    energy: Paired
+    cost: Paired
+    n: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def what_if(
+    change: Change,
+    *,
+    machine: WhatIfMachine | None = None,
+    scenario: str | Scenario = "default",
+    schedulers: Sequence[str] | None = None,
+    tasks: int = 300,
+    seeds: int = 8,
+    first_seed: int = FIRST_REPORTED_SEED,
+) -> list[WhatIfRow]:
+    """Every scheduler on the present and on the changed machine, over the same seeds.
+
+    Learned schedulers act by the model that ships with them and do not learn on: the answer should come within a
+    second, and 300 tasks are no training.
+    """
+    if seeds < 2:
+        raise InvalidInputError("seeds", ">= 2, or there is no interval", seeds)
+    present = machine or WhatIfMachine()
+    mix = scenario_named(scenario) if isinstance(scenario, str) else scenario
+    names = tuple(schedulers or SCHEDULERS)
+    specs = tuple(_not_learning(name) for name in names)
+    other = change.platform(present.platform)
+    before, after = np.empty((2, seeds, len(names), 3))
+    goal = Objective(latency=1.0 - change.energy_weight, energy=change.energy_weight)
+    for row, seed in enumerate(range(first_seed, first_seed + seeds)):
+        then = generate(
+            mix, tasks, seed, platform=present.platform, physics=present.physics, utilisation=present.utilisation
+        )
+        now = then
+        if change.utilisation is not None:
+            now = generate(
+                mix, tasks, seed, platform=present.platform, physics=present.physics, utilisation=change.utilisation
+            )
+        before[row] = _figures(then, specs, present.platform, present, Objective(), seed)
+        after[row] = _figures(now, specs, other, present, goal, seed)
+    return [
+        WhatIfRow(
+            name,
+            latency=Paired.of(before[:, index, 0], after[:, index, 0]),
+            energy=Paired.of(before[:, index, 1], after[:, index, 1]),
+            cost=Paired.of(before[:, index, 2], after[:, index, 2]),
+            n=seeds,
+        )
+        for index, name in enumerate(names)
+    ]
+
+
+def _not_learning(spec: str) -> str:
+    """The scheduler with its training switched off, where it has any and nothing else was asked for."""
+    info = known_schedulers().get(spec)
+    return f"{spec}(learn=False)" if info is not None and "learn" in info.parameters else spec
+
+
+def _figures(
+    workload: Workload,
+    specs: tuple[str, ...],
+    platform: Platform,
+    rules: WhatIfMachine,
+    objective: Objective,
+    seed: int,
+) -> Floats:
+    """Mean latency, joules and dollars per task: (schedulers, 3)."""
+    summaries = compare(
+        workload,
+        specs,
+        platform=platform,
+        physics=rules.physics,
+        noise=rules.noise,
+        memory_policy=rules.memory_policy,
+        tariff=rules.tariff,
+        objective=objective,
+        seed=seed,
+    ).summaries
+    rows = [(s.latency.mean, s.energy / len(workload), s.cost / len(workload)) for s in summaries.values()]
+    return np.array(rows)

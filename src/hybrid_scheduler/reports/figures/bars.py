@@ -1,0 +1,129 @@
+"""One number per scheduler, with its interval: makespan, duration, speed-up, cost, load balance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...core import Floats
+from ...metrics.statistics import Interval
+from ..evidence import Evidence, NothingToDraw, interval_of
+from ..performance_analysis import three_digits
+from ..style import INK, QUIET, label_of
+from .frame import dots, framed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Speed-ups are over the first of these that took part.
+_YARDSTICKS = ("cpu_only", "round_robin")
+
+
+def _height(rows: int, panels: int = 1) -> float:
+    return 1.1 + panels * (0.48 + 0.225 * rows)
+
+
+def makespan(evidence: Evidence) -> Figure:
+    """Seconds until the last task ended, with the bound that no schedule can beat."""
+    intervals = evidence.intervals("makespan")
+    bound = "; dashed: lower bound" if evidence.lower_bound else ""
+    with framed(evidence, "Makespan", evidence.whiskers() + bound, _height(len(intervals))) as figure:
+        axes = figure.subplots()
+        dots(axes, intervals)
+        _bound(axes, evidence.lower_bound)
+        axes.set_xlabel("seconds from the first arrival to the last finish")
+    return figure
+
+
+def _bound(axes: Axes, bound: float | None) -> None:
+    if not bound:
+        return
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, bound * 0.97 if low > 0 else low), max(high, bound * 1.05))
+    axes.axvline(bound, color=INK, linewidth=1.0, linestyle=(0, (3, 2)), zorder=4)
+    bottom, top = axes.get_ylim()
+    axes.set_ylim(bottom, top + 0.7)
+    left, right = axes.transAxes.inverted().transform(axes.transData.transform([(bound, 0)]))[0][0], 0.5
+    axes.annotate(
+        f"bound {three_digits(bound)} s", (bound, 1.0), (-5 if left > right else 5, -2), textcoords="offset points",
+        xycoords=("data", "axes fraction"), size=8.5, va="top", ha="right" if left > right else "left", color=INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+    )  # fmt: skip
+
+
+def average_duration(evidence: Evidence) -> Figure:
+    """How long a task takes: executing, and from its arrival on."""
+    executing, waiting = evidence.intervals("mean_time"), evidence.intervals("mean_latency")
+    explanation = f"seconds per task; {evidence.whiskers('mean_latency')}"
+    with framed(evidence, "Average duration", explanation, _height(len(executing), 2)) as figure:
+        top, bottom = figure.subplots(2, 1)
+        dots(top, waiting)
+        top.set_xlabel("mean latency: from arrival to finish (s)")
+        dots(bottom, executing)
+        bottom.set_xlabel("mean execution time: the longer of the two parts (s)")
+    return figure
+
+
+def speed_up(evidence: Evidence) -> Figure:
+    """Makespan and mean latency of a yardstick over everybody's, seed by seed."""
+    yardstick = next((name for name in _YARDSTICKS if name in evidence.schedulers), None)
+    if yardstick is None:
+        raise NothingToDraw("figure speed_up", f"drawn with {' or '.join(_YARDSTICKS)}", evidence.schedulers)
+    spans = _ratios(evidence, "makespan", yardstick)
+    latencies = _ratios(evidence, "mean_latency", yardstick)
+    explanation = f"ratios on the same seed; {evidence.whiskers()}; 1 is no gain"
+    with framed(evidence, f"Speed-up over {label_of(yardstick)}", explanation, _height(len(spans), 2)) as figure:
+        for axes, ratios, words in zip(
+            figure.subplots(2, 1), (spans, latencies), ("makespan", "mean latency"), strict=True
+        ):
+            dots(axes, ratios, unit=" ×")
+            axes.axvline(1.0, color=QUIET, linewidth=0.9, zorder=1)
+            axes.set_xlabel(f"{words} of {label_of(yardstick)} over that of the scheduler (×)")
+    return figure
+
+
+def _ratios(evidence: Evidence, metric: str, yardstick: str) -> dict[str, Interval]:
+    evidence.intervals(metric)  # complains if the numbers are missing
+    samples = evidence.samples[metric]
+    ratios: dict[str, Floats] = {
+        name: samples[yardstick] / values
+        for name, values in samples.items()
+        if len(values) == len(samples[yardstick]) and bool((values > 0).all())
+    }
+    finite = {name: interval_of(values) for name, values in ratios.items() if np.isfinite(values).all()}
+    return dict(sorted(finite.items(), key=lambda item: -item[1].mean))
+
+
+def cost(evidence: Evidence) -> Figure:
+    """Dollars, and the joules behind a part of them."""
+    dollars, joules = evidence.intervals("cost"), evidence.intervals("energy")
+    title = "Cost and energy of all tasks"
+    explanation = f"rent of busy seconds and electricity; {evidence.whiskers()}"
+    with framed(evidence, title, explanation, _height(len(dollars), 2)) as figure:
+        top, bottom = figure.subplots(2, 1)
+        dots(top, dollars, unit=" $")
+        top.set_xlabel("dollars")
+        dots(bottom, {name: _scaled(one, 1e-3) for name, one in joules.items()}, unit=" kJ")
+        bottom.set_xlabel("busy energy (kJ)")
+    return figure
+
+
+def _scaled(one: Interval, factor: float) -> Interval:
+    return Interval(one.mean * factor, one.low * factor, one.high * factor)
+
+
+def load_balance(evidence: Evidence) -> Figure:
+    """Jain's index over all devices and over the accelerators alone."""
+    everywhere, gpus = evidence.intervals("load_balance"), evidence.intervals("load_balance_gpu")
+    explanation = f"Jain index of busy seconds: 1 when all are equally busy; {evidence.whiskers()}"
+    with framed(evidence, "Load balance", explanation, _height(len(everywhere), 2)) as figure:
+        for axes, found, words in zip(
+            figure.subplots(2, 1), (everywhere, gpus), ("all devices", "accelerators alone"), strict=True
+        ):
+            best_first = dict(sorted(found.items(), key=lambda item: -item[1].mean))
+            dots(axes, best_first, log=False)
+            axes.set_xlim(0, 1.03)
+            axes.set_xlabel(f"load balance, {words}")
+    return figure

@@ -1,0 +1,113 @@
+"""What happens when: shares over time, and who runs what on which device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...engine import Comparison
+from ..evidence import Evidence
+from ..performance_analysis import rolling_mean
+from ..style import HAIRLINE, QUIET, label_of, line_style, look_of
+from .frame import framed, legend_below, legend_height
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_POINTS = 160
+#: Tasks in view of a Gantt chart, devices and schedulers at most.
+_TASKS, _DEVICES, _SCHEDULERS = 36, 12, 4
+
+
+def allocation(evidence: Evidence) -> Figure:
+    """The mean share given to a GPU, task by task."""
+    comparison = evidence.full()
+    names = list(comparison.results)
+    arrival = comparison.workload.arrival_time
+    count = len(arrival)
+    window = min(count, 2 * max(5, count // 40))  # even: what alternates from task to task has a steady mean
+    spread_out = count > 1 and float(np.ptp(arrival)) > 0
+    time = arrival - arrival[0] if spread_out else np.arange(1.0, count + 1.0)
+    explanation = f"GPU fraction, mean of the last {window:,} tasks"
+    height = 3.7 + legend_height(names)
+    with framed(evidence, "Allocation over time", explanation, height, legend=legend_height(names)) as figure:
+        axes = figure.subplots()
+        for order, name in enumerate(names):
+            outcomes = comparison.results[name].outcomes
+            means = rolling_mean(np.where(outcomes.completed, outcomes.fraction, np.nan), window)
+            shown = np.unique(np.linspace(0, len(means) - 1, _POINTS).astype(int))
+            every = max(1, len(shown) // 6)
+            places = time[window - 1 :][shown]
+            axes.plot(places, means[shown], markevery=(order * every // len(names), every), **line_style(name))
+        axes.set_ylim(-0.03, 1.03)
+        axes.set_ylabel("GPU fraction")
+        axes.set_xlabel("arrival time (s)" if spread_out else "task, in order: all arrive at once")
+        legend_below(figure, names)
+    return figure
+
+
+def gantt(evidence: Evidence) -> Figure:
+    """A few dozen tasks in the middle of the run, the same ones for every scheduler."""
+    comparison = evidence.full()
+    names = sorted(comparison.results, key=lambda name: comparison.summaries[name].latency.mean)[:_SCHEDULERS]
+    devices = comparison.platform.devices[:_DEVICES]
+    total = len(comparison.workload)
+    first = max(0, total // 2 - _TASKS // 2)
+    last = min(total, first + _TASKS)
+    explanation = (
+        f"tasks {first + 1:,} to {last:,} in colour, earlier and later ones in grey; a split task has two blocks"
+    )
+    height = 1.3 + len(names) * (0.5 + 0.19 * len(devices))
+    with framed(evidence, "Who runs what, where and when", explanation, height) as figure:
+        panels = np.atleast_1d(figure.subplots(len(names), 1, sharex=True))
+        window = _window(comparison, names, first, last)
+        for axes, name in zip(panels, names, strict=True):
+            _gantt(axes, comparison, name, first, last, window, len(devices))
+            axes.set_title(
+                f"{look_of(name).glyph}  {label_of(name)}", loc="left", size=9.5, color=look_of(name).light
+            )
+            axes.set_yticks(range(len(devices)), [device.name for device in reversed(devices)])
+        panels[-1].set_xlabel("time (s)")
+    return figure
+
+
+def _window(comparison: Comparison, names: list[str], first: int, last: int) -> tuple[float, float]:
+    """From the first of the tasks in view to the end of the last, but no further than the arrivals' own spread."""
+    arrival = comparison.workload.arrival_time[first:last]
+    ends = [float(np.nanmax(comparison.results[name].outcomes.finish[first:last])) for name in names]
+    begin = float(arrival[0])
+    if float(np.ptp(comparison.workload.arrival_time)) == 0:
+        begin = min(float(np.nanmin(comparison.results[name].outcomes.start[first:last])) for name in names)
+    longest = max(3.0 * float(np.ptp(arrival)), 0.02 * float(max(ends) - begin))
+    end = min(max(ends), begin + longest) if longest > 0 else max(ends)
+    return begin, end
+
+
+def _gantt(
+    axes: Axes, comparison: Comparison, name: str, first: int, last: int, window: tuple[float, float], count: int
+) -> None:
+    rows, device, start, end = comparison.results[name].outcomes.intervals(comparison.platform.cpu_of)
+    begin, until = window
+    inside = (end > begin) & (start < until) & (device < count)
+    color = look_of(name).light
+    width = until - begin
+    for row, where, opened, closed in zip(
+        rows[inside].tolist(), device[inside].tolist(), start[inside].tolist(), end[inside].tolist(), strict=True
+    ):
+        ours = first <= row < last
+        axes.barh(
+            count - 1 - where, closed - opened, left=opened, height=0.74, linewidth=0.4, edgecolor="white",
+            color=color if ours else HAIRLINE, alpha=(0.9 if (row - first) % 2 else 0.6) if ours else 1.0,
+        )  # fmt: skip
+        visible = min(closed, until) - max(opened, begin)
+        if ours and visible > 0.035 * width:
+            axes.text(
+                max(opened, begin) + visible / 2, count - 1 - where, f"{row + 1}", size=6.5, color="white",
+                ha="center", va="center_baseline", clip_on=True,
+            )  # fmt: skip
+    axes.set_xlim(begin, until)
+    axes.set_ylim(-0.55, count - 0.45)
+    axes.grid(False, axis="y")
+    axes.tick_params(axis="y", length=0, labelsize=7.5, labelcolor=QUIET)

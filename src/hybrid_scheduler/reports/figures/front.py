@@ -1,0 +1,82 @@
+"""Time, energy and money: who cannot be beaten on one without losing on another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...metrics.statistics import Interval
+from ..evidence import Evidence
+from ..style import INK, QUIET, heading, label_of, line_style
+from .frame import framed, legend_below, legend_height, plain_log_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_GOALS = {"mean_latency": "mean latency (s)", "energy": "energy (kJ)", "cost": "cost ($)"}
+
+
+def pareto(evidence: Evidence) -> Figure:
+    """Three views of the same points. The front is over all three goals, so a point may look beaten in one view."""
+    found = {goal: evidence.intervals(goal) for goal in _GOALS}
+    names = [name for name in evidence.schedulers if all(name in found[goal] for goal in _GOALS)]
+    best = front({name: [found[goal][name].mean for goal in _GOALS] for name in names})
+    explanation = f"{evidence.whiskers('mean_latency')}; ringed: not beaten on all three goals by anybody"
+    height = 3.3 + legend_height(names)
+    with framed(evidence, "Time, energy and cost", explanation, height, legend=legend_height(names)) as figure:
+        views = (("a", "mean_latency", "energy"), ("b", "mean_latency", "cost"), ("c", "energy", "cost"))
+        for axes, (letter, across, up) in zip(figure.subplots(1, 3), views, strict=True):
+            heading(axes, letter, f"{_short(up)} against {_short(across)}", "")
+            _points(axes, names, best, found[across], found[up], 1e-3 if across == "energy" else 1.0, up)
+            axes.set_xlabel(_GOALS[across])
+            axes.set_ylabel(_GOALS[up])
+            if across == "mean_latency" and _wide(found[across]):
+                axes.set_xscale("log")
+                plain_log_ticks(axes)
+            axes.locator_params(axis="y", nbins=5)
+        legend_below(figure, names)
+    return figure
+
+
+def _points(
+    axes: Axes, names: list[str], best: set[str], x: dict[str, Interval], y: dict[str, Interval], sx: float, up: str
+) -> None:
+    sy = 1e-3 if up == "energy" else 1.0
+    for name in names:
+        style, h, v = line_style(name), x[name], y[name]
+        axes.plot([h.low * sx, h.high * sx], [v.mean * sy] * 2, color=style["color"], linewidth=1.0, alpha=0.6)
+        axes.plot([h.mean * sx] * 2, [v.low * sy, v.high * sy], color=style["color"], linewidth=1.0, alpha=0.6)
+        axes.plot(
+            [h.mean * sx], [v.mean * sy], linestyle="none", marker=style["marker"], markersize=6,
+            color=style["color"], markerfacecolor=style["markerfacecolor"], label=label_of(name), zorder=3,
+        )  # fmt: skip
+        if name in best:
+            axes.plot(
+                [h.mean * sx], [v.mean * sy], linestyle="none", marker="o", markersize=12, markerfacecolor="none",
+                markeredgecolor=INK, markeredgewidth=0.8, zorder=4,
+            )  # fmt: skip
+    axes.tick_params(labelsize=7.5, labelcolor=QUIET)
+    axes.margins(0.14)
+
+
+def _wide(intervals: dict[str, Interval]) -> bool:
+    means = [one.mean for one in intervals.values()]
+    return min(means) > 0 and max(means) > 10 * min(means)
+
+
+def _short(goal: str) -> str:
+    return {"mean_latency": "latency", "energy": "energy", "cost": "cost"}[goal]
+
+
+def front(points: dict[str, list[float]]) -> set[str]:
+    """Those that nobody beats: no other is at most as high everywhere and lower somewhere."""
+
+    def beaten(name: str) -> bool:
+        own = points[name]
+        return any(
+            all(a <= b for a, b in zip(other, own, strict=True)) and other != own
+            for rival, other in points.items()
+            if rival != name
+        )
+
+    return {name for name in points if not beaten(name)}

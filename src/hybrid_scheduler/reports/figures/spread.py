@@ -1,0 +1,100 @@
+"""How single tasks fared: the distribution of latencies, and of the shares given to a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...core import Floats
+from ..evidence import Evidence, NothingToDraw
+from ..style import HAIRLINE, INK, QUIET, line_style, look_of
+from .frame import framed, legend_below, legend_height, name_rows, plain_log_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_POINTS = 400
+_BINS = 40
+
+
+def latency_cdf(evidence: Evidence) -> Figure:
+    """Share of tasks that were done within a time. The right panel shows the slowest tenth, where tails differ."""
+    curves = dict(evidence.distributions) or _curves(evidence)
+    if not curves:
+        raise NothingToDraw("figure latency_cdf", "drawn from latencies", "none")
+    names = sorted(curves, key=lambda name: float(np.interp(0.5, curves[name][1], curves[name][0])))
+    explanation = "share of tasks done within a time, from arrival to finish; right: the slowest tenth"
+    height = 3.9 + legend_height(names)
+    with framed(evidence, "Latency", explanation, height, legend=legend_height(names)) as figure:
+        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+        for order, name in enumerate(reversed(names)):
+            values, shares = curves[name]
+            style = line_style(name) | {"markersize": 4}
+            every = max(1, len(values) // 5)
+            first = order * every // len(names)
+            left.plot(values, shares, markevery=(first, every), zorder=3 + order, **style)
+            tail = shares >= 0.89
+            style["marker"] = None
+            right.plot(values[tail], 1.0 - shares[tail] + 1e-12, zorder=3 + order, **style)
+        smallest = min(float(values[values > 0].min()) for values, _ in curves.values() if (values > 0).any())
+        for axes in (left, right):
+            axes.set_xscale("log")
+        left.set_xlim(left=smallest * 0.9)
+        left.set_ylim(0, 1.02)
+        left.set_ylabel("share of tasks")
+        left.set_xlabel("latency (s)")
+        right.set_yscale("log")
+        right.set_ylim(1e-3, 0.1)
+        right.set_yticks([0.1, 0.05, 0.01, 0.005, 0.001], ["p90", "p95", "p99", "p99.5", "p99.9"])
+        right.yaxis.minorticks_off()
+        right.set_xlabel("latency (s)")
+        for axes in (left, right):
+            plain_log_ticks(axes)
+        legend_below(figure, names)
+    return figure
+
+
+def _curves(evidence: Evidence) -> dict[str, tuple[Floats, Floats]]:
+    if evidence.comparison is None:
+        return {}
+    curves = {}
+    for name, result in evidence.comparison.results.items():
+        latency = np.sort(result.outcomes.latency[result.outcomes.completed])
+        if len(latency):
+            shares = np.arange(1, len(latency) + 1) / len(latency)
+            # Equal steps in probability, and all of the tail.
+            body = np.linspace(0, len(latency) - 1, min(_POINTS, len(latency))).astype(int)
+            keep = np.unique(np.concatenate([body, np.arange(max(0, len(latency) - _POINTS), len(latency))]))
+            curves[name] = (latency[keep], shares[keep])
+    return curves
+
+
+def fractions(evidence: Evidence) -> Figure:
+    """A histogram of the shares per scheduler, under each other: overlaid they could not be told apart."""
+    comparison = evidence.full()
+    names = sorted(comparison.results, key=lambda name: comparison.summaries[name].mean_gpu_fraction)
+    explanation = "number of tasks by share, each row to its own scale; dark line and number: mean"
+    with framed(evidence, "Share of each task given to a GPU", explanation, 1.6 + 0.42 * len(names)) as figure:
+        axes = figure.subplots()
+        edges = np.linspace(0.0, 1.0, _BINS + 1)
+        for row, name in enumerate(names):
+            outcomes = comparison.results[name].outcomes
+            values, base = outcomes.fraction[outcomes.completed], len(names) - 1 - row
+            counts, _ = np.histogram(values, edges)
+            heights = 0.8 * counts / max(counts.max(), 1)
+            color = look_of(name).light
+            axes.axhline(base - 0.4, color=HAIRLINE, linewidth=0.5, zorder=1)
+            axes.stairs(base - 0.4 + heights, edges, baseline=base - 0.4, fill=True, color=color, alpha=0.35)
+            axes.stairs(base - 0.4 + heights, edges, baseline=base - 0.4, color=color, linewidth=0.9)
+            if len(values):
+                mean = float(values.mean())
+                axes.plot([mean, mean], [base - 0.4, base + 0.4], color=INK, linewidth=1.1, zorder=4)
+                axes.annotate(
+                    f"{mean:.2f}", (1, base), (8, 0), xycoords=("axes fraction", "data"), color=QUIET, size=8.5,
+                    textcoords="offset points", va="center", annotation_clip=False,
+                )  # fmt: skip
+        name_rows(axes, names)
+        axes.set_xlim(-0.01, 1.01)
+        axes.set_xlabel("GPU fraction of the task (0 = CPU alone, 1 = GPU alone)")
+    return figure

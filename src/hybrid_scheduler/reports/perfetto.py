@@ -1,0 +1,59 @@
+"""A run as a trace for chrome://tracing and ui.perfetto.dev: one process per scheduler, one row per device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..engine import Comparison
+
+#: A row of the trace: its name, or the name of its group and its own.
+Lane = str | tuple[str, str]
+Part = tuple[Lane, str, float, float, Mapping[str, Any]]
+
+_MICROSECONDS = 1e6
+
+
+def perfetto_trace(parts: Iterable[Part]) -> dict[str, Any]:
+    """Parts are (lane, name, start, end, arguments), in seconds. Lanes are numbered as they come."""
+    groups: dict[str, int] = {}
+    rows: dict[tuple[str, str], int] = {}
+    spans, names = [], []
+    for lane, name, start, end, arguments in parts:
+        group, row = ("hybrid-scheduler", lane) if isinstance(lane, str) else lane
+        if group not in groups:
+            groups[group] = len(groups) + 1
+            names.append(_name("process_name", groups[group], 0, group))
+        if (group, row) not in rows:
+            rows[group, row] = sum(1 for known, _ in rows if known == group) + 1
+            names.append(_name("thread_name", groups[group], rows[group, row], row))
+        spans.append(
+            {
+                "ph": "X",
+                "name": name,
+                "pid": groups[group],
+                "tid": rows[group, row],
+                "ts": start * _MICROSECONDS,
+                "dur": max(end - start, 0.0) * _MICROSECONDS,
+                "args": dict(arguments),
+            }
+        )
+    return {"displayTimeUnit": "ms", "traceEvents": names + spans}
+
+
+def comparison_parts(comparison: Comparison) -> Iterator[Part]:
+    """Every executed part of every scheduler, device by device in the platform's order."""
+    devices = [device.name for device in comparison.platform.devices]
+    ids = comparison.workload.task_id.tolist()
+    for scheduler, result in comparison.results.items():
+        outcomes = result.outcomes
+        rows, device, start, end = outcomes.intervals(comparison.platform.cpu_of)
+        columns = sorted(zip(device.tolist(), start.tolist(), rows.tolist(), end.tolist(), strict=True))
+        fraction, arrival = outcomes.fraction.tolist(), outcomes.workload.arrival_time.tolist()
+        for where, begin, row, until in columns:
+            arguments = {"task": ids[row], "arrival": arrival[row], "gpu_fraction": fraction[row]}
+            yield (scheduler, devices[where]), f"task {ids[row]}", begin, until, arguments
+
+
+def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}

@@ -1,0 +1,251 @@
+"""The composition root: from settings to a database, a journal, an engine and the parts of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ..cluster import Noise
+from ..config import ALL_SCHEDULERS
+from ..core import InvalidInputError, Online, UnknownNameError
+from ..engine import ContinuousSimulation, Course
+from ..experiments.what_if import WhatIfMachine
+from ..schedulers import schedulers as registered
+from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
+from ..storage.bus import EVENTS, EventBus, LocalBus, RedisBus
+from ..storage.cache import Cache, MemoryCache, RedisCache
+from ..storage.commands import CommandQueue
+from ..storage.history_csv import HistoryCsv
+from ..storage.redis_link import RedisAddress
+from ..storage.tail import EventTail
+from ..workload.scenarios import Scenario, default_scenario, scenario_named
+from .control import EngineControl
+from .dashboard import find_dashboard
+from .limits import Limiter
+from .local_control import LocalControl
+from .metrics import Metrics
+from .parts import Parts, ServerOptions
+from .remote_control import RemoteControl, beat, carry_out
+from .stream import StreamHub
+from .tokens import token_of
+
+if TYPE_CHECKING:
+    from ..config import Settings
+
+ROLES = ("all", "engine", "api")
+_SNAPSHOTS = Path("data/snapshots")
+
+
+def options_of(settings: Settings) -> ServerOptions:
+    """Plain values; complains about a host that needs a token."""
+    chosen = settings.server
+    return ServerOptions(
+        host=chosen.host,
+        port=chosen.port,
+        token=token_of(chosen.token.get_secret_value(), chosen.token_file, chosen.host),
+        allowed_hosts=chosen.allowed_hosts,
+        allowed_origins=chosen.allowed_origins,
+        rate_limit=chosen.rate_limit,
+        write_rate_limit=chosen.write_rate_limit,
+        trusted_proxies=chosen.trusted_proxies,
+        max_clients=chosen.max_clients,
+    )
+
+
+def course_of(settings: Settings) -> Course:
+    """The live run that the settings describe."""
+    chosen = settings.simulation
+    names = chosen.schedulers
+    if names == (ALL_SCHEDULERS,):
+        names = tuple(name for name, info in registered().items() if issubclass(info.factory, Online))
+    return Course(
+        scenario=scenario_of(settings, chosen.scenario),
+        utilisation=chosen.utilisation,
+        seed=chosen.seed,
+        speed=settings.live.speed,
+        schedulers=names,
+        platform=chosen.machine(),
+        physics=settings.physics.law(),
+        noise=Noise(settings.physics.noise_sigma, chosen.seed),
+        memory_policy=chosen.memory_policy,
+        tariff=settings.physics.tariff(),
+        objective=settings.objective.weights(),
+        retrain_interval=chosen.retrain_interval,
+        update_every=settings.live.update_interval,
+    )
+
+
+def scenario_of(settings: Settings, name: str) -> Scenario:
+    """A scenario by name; the everyday ones have the configured ranges."""
+    scenario, ranges = scenario_named(name), settings.workload
+    if scenario.name not in ("default", "rush-hour"):
+        return scenario
+    configured = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
+    return replace(scenario, size=configured.size, intensity=configured.intensity, memory=configured.memory)
+
+
+@dataclass(frozen=True)
+class House:
+    """Everything that runs, until `opened` is left."""
+
+    parts: Parts
+    address: DatabaseAddress
+    engine: ContinuousSimulation | None
+    role: str
+
+
+@asynccontextmanager
+async def opened(
+    settings: Settings, *, role: str = "all", start: bool = True, options: ServerOptions | None = None
+) -> AsyncIterator[House]:
+    """Open what the role needs, in order, and close it in the opposite order."""
+    if role not in ROLES:
+        raise UnknownNameError("--role", role, ROLES)
+    address = settings.storage.address()
+    if role != "all" and address.is_sqlite:
+        hint = "set POSTGRES_HOST or DATABASE_URL, or leave --role out"
+        raise InvalidInputError("--role", "all with an SQLite database", role, hint=hint)
+    chosen = options or options_of(settings)
+    redis = _redis(settings)
+    async with AsyncExitStack() as stack:
+        cache: Cache = MemoryCache() if redis is None else RedisCache(redis)
+        stack.push_async_callback(cache.close)
+        local = LocalBus()
+        shared: EventBus | None = None if redis is None else RedisBus(redis)
+        if shared is not None:
+            stack.callback(shared.close)
+        database = open_database(address)
+        stack.push_async_callback(database.close)
+        repository = Repository(database)
+        hub = StreamHub(max_clients=chosen.max_clients)
+        engine: ContinuousSimulation | None = None
+        control: EngineControl
+        if role == "api":
+            queue = CommandQueue(database, shared)
+            control = RemoteControl(queue, repository, time.time)
+            await repository.ping()
+        else:
+            local.subscribe(hub.publish_from_thread)
+            journal = _journal(settings, address, _Both(local, shared))
+            engine, control = await _engine(settings, journal, stack, start=start)
+            if role == "engine":
+                await _serve_commands(control, journal, CommandQueue(database, shared), stack)
+        newest = await repository.events_after(2**62, 1)
+        hub.last_seq = max(hub.last_seq, newest.last_seq)
+        if role == "api":
+            await _follow(hub, EventTail(repository, shared, after=hub.last_seq), stack)
+        limiter = Limiter(chosen, redis_url=None if redis is None else _url(redis))
+        stack.push_async_callback(limiter.close)
+        parts = Parts(
+            repository=repository,
+            control=control,
+            hub=hub,
+            cache=cache,
+            limiter=limiter,
+            metrics=Metrics(),
+            clock=time.time,
+            database_kind=address.kind,
+            options=chosen,
+            static=find_dashboard(),
+            machine=_machine(settings),
+        )
+        yield House(parts, address, engine, role)
+
+
+def _journal(settings: Settings, address: DatabaseAddress, bus: _Both) -> SqlJournal:
+    store = settings.storage
+    if address.file is not None:
+        address.file.parent.mkdir(parents=True, exist_ok=True)
+    history = HistoryCsv(store.history_csv) if store.history_csv else None
+    return SqlJournal(address, bus=bus, history=history, keep_tasks=store.retention_tasks)
+
+
+async def _engine(
+    settings: Settings, journal: SqlJournal, stack: AsyncExitStack, *, start: bool
+) -> tuple[ContinuousSimulation, LocalControl]:
+    course = course_of(settings)
+    engine = ContinuousSimulation(course, journal, snapshots=_SNAPSHOTS)
+    # In a thread, like everything of the engine that waits: signals are still heard meanwhile.
+    status = await asyncio.to_thread(engine.open)
+    stack.push_async_callback(asyncio.to_thread, engine.close, 4.0)
+    if start and status.state == "stopped":
+        await asyncio.to_thread(engine.start)
+    return engine, LocalControl(engine, course, lambda name: scenario_of(settings, name))
+
+
+async def _serve_commands(
+    control: EngineControl, journal: SqlJournal, queue: CommandQueue, stack: AsyncExitStack
+) -> None:
+    stop = asyncio.Event()
+    tasks = [
+        asyncio.create_task(queue.serve(lambda kind, payload: carry_out(control, kind, payload), stop)),
+        asyncio.create_task(beat(control, journal.beat, stop)),
+    ]
+
+    async def end() -> None:
+        stop.set()
+        await asyncio.wait(tasks, timeout=3.0)
+        for task in tasks:
+            task.cancel()
+
+    stack.push_async_callback(end)
+
+
+async def _follow(hub: StreamHub, tail: EventTail, stack: AsyncExitStack) -> None:
+    async def follow() -> None:
+        async for payload in tail:
+            hub.publish([payload])
+
+    task = asyncio.create_task(follow())
+
+    async def end() -> None:
+        await tail.close()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    stack.push_async_callback(end)
+
+
+class _Both:
+    """Clients of this process hear at once; other processes through Redis, where there is one."""
+
+    def __init__(self, local: LocalBus, shared: EventBus | None) -> None:
+        self._local, self._shared = local, shared
+
+    def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
+        self._local.publish(events, topic)
+        if self._shared is not None:
+            self._shared.publish(events, topic)
+
+
+def _redis(settings: Settings) -> RedisAddress | None:
+    store = settings.storage
+    if not store.redis_host:
+        return None
+    return RedisAddress(
+        store.redis_host, store.redis_port, store.redis_db, store.redis_password.get_secret_value() or None
+    )
+
+
+def _url(redis: RedisAddress) -> str:
+    account = f":{quote(redis.password, safe='')}@" if redis.password else ""
+    return f"redis://{account}{redis.host}:{redis.port}/{redis.db}"
+
+
+def _machine(settings: Settings) -> WhatIfMachine:
+    return WhatIfMachine(
+        platform=settings.simulation.machine(),
+        physics=settings.physics.law(),
+        noise=Noise(settings.physics.noise_sigma, settings.simulation.seed),
+        memory_policy=settings.simulation.memory_policy,
+        tariff=settings.physics.tariff(),
+        utilisation=settings.simulation.utilisation,
+    )

@@ -1,0 +1,128 @@
+"""Numbers for Prometheus. Routes are labelled by their template, so that no client can make new series."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+if TYPE_CHECKING:
+    from .parts import Parts
+
+_PREFIX = "hybrid_scheduler_"
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Metrics:
+    """A registry of its own: two servers in one process do not mix."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry(auto_describe=True)
+
+        def gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+            return Gauge(_PREFIX + name, text, labels, registry=registry)
+
+        self.requests = Counter(
+            _PREFIX + "http_requests", "Answered requests.", ("method", "route", "status"), registry=registry
+        )
+        self.seconds = Histogram(
+            _PREFIX + "http_request_duration_seconds",
+            "Time from request to the end of the answer.",
+            ("route",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.tasks = gauge("run_tasks", "Tasks of the live run so far.")
+        self.decisions = gauge("run_decisions", "Decisions of the live run so far.", ("scheduler",))
+        self.failed = gauge("run_failed_tasks", "Tasks that failed in the live run.", ("scheduler",))
+        self.latency = gauge("run_latency_seconds", "Mean latency in the live run.", ("scheduler",))
+        self.quantile = gauge("run_latency_quantile_seconds", "Of the newest tasks.", ("scheduler", "quantile"))
+        self.energy = gauge("run_energy_joules", "Energy of the live run so far.", ("scheduler",))
+        self.cost = gauge("run_cost_dollars", "Cost of the live run so far.", ("scheduler",))
+        self.model = gauge("model_version", "Version of the model in use.", ("scheduler",))
+        self.rate = gauge("run_tasks_per_second", "Tasks per second of wall time.")
+        self.virtual = gauge("run_virtual_time_seconds", "Virtual seconds since the run began.")
+        self.running = gauge("engine_state", "1 for the state the engine is in.", ("state",))
+        self.unsaved = gauge("unsaved_batches", "Batches that are not in the database yet.")
+        self.database = gauge("database_up", "1 while the database answers.", ("kind",))
+        self.cache = gauge("cache_up", "1 while the cache answers.", ("kind",))
+        self.clients = gauge("websocket_clients", "Open WebSockets.")
+        self.waiting = gauge("websocket_queued_messages", "Messages that wait for slow clients.")
+        self.dropped = Counter(
+            _PREFIX + "websocket_dropped_clients", "Clients that were dropped as too slow.", registry=registry
+        )
+        self.messages = Counter(_PREFIX + "websocket_messages", "Messages to clients.", registry=registry)
+        self.last_seq = gauge("events_last_seq", "Sequence number of the newest event.")
+        self._told = {"dropped": 0, "sent": 0}
+
+    def answered(self, scope: Any, status: int, seconds: float) -> None:
+        route = self._route(scope)
+        method = scope.get("method", "WEBSOCKET")
+        method = method if method in _METHODS or method == "WEBSOCKET" else "OTHER"
+        self.requests.labels(method, route, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    @staticmethod
+    def _route(scope: Any) -> str:
+        template = getattr(scope.get("route"), "path", None)
+        if template is None:
+            return "unknown"
+        return "dashboard" if not template.startswith("/api") and template != "/" else str(template)
+
+    async def page(self, parts: Parts) -> tuple[bytes, str]:
+        """Everything as text, with the gauges brought up to date."""
+        from .health import check_up
+
+        health = await check_up(parts)
+        for gauge, part in ((self.database, "database"), (self.cache, "cache")):
+            gauge.clear()
+            gauge.labels(health[part]["kind"]).set(health[part]["state"] != "away")
+        self.running.clear()
+        self.running.labels(health["engine"]["state"]).set(1)
+        self._clients(parts)
+        try:
+            self._run(await parts.control.status())
+        except Exception:
+            self.rate.set(0)
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST
+
+    def _clients(self, parts: Parts) -> None:
+        hub = parts.hub
+        self.clients.set(len(hub.clients))
+        self.waiting.set(sum(len(client.waiting) for client in hub.clients))
+        self.last_seq.set(hub.last_seq)
+        self.dropped.inc(hub.dropped - self._told["dropped"])
+        self.messages.inc(hub.sent - self._told["sent"])
+        self._told = {"dropped": hub.dropped, "sent": hub.sent}
+
+    def _run(self, status: dict[str, Any]) -> None:
+        self.tasks.set(status["tasks_processed"])
+        self.rate.set(status["tasks_per_second"])
+        self.virtual.set(status["virtual_time"])
+        self.unsaved.set(status["unsaved_batches"])
+        by_scheduler = (
+            self.decisions,
+            self.failed,
+            self.latency,
+            self.quantile,
+            self.energy,
+            self.cost,
+            self.model,
+        )
+        for gauge in by_scheduler:
+            gauge.clear()
+        for row in status["comparison"]:
+            name = row["name"]
+            self.decisions.labels(name).set(row["tasks"])
+            self.failed.labels(name).set(row["failed"])
+            self.energy.labels(name).set(row["total_energy"])
+            self.cost.labels(name).set(row["total_cost"])
+            if row["avg_latency"] is not None:
+                self.latency.labels(name).set(row["avg_latency"])
+            for quantile in ("50", "95", "99"):
+                if row[f"p{quantile}_latency"] is not None:
+                    self.quantile.labels(name, f"0.{quantile}").set(row[f"p{quantile}_latency"])
+            if row["model_version"] is not None:
+                self.model.labels(name).set(row["model_version"])

@@ -1,0 +1,25 @@
+"""The front door: the dashboard for browsers, one line of JSON for programs."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from ..answers import Json
+from ..dashboard import front_page, prefers_html
+from ..parts import PartsHere
+from ..schemas import Online, problems
+
+router = APIRouter(tags=["root"])
+
+
+@router.get(
+    "/",
+    operation_id="getRoot",
+    summary="Dashboard, or that the API is there",
+    response_model=Online,
+    responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **problems()},
+)
+async def root(request: Request, parts: PartsHere) -> Response:
+    if prefers_html(request.headers.get("accept", "")):
+        return front_page(parts.static)
+    return Json({"status": "online", "message": "Hybrid ML Scheduler Dashboard API is running"})

@@ -1,0 +1,25 @@
+"""What would happen on another machine?"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from ..answers import Json
+from ..parts import PartsHere
+from ..schemas import WhatIfAnswer, WhatIfRequest, problems
+from ..wondering import wonder
+from .strict import StrictRoute
+
+router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
+
+
+@router.post(
+    "/whatif",
+    operation_id="askWhatIf",
+    summary="The same tasks on a changed machine",
+    response_model=WhatIfAnswer,
+    responses=problems(413, 415, 422, 503),
+)
+async def what_if(parts: PartsHere, question: WhatIfRequest) -> Response:
+    """Simulates both machines with the same seeds and compares pair by pair. About a second."""
+    return Json(await wonder(parts, question))

@@ -1,0 +1,207 @@
+"""Runs and the comparison of schedulers within and between them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from .types import Answer, example
+
+SchedulerState = Literal["ready", "warming", "learned", "fallback", "off"]
+_RUN = {
+    "run_id": "01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
+    "created_at": 1763200000.0,
+    "ended_at": None,
+    "status": "running",
+    "source": "simulated",
+    "scenario": "default",
+    "utilisation": 0.1,
+    "seed": 42,
+    "platform": "workstation",
+    "schedulers": ["greedy", "oracle"],
+    "config": {"speed": 1.0},
+    "config_hash": "9f86d081",
+    "tasks": 105,
+}
+
+
+class ComparisonRow(Answer):
+    """One scheduler in numbers since the run began. Seconds, joules, dollars; null before the first task."""
+
+    name: str
+    tasks: int
+    failed: int
+    avg_time: float | None = Field(description="Mean execution time.")
+    avg_latency: float | None = Field(description="Mean time from arrival to finish, waiting included.")
+    latency_ci95: float | None = Field(description="Half width of the 95 % interval (batch means).")
+    avg_wait: float | None
+    avg_energy: float | None
+    avg_cost: float | None
+    total_energy: float
+    total_cost: float
+    avg_gpu_fraction: float | None
+    avg_regret: float | None = Field(description="Mean latency minus the oracle's, task by task.")
+    regret_ci95: float | None = Field(description="Half width of its 95 % interval, paired with the oracle.")
+    p50_latency: float | None
+    p95_latency: float | None
+    p99_latency: float | None
+    window: int = Field(description="Over how many of the newest tasks the quantiles are taken.")
+    makespan: float | None
+    load_balance: float | None = Field(description="Jain's index over the devices, 1 = even.")
+    state: SchedulerState = Field(description="`off`: it failed and takes no part any more.")
+    model_version: int | None
+
+
+class Run(Answer):
+    """One run: a seed, a scenario and a machine."""
+
+    model_config = example(**_RUN)
+
+    run_id: str
+    created_at: float
+    ended_at: float | None
+    status: Literal["running", "paused", "stopped"]
+    source: Literal["simulated", "measured"]
+    scenario: str
+    utilisation: float
+    seed: int
+    platform: str
+    schedulers: list[str]
+    config: dict[str, Any]
+    config_hash: str
+    tasks: int
+
+
+class RunDetail(Run):
+    """A run with its comparison as it was last stored."""
+
+    model_config = example(**_RUN, comparison=[])
+
+    comparison: list[ComparisonRow]
+
+
+class RunPage(Answer):
+    """Runs, newest first."""
+
+    runs: list[Run]
+    next_before: str | None = Field(description="Give this as `before` for the next page; null at the end.")
+
+
+class ComparativeRow(Answer):
+    """One scheduler over the newest tasks."""
+
+    name: str
+    tasks: int
+    failed: int
+    avg_time: float | None
+    avg_latency: float | None
+    avg_wait: float | None
+    avg_energy: float | None
+    avg_cost: float | None
+    total_energy: float
+    total_cost: float
+    avg_gpu_fraction: float | None
+    avg_regret: float | None
+    p50_latency: float | None
+    p95_latency: float | None
+    p99_latency: float | None
+
+
+class Comparative(Answer):
+    """Schedulers side by side over the newest tasks in the database."""
+
+    run_id: str | None
+    tasks: int = Field(description="How many tasks were looked at.")
+    schedulers: list[ComparativeRow]
+    first_task_id: int | None
+    last_task_id: int | None
+    wins: dict[str, dict[str, int]] = Field(
+        description="On how many tasks the row's latency was lower than the column's."
+    )
+
+
+class TrendPoint(Answer):
+    """One scheduler's means over one piece of a run."""
+
+    n: int
+    avg_latency: float | None
+    avg_time: float | None
+    avg_energy: float | None
+    avg_cost: float | None
+    avg_regret: float | None
+
+
+class TrendBucket(Answer):
+    """One piece of a run; tasks are counted within the run."""
+
+    first_ordinal: int
+    last_ordinal: int
+    schedulers: dict[str, TrendPoint]
+
+
+class Trends(Answer):
+    """A run in at most `buckets` pieces of equally many tasks."""
+
+    run_id: str | None
+    sampled: bool = Field(description="True where the run is so long that means are over a sample of each piece.")
+    buckets: list[TrendBucket]
+
+
+class Gantt(Answer):
+    """What ran where and when, as columns of equal length."""
+
+    model_config = example(
+        run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
+        scheduler="greedy",
+        devices=["cpu", "gpu_0", "gpu_1", "gpu_2", "gpu_3"],
+        task_id=[105, 105],
+        device=["cpu", "gpu_2"],
+        part=["cpu", "gpu"],
+        start=[12.503, 12.503],
+        end=[12.523, 12.534],
+        intensity=[0.62, 0.62],
+        truncated=False,
+    )
+
+    run_id: str
+    scheduler: str
+    devices: list[str] = Field(description="All devices of the machine, in order.")
+    task_id: list[int]
+    device: list[str]
+    part: list[Literal["cpu", "gpu"]]
+    start: list[float]
+    end: list[float]
+    intensity: list[float]
+    truncated: bool = Field(description="True where `limit` left something out.")
+
+
+class Difference(Answer):
+    """The same number in two runs."""
+
+    a: float | None
+    b: float | None
+    difference: float | None = Field(description="b minus a.")
+    ci95: float | None = Field(
+        description="Half width of the difference's 95 % interval; the runs are independent."
+    )
+
+
+class DiffRow(Answer):
+    """One scheduler in two runs."""
+
+    name: str
+    avg_latency: Difference
+    avg_time: Difference
+    avg_energy: Difference
+    avg_cost: Difference
+    p95_latency: Difference
+
+
+class RunDiff(Answer):
+    """Two runs side by side."""
+
+    a: RunDetail
+    b: RunDetail
+    schedulers: list[DiffRow] = Field(description="Those that both runs have, in the order of run a.")
+    changed: dict[str, list[Any]] = Field(description="What the runs were set to differently: [in a, in b].")

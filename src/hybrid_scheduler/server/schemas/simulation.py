@@ -1,0 +1,90 @@
+"""The live run: its state, and the orders it takes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .runs import ComparisonRow
+from .types import Answer, Question, ScenarioName, SchedulerName, Seed, Speed, Utilisation, asked
+
+
+class DeviceInfo(Answer):
+    """One device of the machine."""
+
+    name: str
+    kind: str
+
+
+class PlatformInfo(Answer):
+    """The machine that is simulated."""
+
+    name: str
+    devices: list[DeviceInfo]
+
+
+class Episode(Answer):
+    """Where a scenario of episodes stands."""
+
+    number: int
+    tasks: int
+    length: int
+
+
+class Status(Answer):
+    """The live run as it stands."""
+
+    state: Literal["running", "paused", "stopped", "held"] = Field(
+        description="`held`: the database is away, so no new tasks are made until it is back."
+    )
+    is_running: bool
+    is_paused: bool
+    run_id: str | None
+    source: Literal["simulated", "measured"]
+    scenario: str
+    utilisation: float
+    seed: int
+    speed: float | None = Field(description="Virtual seconds per second; null: as fast as possible.")
+    platform: PlatformInfo
+    schedulers: list[str]
+    tasks_processed: int
+    virtual_time: float = Field(description="Virtual seconds since the run began.")
+    tasks_per_second: float
+    started_at: float | None
+    last_seq: int
+    next_task_id: int
+    episode: Episode | None
+    unsaved_batches: int
+    storage: Literal["ok", "away"]
+    notes: list[str] = Field(description="What a reader of the numbers should know.")
+    comparison: list[ComparisonRow]
+
+
+class StartRequest(Question):
+    """Settings of a new run; what is left out comes from the configuration."""
+
+    model_config = asked(scenario="mixed", utilisation=0.4, seed=7, speed=1.0, schedulers=["greedy", "oracle"])
+
+    scenario: ScenarioName | None = None
+    utilisation: Utilisation | None = None
+    seed: Seed | None = None
+    speed: Speed | None = None
+    schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=20)] | None = None
+
+
+class SpeedRequest(Question):
+    """How fast virtual time runs."""
+
+    model_config = asked(speed=4.0)
+
+    speed: Speed
+
+
+class ScenarioRequest(Question):
+    """Another mix of tasks from now on."""
+
+    model_config = asked(scenario="bursty", utilisation=0.5)
+
+    scenario: ScenarioName
+    utilisation: Utilisation | None = None

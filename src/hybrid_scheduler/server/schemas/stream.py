@@ -1,0 +1,147 @@
+"""The messages of `/ws`, which `GET /api/events` repeats."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from .runs import ComparisonRow
+from .simulation import Status
+from .types import Answer
+
+
+class _Event(Answer):
+    seq: int = Field(description="Rises by one from message to message; a gap means that something was missed.")
+    run_id: str
+    t: float = Field(description="Virtual seconds since the run began.")
+    created_at: float = Field(description="Unix seconds.")
+
+
+class LatestTask(Answer):
+    """The newest task."""
+
+    id: int
+    size: float
+    intensity: float
+    memory: float
+    arrival: float
+
+
+class LatestResult(Answer):
+    """What one scheduler made of the newest task."""
+
+    time: float | None
+    latency: float | None
+    energy: float | None
+    cost: float | None
+    device: str
+    fraction: float | None
+    regret: float | None
+
+
+class DeviceUtilization(Answer):
+    """Share of the time a device was busy."""
+
+    utilization: float
+
+
+class Utilization(Answer):
+    """Of one scheduler's cluster: the average, and every device by name."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        frozen=True,
+        json_schema_extra={"examples": [{"average_utilization": 0.4, "gpu_0": {"utilization": 0.5}}]},
+    )
+    __pydantic_extra__: dict[str, DeviceUtilization]
+
+    average_utilization: float
+
+
+class DecisionRow(Answer):
+    """One decision and what came of it."""
+
+    task_id: int
+    scheduler: str
+    device: str
+    fraction: float | None
+    start: float | None
+    finish: float | None
+    time: float | None
+    latency: float | None
+    energy: float | None
+    cost: float | None
+    regret: float | None
+    cpu_start: float | None
+    cpu_time: float | None
+    gpu_start: float | None
+    gpu_time: float | None
+    size: float
+    intensity: float
+    memory: float
+
+
+class SimulationUpdate(_Event):
+    """About twice a second: where the run stands."""
+
+    type: Literal["simulation_update"]
+    task: LatestTask | None
+    latest_results: dict[str, LatestResult]
+    comparison: list[ComparisonRow]
+    utilization: Utilization
+    utilization_of: str
+    utilizations: dict[str, dict[str, float]] = Field(
+        description="Scheduler, device, busy share since the last update."
+    )
+    backlogs: dict[str, dict[str, float]] = Field(description="Scheduler, device, seconds of work that wait.")
+    decisions: list[DecisionRow] = Field(max_length=200, description="Newest last.")
+    omitted: int = Field(description="Decisions that were left out.")
+    tasks_processed: int
+    tasks_per_second: float
+    virtual_time: float
+    state: Literal["running", "paused", "stopped", "held"]
+
+
+class Notification(_Event):
+    """Something a person wants to know."""
+
+    type: Literal["notification"]
+    level: Literal["info", "warning", "error"]
+    kind: str = Field(description="retrained, drift, fallback, recovered, episode, run_started, paused, storage, …")
+    message: str
+    scheduler: str | None = None
+    version: int | None = None
+    at_task: int | None = None
+
+
+class LogLine(_Event):
+    """A decision in words; at high rates a sample."""
+
+    type: Literal["log"]
+    level: str
+    scheduler: str | None
+    message: str
+    task_id: int | None
+
+
+class Hello(Answer):
+    """The first message of a connection. It is not stored; `seq` is that of the last message before it."""
+
+    type: Literal["hello"]
+    seq: int
+    run_id: str | None
+    server_version: str
+    status: Status | None
+
+
+StreamEvent = Annotated[SimulationUpdate | Notification | LogLine, Field(discriminator="type")]
+
+
+class EventPage(Answer):
+    """Stored events after a sequence number, in order."""
+
+    events: list[StreamEvent]
+    last_seq: int = Field(description="The newest that is stored.")
+    oldest_seq: int = Field(description="The oldest update or log line that is still kept.")
+    truncated: bool = Field(description="True where the page is full; ask again after its last one.")

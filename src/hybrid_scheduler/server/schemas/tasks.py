@@ -1,0 +1,163 @@
+"""Tasks and what each scheduler made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .types import Answer, ExternalId, Kind, Question, asked, example
+
+ResultStatus = Literal["ran", "clipped", "moved_to_cpu", "failed"]
+
+_RESULT = {
+    "scheduler_name": "greedy",
+    "device": "gpu_2",
+    "gpu_fraction": 0.62,
+    "actual_time": 0.031,
+    "latency": 0.034,
+    "wait": 0.003,
+    "start_time": 12.503,
+    "finish_time": 12.534,
+    "cpu_start": 12.503,
+    "cpu_time": 0.02,
+    "gpu_start": 12.503,
+    "gpu_time": 0.031,
+    "energy_consumption": 2.15,
+    "execution_cost": 3.6e-06,
+    "regret": 0.004,
+    "predicted_time": None,
+    "status": "ran",
+    "model_version": None,
+}
+_TASK = {
+    "task_id": 105,
+    "run_id": "01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
+    "ordinal": 104,
+    "external_id": None,
+    "size": 1200.0,
+    "compute_intensity": 0.62,
+    "memory_required": 96.0,
+    "arrival_time": 12.5,
+    "dependencies": [],
+    "kind": "generic",
+    "recorded_at": 1763200000.0,
+}
+
+
+class Result(Answer):
+    """One scheduler's handling of one task. Seconds, joules, dollars; times are null for a task that failed."""
+
+    model_config = example(**_RESULT)
+
+    scheduler_name: str
+    device: str = Field(description="The accelerator that got the share, or the CPU.")
+    gpu_fraction: float | None = Field(description="Share of the work on the accelerator, 0 to 1.")
+    actual_time: float | None = Field(description="Seconds of execution: the longer of the two parts.")
+    latency: float | None = Field(description="Seconds from arrival to finish.")
+    wait: float | None = Field(description="Seconds from arrival to the start of the first part.")
+    start_time: float | None = Field(description="Virtual seconds since the run began.")
+    finish_time: float | None
+    cpu_start: float | None = Field(description="Null where no part ran on the CPU.")
+    cpu_time: float | None
+    gpu_start: float | None = Field(description="Null where no part ran on an accelerator.")
+    gpu_time: float | None
+    energy_consumption: float | None = Field(description="Joules.")
+    execution_cost: float | None = Field(description="Dollars.")
+    regret: float | None = Field(description="Latency minus the oracle's for this task; null without an oracle.")
+    predicted_time: float | None = Field(description="What a learned scheduler expected, seconds.")
+    status: ResultStatus
+    model_version: int | None
+
+
+class ResultRow(Result):
+    """A result with the task it belongs to."""
+
+    model_config = example(task_id=105, run_id=_TASK["run_id"], **_RESULT)
+
+    task_id: int
+    run_id: str
+
+
+class ResultPage(Answer):
+    """Results in the order of their tasks."""
+
+    results: list[ResultRow]
+    next_after: int | None = Field(description="Give this as `after_task` for the next page; null: nothing came.")
+
+
+class SchedulerResultCreate(Question):
+    """A result as a measured run reports it."""
+
+    model_config = asked(
+        task_id=105,
+        scheduler_name="greedy",
+        gpu_fraction=0.62,
+        actual_time=0.031,
+        energy_consumption=2.15,
+        execution_cost=3.6e-06,
+        latency=0.034,
+    )
+
+    task_id: int = Field(ge=1, le=2**63 - 1)
+    scheduler_name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
+    gpu_fraction: float = Field(ge=0, le=1)
+    actual_time: float = Field(gt=0)
+    energy_consumption: float = Field(ge=0, default=0.0)
+    execution_cost: float = Field(ge=0, default=0.0)
+    latency: float | None = Field(gt=0, default=None)
+
+
+class Task(Answer):
+    """A task as it was stored."""
+
+    model_config = example(**_TASK)
+
+    task_id: int
+    run_id: str
+    ordinal: int = Field(description="Position within the run, from 0.")
+    external_id: str | None
+    size: float
+    compute_intensity: float
+    memory_required: float = Field(description="MB.")
+    arrival_time: float = Field(description="Virtual seconds since the run began.")
+    dependencies: list[int]
+    kind: str
+    recorded_at: float = Field(description="Unix seconds.")
+
+
+class TaskDetail(Task):
+    """A task with what every scheduler made of it."""
+
+    model_config = example(**_TASK, results={"greedy": _RESULT}, optimal_gpu_fraction=0.71, optimal_time=0.027)
+
+    results: dict[str, Result]
+    optimal_gpu_fraction: float | None = Field(description="The best share if the task were alone.")
+    optimal_time: float | None = Field(description="Its execution time with that share, seconds.")
+
+
+class TaskPage(Answer):
+    """Tasks, newest first."""
+
+    tasks: list[Task]
+    next_before: int | None = Field(description="Give this as `before` for the next page; null at the end.")
+
+
+class TaskCreate(Question):
+    """A task of your own: it goes through every scheduler at the run's present moment."""
+
+    model_config = asked(size=1200.0, compute_intensity=0.62, memory_required=96.0)
+
+    size: Annotated[float, Field(ge=0.001, le=1e6, description="Side of the problem; work grows with size^1.5.")]
+    compute_intensity: Annotated[float, Field(ge=0, le=1, description="How much a GPU helps, 0 to 1.")]
+    memory_required: Annotated[float, Field(ge=0, le=1e7, description="MB.")]
+    kind: Kind = "generic"
+    external_id: ExternalId | None = None
+
+
+class Deleted(Answer):
+    """How much went."""
+
+    model_config = example(deleted_tasks=4812)
+
+    deleted_tasks: int

@@ -1,0 +1,60 @@
+"""What would happen on another machine?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from .types import Answer, Question, ScenarioName, SchedulerName, asked
+
+
+class WhatIfRequest(Question):
+    """The changed machine. What is left out stays as it is."""
+
+    model_config = asked(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, utilisation=0.5, energy_weight=0.2)
+
+    num_gpus: Annotated[int, Field(ge=1, le=16)] | None = None
+    gpu_speed: Annotated[float, Field(ge=0.25, le=8, description="Multiplies the GPUs' speed.")] = 1.0
+    bandwidth: Annotated[float, Field(ge=500, le=200_000, description="MB/s between host and GPU.")] | None = None
+    utilisation: (
+        Annotated[
+            float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the present machine's capacity.")
+        ]
+        | None
+    ) = None
+    energy_weight: Annotated[float, Field(ge=0, le=1, description="0: only latency counts; 1: only energy.")] = 0.0
+    scenario: ScenarioName | None = None
+    schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=12)] | None = None
+    tasks: Annotated[int, Field(ge=50, le=1000)] = 300
+    seeds: Annotated[int, Field(ge=2, le=16)] = 8
+
+
+class Paired(Answer):
+    """A mean before and after, and the mean of the pairwise differences with its 95 % t interval."""
+
+    baseline: float
+    changed: float
+    difference: float = Field(description="Changed minus baseline, seed by seed.")
+    low: float
+    high: float
+
+
+class WhatIfRow(Answer):
+    """One scheduler before and after."""
+
+    name: str
+    latency: Paired = Field(description="Mean seconds from arrival to finish.")
+    energy: Paired = Field(description="Joules per task.")
+    cost: Paired = Field(description="Dollars per task.")
+    n: int = Field(description="Pairs: one per seed.")
+
+
+class WhatIfAnswer(Answer):
+    """Both machines under the same tasks."""
+
+    scenario: str
+    tasks: int
+    seeds: int
+    seconds: float = Field(description="How long the computation took.")
+    schedulers: list[WhatIfRow]

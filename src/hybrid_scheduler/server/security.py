@@ -1,0 +1,212 @@
+"""The gate in front of everything, as one pure ASGI middleware: who may come in, and how much may they bring.
+
+Checks run from cheap to dear and before the application sees anything: Host, Origin, token, rate, content type,
+size. A WebSocket that fails one is refused with an HTTP answer, before the upgrade.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from loguru import logger
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from .addresses import Headers, client_address, networks
+from .errors import Refused, internal_error, refusal
+from .limits import Limiter
+from .uploads import FORMATS
+
+if TYPE_CHECKING:
+    from .metrics import Metrics
+    from .parts import ServerOptions
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_SAFE = ("GET", "HEAD", "OPTIONS")
+#: Probes and scrapers come without a token and as often as they like; they learn nothing but "ok".
+_PROBES = ("/api/health/live", "/api/health/ready")
+_UNLIMITED = (*_PROBES, "/api/health", "/api/metrics")
+_TRACES = "/api/traces"
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9\-]{8,64}")
+_LOCAL = ("localhost", "127.0.0.1", "[::1]")
+#: A browser's WebSocket cannot set headers: the token may come as a subprotocol with this in front.
+TOKEN_PROTOCOL = "token."
+SUBPROTOCOL = "hybrid-scheduler"
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
+        b"connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
+        b"frame-ancestors 'none'",
+    ),
+)
+
+
+class Gate:
+    """Outermost of all. Gives every request an id, and every answer its safety headers."""
+
+    def __init__(self, app: Application, *, options: ServerOptions, limiter: Limiter, metrics: Metrics) -> None:
+        self.app, self.limiter, self.metrics = app, limiter, metrics
+        self.limits = {_TRACES: options.trace_limit}
+        self.body_limit = options.body_limit
+        self.token = options.token.encode()
+        own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
+        self.hosts = {name.lower() for name in (*_LOCAL, own, *options.allowed_hosts)}
+        self.origins = {origin.lower().rstrip("/") for origin in options.allowed_origins}
+        self.proxies = networks(options.trusted_proxies)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers: Headers = {}
+        for name, value in scope["headers"]:
+            # A second Host or Origin is a trick: joined, it matches nothing.
+            headers[name] = headers[name] + b"," + value if name in headers else value
+        given = headers.get(b"x-request-id", b"")
+        request_id = given.decode() if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        scope["request_id"] = request_id
+        try:
+            await self._check(scope, headers)
+        except Refused as error:
+            await refuse(scope, receive, send, refusal(error, request_id))
+            self.metrics.answered(scope, error.status, 0.0)
+            return
+        if scope["type"] == "websocket":
+            await self.app(scope, receive, send)
+        else:
+            await self._serve(scope, headers, receive, send)
+
+    # ---------------------------------------------------------------- the checks
+
+    async def _check(self, scope: Scope, headers: Headers) -> None:
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if _name(host) not in self.hosts:
+            raise Refused(403, "this Host is not allowed", hint="server.allowed_hosts lists those that are")
+        socket = scope["type"] == "websocket"
+        changes = not socket and scope["method"] not in _SAFE
+        if (socket or changes) and not self._own_origin(headers.get(b"origin"), host):
+            raise Refused(403, "this Origin is not allowed", hint="server.allowed_origins lists those that are")
+        path = scope["path"]
+        if self.token and (socket or path.startswith("/api")) and path not in _PROBES:
+            self._check_token(scope, headers)
+        if path.startswith("/api") or socket:
+            if path not in _UNLIMITED:
+                await self.limiter.check(client_address(dict(scope), headers, self.proxies), writes=changes)
+            if changes:
+                self._check_body(scope["method"], path, headers)
+
+    def _own_origin(self, origin: bytes | None, host: str) -> bool:
+        if origin is None:
+            return True
+        text = origin.decode("latin-1").lower()
+        return text in (f"http://{host}", f"https://{host}") or text in self.origins
+
+    def _check_token(self, scope: Scope, headers: Headers) -> None:
+        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+        candidates = [given.strip()] if kind.lower() == b"bearer" else []
+        if scope["type"] == "websocket":
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"), max_num_fields=20)
+            candidates += [value.encode("latin-1", "replace") for value in query.get("token", [])]
+            candidates += [
+                name.removeprefix(TOKEN_PROTOCOL).encode("latin-1", "replace")
+                for name in scope.get("subprotocols", [])
+                if name.startswith(TOKEN_PROTOCOL)
+            ]
+        # Every candidate is compared, so that the time says nothing of which came close.
+        if not any([hmac.compare_digest(candidate, self.token) for candidate in candidates]):  # noqa: C419
+            raise Refused(401, "a token is needed", headers={"WWW-Authenticate": "Bearer"})
+
+    def _check_body(self, method: str, path: str, headers: Headers) -> None:
+        kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+        has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+        if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
+            raise Refused(415, "Content-Encoding: must be left out", hint="send the body as it is")
+        allowed = tuple(FORMATS) if path == _TRACES else ("application/json",)
+        if kind not in allowed and (kind or has_body or path == _TRACES):
+            raise Refused(415, f"Content-Type: must be {' or '.join(allowed)}")
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length[:20]) > self._limit(path):
+            raise _too_large(self._limit(path))
+
+    def _limit(self, path: str) -> int:
+        return self.limits.get(path, self.body_limit)
+
+    # ---------------------------------------------------------------- HTTP
+
+    async def _serve(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        status = 500
+        started = False
+        limit, received = self._limit(scope["path"]), 0
+        extra = [*_HEADERS, (b"x-request-id", scope["request_id"].encode())]
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > limit:
+                raise HTTPException(413, _too_large(limit).args[0])
+            return message
+
+        async def with_headers(message: Message) -> None:
+            nonlocal status, started
+            if message["type"] == "http.response.start":
+                status, started = message["status"], True
+                message["headers"] = [*message.get("headers", ()), *extra]
+            await send(message)
+
+        try:
+            await self.app(scope, counted, with_headers)
+        except Exception as error:
+            # The application has answered where it could; what arrives here was logged, or is a broken pipe.
+            logger.opt(exception=error).debug(f"request {scope['request_id']} ended early")
+            if started:
+                raise
+            await internal_error(scope["request_id"])(scope, receive, with_headers)
+        finally:
+            self.metrics.answered(scope, status, time.perf_counter() - began)
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(413, f"the body is larger than {limit} bytes")
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    if host.startswith("["):
+        name, bracket, rest = host.partition("]")
+        return name + bracket if not rest or re.fullmatch(r":\d{1,5}", rest) else ""
+    name, colon, port = host.partition(":")
+    return name if not colon or re.fullmatch(r"\d{1,5}", port) else ""
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
+    extra = [*_HEADERS, (b"x-request-id", scope["request_id"].encode())]
+    if scope["type"] == "http":
+        response.raw_headers.extend(extra)
+        await response(scope, receive, send)
+        return
+    await receive()  # websocket.connect
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    start = {"type": "websocket.http.response.start", "status": response.status_code}
+    await send({**start, "headers": [*response.raw_headers, *extra]})
+    await send({"type": "websocket.http.response.body", "body": bytes(response.body)})

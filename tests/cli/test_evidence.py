@@ -1,0 +1,271 @@
+"""The commands that make evidence: compare, heavy, sweep, replay, report, trace."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hybrid_scheduler.cli.app import app
+from hybrid_scheduler.cli.compare import compare
+from hybrid_scheduler.cli.heavy import heavy
+from hybrid_scheduler.cli.replay import replay
+from hybrid_scheduler.cli.report import report
+from hybrid_scheduler.cli.sweep import sweep
+from hybrid_scheduler.cli.trace import trace
+
+Run = Callable[..., Any]
+SMALL = ("--scenario", "mixed", "--utilisation", "0.8", "--tasks", "60")
+
+COMMANDS = (compare, heavy, sweep, replay, report, trace)
+for command in COMMANDS:
+    if all(known.callback is not command for known in app.registered_commands):
+        app.command()(command)
+
+
+def document(result: Any) -> Any:
+    def refuse(word: str) -> Any:
+        raise AssertionError(f"{word} is not JSON")
+
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
+def test_help_has_an_example_and_fits(command: Callable[..., None], run: Run) -> None:
+    text = run(command.__name__, "--help").stdout
+    assert "Example" in text
+    assert f"hybrid-scheduler {command.__name__}" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+# ------------------------------------------------------------------------------------------ compare
+
+
+def compared(run: Run, *more: str) -> Any:
+    names = ("--schedulers", "earliest_finish,greedy,oracle")
+    return run("compare", *SMALL, *names, "--seeds", "8", "--processes", "1", *more)
+
+
+def test_compare_as_a_table(run: Run) -> None:
+    result = compared(run)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert "8 paired seeds from 3000 on" in lines[0]
+    (greedy,) = (line for line in lines if line.startswith("▲ greedy"))
+    (oracle,) = (line for line in lines if line.startswith("★ oracle"))
+    assert greedy.endswith("worse")
+    assert oracle.endswith("too close to call")
+    assert any("seeds won by row against column" in line for line in lines)
+    assert any("8*" in line for line in lines)
+
+
+def test_compare_as_a_document_and_as_files(run: Run) -> None:
+    found = document(compared(run, "--json", "--metric", "p99_latency", "--baseline", "oracle", "--out", "results"))
+    assert (found["metric"], found["baseline"], found["seeds"]) == ("p99_latency", "oracle", 8)
+    greedy = found["schedulers"]["greedy"]
+    assert greedy["mean"][1] < greedy["mean"][0] < greedy["mean"][2]
+    assert greedy["against_baseline"]["verdict"] == "higher"
+    assert greedy["against_baseline"]["p_holm"] < 0.05
+    assert len(found["pairs"]) == 6
+    assert {path.name for path in Path("results").iterdir()} == {
+        "comparison.json", "seeds.csv", "run.json", "events.jsonl",
+    }  # fmt: skip
+    assert len(Path("results/seeds.csv").read_text(encoding="utf-8").splitlines()) == 1 + 8 * 3
+    assert "a new or empty folder" in compared(run, "--out", "results").stderr
+
+
+def test_compare_fails_if_slower(run: Run) -> None:
+    worse = compared(run, "--fail-if-slower", "greedy")
+    assert worse.exit_code == 1
+    assert "greedy is worse than earliest_finish" in worse.stderr
+    assert "▲ greedy" in worse.stdout  # the table is there all the same
+    assert compared(run, "--fail-if-slower", "oracle").exit_code == 0
+    assert compared(run, "--fail-if-slower", "earliest_finish").exit_code == 2
+
+
+def test_few_seeds_are_named_as_such(run: Run) -> None:
+    result = run("compare", *SMALL, "--schedulers", "greedy,oracle", "--seeds", "3", "--processes", "1")
+    assert "take at least 6" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--seeds", "1"), "--seeds: must be at least 2, for an interval, got 1"),
+        (("--metric", "latency"), "metric: must be one of"),
+        (("--baseline", "gredy"), "baseline: must be one of"),
+        (("--schedulers", "gredy"), "gredy"),
+        (("--batch", "--utilisation", "0.5"), "--utilisation: must be left out with --batch"),
+    ],
+)
+def test_compare_refuses(options: tuple[str, ...], message: str, run: Run) -> None:
+    result = run("compare", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_narrow_terminal_keeps_the_verdict(run: Run, terminal: Callable[[int], None]) -> None:
+    terminal(60)
+    lines = compared(run).stdout.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert any("too close to call" in line for line in lines)
+
+
+# ------------------------------------------------------------------------------------------ heavy
+
+
+def test_heavy_writes_its_artefacts(run: Run) -> None:
+    result = run("heavy", "--tasks", "400", "--schedulers", "round_robin,greedy,oracle", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    results = Path("data/results")
+    table = (results / "heavy_simulation_report.csv").read_text(encoding="utf-8").splitlines()
+    assert table[0].startswith("scheduler,tasks,failed")
+    assert [line.split(",")[0] for line in table[1:]] == ["round_robin", "greedy", "oracle"]
+    plots = {path.name for path in (results / "plots").iterdir()}
+    assert {"latency_cdf.png", "cost_comparison.png", "makespan.png", "average_duration.png"} <= plots
+    assert "heavy_simulation_report.csv and 7 plots" in result.stdout
+    again = run("replay", str(results / "heavy_simulation"))
+    assert again.exit_code == 0
+    assert "the same 3 lines again" in again.stdout
+    assert "a heavy simulation" in run("trace", str(results / "heavy_simulation")).stderr
+
+
+def test_heavy_as_a_document(run: Run) -> None:
+    found = document(run("heavy", "--tasks", "200", "--schedulers", "greedy", "--out", "here", "--json"))
+    assert (found["tasks"], found["quantile_error"]) == (200, 0.001)
+    assert found["schedulers"]["greedy"]["tasks"] == 200
+
+
+def test_heavy_refuses(run: Run) -> None:
+    assert "at most 5,000,000" in run("heavy", "--tasks", "6000000", "--schedulers", "hybrid_ml").stderr
+    Path("file").write_text("", encoding="utf-8")
+    assert run("heavy", "--out", "file").exit_code == 2
+
+
+# ------------------------------------------------------------------------------------------ replay, trace, report
+
+
+def test_from_a_kept_run_to_replay_trace_and_report(run: Run) -> None:
+    made = run(
+        "report", *SMALL, "--schedulers", "greedy,oracle", "--seeds", "1", "--keep", "kept", "-o", "one.html",
+        "--figures", "makespan,gantt",
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    assert Path("one.html").read_text(encoding="utf-8").count("<figure>") == 2
+    found = document(run("replay", "kept", "--json"))
+    assert found["same"] is True
+    assert found["recorded_sha256"] == found["sha256"]
+    assert run("trace", "kept", "-o", "trace.json").exit_code == 0
+    events = json.loads(Path("trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    assert {event["args"]["name"] for event in events if event["name"] == "process_name"} == {"greedy", "oracle"}
+    again = run("report", "kept", "-o", "again.pdf", "--figures", "makespan")
+    assert again.exit_code == 0, again.output
+    assert Path("again.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_replay_of_another_result_fails(run: Run) -> None:
+    run("compare", *SMALL, "--schedulers", "greedy,oracle", "--seeds", "2", "--processes", "1", "--out", "kept")
+    record = json.loads(Path("kept/run.json").read_text(encoding="utf-8"))
+    record["configuration"]["tasks"] = 61
+    Path("kept/run.json").write_text(json.dumps(record), encoding="utf-8")
+    result = run("replay", "kept", "--processes", "1")
+    assert result.exit_code == 1
+    assert "came out differently: line 1 was" in result.stderr
+
+
+def test_what_is_no_run(run: Run) -> None:
+    for command in ("replay", "trace", "report"):
+        result = run(command, "nowhere")
+        assert result.exit_code == 2
+        assert "the folder of a recorded run" in result.stderr
+    Path("empty").mkdir()
+    assert "a folder with a run.json" in run("replay", "empty").stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-o", "report.docx"), "ends in .html or .pdf"),
+        (("--figures", "gant"), "did you mean 'gantt'?"),
+        (("nowhere", "--scenario", "mixed"), "--scenario: must be left out with a RUN_DIR"),
+    ],
+)
+def test_report_refuses(options: tuple[str, ...], message: str, run: Run) -> None:
+    result = run("report", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+# ------------------------------------------------------------------------------------------ sweep
+
+
+def swept(run: Run, *more: str) -> Any:
+    return run(
+        "sweep", "--scenarios", "mixed", "--loads", "0.5,batch", "--schedulers", "greedy,oracle", "--tasks", "40",
+        "--seeds", "2", "--processes", "1", "--out", "here", *more,
+    )  # fmt: skip
+
+
+def test_sweep_as_a_table_and_again(run: Run) -> None:
+    result = swept(run)
+    assert result.exit_code == 0, result.output
+    assert "8 cells in here/results.parquet".replace("/", str(Path("a/b"))[1]) in result.stdout
+    before = Path("here/results.parquet").read_bytes()
+    again = swept(run)
+    assert "8 of 8 cells are there already" in again.stderr
+    assert Path("here/results.parquet").read_bytes() == before
+    found = document(swept(run, "--json"))
+    assert len(found["groups"]) == 4
+    assert found["groups"][2]["load"] == "batch"
+
+
+def test_sweep_for_the_worst(run: Run) -> None:
+    found = document(
+        run(
+            "sweep",
+            "--adversary",
+            "greedy:oracle",
+            "--tasks",
+            "40",
+            "--evaluations",
+            "4",
+            "--seeds",
+            "2",
+            "--processes",
+            "1",
+            "--out",
+            "worst",
+            "--json",
+        )
+    )
+    assert found["schedulers"] == ["greedy", "oracle"]
+    assert found["ratio"][1] <= found["ratio"][0] <= found["ratio"][2]
+    assert run("replay", "worst", "--processes", "1").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--backend", "slurm"), "--backend: must be one of local, ray"),
+        (("--loads", "much"), "--loads: must be numbers or the word batch"),
+        (("--loads", "0"), "--loads: must be finite and > 0"),
+        (("--scenarios", "mixd"), "did you mean 'mixed'?"),
+        (("--platforms", "mainframe"), "--platform"),
+        (("--adversary", "greedy"), "two schedulers, as in greedy:oracle"),
+        (("--metric", "speed"), "metric: must be one of"),
+    ],
+)
+def test_sweep_refuses(options: tuple[str, ...], message: str, run: Run) -> None:
+    result = run("sweep", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_ray_that_is_not_there(run: Run) -> None:
+    pytest.importorskip("ray")
+    result = swept(run, "--backend", "ray", "--ray-address", "127.0.0.1:1")
+    assert result.exit_code == 2
+    assert "nobody answers there" in result.stderr
+    assert "hint: run it on this machine with --backend local" in result.stderr

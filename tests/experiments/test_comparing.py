@@ -1,0 +1,105 @@
+"""Comparisons on paired seeds: the same table however many processes, and clear refusals."""
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import InvalidInputError, UnknownNameError
+from hybrid_scheduler.experiments.comparing import run_seed, run_seeds, study
+from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.metrics.statistics import TOO_CLOSE
+from hybrid_scheduler.workload.scenarios import scenario_named
+
+FAST = ("earliest_finish", "greedy", "oracle")
+
+
+def question(schedulers=FAST, tasks=120, load=0.8):
+    return Question(scenario_named("mixed"), tasks, schedulers, utilisation=load)
+
+
+def test_the_number_of_processes_does_not_show():
+    asked = question(("random", "price_index"), tasks=60)
+    assert run_seeds(asked, range(3), processes=2) == run_seeds(asked, range(3), processes=1)
+
+
+def test_the_table():
+    found = study(question(), range(3000, 3010), processes=1)
+    judged = found.judge(baseline="earliest_finish")
+    assert [row.name for row in judged.standings][-1] == "greedy"
+    greedy, oracle = judged.standing("greedy"), judged.standing("oracle")
+    assert judged.worse(greedy.verdict)
+    assert greedy.pair is not None
+    assert (greedy.pair.wins, greedy.pair.losses) == (0, 10)
+    # Without noise the oracle knows no more than a scheduler that is told the times.
+    assert oracle.verdict == TOO_CLOSE
+    assert oracle.pair is not None
+    assert oracle.pair.ties == 10
+    assert judged.standing("earliest_finish").pair is None
+    assert greedy.regret is not None
+    assert greedy.regret.low > 0
+    assert all(row.over_bound is not None and row.over_bound.low > 0.9 for row in judged.standings)
+    assert judged == found.judge(baseline="earliest_finish")  # the bootstrap is seeded
+    samples = found.samples("mean_latency")
+    assert samples["greedy"].mean() == pytest.approx(greedy.value.mean)
+    assert greedy.ratio == pytest.approx(samples["greedy"].mean() / samples["earliest_finish"].mean())
+
+
+def test_more_is_better_where_it_is():
+    judged = study(question(("greedy", "oracle")), range(8), processes=1).judge("load_balance", "greedy")
+    assert judged.standings[0].name == "oracle"
+    assert judged.better(judged.standing("oracle").verdict)
+    assert judged.seeds_needed == 6
+
+
+def test_it_stops_when_it_is_clear():
+    found = study(question(("oracle", "greedy")), range(60), until_clear=True, baseline="oracle", processes=1)
+    assert found.stopped_early
+    assert len(found.runs) in (5, 10, 15)
+    same = study(question(("oracle", "earliest_finish")), range(6), until_clear=True, processes=1)
+    assert len(same.runs) == 5  # the same numbers on every seed: nothing more to learn
+
+
+def test_noise_comes_from_the_seed():
+    from dataclasses import replace
+
+    from hybrid_scheduler import Noise
+
+    asked = question(("oracle", "earliest_finish"))
+    noisy = replace(asked, machine=replace(asked.machine, noise=Noise(0.3)))
+    first, again = run_seed(noisy, 1), run_seed(noisy, 1)
+    assert first == again
+    assert first.metrics["oracle"]["mean_latency"] < first.metrics["earliest_finish"]["mean_latency"]
+    assert first.digests != run_seed(asked, 1).digests
+
+
+def test_refusals():
+    with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
+        study(question(), [1])
+    with pytest.raises(UnknownNameError, match="metric"):
+        study(question(), [1, 2], metric="mean_latenci")
+    with pytest.raises(UnknownNameError, match="baseline"):
+        study(question(), [1, 2], baseline="gredy")
+    with pytest.raises(UnknownNameError, match="scheduler"):
+        question(("gredy",))
+    with pytest.raises(InvalidInputError, match="different names"):
+        question(("greedy", "greedy"))
+
+
+def test_a_question_survives_json():
+    import json
+    from dataclasses import replace
+
+    from hybrid_scheduler import Noise, platform_named
+    from hybrid_scheduler.core import Objective
+
+    asked = question()
+    other = replace(
+        asked,
+        scenario=scenario_named("shift"),
+        machine=replace(
+            asked.machine, platform=platform_named("accelerators"), noise=Noise(0.1), objective=Objective(1, 2, 3)
+        ),
+    )
+    for one in (asked, other, replace(asked, scenario=scenario_named("lognormal"), batch=True, utilisation=None)):
+        again = Question.from_json(json.loads(json.dumps(one.as_json(), allow_nan=False)))
+        assert again.as_json() == one.as_json()
+        assert np.array_equal(again.workload(5).size, one.workload(5).size)

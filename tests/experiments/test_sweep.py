@@ -1,0 +1,240 @@
+"""Sweeps: the same table after a kill -9, after an extension, and from Ray with a node that dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import hybrid_scheduler
+from hybrid_scheduler import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.experiments import backends, sweep
+from hybrid_scheduler.experiments.backends import Local, Ray
+from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.experiments.sweep import CELLS, TABLE, cells_of, read_table, run_sweep
+from hybrid_scheduler.workload.scenarios import scenario_named
+
+
+def plan(tasks=60, seeds=2, loads=(0.5, 0.9)):
+    mixed = Question(scenario_named("mixed"), tasks, ("greedy", "oracle"))
+    questions = [replace(mixed, utilisation=load) for load in loads] + [replace(mixed, batch=True)]
+    return cells_of(questions, range(3000, 3000 + seeds))
+
+
+def table(folder):
+    return (folder / TABLE).read_bytes()
+
+
+def test_rows_in_the_order_of_the_plan(tmp_path):
+    cells = plan()
+    rows = run_sweep(cells, tmp_path, Local(1))
+    assert [row["key"] for row in rows] == [cell.key for cell in cells]
+    frame = read_table(tmp_path)
+    assert len(frame) == len(cells) == 12
+    assert set(frame["load"].dropna()) == {0.5, 0.9}
+    assert frame["batch"].sum() == 4
+    assert (frame["makespan_over_bound"] > 0.99).all()
+    # A cell is what the comparison of the same seed says.
+    expected = cells[0].question.run(3000).summaries["greedy"].latency.mean
+    assert rows[0]["mean_latency"] == expected
+
+
+def test_processes_and_order_do_not_show(tmp_path):
+    cells = plan(tasks=30, seeds=1)
+    run_sweep(cells, tmp_path / "one", Local(1))
+    run_sweep(cells, tmp_path / "two", Local(2))
+
+    class Backwards:
+        def run(self, cells):
+            return ((cell, sweep.run_cell(cell)) for cell in reversed(cells))
+
+    run_sweep(cells, tmp_path / "backwards", Backwards())
+    assert table(tmp_path / "one") == table(tmp_path / "two") == table(tmp_path / "backwards")
+
+
+def test_an_extension_runs_only_what_is_new(tmp_path):
+    class Counting(Local):
+        ran: list[str] = []  # noqa: RUF012
+
+        def run(self, cells):
+            self.ran.extend(cell.key for cell in cells)
+            return super().run(cells)
+
+    run_sweep(plan(seeds=1), tmp_path, Counting(1))
+    first = len(Counting.ran)
+    run_sweep(plan(seeds=2), tmp_path, Counting(1))
+    assert (first, len(Counting.ran)) == (6, 12)
+    assert len(set(Counting.ran)) == 12
+    run_sweep(plan(seeds=2), tmp_path / "fresh", Local(1))
+    assert table(tmp_path) == table(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("rest", [b'{"key":"abc","sched', b"{}", b'"x"\n'])
+def test_a_line_that_was_cut_off_is_dropped(rest, tmp_path):
+    cells = plan(seeds=1)
+    run_sweep(cells, tmp_path / "whole", Local(1))
+    lines = (tmp_path / "whole" / CELLS).read_bytes().splitlines(keepends=True)
+    torn = tmp_path / "torn"
+    torn.mkdir()
+    (torn / CELLS).write_bytes(b"".join(lines[:3]) + rest)
+    run_sweep(cells, torn, Local(1))
+    assert table(torn) == table(tmp_path / "whole")
+    assert (torn / CELLS).read_bytes().splitlines(keepends=True)[:3] == lines[:3]
+
+
+def test_damage_in_the_middle_is_refused(tmp_path):
+    (tmp_path / CELLS).write_bytes(b"not json\n" + b'{"key":"a"}\n')
+    with pytest.raises(HybridSchedulerError, match="line 1 is damaged"):
+        run_sweep(plan(), tmp_path, Local(1))
+
+
+def test_a_cell_that_fails_costs_only_itself(tmp_path):
+    bad = Question(scenario_named("shift"), 20, ("greedy",), machine=_serial())
+    with pytest.raises(HybridSchedulerError, match="1 of 7 cells failed") as caught:
+        run_sweep([*plan(seeds=1), *cells_of([bad], [1])], tmp_path, Local(1))
+    assert "6 are kept" in (caught.value.hint or "")
+    assert len((tmp_path / CELLS).read_bytes().splitlines()) == 6
+    with pytest.raises(InvalidInputError, match=r"results\.parquet"):
+        read_table(tmp_path)
+
+
+def _serial():
+    from hybrid_scheduler import SerialPhysics
+    from hybrid_scheduler.experiments.contest import Machine
+
+    return Machine(hybrid_scheduler.workstation(), SerialPhysics())
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_sweep import plan
+from hybrid_scheduler.experiments import sweep
+from hybrid_scheduler.experiments.backends import Local
+original = sweep.run_cell
+def slowly(cell):
+    time.sleep(0.15)
+    return original(cell)
+import hybrid_scheduler.experiments.backends as backends
+backends.run_cell = slowly
+sweep.run_sweep(plan(seeds=3), Path(sys.argv[1]), Local(1))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
+def test_a_sweep_killed_with_9_ends_with_the_same_table(tmp_path):
+    folder, source = tmp_path / "killed", str(Path(hybrid_scheduler.__file__).parents[1])
+    arguments = [sys.executable, "-c", PROGRAM, str(folder), str(Path(__file__).parent)]
+    environ = {**os.environ, "PYTHONPATH": source}
+    running = subprocess.Popen(arguments, env=environ)
+    try:
+        deadline = time.monotonic() + 120
+        while _lines(folder) < 4:
+            assert running.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+    before = (folder / CELLS).read_bytes()
+    assert not (folder / TABLE).exists()
+    cells = plan(seeds=3)
+    run_sweep(cells, folder, Local(1))
+    run_sweep(cells, tmp_path / "undisturbed", Local(1))
+    assert table(folder) == table(tmp_path / "undisturbed")
+    after = (folder / CELLS).read_bytes()
+    kept = before[: before.rfind(b"\n") + 1]
+    assert after.startswith(kept)  # what was finished was not done again
+    keys = [json.loads(line)["key"] for line in after.splitlines()]
+    assert len(keys) == len(set(keys)) == len(cells)
+
+
+def _lines(folder: Path) -> int:
+    try:
+        return (folder / CELLS).read_bytes().count(b"\n")
+    except OSError:
+        return 0
+
+
+def test_one_sweep_per_folder(tmp_path):
+    class Nested:
+        def run(self, cells):
+            run_sweep(plan(seeds=1), tmp_path, Local(1))
+            yield from ()
+
+    with pytest.raises(InvalidInputError, match="no other run is writing to"):
+        run_sweep(plan(seeds=1), tmp_path, Nested())
+
+
+# ------------------------------------------------------------------------------------------ Ray
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_a_ray_address_that_does_not_answer(address, tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(InvalidInputError, match="nobody answers there") as caught:
+        run_sweep(plan(seeds=1), tmp_path, Ray(address))
+    assert caught.value.hint == backends.LOCALLY
+
+
+def test_a_ray_address_that_is_none(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(InvalidInputError, match="host:port, or auto"):
+        run_sweep(plan(seeds=1), tmp_path, Ray("somewhere"))
+
+
+RAY_PROGRAM = """
+import os, sys, threading, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_sweep import plan, _lines
+from ray.cluster_utils import Cluster
+import ray
+import hybrid_scheduler.experiments.backends as backends
+from hybrid_scheduler.experiments.sweep import run_sweep
+
+folder = Path(sys.argv[1])
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+cluster.wait_for_nodes()
+
+def kill():
+    while _lines(folder) < 3:
+        time.sleep(0.05)
+    cluster.remove_node(nodes[0], allow_graceful=False)
+    print("killed", _lines(folder), flush=True)
+
+threading.Thread(target=kill, daemon=True).start()
+rows = run_sweep(plan(tasks=400, seeds=6), folder, backends.Ray(cluster.address))
+print("finished", len(rows), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a cluster of three nodes on one machine")
+def test_a_node_that_dies_costs_nothing(tmp_path):
+    pytest.importorskip("ray")
+    home, temporary = tmp_path / "home", Path("/tmp") / f"ray-{os.getpid()}"  # short: it holds sockets
+    home.mkdir()
+    environ = {
+        **os.environ, "PYTHONPATH": str(Path(hybrid_scheduler.__file__).parents[1]), "HOME": str(home),
+        "RAY_TMPDIR": str(temporary), "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }  # fmt: skip
+    temporary.mkdir(exist_ok=True)
+    folder = tmp_path / "ray"
+    done = subprocess.run(
+        [sys.executable, "-c", RAY_PROGRAM, str(folder), str(Path(__file__).parent)],
+        env=environ, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert "killed" in done.stdout, done.stdout + done.stderr
+    assert "finished 36" in done.stdout, done.stdout + done.stderr
+    run_sweep(plan(tasks=400, seeds=6), tmp_path / "local", Local(1))
+    assert table(folder) == table(tmp_path / "local")

@@ -1,0 +1,105 @@
+"""What-if answers are those of `compare`, pair by pair."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hybrid_scheduler.core import InvalidInputError, Objective, platform_named, workstation
+from hybrid_scheduler.engine import compare
+from hybrid_scheduler.experiments.what_if import Change, WhatIfMachine, what_if
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+
+def test_figures_are_those_of_compare():
+    seeds, tasks = range(3000, 3004), 60
+    rows = what_if(Change(num_gpus=2, utilisation=0.3), schedulers=("greedy", "oracle"), tasks=tasks, seeds=4)
+    mix = scenario_named("default")
+    for row in rows:
+        before, after = [], []
+        for seed in seeds:
+            then = generate(mix, tasks, seed, platform=workstation(4))
+            now = generate(mix, tasks, seed, platform=workstation(4), utilisation=0.3)
+            before.append(compare(then, [row.name], seed=seed).summaries[row.name])
+            after.append(compare(now, [row.name], platform=workstation(2), seed=seed).summaries[row.name])
+        differences = np.array([b.latency.mean - a.latency.mean for a, b in zip(before, after, strict=True)])
+        assert row.latency.baseline == pytest.approx(np.mean([a.latency.mean for a in before]), rel=1e-12)
+        assert row.latency.changed == pytest.approx(np.mean([b.latency.mean for b in after]), rel=1e-12)
+        low, high = stats.t.interval(0.95, 3, differences.mean(), stats.sem(differences))
+        assert (row.latency.low, row.latency.high) == pytest.approx((low, high), rel=1e-9)
+        assert row.energy.changed == pytest.approx(np.mean([b.energy / tasks for b in after]), rel=1e-12)
+        assert row.cost.changed == pytest.approx(np.mean([b.cost / tasks for b in after]), rel=1e-12)
+        assert row.n == 4
+
+
+def test_no_change_is_no_difference():
+    for row in what_if(Change(), tasks=60, seeds=3):
+        for pair in (row.latency, row.energy, row.cost):
+            assert pair.difference == pair.low == pair.high == 0
+
+
+def test_more_speed_helps_and_weight_saves_energy():
+    (faster,) = what_if(Change(gpu_speed=4), schedulers=("oracle",), tasks=100, seeds=4)
+    assert faster.latency.high < 0
+    machine = WhatIfMachine(utilisation=0.3)
+    (thrifty,) = what_if(Change(energy_weight=1), machine=machine, schedulers=("oracle",), tasks=100, seeds=4)
+    assert thrifty.energy.high < 0
+
+
+def test_the_weight_is_the_objective():
+    (row,) = what_if(Change(energy_weight=0.5), schedulers=("oracle",), tasks=50, seeds=2)
+    runs = [
+        compare(
+            generate(scenario_named("default"), 50, seed, platform=workstation()),
+            ["oracle"],
+            objective=Objective(0.5, 0.5),
+            seed=seed,
+        )
+        for seed in (3000, 3001)
+    ]
+    assert row.latency.changed == np.mean([run.summaries["oracle"].latency.mean for run in runs])
+
+
+def test_the_changed_machine():
+    machine = Change(num_gpus=6, gpu_speed=2.0, bandwidth=1000.0).platform(workstation(4))
+    gpus = [device for device in machine.devices if not device.is_cpu]
+    assert [device.name for device in gpus] == [f"gpu_{i}" for i in range(6)]
+    assert {(d.speedup_base, d.speedup_slope, d.bandwidth) for d in gpus} == {(2.0, 6.0, 1000.0)}
+    assert machine.devices[0] == workstation().devices[0]
+    mixed = Change(num_gpus=2).platform(platform_named("mixed-gpus"))
+    assert len(mixed) == 3
+    assert Change().platform(workstation()) == workstation()
+
+
+def test_learned_schedulers_do_not_learn_on():
+    (first,) = what_if(Change(num_gpus=2), schedulers=("hybrid_ml",), tasks=50, seeds=2)
+    assert first.name == "hybrid_ml"
+    fixed = [
+        compare(
+            generate(scenario_named("default"), 50, seed, platform=workstation()),
+            ["hybrid_ml(learn=False)"],
+            seed=seed,
+        ).summaries["hybrid_ml(learn=False)"]
+        for seed in (3000, 3001)
+    ]
+    assert first.latency.baseline == np.mean([summary.latency.mean for summary in fixed])
+
+
+@pytest.mark.parametrize(
+    ("change", "machine"),
+    [
+        ({"num_gpus": 0}, None),
+        ({"gpu_speed": 0}, None),
+        ({"gpu_speed": float("nan")}, None),
+        ({"energy_weight": 2}, None),
+    ],
+)
+def test_impossible_changes(change, machine):
+    with pytest.raises(InvalidInputError, match=next(iter(change))):
+        Change(**change)
+
+
+def test_gpus_of_several_nodes_are_not_counted_anew():
+    with pytest.raises(InvalidInputError, match="num_gpus"):
+        Change(num_gpus=3).platform(platform_named("cluster-16"))
+    with pytest.raises(InvalidInputError, match="seeds"):
+        what_if(Change(), seeds=1)

@@ -1,0 +1,44 @@
+"""A whole server in this process, over whatever storage the settings name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from hybrid_scheduler.config import Settings, load_settings
+from hybrid_scheduler.server.app import create_app
+from hybrid_scheduler.server.compose import House, opened, options_of
+
+
+def settings_of(tmp_path: Path, **more: str) -> Settings:
+    """A run without learners, so that nothing has to be loaded."""
+    (tmp_path / "config.yaml").write_text("")
+    chosen = {
+        "simulation.schedulers": "round_robin,greedy,oracle",
+        "storage.sqlite_file": str(tmp_path / "live.db"),
+        "storage.history_csv": "",
+        **more,
+    }
+    return load_settings(tmp_path / "config.yaml", chosen, environ={})
+
+
+@asynccontextmanager
+async def opened_server(
+    tmp_path: Path, monkeypatch: Any, *, start: bool, role: str = "all", **more: str
+) -> AsyncIterator[tuple[httpx.AsyncClient, House]]:
+    monkeypatch.chdir(tmp_path)
+    settings = settings_of(tmp_path, **more)
+    options = options_of(settings)
+    if "server.rate_limit" not in more:
+        options = replace(options, rate_limit="off", write_rate_limit="off")
+    async with opened(settings, role=role, start=start, options=options) as house:
+        house.parts.hub.attach(asyncio.get_running_loop())
+        transport = httpx.ASGITransport(create_app(house.parts), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+            yield client, house

@@ -1,0 +1,144 @@
+"""The database goes and comes back; Redis freezes; engine and API live apart."""
+
+import asyncio
+import time
+
+import pytest
+from house import opened_server, settings_of
+from services import (  # noqa: F401
+    database_url,
+    fresh_database,
+    postgres_server,
+    postgres_url,
+    redis_server,
+    redis_url,
+)
+
+from hybrid_scheduler.server.compose import opened
+
+pytestmark = pytest.mark.slow
+TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
+
+
+async def until(condition, seconds=60.0):
+    async with asyncio.timeout(seconds):
+        while not await condition():
+            await asyncio.sleep(0.05)
+
+
+async def test_the_database_goes_and_comes_back(tmp_path, monkeypatch):
+    with postgres_server() as postgres, fresh_database(postgres.url) as url:
+        more = {"storage.database_url": url, "live.speed": "20", "live.update_interval": "0.1"}
+        async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
+            kept = [(await client.post("/api/tasks", json=TASK)).json()["task_id"] for _ in range(3)]
+            await asyncio.to_thread(postgres.stop)
+
+            async def gone():
+                return (await client.get("/api/health/ready")).status_code == 503
+
+            await until(gone)
+            for path in ("/api/tasks", "/api/runs", "/api/full_history?limit=all", "/api/export/tasks.csv"):
+                answer = await client.get(path)
+                assert answer.status_code == 503, path
+                assert int(answer.headers["retry-after"]) >= 1
+                assert answer.json()["error"]["code"] == "unavailable"
+                assert b"postgres" not in answer.content
+            refused = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k"})
+            assert refused.status_code == 503
+            assert (await client.get("/api/health/live")).status_code == 200
+            assert (await client.get("/api/health")).json()["status"] == "down"
+            status = await client.get("/api/status")
+            assert status.status_code == 200
+            assert status.json()["storage"] == "away"
+            assert (await client.get("/api/metrics")).status_code == 200
+            await asyncio.to_thread(postgres.start)
+
+            async def back():
+                answer = await client.get("/api/health/ready")
+                status = (await client.get("/api/status")).json()
+                return answer.status_code == 200 and status["storage"] == "ok" and status["state"] == "running"
+
+            await until(back)
+            again = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k"})
+            assert again.status_code == 201
+            for task_id in kept:
+                assert (await client.get(f"/api/tasks/{task_id}")).status_code == 200
+            await client.post("/api/pause")
+
+            async def settled():
+                return not (await client.get("/api/status")).json()["unsaved_batches"]
+
+            await until(settled)
+            history = (await client.get("/api/full_history?limit=all")).json()
+            assert [task["ordinal"] for task in history] == list(range(len(history)))
+            told = (await client.get("/api/events?type=notification")).json()["events"]
+            assert any(event["kind"] == "storage" for event in told)
+
+
+async def test_redis_freezes(tmp_path, monkeypatch):
+    with redis_server() as redis:
+        more = {
+            "storage.redis_host": "127.0.0.1",
+            "storage.redis_port": str(redis.port),
+            "server.rate_limit": "40/minute",
+        }
+        async with opened_server(tmp_path, monkeypatch, start=False, **more) as (client, _):
+            assert (await client.get("/api/health")).json()["cache"] == {"state": "ok", "kind": "redis"}
+            assert (await client.get("/api/statistics")).status_code == 200
+            redis.freeze()
+            try:
+                statuses, slowest = [], 0.0
+                for _ in range(60):
+                    began = time.monotonic()
+                    statuses.append((await client.get("/api/statistics")).status_code)
+                    slowest = max(slowest, time.monotonic() - began)
+                assert set(statuses) == {200, 429}  # never an error, never unlimited
+                assert 35 <= statuses.count(200) <= 40
+                health = (await client.get("/api/health")).json()
+                assert health["status"] == "degraded"
+                assert health["cache"]["state"] == "away"
+                assert (await client.get("/api/health/ready")).status_code == 200
+                assert slowest < 5.0  # two waits of a quarter second, on a busy machine
+            finally:
+                redis.thaw()
+
+            async def back():
+                return (await client.get("/api/health")).json()["status"] == "ok"
+
+            await until(back)
+
+
+@pytest.mark.parametrize("with_redis", [False, True])
+async def test_engine_and_api_apart(with_redis, request, tmp_path, monkeypatch):
+    more = {"storage.database_url": request.getfixturevalue("database_url")}
+    if with_redis:
+        port = request.getfixturevalue("redis_url").rpartition(":")[2].partition("/")[0]
+        more |= {"storage.redis_host": "127.0.0.1", "storage.redis_port": port}
+    monkeypatch.chdir(tmp_path)
+    settings = settings_of(tmp_path, **more, **{"live.speed": "20", "live.update_interval": "0.1"})
+    async with (
+        opened(settings, role="engine") as engine,
+        opened_server(tmp_path, monkeypatch, role="api", start=False, **more) as (client, house),
+    ):
+        assert house.engine is None
+
+        async def ready():
+            return (await client.get("/api/health")).json()["status"] == "ok"
+
+        await until(ready)
+        made = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k"})
+        assert made.status_code == 201
+        assert (await client.get(f"/api/tasks/{made.json()['task_id']}")).json() == made.json()
+        assert (await client.post("/api/pause")).json()["state"] == "paused"
+        assert engine.engine.status().state == "paused"
+        wrong = await client.post("/api/simulation/scenario", json={"scenario": "mixd"})
+        assert wrong.status_code == 422
+        assert wrong.json()["error"]["hint"] == "did you mean 'mixed'?"
+        assert (await client.get("/api/models")).json() == []
+        assert (await client.post("/api/resume")).json()["state"] == "running"
+
+        async def flows():
+            return house.parts.hub.last_seq >= engine.parts.hub.last_seq > 10
+
+        await until(flows)
+        assert (await client.delete("/api/history")).json()["deleted_tasks"] > 0

@@ -1,0 +1,150 @@
+"""Every figure draws, says what it shows, and puts no text on top of another."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import InvalidInputError, UnknownNameError, compare
+from hybrid_scheduler.learning.versions import ModelVersion
+from hybrid_scheduler.metrics import Interval
+from hybrid_scheduler.reports import figures
+from hybrid_scheduler.reports.evidence import Evidence, NothingToDraw
+from hybrid_scheduler.reports.figures.frame import with_interval
+from hybrid_scheduler.reports.figures.front import front
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+NAMES = ("cpu_only", "round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Evidence:
+    """Three seeds of seven schedulers, two of them dressed up as learners."""
+    runs = [compare(generate(scenario_named("mixed"), 300, seed, utilisation=0.8), NAMES) for seed in range(3)]
+    rows = [run.as_dict()["schedulers"] for run in runs]
+    metrics = [name for name, value in rows[0]["oracle"].items() if isinstance(value, int | float)]
+    samples = {m: {name: np.array([row[name][m] for row in rows], float) for name in NAMES} for m in metrics}
+    rng = np.random.default_rng(0)
+    actual = runs[0].results["price_index"].outcomes.time
+    learners = ("price_index", "oracle")
+    return Evidence(
+        samples,
+        ["mixed at load 0.8", "300 tasks", "3 seeds"],
+        lower_bound=runs[0].lower_bound,
+        comparison=runs[0],
+        predicted={name: actual * rng.lognormal(0, 0.1, len(actual)) for name in learners},
+        versions={
+            name: [ModelVersion(i, 100, 0.9 + i / 100, "refresh", 50 * i) for i in range(5)] for name in learners
+        },
+        importances={"price_index": {"size": 0.8, "intensity": 0.15, "memory": 0.05}},
+    )
+
+
+def texts_of(figure):
+    found = list(figure.texts)
+    for legend in figure.legends:
+        found += legend.get_texts()
+    for axes in figure.axes:
+        if not axes.axison:
+            continue
+        found += [*axes.texts, axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title]
+        for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            # Panels that share an axis have labels on the last one only.
+            ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
+            found += [label for place, label in ticks if min(low, high) <= place <= max(low, high)]
+    return [text for text in found if text.get_text().strip() and text.get_visible()]
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_no_text_lies_on_another_and_axes_are_named(name, evidence):
+    figure = figures.draw(name, evidence)
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts_of(figure)]
+    overlaps = [
+        (one, other)
+        for (one, first), (other, second) in combinations(boxes, 2)
+        if first.shrunk(0.97, 0.8).overlaps(second.shrunk(0.97, 0.8))
+    ]
+    assert overlaps == []
+    page = figure.bbox.padded(1)
+    outside = [text for text, box in boxes if not (page.contains(box.x0, box.y0) and page.contains(box.x1, box.y1))]
+    assert outside == []
+    assert figure.texts[0].get_text()  # and everything has a name
+    for axes in figure.axes:
+        if axes.axison and not (name == "gantt" and axes is not figure.axes[-1]):
+            assert axes.get_xlabel()
+
+
+def test_intervals_are_drawn(evidence):
+    axes = figures.draw("makespan", evidence).axes[0]
+    lines = [line for line in axes.get_lines() if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
+    assert len(lines) == len(NAMES)
+    drawn = sorted(tuple(map(float, line.get_xdata())) for line in lines)
+    expected = sorted((one.low, one.high) for one in evidence.intervals("makespan").values())
+    assert np.array(drawn) == pytest.approx(np.array(expected))
+
+
+def test_one_run_has_no_intervals_unless_batch_means_give_one(evidence):
+    single = Evidence({m: {n: v[:1] for n, v in one.items()} for m, one in evidence.samples.items()})
+    assert all(one.half_width == 0 for one in single.intervals("makespan").values())
+    assert single.whiskers("mean_latency") == "one run"
+    banded = Evidence(single.samples, bands={"mean_latency": {"oracle": Interval(1.0, 0.5, 1.5)}})
+    assert banded.intervals("mean_latency")["oracle"].half_width == 0.5
+    assert "batch means" in banded.whiskers("mean_latency")
+    assert "batch means" not in banded.whiskers("makespan")
+
+
+@pytest.mark.parametrize("kind", figures.FORMATS)
+def test_the_same_bytes_every_time(kind, evidence, tmp_path):
+    for folder in ("one", "two"):
+        figures.save(figures.draw("cost_comparison", evidence), tmp_path / folder, "cost", (kind,))
+    first, second = ((tmp_path / folder / f"cost.{kind}").read_bytes() for folder in ("one", "two"))
+    assert first == second
+    assert len(first) > 1000
+
+
+def test_unknown_figures_and_formats(evidence, tmp_path):
+    with pytest.raises(UnknownNameError, match="figure: must be one of") as caught:
+        figures.draw("latency_cdff", evidence)
+    assert caught.value.hint == "did you mean 'latency_cdf'?"
+    with pytest.raises(UnknownNameError, match="figure format"):
+        figures.save(figures.draw("makespan", evidence), tmp_path, "x", ("gif",))
+
+
+def test_what_is_not_there_cannot_be_drawn(evidence):
+    bare = Evidence({})
+    for name in figures.FIGURES:
+        with pytest.raises(NothingToDraw):
+            figures.draw(name, bare)
+    assert issubclass(NothingToDraw, InvalidInputError)
+    assert figures.draw_all(bare) == {}
+    numbers = Evidence(evidence.samples)
+    assert set(figures.draw_all(numbers)) == {
+        "makespan", "average_duration", "speed_up", "cost_comparison", "load_balance", "pareto_front",
+    }  # fmt: skip
+
+
+def test_a_batch_and_a_single_task():
+    for tasks in (1, 40):
+        run = compare(generate(scenario_named("pareto"), tasks, 1, batch=True), ["round_robin", "oracle"])
+        shown = Evidence({}, comparison=run)
+        for name in ("workload", "allocation", "gantt", "fraction_distribution", "latency_cdf"):
+            figures.draw(name, shown)
+
+
+def test_the_front():
+    points = {"a": [1.0, 5.0, 3.0], "b": [2.0, 4.0, 3.0], "c": [2.0, 5.0, 3.0], "d": [1.0, 5.0, 3.0]}
+    assert front(points) == {"a", "b", "d"}
+
+
+@pytest.mark.parametrize(
+    ("interval", "shown"),
+    [
+        (Interval(0.0108, 0.0101, 0.0115), "0.01080 ± 0.00070"),
+        (Interval(91.1, 86.8, 95.4), "91.1 ± 4.3"),
+        (Interval(12345.0, 12000.0, 12690.0), "12,345 ± 345"),
+        (Interval(0.2, 0.2 - 1e-17, 0.2), "0.200"),
+        (Interval(3.0, 3.0, 3.0), "3.00"),
+    ],
+)
+def test_numbers_with_intervals(interval, shown):
+    assert with_interval(interval) == shown

@@ -1,0 +1,132 @@
+"""Reports in both forms, traces, and what notebooks show."""
+
+import re
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import InvalidInputError, WorkloadGenerator, compare
+from hybrid_scheduler.experiments.comparing import study
+from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.experiments.reporting import make_report, write_report
+from hybrid_scheduler.reports.content import Report, Section, Table, Words
+from hybrid_scheduler.reports.html import as_html
+from hybrid_scheduler.reports.pdf import as_pdf
+from hybrid_scheduler.reports.perfetto import comparison_parts, perfetto_trace
+from hybrid_scheduler.workload.scenarios import scenario_named
+
+FEW = ("makespan", "latency_cdf")
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    asked = Question(scenario_named("mixed"), 80, ("round_robin", "earliest_finish", "oracle"), utilisation=0.8)
+    return make_report(asked, 3000, study=study(asked, range(3000, 3004), processes=1), wanted=FEW)
+
+
+def test_html_stands_alone(report):
+    text = as_html(report)
+    assert text.startswith("<!doctype html>")
+    assert not re.search(r'(src|href)="(?!data:|#)', text)
+    assert "http-equiv" in text
+    assert "url(" not in text
+    assert "@import" not in text
+    assert text.count('<img src="data:image/svg+xml;base64,') == len(FEW)
+    for word in ("Results", "Who is better", "Method", "Environment", "95 %", "too few to tell any pair apart"):
+        assert word in text
+    assert text.count("<section") == text.count("</section>") == len(report.sections)
+
+
+def test_words_are_escaped():
+    hostile = Report("<b>&", ["<x>"], "<script>", [Section("a<b", [Words("<i>"), Table(["<h>"], [["<td>"]])])])
+    text = as_html(hostile)
+    assert "<script>" not in text
+    assert "<i>" not in text
+    assert "&lt;td&gt;" in text
+    assert as_pdf(hostile).startswith(b"%PDF")
+
+
+def test_pdf_has_pages_and_the_same_bytes(report):
+    first, second = as_pdf(report), as_pdf(report)
+    assert first == second
+    assert first.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type /Page\b", first)) >= 3
+
+
+def test_a_report_of_one_run_says_so(tmp_path):
+    asked = Question(scenario_named("mixed"), 40, ("greedy", "oracle"), utilisation=0.8)
+    single = make_report(asked, 1, wanted=("gantt", "learning_curves"))
+    assert "takes several seeds" in single.headline
+    assert [section.title for section in single.sections][1] == "Figures"
+    assert "learning_curves" in as_html(single)  # listed as not drawn
+    write_report(tmp_path / "one.html", single)
+    assert (tmp_path / "one.html").stat().st_size > 10_000
+    with pytest.raises(InvalidInputError, match="ends in"):
+        write_report(tmp_path / "one.docx", single)
+
+
+# ------------------------------------------------------------------------------------------ traces
+
+
+def test_a_trace_by_hand():
+    trace = perfetto_trace(
+        [
+            (("greedy", "cpu"), "task 1", 0.0, 0.5, {"task": 1}),
+            (("greedy", "gpu_0"), "task 1", 0.25, 0.75, {}),
+            ("alone", "task 2", 1.0, 2.0, {}),
+        ]
+    )
+    names = [event for event in trace["traceEvents"] if event["ph"] == "M"]
+    assert [(e["name"], e["args"]["name"]) for e in names] == [
+        ("process_name", "greedy"), ("thread_name", "cpu"), ("thread_name", "gpu_0"),
+        ("process_name", "hybrid-scheduler"), ("thread_name", "alone"),
+    ]  # fmt: skip
+    spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert [(e["pid"], e["tid"], e["ts"], e["dur"]) for e in spans] == [
+        (1, 1, 0.0, 500_000.0), (1, 2, 250_000.0, 500_000.0), (2, 1, 1_000_000.0, 1_000_000.0),
+    ]  # fmt: skip
+
+
+def test_a_trace_holds_every_second_of_work():
+    run = compare(WorkloadGenerator(1).generate_workload(50, utilisation=0.5), ["greedy"])
+    parts = list(comparison_parts(run))
+    worked = sum(end - start for _, _, start, end, _ in parts)
+    assert worked == pytest.approx(run.results["greedy"].busy.sum())
+    assert {lane[1] for lane, *_ in parts} == {device.name for device in run.platform.devices}
+    starts = [start for lane, _, start, _, _ in parts if lane[1] == "cpu"]
+    assert starts == sorted(starts)
+
+
+# ------------------------------------------------------------------------------------------ notebooks
+
+
+def test_a_comparison_in_a_notebook():
+    tasks = WorkloadGenerator(1).generate_workload(60, utilisation=0.5)
+    run, more = compare(tasks, ["greedy", "oracle"]), compare(tasks, ["greedy", "random"])
+    frame = run.to_pandas()
+    assert list(frame.index) == ["greedy", "oracle"]
+    assert frame.loc["greedy", "mean_latency"] == run.summaries["greedy"].latency.mean
+    single = run.to_pandas(tasks=True)
+    assert len(single) == 120
+    assert single.loc[0, "device"] in {device.name for device in run.platform.devices}
+    assert np.allclose(single["latency"], single["finish"] - single["arrival"])
+    html = run._repr_html_()
+    assert html.count("<tr>") == 3
+    assert "60 tasks on workstation" in html
+    assert run.gantt().axes
+    change = more.diff(run)
+    assert set(change.index.get_level_values("scheduler")) == {"greedy"}
+    assert (change["difference"] == 0).all()
+
+
+def test_a_diff_of_different_tasks_is_refused():
+    def make(tasks, seed=1):
+        return WorkloadGenerator(seed).generate_workload(tasks, utilisation=0.5)
+
+    run = compare(make(20), ["greedy"])
+    with pytest.raises(InvalidInputError, match="of the same tasks"):
+        run.diff(compare(make(21), ["greedy"]))
+    with pytest.raises(InvalidInputError, match="of the same tasks"):
+        run.diff(compare(make(20, seed=2), ["greedy"]))
+    with pytest.raises(InvalidInputError, match="of a scheduler in"):
+        run.diff(compare(make(20), ["oracle"]))

@@ -1,0 +1,432 @@
+"""An engine and a database that live in memory: what the server's own tests run on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import numpy as np
+import orjson
+
+from hybrid_scheduler.engine import JournalAway
+from hybrid_scheduler.engine.statistics import LaneStatistics
+from hybrid_scheduler.metrics import RunningMean
+from hybrid_scheduler.server.control import NewTask, StartWishes
+from hybrid_scheduler.server.limits import Limiter
+from hybrid_scheduler.server.metrics import Metrics
+from hybrid_scheduler.server.parts import Parts, ServerOptions
+from hybrid_scheduler.server.stream import StreamHub
+
+RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RB"
+OTHER_RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RC"
+SCHEDULERS = ("greedy", "hybrid_ml", "oracle")
+
+
+_AVERAGES = (
+    "avg_time", "avg_latency", "latency_ci95", "avg_wait", "avg_energy", "avg_cost", "avg_gpu_fraction",
+    "avg_regret", "regret_ci95", "p50_latency", "p95_latency", "p99_latency",
+)  # fmt: skip
+
+
+def comparison_row(name: str, tasks: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "tasks": tasks,
+        "failed": 0,
+        **dict.fromkeys(_AVERAGES, None if tasks == 0 else 0.03),
+        "total_energy": 2.0 * tasks,
+        "total_cost": 1e-6 * tasks,
+        "window": min(tasks, 1000),
+        "makespan": 1.0 * tasks,
+        "load_balance": 0.9,
+        "state": "learned" if name == "hybrid_ml" else "ready",
+        "model_version": 3 if name == "hybrid_ml" else None,
+    }
+
+
+def lane_state(name: str) -> dict[str, Any]:
+    """A lane's part of a checkpoint after twenty tasks of 0.03 s."""
+    statistics = LaneStatistics(np.zeros(2, dtype=np.int64))
+    state = statistics.state()
+    latency = RunningMean()
+    latency.add(np.linspace(0.02, 0.04, 20))
+    sums = dict.fromkeys(state["sums"], 0.6)
+    state |= {"tasks": 20, "sums": sums, "latency": latency.state(), "busy": [0.3, 0.3], "span": [0.1, 2.1]}
+    return {"statistics": state, "version": 3 if name == "hybrid_ml" else None, "failure": None}
+
+
+def result_row(name: str, arrival: float) -> dict[str, Any]:
+    return {
+        "scheduler_name": name,
+        "device": "gpu_1",
+        "gpu_fraction": 0.6,
+        "actual_time": 0.03,
+        "latency": 0.034,
+        "wait": 0.004,
+        "start_time": arrival + 0.004,
+        "finish_time": arrival + 0.034,
+        "cpu_start": arrival + 0.004,
+        "cpu_time": 0.02,
+        "gpu_start": arrival + 0.004,
+        "gpu_time": 0.03,
+        "energy_consumption": 2.1,
+        "execution_cost": 3.6e-6,
+        "regret": -0.001 if name == "greedy" else 0.0,
+        "predicted_time": 0.029 if name == "hybrid_ml" else None,
+        "status": "ran",
+        "model_version": 3 if name == "hybrid_ml" else None,
+    }
+
+
+class FakeRepository:
+    """All reads of a database, over a list of tasks."""
+
+    def __init__(self, tasks: int = 20) -> None:
+        self.tasks_by_id: dict[int, dict[str, Any]] = {}
+        self.keys: dict[str, tuple[str, int]] = {}
+        self.payloads: list[bytes] = []
+        self.away: Exception | None = None
+        self.next_id = 1
+        for _ in range(tasks):
+            self.add(NewTask(1000.0, 0.5, 100.0))
+        for seq in range(1, 6):
+            self.add_event(seq)
+
+    def add(self, task: NewTask) -> int:
+        task_id, self.next_id = self.next_id, self.next_id + 1
+        arrival = 0.1 * task_id
+        self.tasks_by_id[task_id] = {
+            "task_id": task_id,
+            "run_id": RUN,
+            "ordinal": task_id - 1,
+            "external_id": task.external_id,
+            "size": task.size,
+            "compute_intensity": task.compute_intensity,
+            "memory_required": task.memory_required,
+            "arrival_time": arrival,
+            "dependencies": [],
+            "kind": task.kind,
+            "recorded_at": 1.7e9 + task_id,
+            "results": {name: result_row(name, arrival) for name in SCHEDULERS},
+            "optimal_gpu_fraction": 0.7,
+            "optimal_time": 0.02,
+        }
+        if task.key is not None:
+            self.keys[task.key] = (task.fingerprint, task_id)
+        return task_id
+
+    def add_event(self, seq: int, kind: str = "notification") -> bytes:
+        body = {"type": kind, "seq": seq, "run_id": RUN, "t": 0.5 * seq, "created_at": 1.7e9 + seq}
+        body |= {"level": "info", "kind": "retrained", "message": f"event {seq}", "scheduler": None}
+        body |= {"version": None, "at_task": None}
+        self.payloads.append(orjson.dumps(body))
+        return self.payloads[-1]
+
+    def _check(self) -> None:
+        if self.away is not None:
+            raise self.away
+
+    async def ping(self) -> None:
+        self._check()
+
+    async def counts(self) -> dict[str, Any]:
+        self._check()
+        moments = [task["recorded_at"] for task in self.tasks_by_id.values()]
+        return {
+            "rows": {"tasks": len(moments), "scheduler_results": 3 * len(moments)},
+            "bytes": 4096,
+            "first_recorded_at": min(moments, default=None),
+            "last_recorded_at": max(moments, default=None),
+        }
+
+    async def runs(self, limit: int, before: str | None = None) -> list[dict[str, Any]]:
+        self._check()
+        rows = [await self.run(run_id) for run_id in (OTHER_RUN, RUN)]
+        return [row for row in rows if before is None or row["run_id"] < before][:limit]
+
+    async def run(self, run_id: str) -> dict[str, Any] | None:
+        self._check()
+        if run_id not in (RUN, OTHER_RUN):
+            return None
+        return {
+            "run_id": run_id,
+            "created_at": 1.7e9,
+            "ended_at": None if run_id == OTHER_RUN else 1.7e9 + 60,
+            "status": "running" if run_id == OTHER_RUN else "stopped",
+            "source": "simulated",
+            "scenario": "default" if run_id == RUN else "mixed",
+            "utilisation": 0.1,
+            "seed": 42,
+            "platform": "workstation",
+            "schedulers": list(SCHEDULERS),
+            "config": {"seed": 42},
+            "config_hash": "abc",
+            "tasks": len(self.tasks_by_id) if run_id == RUN else 0,
+        }
+
+    async def run_state(self, run_id: str) -> dict[str, Any] | None:
+        self._check()
+        return {"lanes": {name: lane_state(name) for name in SCHEDULERS}} if run_id in (RUN, OTHER_RUN) else None
+
+    def _details(self, run_id: str | None) -> list[dict[str, Any]]:
+        self._check()
+        return [task for task in self.tasks_by_id.values() if run_id in (None, task["run_id"])]
+
+    async def history(self, limit: int, run_id: str | None = None) -> list[dict[str, Any]]:
+        return self._details(run_id)[-limit:]
+
+    async def iterate_history(self, run_id: str | None = None, page: int = 7) -> Any:
+        rows = self._details(run_id)
+        for first in range(0, len(rows), page):
+            self._check()
+            yield rows[first : first + page]
+
+    async def tasks(
+        self, limit: int, before: int | None = None, run_id: str | None = None, external_id: str | None = None
+    ) -> list[dict[str, Any]]:
+        rows = [
+            {
+                key: value
+                for key, value in task.items()
+                if key not in ("results", "optimal_gpu_fraction", "optimal_time")
+            }
+            for task in reversed(self._details(run_id))
+            if (before is None or task["task_id"] < before) and external_id in (None, task["external_id"])
+        ]
+        return rows[:limit]
+
+    async def task(self, task_id: int) -> dict[str, Any] | None:
+        self._check()
+        return self.tasks_by_id.get(task_id)
+
+    async def comparative(self, limit: int, run_id: str | None = None) -> dict[str, Any]:
+        rows = self._details(run_id)[-limit:]
+        names = [row for row in SCHEDULERS if rows]
+        left_out = ("latency_ci95", "regret_ci95", "window", "makespan", "load_balance", "state", "model_version")
+        table = [comparison_row(name, len(rows)) for name in names]
+        ids = [row["task_id"] for row in rows]
+        return {
+            "run_id": run_id,
+            "tasks": len(rows),
+            "schedulers": [{k: v for k, v in row.items() if k not in left_out} for row in table],
+            "first_task_id": min(ids, default=None),
+            "last_task_id": max(ids, default=None),
+            "wins": {a: {b: len(rows) // 2 for b in names if b != a} for a in names},
+        }
+
+    async def trends(self, run_id: str | None, buckets: int) -> dict[str, Any]:
+        rows = self._details(run_id)
+        point = dict.fromkeys(("avg_latency", "avg_time", "avg_energy", "avg_cost", "avg_regret"), 0.03)
+        whole = {
+            "first_ordinal": 0,
+            "last_ordinal": len(rows) - 1,
+            "schedulers": {name: {"n": len(rows), **point} for name in SCHEDULERS},
+        }
+        return {"run_id": run_id, "sampled": False, "buckets": [whole] if rows else []}
+
+    async def gantt(
+        self, run_id: str, scheduler: str, start: float | None, end: float | None, limit: int
+    ) -> dict[str, Any] | None:
+        if await self.run(run_id) is None:
+            return None
+        rows = [task for task in self._details(run_id) if scheduler in task["results"]]
+        chosen = rows[-limit:]
+        return {
+            "run_id": run_id,
+            "scheduler": scheduler,
+            "devices": ["cpu", "gpu_0", "gpu_1"],
+            "task_id": [task["task_id"] for task in chosen],
+            "device": ["gpu_1" for _ in chosen],
+            "part": ["gpu" for _ in chosen],
+            "start": [task["arrival_time"] for task in chosen],
+            "end": [task["arrival_time"] + 0.03 for task in chosen],
+            "intensity": [task["compute_intensity"] for task in chosen],
+            "truncated": len(rows) > limit,
+        }
+
+    async def results(
+        self, run_id: str, scheduler: str | None, after_task: int, limit: int
+    ) -> list[dict[str, Any]]:
+        tasks = [task for task in self._details(run_id) if task["task_id"] > after_task][: max(1, limit // 3)]
+        return [
+            {"task_id": task["task_id"], "run_id": task["run_id"], **result}
+            for task in tasks
+            for name, result in task["results"].items()
+            if scheduler in (None, name)
+        ]
+
+    async def model_versions(self, run_id: str | None = None, scheduler: str | None = None) -> list[dict[str, Any]]:
+        self._check()
+        return [
+            {
+                "run_id": RUN,
+                "scheduler_name": "hybrid_ml",
+                "version": version,
+                "samples": 50 * version,
+                "r2": 0.9,
+                "trigger": "interval",
+                "at_task": 50 * version,
+                "created_at": 1.7e9,
+                "seconds": 0.3,
+            }
+            for version in (1, 2, 3)
+        ]
+
+    async def events_after(self, seq: int, limit: int, types: tuple[str, ...] | None = None) -> Any:
+        self._check()
+        found = [
+            payload
+            for payload in self.payloads
+            if orjson.loads(payload)["seq"] > seq and (types is None or orjson.loads(payload)["type"] in types)
+        ]
+        last = orjson.loads(self.payloads[-1])["seq"] if self.payloads else 0
+        return SimpleNamespace(events=found[:limit], last_seq=last, oldest_seq=1)
+
+    async def idempotent(self, key: str) -> tuple[str, int] | None:
+        self._check()
+        return self.keys.get(key)
+
+
+class FakeControl:
+    """An engine that obeys at once."""
+
+    def __init__(self, repository: FakeRepository) -> None:
+        self.repository = repository
+        self.state = "running"
+        self.speed = 1.0
+        self.scenario, self.utilisation = "default", 0.1
+        self.age: float | None = None
+        self.orders: list[Any] = []
+
+    async def beat_age(self) -> float | None:
+        return self.age
+
+    async def status(self) -> dict[str, Any]:
+        tasks = len(self.repository.tasks_by_id)
+        return {
+            "state": self.state,
+            "is_running": self.state in ("running", "held"),
+            "is_paused": self.state == "paused",
+            "run_id": RUN,
+            "source": "simulated",
+            "scenario": self.scenario,
+            "utilisation": self.utilisation,
+            "seed": 42,
+            "speed": self.speed,
+            "platform": {
+                "name": "workstation",
+                "devices": [{"name": "cpu", "kind": "cpu"}, {"name": "gpu_0", "kind": "gpu"}],
+            },
+            "schedulers": list(SCHEDULERS),
+            "tasks_processed": tasks,
+            "virtual_time": 12.5,
+            "tasks_per_second": 3.0,
+            "started_at": 1.7e9,
+            "last_seq": 5,
+            "next_task_id": self.repository.next_id,
+            "episode": None,
+            "unsaved_batches": 0,
+            "storage": "away" if self.repository.away else "ok",
+            "notes": [],
+            "comparison": [comparison_row(name, tasks) for name in SCHEDULERS],
+        }
+
+    async def _obey(self, order: Any, state: str | None = None) -> dict[str, Any]:
+        self.orders.append(order)
+        self.state = state or self.state
+        return await self.status()
+
+    async def start(self, wishes: StartWishes) -> dict[str, Any]:
+        return await self._obey(("start", wishes), "running")
+
+    async def stop(self) -> dict[str, Any]:
+        return await self._obey("stop", "stopped")
+
+    async def pause(self) -> dict[str, Any]:
+        return await self._obey("pause", "paused")
+
+    async def resume(self) -> dict[str, Any]:
+        return await self._obey("resume", "running")
+
+    async def set_speed(self, speed: float) -> dict[str, Any]:
+        self.speed = speed
+        return await self._obey(("speed", speed))
+
+    async def set_scenario(self, scenario: str, utilisation: float | None) -> dict[str, Any]:
+        from hybrid_scheduler.workload.scenarios import scenario_named
+
+        self.scenario = scenario_named(scenario).name
+        return await self._obey(("scenario", scenario, utilisation))
+
+    async def retrain(self, scheduler: str) -> dict[str, Any]:
+        return await self._obey(("retrain", scheduler))
+
+    async def submit(self, task: NewTask) -> int:
+        if self.repository.away is not None:
+            raise JournalAway("the database is away")
+        self.orders.append(("submit", task))
+        return self.repository.add(task)
+
+    async def forget(self) -> int:
+        if self.repository.away is not None:
+            raise JournalAway("the database is away")
+        count = len(self.repository.tasks_by_id)
+        self.repository.tasks_by_id.clear()
+        return count
+
+    async def learners(self) -> dict[str, dict[str, Any]]:
+        return {"hybrid_ml": {"feature_importance": {"size": 0.8, "intensity": 0.2}, "agent": None}}
+
+
+class FakeCache:
+    """Remembers for ever, unless it is away."""
+
+    kind = "memory"
+
+    def __init__(self) -> None:
+        self.known: dict[str, bytes] = {}
+        self.is_away = False
+
+    @property
+    def state(self) -> str:
+        return "away" if self.is_away else "ok"
+
+    async def ping(self) -> bool:
+        return not self.is_away
+
+    async def get(self, key: str) -> bytes | None:
+        return None if self.is_away else self.known.get(key)
+
+    async def set(self, key: str, value: bytes, seconds: float) -> None:
+        if not self.is_away:
+            self.known[key] = value
+
+
+def fake_parts(
+    tmp_path: Path, *, hub: StreamHub | None = None, static: Path | None = None, **options: Any
+) -> Parts:
+    """Parts over fakes. Limits are off unless they are asked for."""
+    given = {"traces": tmp_path / "traces", "rate_limit": "off", "write_rate_limit": "off", **options}
+    chosen = replace(ServerOptions(), **given)
+    repository = FakeRepository()
+    return Parts(
+        repository=repository,  # type: ignore[arg-type]
+        control=FakeControl(repository),
+        hub=hub or StreamHub(max_clients=chosen.max_clients),
+        cache=FakeCache(),  # type: ignore[arg-type]
+        limiter=Limiter(chosen),
+        metrics=Metrics(),
+        clock=time.time,
+        options=chosen,
+        static=static,
+    )
+
+
+def client_of(app: Any, **arguments: Any) -> httpx.AsyncClient:
+    """Requests that go straight into the application."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 50000))
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost:8000", **arguments)

@@ -1,0 +1,71 @@
+"""The built dashboard and the front door."""
+
+import pytest
+from fakes import client_of, fake_parts
+
+from hybrid_scheduler.server.app import create_app
+from hybrid_scheduler.server.dashboard import find_dashboard, prefers_html
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize(
+    ("accept", "html"),
+    [
+        (BROWSER["Accept"], True), ("text/html", True), ("*/*", False), ("", False), ("application/json", False),
+        ("application/json, text/html;q=0.5", False), ("text/html;q=0", False), ("text/html;q=x", False),
+    ],
+)  # fmt: skip
+def test_what_is_preferred(accept, html):
+    assert prefers_html(accept) is html
+
+
+@pytest.fixture
+def built(tmp_path):
+    dist = tmp_path / "dist"
+    (dist / "assets").mkdir(parents=True)
+    (dist / "index.html").write_text("<!doctype html><title>built</title>")
+    (dist / "assets" / "index-1a2b3c.js").write_text("export {}")
+    (dist / "favicon.svg").write_text("<svg/>")
+    (tmp_path / "secret.txt").write_text("secret")
+    return dist
+
+
+async def test_pages_and_assets(tmp_path, built):
+    async with client_of(create_app(fake_parts(tmp_path, static=built))) as client:
+        for path in ("/", "/compare", "/scheduler/hybrid_ml", "/history", "/run/01J", "/diff?a=1&b=2"):
+            answer = await client.get(path, headers=BROWSER)
+            assert answer.status_code == 200
+            assert "built" in answer.text
+            assert answer.headers["cache-control"] == "no-cache"
+            assert answer.headers["content-security-policy"]
+        script = await client.get("/assets/index-1a2b3c.js")
+        assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert "javascript" in script.headers["content-type"]
+        assert (await client.get("/favicon.svg")).headers["cache-control"] == "no-cache"
+        assert (await client.get("/")).json()["status"] == "online"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../secret.txt", "/%2e%2e/secret.txt", "/assets/../../secret.txt", "/assets/..%2f..%2fsecret.txt",
+     "//etc/passwd", "/etc/passwd", "/assets/%00", "/assets/", "/assets/index-1a2b3c.js/", "/..\\secret.txt"],
+)  # fmt: skip
+async def test_no_way_out(tmp_path, built, path):
+    async with client_of(create_app(fake_parts(tmp_path, static=built))) as client:
+        answer = await client.get(path)
+        assert answer.status_code in (400, 404)
+        assert b"secret" not in answer.content.replace(b"secret.txt", b"")
+
+
+async def test_not_built(client):
+    answer = await client.get("/compare", headers=BROWSER)
+    assert answer.status_code == 200
+    assert "npm run build" in answer.text
+    assert (await client.get("/assets/x.js")).status_code == 404
+
+
+def test_where_it_is_looked_for(tmp_path):
+    (tmp_path / "dashboard" / "dist").mkdir(parents=True)
+    (tmp_path / "dashboard" / "dist" / "index.html").write_text("x")
+    assert find_dashboard(tmp_path) is not None

@@ -1,0 +1,82 @@
+"""Files to take away: harmless in a spreadsheet, exact in numbers."""
+
+import csv
+import io
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from fakes import RUN
+
+from hybrid_scheduler.server.control import NewTask
+from hybrid_scheduler.server.exports import RESULT_COLUMNS, TASK_COLUMNS, inert
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1+2", "@SUM(A1)", "\tx", "\rx", "=cmd|'/C calc'!A0"])
+def test_formulas_become_text(cell):
+    assert inert(cell) == "'" + cell
+
+
+@pytest.mark.parametrize("cell", [-1.5, 0, -3, None, "gpu_1", "a=b", "", 1e-9])
+def test_everything_else_is_untouched(cell):
+    assert inert(cell) is cell
+
+
+async def test_tasks_csv(client, parts):
+    parts.repository.add(NewTask(5.0, 0.1, 1.0, external_id='=HYPERLINK("http://evil")'))
+    answer = await client.get("/api/export/tasks.csv")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"] == 'attachment; filename="tasks.csv"'
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert tuple(rows[0]) == TASK_COLUMNS
+    assert len(rows) == 21
+    assert rows[-1]["external_id"] == '\'=HYPERLINK("http://evil")'
+    assert float(rows[0]["size"]) == 1000.0
+
+
+async def test_results_csv_keeps_negative_numbers(client):
+    answer = await client.get("/api/export/results.csv", params={"scheduler": "greedy", "limit": 5})
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert tuple(rows[0]) == RESULT_COLUMNS
+    assert [row["task_id"] for row in rows] == ["16", "17", "18", "19", "20"]
+    assert {row["regret"] for row in rows} == {"-0.001"}
+
+
+async def test_parquet_equals_csv(client):
+    table = pq.read_table(io.BytesIO((await client.get("/api/export/results.parquet")).content)).to_pylist()
+    rows = list(csv.DictReader(io.StringIO((await client.get("/api/export/results.csv")).text)))
+    assert len(table) == len(rows) == 60
+    for got, expected in zip(table, rows, strict=True):
+        for name, value in got.items():
+            assert ("" if value is None else str(value)) == expected[name]
+
+
+async def test_an_empty_database_gives_whole_files(client, parts):
+    parts.repository.tasks_by_id.clear()
+    assert (await client.get("/api/export/tasks.csv")).text == ",".join(TASK_COLUMNS) + "\r\n"
+    assert pq.read_table(io.BytesIO((await client.get("/api/export/results.parquet")).content)).num_rows == 0
+    assert (await client.get("/api/export/trace.json")).json() == {"displayTimeUnit": "ms", "traceEvents": []}
+
+
+async def test_trace_has_every_busy_second(client, parts):
+    body = (await client.get(f"/api/export/trace.json?run_id={RUN}")).json()
+    events = body["traceEvents"]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert sorted(processes.values()) == ["greedy", "hybrid_ml", "oracle"]
+    busy: dict[tuple[str, str], float] = {}
+    for each in events:
+        if each["ph"] == "X":
+            lane = processes[each["pid"]], names[each["pid"], each["tid"]]
+            busy[lane] = busy.get(lane, 0.0) + each["dur"] / 1e6
+    for (scheduler, device), seconds in busy.items():
+        results = [task["results"][scheduler] for task in parts.repository.tasks_by_id.values()]
+        key = "cpu_time" if device == "cpu" else "gpu_time"
+        assert seconds == pytest.approx(sum(result[key] for result in results))
+
+
+async def test_unknown_runs(client):
+    for name in ("tasks.csv", "results.csv", "results.parquet", "trace.json"):
+        assert (await client.get(f"/api/export/{name}?run_id={RUN[:-1]}Z")).status_code == 404
+        assert (await client.get(f"/api/export/{name}?run_id=../x")).status_code == 422
+    assert json.loads((await client.get("/api/export/x.exe")).content)["error"]["code"] == "not_found"

@@ -1,0 +1,103 @@
+"""How often one client may ask."""
+
+import pytest
+from fakes import client_of, fake_parts
+
+from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.server.addresses import client_address, networks
+from hybrid_scheduler.server.app import create_app
+from hybrid_scheduler.server.limits import Limiter, limit_of
+from hybrid_scheduler.server.parts import ServerOptions
+
+
+async def test_the_limit_and_when_to_come_back(tmp_path):
+    async with client_of(create_app(fake_parts(tmp_path, rate_limit="5/minute"))) as client:
+        statuses = [(await client.get("/api/status")).status_code for _ in range(7)]
+        assert statuses == [200] * 5 + [429] * 2
+        answer = await client.get("/api/status")
+        assert answer.json()["error"]["code"] == "rate_limited"
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+        for probe in ("/api/health", "/api/health/live", "/api/health/ready", "/api/metrics"):
+            assert (await client.get(probe)).status_code == 200
+
+
+async def test_changes_have_a_limit_of_their_own(tmp_path):
+    parts = fake_parts(tmp_path, rate_limit="100/minute", write_rate_limit="2/minute")
+    async with client_of(create_app(parts)) as client:
+        assert [(await client.post("/api/pause")).status_code for _ in range(3)] == [200, 200, 429]
+        assert (await client.get("/api/status")).status_code == 200
+    assert parts.control.orders == ["pause", "pause"]
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded"])
+async def test_forged_headers_do_not_help(tmp_path, header):
+    async with client_of(create_app(fake_parts(tmp_path, rate_limit="3/minute"))) as client:
+        statuses = [
+            (await client.get("/api/status", headers={header: f"10.0.0.{n}"})).status_code for n in range(6)
+        ]
+    assert statuses == [200] * 3 + [429] * 3
+
+
+async def test_a_trusted_proxy_is_believed(tmp_path):
+    parts = fake_parts(tmp_path, rate_limit="1/minute", trusted_proxies=("127.0.0.1",))
+    async with client_of(create_app(parts)) as client:
+        for address in ("10.0.0.1", "10.0.0.2"):
+            headers = {"X-Forwarded-For": address}
+            assert (await client.get("/api/status", headers=headers)).status_code == 200
+            assert (await client.get("/api/status", headers=headers)).status_code == 429
+        # What the client itself wrote stands on the left, and does not count.
+        forged = {"X-Forwarded-For": "9.9.9.9, 10.0.0.1"}
+        assert (await client.get("/api/status", headers=forged)).status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "expected"),
+    [
+        ("10.0.0.7", "1.2.3.4", "1.2.3.4"),
+        ("10.0.0.7", "6.6.6.6, 1.2.3.4, 10.0.0.9", "1.2.3.4"),
+        ("10.0.0.7", "nonsense", "10.0.0.7"),
+        ("10.0.0.7", "6.6.6.6, nonsense", "10.0.0.7"),
+        ("10.0.0.7", "", "10.0.0.7"),
+        ("8.8.8.8", "1.2.3.4", "8.8.8.8"),
+        ("10.0.0.7", "::1", "::1"),
+    ],
+)
+def test_which_address_counts(peer, forwarded, expected):
+    scope = {"client": (peer, 1)}
+    assert client_address(scope, {b"x-forwarded-for": forwarded.encode()}, networks(["10.0.0.0/8"])) == expected
+    assert client_address(scope, {b"x-forwarded-for": forwarded.encode()}, ()) == peer
+
+
+def test_wrong_settings_are_named():
+    with pytest.raises(InvalidInputError, match=r"server\.rate_limit"):
+        limit_of("server.rate_limit", "many")
+    with pytest.raises(InvalidInputError, match="trusted_proxies"):
+        networks(["proxy.example"])
+    assert limit_of("x", "off") is None
+
+
+class _Away:
+    def __init__(self):
+        self.asked = 0
+
+    async def hit(self, *_):
+        self.asked += 1
+        raise ConnectionError
+
+
+async def test_redis_away_is_not_unlimited():
+    now = [0.0]
+    limiter = Limiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"), clock=lambda: now[0])
+    limiter._redis = away = _Away()
+    from hybrid_scheduler.server.errors import Refused
+
+    for _ in range(3):
+        await limiter.check("1.2.3.4", writes=False)
+    with pytest.raises(Refused) as refused:
+        await limiter.check("1.2.3.4", writes=False)
+    assert refused.value.status == 429
+    assert away.asked == 1  # then it is left alone for a while
+    now[0] = 100.0
+    with pytest.raises(Refused):
+        await limiter.check("1.2.3.4", writes=False)
+    assert away.asked == 2

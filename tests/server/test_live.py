@@ -1,0 +1,85 @@
+"""Everything at once: the real engine and database behind a real port, and a plain client."""
+
+import asyncio
+import json
+from itertools import pairwise
+
+import httpx
+import pytest
+from services import database_url, postgres_url  # noqa: F401
+from test_backends import settings_of
+from websockets.asyncio.client import connect
+
+from hybrid_scheduler.server.app import create_app
+from hybrid_scheduler.server.compose import opened
+from hybrid_scheduler.server.run import Server, config_of, listening
+from hybrid_scheduler.server.schemas import Hello, LogLine, Notification, SimulationUpdate
+
+SHAPES = {"simulation_update": SimulationUpdate, "notification": Notification, "log": LogLine}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_a_plain_client_sees_the_run(kind, request, tmp_path, monkeypatch):
+    (tmp_path / "config.yaml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    more = {"simulation.schedulers": "greedy,hybrid_ml,oracle", "live.speed": "4"}
+    settings = settings_of(kind, request, tmp_path, **more)
+    ready = asyncio.Event()
+    async with opened(settings) as house:
+        with listening("127.0.0.1", 0) as listener:
+            server = Server(config_of(create_app(house.parts), house.parts.options), house.parts.hub, ready.set)
+            serving = asyncio.create_task(server.serve([listener]))
+            await ready.wait()
+            port = listener.getsockname()[1]
+            base = f"http://127.0.0.1:{port}"
+            async with (
+                connect(f"ws://127.0.0.1:{port}/ws", compression=None) as socket,
+                httpx.AsyncClient(base_url=base, timeout=60) as client,
+            ):
+                await watched(socket, client)
+            server.should_exit = True
+            await serving
+
+
+async def watched(socket, client):
+    hello = Hello.model_validate_json(await socket.recv())
+    assert hello.status.state == "running"
+    ordered = await client.post("/api/models/hybrid_ml/retrain")
+    assert ordered.status_code == 202
+    messages, updates, retrained = [], [], None
+    while len(updates) < 6 or retrained is None:
+        raw = await socket.recv()
+        message = json.loads(raw, parse_constant=pytest.fail)
+        parsed = SHAPES[message["type"]].model_validate_json(raw)
+        assert json.loads(parsed.model_dump_json()) == message  # exactly the promised fields
+        assert message["seq"] == hello.seq + len(messages) + 1
+        assert message["run_id"] == hello.run_id
+        messages.append((message["seq"], raw))
+        if message["type"] == "simulation_update":
+            updates.append(message)
+            assert len(message["decisions"]) <= 200
+        elif message["type"] == "notification" and message["kind"] == "retrained":
+            retrained = message
+    assert retrained["scheduler"] == "hybrid_ml"
+    assert all(earlier["t"] <= later["t"] for earlier, later in pairwise(updates))
+    # What the stream said, the database has: the events byte for byte, the decisions number for number.
+    stored = await client.get(f"/api/events?after={hello.seq}&limit={len(messages)}")
+    assert [json.loads(raw) for _, raw in messages] == stored.json()["events"]
+    last = next(update for update in reversed(updates) if update["task"] is not None)
+    task = (await client.get(f"/api/tasks/{last['task']['id']}")).json()
+    assert task["size"] == last["task"]["size"]
+    for name, said in last["latest_results"].items():
+        kept = task["results"][name]
+        for mine, theirs in (
+            ("time", "actual_time"), ("latency", "latency"), ("energy", "energy_consumption"),
+            ("cost", "execution_cost"), ("device", "device"), ("fraction", "gpu_fraction"), ("regret", "regret"),
+        ):  # fmt: skip
+            assert said[mine] == kept[theirs]
+    for decision in last["decisions"][-6:]:
+        kept = (await client.get(f"/api/tasks/{decision['task_id']}")).json()["results"][decision["scheduler"]]
+        assert decision["latency"] == kept["latency"]
+        assert decision["gpu_start"] == kept["gpu_start"]
+    (model,) = (await client.get("/api/models")).json()
+    assert model["current_version"] >= retrained["version"]
+    assert retrained["version"] in [version["version"] for version in model["versions"]]

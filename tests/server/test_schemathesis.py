@@ -1,0 +1,60 @@
+"""Requests made up from the OpenAPI document: never a 5xx, never an answer that is not described.
+
+The program itself runs, in a process of its own, against a server on a real port.
+"""
+
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes import fake_parts
+from services import database_url, postgres_url  # noqa: F401
+from test_backends import settings_of
+
+from hybrid_scheduler.experiments.what_if import Change, what_if
+from hybrid_scheduler.server.app import create_app
+from hybrid_scheduler.server.compose import opened, options_of
+from hybrid_scheduler.server.run import Server, config_of, listening
+
+
+async def fuzzed(parts, folder: Path, examples: int) -> None:
+    """Serve these parts, and let schemathesis look for trouble."""
+    what_if(Change(), tasks=50, seeds=2)  # brings the learning libraries, which take their time
+    ready = asyncio.Event()
+    with listening("127.0.0.1", 0) as listener:
+        server = Server(config_of(create_app(parts), parts.options), parts.hub, ready.set)
+        serving = asyncio.create_task(server.serve([listener]))
+        await ready.wait()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        command = [
+            sys.executable, "-m", "schemathesis.cli", "run", f"{url}/api/openapi.json", "--url", url,
+            "--max-examples", str(examples), "--seed", "1", "--generation-deterministic",
+            "--phases", "examples,coverage,fuzzing", "--request-timeout", "60", "--no-color",
+            # A name that fits the pattern need not be known, and bytes that fit "binary" are rarely a table.
+            "--exclude-checks", "positive_data_acceptance",
+        ]  # fmt: skip
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=pipe, stderr=pipe)
+        told, complaints = (text.decode() for text in await process.communicate())
+        server.should_exit = True
+        await serving
+    assert process.returncode == 0, told[-6000:] + complaints[-2000:]
+    assert "Tested: 40" in told
+
+
+@pytest.mark.slow
+async def test_over_fakes(tmp_path):
+    await fuzzed(fake_parts(tmp_path), tmp_path, examples=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_over_a_real_database(kind, request, tmp_path, monkeypatch):
+    (tmp_path / "config.yaml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    settings = settings_of(kind, request, tmp_path, **{"live.speed": "20"})
+    options = replace(options_of(settings), rate_limit="off", write_rate_limit="off", traces=tmp_path / "traces")
+    async with opened(settings, options=options) as house:
+        await fuzzed(house.parts, tmp_path, examples=2)

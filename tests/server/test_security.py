@@ -1,0 +1,236 @@
+"""Who may come in, and how much may they bring."""
+
+import json
+
+import httpx
+import pytest
+from fakes import client_of, fake_parts
+
+from hybrid_scheduler.server.app import create_app
+
+TOKEN = "k7Jx0lq2Zt9vYw4uB8sD1eF6gH3iN5oP"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def code(answer: httpx.Response) -> str:
+    return json.loads(answer.content)["error"]["code"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8000", 200), ("localhost", 200), ("127.0.0.1:8000", 200), ("[::1]:8000", 200),
+        ("LOCALHOST:8000", 200), ("evil.example", 403), ("localhost.evil.example", 403), ("127.0.0.1.nip.io", 403),
+        ("localhost:8000@evil.example", 403), ("localhost:x", 403), ("", 403), ("[::1]evil", 403),
+        ("192.168.0.9", 403),
+    ],
+)  # fmt: skip
+async def test_host(client, host, status):
+    answer = await client.get("/api/status", headers={"Host": host})
+    assert answer.status_code == status
+    if status == 403:
+        assert code(answer) == "forbidden"
+
+
+async def test_hosts_that_were_allowed(tmp_path):
+    async with client_of(create_app(fake_parts(tmp_path, allowed_hosts=("scheduler.lab",)))) as client:
+        assert (await client.get("/api/status", headers={"Host": "scheduler.lab"})).status_code == 200
+        assert (await client.get("/api/status", headers={"Host": "scheduler.lab.evil"})).status_code == 403
+
+
+ORIGINS = [
+    (None, True), ("http://localhost:8000", True), ("https://localhost:8000", True), ("http://dash.lab", True),
+    ("null", False), ("http://evil.example", False), ("http://localhost:8000.evil.example", False),
+    ("http://localhost:80000", False), ("http://localhost:9999", False), ("http://localhost", False),
+    ("http://localhost:8000/", False), ("file://", False), ("", False), ("http://dash.lab.evil.example", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("origin", "allowed"), ORIGINS)
+async def test_origin_of_changes(tmp_path, origin, allowed):
+    parts = fake_parts(tmp_path, allowed_origins=("http://dash.lab",))
+    headers = {} if origin is None else {"Origin": origin}
+    async with client_of(create_app(parts)) as client:
+        answers = [
+            await client.post("/api/pause", headers=headers),
+            await client.delete("/api/history", headers=headers),
+            await client.post(
+                "/api/tasks", headers=headers, json={"size": 1, "compute_intensity": 0, "memory_required": 0}
+            ),
+        ]
+        reads = await client.get("/api/status", headers=headers)
+    assert [answer.status_code for answer in answers] == ([200, 200, 201] if allowed else [403] * 3)
+    assert reads.status_code == 200
+    assert "access-control-allow-origin" not in reads.headers
+    if not allowed:
+        assert parts.control.orders == []  # no state change
+        assert len(parts.repository.tasks_by_id) == 20
+
+
+async def test_two_origins_are_none(client):
+    headers = [("Origin", "http://localhost:8000"), ("Origin", "http://evil.example")]
+    assert (await client.post("/api/pause", headers=headers)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Basic {TOKEN}"},
+     {"Authorization": TOKEN}, {"Authorization": "Bearer " + TOKEN[:-1]}],
+)  # fmt: skip
+async def test_missing_and_wrong_tokens(tmp_path, headers):
+    async with client_of(create_app(fake_parts(tmp_path, token=TOKEN))) as client:
+        for path in ("/api/status", "/api/metrics", "/api/health", "/api/openapi.json", "/api/nothing"):
+            answer = await client.get(path, headers=headers)
+            assert answer.status_code == 401
+            assert code(answer) == "unauthorised"
+            assert answer.headers["www-authenticate"] == "Bearer"
+        assert (await client.get(f"/api/status?token={TOKEN}")).status_code == 401  # only sockets may
+        assert (await client.post("/api/pause", headers=headers)).status_code == 401
+
+
+async def test_the_right_token(tmp_path):
+    async with client_of(create_app(fake_parts(tmp_path, token=TOKEN))) as client:
+        assert (await client.get("/api/status", headers=BEARER)).status_code == 200
+        assert (await client.get("/api/health/live")).status_code == 200
+        assert (await client.get("/api/health/ready")).status_code == 200
+        assert (await client.get("/")).status_code == 200
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize("path", ["/api/tasks", "/api/pause", "/api/simulation/speed", "/api/whatif"])
+@pytest.mark.parametrize(
+    "headers", [FORM, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data; boundary=x"}, {}]
+)
+async def test_only_json(client, parts, path, headers):
+    answer = await client.post(path, headers=headers, content=b'{"speed": 2}')
+    assert answer.status_code == 415
+    assert code(answer) == "unsupported_media_type"
+    assert parts.control.orders == []
+
+
+async def test_json_with_a_charset_is_json(client):
+    answer = await client.post(
+        "/api/simulation/speed", headers={"Content-Type": "application/json; charset=utf-8"}, content=b'{"speed":2}'
+    )
+    assert answer.status_code == 200
+
+
+async def test_packed_bodies_are_not_unpacked(client):
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert (await client.post("/api/simulation/speed", headers=headers, content=b"x")).status_code == 415
+
+
+async def test_two_mebibytes_are_too_much(client, parts):
+    body = json.dumps({"size": 1, "pad": "x" * 2**21}).encode()
+    headers = {"Content-Type": "application/json"}
+    answer = await client.post("/api/tasks", headers=headers, content=body)
+    assert (answer.status_code, code(answer)) == (413, "too_large")
+
+    async def pieces():
+        for start in range(0, len(body), 65536):
+            yield body[start : start + 65536]
+
+    answer = await client.post("/api/tasks", headers=headers, content=pieces())  # no length given
+    assert (answer.status_code, code(answer)) == (413, "too_large")
+    assert parts.control.orders == []
+
+
+BAD_BODIES = [
+    b'{"size": NaN, "compute_intensity": 0.5, "memory_required": 1}',
+    b'{"size": Infinity, "compute_intensity": 0.5, "memory_required": 1}',
+    b'{"size": -Infinity, "compute_intensity": 0.5, "memory_required": 1}',
+    b'{"size": 1e400, "compute_intensity": 0.5, "memory_required": 1}',
+    b'{"size": 1' + b"0" * 400 + b', "compute_intensity": 0.5, "memory_required": 1}',
+    b'{"size": 1' + b"0" * 5000 + b', "compute_intensity": 0.5, "memory_required": 1}',
+    b'{"size": true, "compute_intensity": 0.5, "memory_required": 1}',
+    b'{"size": "5", "compute_intensity": 0.5, "memory_required": 1}',
+    b'{"size": 0, "compute_intensity": 0.5, "memory_required": 1}',
+    b'{"size": 5, "compute_intensity": 1.5, "memory_required": 1}',
+    b'{"size": 5, "compute_intensity": 0.5}',
+    b'{"size": 5, "compute_intensity": 0.5, "memory_required": 1, "path": "/etc/passwd"}',
+    b'{"size": 5, "compute_intensity": 0.5, "memory_required": 1, "external_id": "\\ud800"}',
+    b'{"size": 5, "compute_intensity": 0.5, "memory_required": 1, "external_id": "a\\u0000b"}',
+    b'{"size": 5, "compute_intensity": 0.5, "memory_required": 1, "kind": "\\udfff"}',
+    b'{"size": 5, "compute_intensity": 0.5, "memory_required": 1, "\\ud800": NaN}',
+    b'{"size": 5, "compute_intensity": 0.5, "memory_required": 1, "\\u0000": 1}',
+    b"[" * 100_000, b"NaN", b"null", b"[]", b"{", b"", b"\xff\xfe", b"\xef\xbb\xbf{}", b'"\\ud800"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BAD_BODIES, ids=[body[:50].decode("latin-1") for body in BAD_BODIES])
+async def test_bad_bodies_are_422_in_strict_json(client, parts, body):
+    answer = await client.post("/api/tasks", headers={"Content-Type": "application/json"}, content=body)
+    assert answer.status_code == 422
+    answer.content.decode("utf-8")
+    problem = json.loads(answer.content, parse_constant=pytest.fail)["error"]
+    assert problem["code"] == "invalid_input"
+    assert problem["fields"]
+    assert problem["id"] == answer.headers["x-request-id"]
+    assert parts.control.orders == []
+
+
+async def test_the_field_is_named(client):
+    answer = await client.post(
+        "/api/tasks",
+        headers={"Content-Type": "application/json"},
+        content=b'{"size": NaN, "compute_intensity": 0.5, "memory_required": 1}',
+    )
+    (problem,) = answer.json()["error"]["fields"]
+    assert problem == {"field": "size", "allowed": "a finite number", "got": "nan"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/tasks?limit=0", "/api/tasks?limit=10001", "/api/tasks?limit=NaN", "/api/tasks/0", "/api/tasks/-1",
+        "/api/tasks/9223372036854775808", "/api/tasks/x", "/api/full_history?limit=some",
+        "/api/runs/../../etc/passwd",
+        "/api/runs/x", "/api/events?after=-1", "/api/events?type=x", "/api/history/trends?buckets=0",
+        "/api/results?scheduler=%00", "/api/tasks?external_id=%00", "/api/tasks?external_id=%ED%A0%80",
+        "/api/runs/01JCQ4W3E8Z0V6M8T1S9Y5K2RB/gantt?scheduler=greedy&start=nan",
+        "/api/runs/01JCQ4W3E8Z0V6M8T1S9Y5K2RB/gantt?scheduler=greedy&end=inf",
+        "/api/runs/01JCQ4W3E8Z0V6M8T1S9Y5K2RB/gantt",
+    ],
+)  # fmt: skip
+async def test_bad_parameters(client, path):
+    answer = await client.get(path)
+    assert answer.status_code in (404, 422)
+    json.loads(answer.content, parse_constant=pytest.fail)
+
+
+async def test_schedulers_with_parameters_are_refused(client, parts):
+    for spec in ("hybrid_ml(model=/etc/passwd)", "oracle(grid=100000000)", "../greedy"):
+        answer = await client.post("/api/simulation/start", json={"schedulers": [spec]})
+        assert answer.status_code == 422
+    assert parts.control.orders == []
+
+
+async def test_a_fault_shows_nothing_of_the_inside(client, parts, monkeypatch):
+    async def broken(task_id):
+        raise RuntimeError("SELECT password FROM /home/secret/database.db")
+
+    monkeypatch.setattr(parts.repository, "task", broken)
+    answer = await client.get("/api/tasks/1", headers={"X-Request-ID": "my-request-0001"})
+    assert answer.status_code == 500
+    assert b"SELECT" not in answer.content
+    assert b"secret" not in answer.content
+    assert b"Traceback" not in answer.content
+    assert answer.json()["error"]["id"] == "my-request-0001" == answer.headers["x-request-id"]
+
+
+async def test_request_ids_that_are_no_ids_are_replaced(client):
+    for given in ("x", "a" * 65, "bad\tid-0000000", "<script>alert(1)</script>"):
+        answer = await client.get("/api/status", headers={"X-Request-ID": given})
+        assert answer.headers["x-request-id"] != given
+        assert len(answer.headers["x-request-id"]) == 16
+
+
+async def test_safety_headers(client):
+    for path in ("/", "/api/status", "/nothing"):
+        headers = (await client.get(path)).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "default-src 'self'" in headers["content-security-policy"]

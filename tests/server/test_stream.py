@@ -1,0 +1,292 @@
+"""The stream over real sockets: order, limits, slow readers, goodbye."""
+
+import asyncio
+import json
+import socket
+
+import pytest
+from fakes import fake_parts
+from live_server import serving
+from test_security import ORIGINS, TOKEN
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from hybrid_scheduler.server.protocol import text_frame
+from hybrid_scheduler.server.schemas import Hello
+from hybrid_scheduler.server.stream import Client, Message, StreamHub
+
+WAYS = pytest.mark.parametrize("ws", ["frames", "websockets-sansio"])
+
+
+def event(seq: int, size: int = 0) -> bytes:
+    return json.dumps({"type": "log", "seq": seq, "pad": "é" * size}, ensure_ascii=False).encode()
+
+
+def way(ws: str) -> dict[str, str]:
+    return {} if ws == "frames" else {"ws": ws}
+
+
+async def until(condition, seconds=20.0):
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def client(url, **arguments):
+    return connect(url, compression=None, max_size=None, **arguments)
+
+
+@WAYS
+async def test_hello_and_then_everything_in_order(tmp_path, ws):
+    parts = fake_parts(tmp_path)
+    parts.hub.last_seq = 5
+    with serving(parts, **way(ws)) as live:
+        async with client(live.ws) as one, client(live.ws) as two:
+            for each in (one, two):
+                hello = Hello.model_validate_json(await each.recv())
+                assert hello.seq == 5
+                assert hello.status.run_id == hello.run_id
+            live.call(parts.hub.publish, [event(seq, size=30 * seq) for seq in range(6, 40)])
+            for each in (one, two):
+                assert [json.loads(await each.recv())["seq"] for _ in range(34)] == list(range(6, 40))
+            # Nothing twice, nothing out of order.
+            live.call(parts.hub.publish, [event(39), event(20), event(40)])
+            assert json.loads(await one.recv())["seq"] == 40
+        await until(lambda: not parts.hub.clients)
+    assert parts.hub.dropped == 0
+
+
+async def test_messages_of_every_length_arrive_whole(tmp_path):
+    parts = fake_parts(tmp_path)
+    with serving(parts) as live:
+        async with client(live.ws) as one:
+            await one.recv()
+            for seq, size in enumerate((0, 30, 40, 60, 100, 32000, 33000, 70000, 500_000), 1):
+                live.call(parts.hub.publish, [event(seq, size)])
+                assert await one.recv() == event(seq, size).decode()
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536])
+def test_frames_are_those_of_the_library(size):
+    from websockets.frames import Frame, Opcode
+
+    assert text_frame(b"x" * size) == Frame(Opcode.TEXT, b"x" * size).serialize(mask=False)
+
+
+async def test_events_while_the_hello_is_made_come_after_it(tmp_path):
+    parts = fake_parts(tmp_path)
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    status = parts.control.status
+    loop = asyncio.get_running_loop()
+
+    async def slow_status():
+        loop.call_soon_threadsafe(asked.set)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(go_on.wait(), loop))
+        return await status()
+
+    parts.control.status = slow_status
+    with serving(parts) as live:
+        async with client(live.ws) as one:
+            await asked.wait()
+            live.call(parts.hub.publish, [event(1), event(2)])
+            go_on.set()
+            messages = [json.loads(await one.recv()) for _ in range(3)]
+    assert [message["type"] for message in messages] == ["hello", "log", "log"]
+    assert [message["seq"] for message in messages] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("origin", "allowed"), ORIGINS)
+async def test_origin(tmp_path, origin, allowed):
+    parts = fake_parts(tmp_path, allowed_origins=("http://dash.lab",))
+    with serving(parts) as live:
+        mine = None if origin is None else origin.replace("localhost:8000", f"127.0.0.1:{live.port}")
+        if allowed:
+            async with client(live.ws, origin=mine) as one:
+                assert json.loads(await one.recv())["type"] == "hello"
+        else:
+            with pytest.raises(InvalidStatus) as refused:
+                await client(live.ws, additional_headers={"Origin": mine})
+            assert refused.value.response.status_code == 403
+            assert json.loads(refused.value.response.body)["error"]["code"] == "forbidden"
+
+
+async def test_token_before_the_upgrade(tmp_path):
+    with serving(fake_parts(tmp_path, token=TOKEN)) as live:
+        for url, arguments in (
+            (live.ws, {}),
+            (f"{live.ws}?token=wrong", {}),
+            (live.ws, {"additional_headers": {"Authorization": "Bearer wrong"}}),
+            (live.ws, {"subprotocols": ["hybrid-scheduler", "token.wrong"]}),
+        ):
+            with pytest.raises(InvalidStatus) as refused:
+                await client(url, **arguments)
+            assert refused.value.response.status_code == 401
+        for url, arguments in (
+            (f"{live.ws}?token={TOKEN}", {}),
+            (live.ws, {"additional_headers": {"Authorization": f"Bearer {TOKEN}"}}),
+            (live.ws, {"subprotocols": ["hybrid-scheduler", f"token.{TOKEN}"]}),
+        ):
+            async with client(url, **arguments) as one:
+                assert json.loads(await one.recv())["type"] == "hello"
+                assert one.subprotocol in (None, "hybrid-scheduler")  # the token is not sent back
+
+
+async def test_other_paths_and_hosts(tmp_path):
+    with serving(fake_parts(tmp_path)) as live:
+        for url in (live.ws + "x", live.ws.replace("/ws", "/api/status")):
+            with pytest.raises(InvalidStatus) as refused:
+                await client(url)
+            assert refused.value.response.status_code == 404
+        with _deaf(live.port, host="evil.example") as foreign:
+            foreign.settimeout(10)
+            assert foreign.recv(100).startswith(b"HTTP/1.1 403")
+
+
+async def test_too_many_clients(tmp_path):
+    parts = fake_parts(tmp_path, max_clients=3)
+    with serving(parts) as live:
+        async with client(live.ws), client(live.ws), client(live.ws) as last:
+            with pytest.raises(InvalidStatus) as refused:
+                await client(live.ws)
+            assert refused.value.response.status_code == 503
+            assert refused.value.response.headers["Retry-After"]
+            await last.close()
+            await until(lambda: len(parts.hub.clients) == 2)
+            async with client(live.ws):
+                pass
+
+
+async def test_large_inbound_messages_are_refused(tmp_path):
+    with serving(fake_parts(tmp_path)) as live:
+        async with client(live.ws) as one:
+            await one.recv()
+            await one.send("x" * 1000)  # nobody listens, nobody minds
+            await one.send("x" * (64 * 1024 + 1))
+            with pytest.raises(ConnectionClosed) as closed:
+                await one.recv()
+            assert closed.value.rcvd.code == 1009
+
+
+@WAYS
+async def test_goodbye(tmp_path, ws):
+    parts = fake_parts(tmp_path)
+    with serving(parts, **way(ws)) as live:
+        sockets = [await client(live.ws) for _ in range(10)]
+        for each in sockets:
+            await each.recv()
+        live.server.should_exit = True
+        for each in sockets:
+            with pytest.raises(ConnectionClosed) as closed:
+                await each.recv()
+            assert closed.value.rcvd.code == 1001
+
+
+def _deaf(port: int, host: str = "localhost") -> socket.socket:
+    """A client that never reads, with as little room as the kernel gives."""
+    deaf = socket.socket()
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.connect(("127.0.0.1", port))
+    deaf.sendall(
+        f"GET /ws HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    return deaf
+
+
+async def test_a_slow_reader_hurts_only_itself(tmp_path):
+    parts = fake_parts(tmp_path, hub=StreamHub(patience=20.0, grace=0.2))
+    total, got = 600, [0] * 5  # far more than kernel buffers, the transport and a queue of 64 can hold
+
+    async def read(number, url):
+        async with client(url) as one:
+            await one.recv()
+            for seq in range(1, total + 1):
+                assert json.loads(await one.recv())["seq"] == seq
+                got[number] = seq
+            assert len(parts.hub.clients) == 5
+            done.release()
+            await leave.wait()
+
+    done, leave = asyncio.Semaphore(0), asyncio.Event()
+    with serving(parts) as live:
+        deaf = [_deaf(live.port) for _ in range(5)]
+        async with asyncio.TaskGroup() as group:
+            for number in range(5):
+                group.create_task(read(number, live.ws))
+            await until(lambda: sum(each.greeted for each in tuple(parts.hub.clients)) == 10)
+            for seq in range(1, total + 1):
+                live.call(parts.hub.publish, [event(seq, size=20_000)])
+                await until(lambda seq=seq: min(got) >= seq - 5)
+            for _ in range(5):
+                await done.acquire()
+            assert parts.hub.dropped == 5
+            # They are really gone: the server holds no connection for them.
+            await until(lambda: len(live.server.server_state.connections) == 5)
+            leave.set()
+        for each in deaf:
+            each.close()
+
+
+async def test_who_reads_too_late_is_told_why(tmp_path):
+    parts = fake_parts(tmp_path, hub=StreamHub(patience=20.0, grace=30.0))
+    farewell = b"\x88\x0a\x03\xf5too slow"  # close, ten bytes, 1013
+    with serving(parts) as live, _deaf(live.port) as late:
+        await until(lambda: len(parts.hub.clients) == 1)
+        seq = 0
+        while not parts.hub.dropped:
+            seq += 1
+            live.call(parts.hub.publish, [event(seq, size=20_000)])
+        late.settimeout(10)
+        tail = b""
+        while not tail.endswith(farewell):
+            tail = (tail + await asyncio.to_thread(late.recv, 65536))[-200:]
+
+
+async def test_patience_ends(tmp_path):
+    parts = fake_parts(tmp_path, hub=StreamHub(queue=10**6, patience=0.3, grace=0.1))
+    with serving(parts) as live:
+        deaf = _deaf(live.port)
+        await until(lambda: len(parts.hub.clients) == 1)
+        for seq in range(1, 300):
+            live.call(parts.hub.publish, [event(seq, size=20_000)])
+        await until(lambda: parts.hub.dropped == 1)
+        deaf.close()
+
+
+class _Recorder(Client):
+    def __init__(self, hub):
+        super().__init__(hub)
+        self.sent, self.takes, self.code = [], True, None
+
+    def try_send(self, message):
+        if self.takes:
+            self.sent.append(message.seq)
+        return self.takes
+
+    def send_close(self, code, reason):
+        self.code = code
+
+
+async def test_the_queue_is_bounded_and_in_order():
+    hub = StreamHub(queue=64)
+    one = _Recorder(hub)
+    async with hub.join(one):
+        one.greet(b'{"type":"hello","seq":0}')
+        hub.publish([event(seq) for seq in range(1, 4)])
+        one.takes = False
+        hub.publish([event(seq) for seq in range(4, 68)])
+        assert len(one.waiting) == 64
+        one.takes = True
+        one.flush()
+        assert one.sent == list(range(68))
+        one.takes = False
+        hub.publish([event(seq) for seq in range(68, 133)])
+        assert one.code == 1013
+        assert hub.dropped == 1
+        assert hub.clients == set()
+
+
+def test_one_frame_for_all():
+    message = Message(event(7))
+    assert message.frame is message.frame
+    assert message.seq == 7
