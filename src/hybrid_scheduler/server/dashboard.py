@@ -21,9 +21,8 @@ _NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Hybrid ML Scheduler</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"></head>
 <body><main><h1>The server runs; the dashboard is not built</h1>
-<p>Build it once with Node 20 or newer, in the folder <code>dashboard</code>:</p>
-<pre>npm ci
-npm run build</pre>
+<p>Build it once, with Node 20.19 or newer installed:</p>
+<pre>python3 scripts/build_dashboard.py</pre>
 <p>Then start the server again. The API works without it: see <a href="/api/status">/api/status</a>
 and <a href="/api/openapi.json">/api/openapi.json</a>.</p></main></body></html>
 """
