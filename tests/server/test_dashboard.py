@@ -61,7 +61,7 @@ async def test_no_way_out(tmp_path, built, path):
 async def test_not_built(client):
     answer = await client.get("/compare", headers=BROWSER)
     assert answer.status_code == 200
-    assert "npm run build" in answer.text
+    assert "build_dashboard.py" in answer.text
     assert (await client.get("/assets/x.js")).status_code == 404
 
 

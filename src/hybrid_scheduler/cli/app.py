@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
+from .bench import bench
 from .calibrate import calibrate
 from .compare import compare
 from .db import db
@@ -147,6 +148,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "execute": execute,
     "import": import_trace,
     "schedulers": schedulers,
+    "bench": bench,
     "doctor": doctor,
 }
 for _name, _command in _COMMANDS.items():

@@ -1,0 +1,53 @@
+"""`hybrid-scheduler bench`: how fast it is, as ratios to peers in the same run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .session import Session
+
+#: Benchmarks are no part of the package: they bring the peers they measure against.
+_FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
+_FILES = {
+    "simulation": "__main__.py",
+    "agent": "agent_bench.py",
+    "engine": "engine_bench.py",
+    "storage": "storage_bench.py",
+    "stream": "stream_bench.py",
+    "sweep": "sweep_bench.py",
+    "executor": "executor_bench.py",
+}
+
+
+def bench(
+    context: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help=f"Of {', '.join(_FILES)}; all by default.")
+    ] = None,
+) -> None:
+    """Measure speed beside peers, as ratios. Needs a checkout of the project and a quiet machine.
+
+    \b
+    Examples:
+      hybrid-scheduler bench simulation
+      hybrid-scheduler bench storage stream
+    """
+    from ..core import HybridSchedulerError, UnknownNameError
+
+    session: Session = context.obj
+    chosen = names or list(_FILES)
+    for name in chosen:
+        if name not in _FILES:
+            raise UnknownNameError("benchmark", name, _FILES)
+    if not _FOLDER.is_dir():
+        raise HybridSchedulerError("the benchmarks are not installed", hint="run this in a checkout of the project")
+    for name in chosen:
+        session.printer.note(f"{name}: python benchmarks/{_FILES[name]}")
+        code = subprocess.call([sys.executable, str(_FOLDER / _FILES[name])])
+        if code:
+            raise HybridSchedulerError(f"the benchmark {name} failed (exit {code})")

@@ -1,0 +1,114 @@
+"""Orders to an engine in this process: what `start` means in every state, and what waits for whom."""
+
+import asyncio
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+
+from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.engine import Course, JournalAway
+from hybrid_scheduler.server import local_control
+from hybrid_scheduler.server.control import NewTask, StartWishes
+from hybrid_scheduler.server.local_control import LocalControl
+from hybrid_scheduler.testing import MemoryJournal
+from hybrid_scheduler.workload.scenarios import scenario_named
+
+HOME = Course(schedulers=("greedy", "oracle"), seed=1)
+
+
+class _Engine:
+    """Notes what it is told."""
+
+    def __init__(self, state="stopped"):
+        from hybrid_scheduler.engine import ContinuousSimulation
+
+        self.now = replace(
+            ContinuousSimulation(HOME, MemoryJournal()).status(),
+            state=state,
+            is_running=state in ("running", "held"),
+            is_paused=state == "paused",
+        )
+        self.told = []
+        self.future = Future()
+
+    def status(self):
+        return self.now
+
+    def start(self):
+        self.told.append("start")
+        return self.now
+
+    def restart(self, course):
+        self.told.append(course)
+        return self.now
+
+    def set_speed(self, speed):
+        self.told.append(speed)
+        return self.now
+
+    def submit(self, task, key):
+        self.told.append((task, key))
+        return self.future
+
+
+def control(engine):
+    return LocalControl(engine, HOME, scenario_named)
+
+
+@pytest.mark.parametrize("state", ["running", "held"])
+async def test_a_running_run_is_left_alone(state):
+    engine = _Engine(state)
+    await control(engine).start(StartWishes(scenario="mixed", seed=7))
+    assert engine.told == ["start"]
+
+
+@pytest.mark.parametrize("state", ["paused", "stopped"])
+async def test_other_settings_are_another_run(state):
+    engine = _Engine(state)
+    await control(engine).start(StartWishes(scenario="mixed", seed=7, schedulers=("greedy",)))
+    (course,) = engine.told
+    assert (course.scenario.name, course.seed, course.schedulers) == ("mixed", 7, ("greedy",))
+    assert course.utilisation is None  # the new scenario's own
+
+
+@pytest.mark.parametrize("state", ["paused", "stopped"])
+async def test_the_same_settings_go_on(state):
+    engine = _Engine(state)
+    await control(engine).start(StartWishes())
+    await control(engine).start(StartWishes(scenario="default", seed=1))
+    assert engine.told == ["start", "start"]
+
+
+async def test_another_speed_is_no_other_run():
+    engine = _Engine("paused")
+    await control(engine).start(StartWishes(speed=4.0))
+    assert engine.told == [4.0, "start"]
+
+
+async def test_bad_wishes_are_refused_before_anything_ends():
+    engine = _Engine()
+    with pytest.raises(InvalidInputError):
+        await control(engine).start(StartWishes(scenario="nowhere"))
+    with pytest.raises(InvalidInputError):
+        await control(engine).start(StartWishes(schedulers=("heft",)))  # needs the whole workload
+    assert engine.told == []
+
+
+async def test_a_task_that_is_not_stored_in_time_is_not_acknowledged(monkeypatch):
+    monkeypatch.setattr(local_control, "_PATIENCE", 0.01)
+    engine = _Engine()
+    with pytest.raises(JournalAway):
+        await control(engine).submit(NewTask(1.0, 0.5, 1.0, key="k", fingerprint="f"))
+    (_, key), *_ = engine.told
+    assert (key.key, key.fingerprint) == ("k", "f")
+    assert not engine.future.cancelled()  # the writer may still be at it
+
+
+async def test_a_stored_task_has_its_number():
+    engine = _Engine()
+    waiting = asyncio.create_task(control(engine).submit(NewTask(1.0, 0.5, 1.0)))
+    while not engine.told:
+        await asyncio.sleep(0)
+    engine.future.set_result(17)
+    assert await waiting == 17
