@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Publish = Callable[[bytes], None]
 
@@ -29,6 +29,8 @@ class Load:
     kilobytes: float
     rate: float
     seconds: float
+    #: Whether clients ask for the status meanwhile, 20 times a second.
+    rest: bool = False
 
     @property
     def messages(self) -> int:
@@ -69,9 +71,9 @@ async def read_all(url: str, load: Load) -> None:
     for _ in range(load.clients):
         await ready.acquire()
     print("ready", flush=True)
-    async with asyncio.TaskGroup() as group:
-        polling = group.create_task(poll(url))
-        await asyncio.gather(*tasks)
+    polling = asyncio.create_task(poll(url)) if load.rest else None
+    await asyncio.gather(*tasks)
+    if polling is not None:
         polling.cancel()
     delays.sort()
     worst = {"p50": delays[len(delays) // 2], "p99": delays[int(len(delays) * 0.99)], "max": delays[-1]}
@@ -82,7 +84,7 @@ answers: list[float] = []
 
 
 async def poll(url: str) -> None:
-    """Ordinary requests meanwhile, 20 a second; the library's server has none to answer."""
+    """Ordinary requests meanwhile."""
     import httpx
 
     async with httpx.AsyncClient(
@@ -205,13 +207,9 @@ def _cpu() -> float:
 
 
 def _words(load: Load) -> list[str]:
-    pairs = (
-        ("clients", load.clients),
-        ("kilobytes", load.kilobytes),
-        ("rate", load.rate),
-        ("seconds", load.seconds),
-    )
-    return [word for name, value in pairs for word in (f"--{name}", str(value))]
+    numbers = {"clients": load.clients, "kilobytes": load.kilobytes, "rate": load.rate, "seconds": load.seconds}
+    words = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
+    return [*words, "--rest"] if load.rest else words
 
 
 def _run(work: Callable[[], Awaitable[Measured]], loop: str) -> Measured:
@@ -236,9 +234,10 @@ def main() -> None:
         "--loop", choices=("uvloop", "asyncio"), default="uvloop", help="event loop of both servers"
     )
     parser.add_argument("--all", action="store_true", help="also uvicorn's own WebSocket implementations")
+    parser.add_argument("--rest", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--read", metavar="URL", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    load = Load(given.clients, given.kilobytes, given.rate, given.seconds)
+    load = Load(given.clients, given.kilobytes, given.rate, given.seconds, given.rest)
     if given.read:
         asyncio.run(read_all(given.read, load))
         return
@@ -249,6 +248,8 @@ def main() -> None:
     print(mine, flush=True)
     for ws in ("websockets-sansio",) if given.all else ():
         print(_run(lambda ws=ws: ours(load, ws), given.loop), flush=True)
+    # Apart, since answering costs CPU, too: how fast are requests answered while the stream flows?
+    print(_run(lambda: ours(replace(load, rest=True)), given.loop), flush=True)
     print(f"ratio {mine.microseconds / peer.microseconds:.2f}")
 
 
