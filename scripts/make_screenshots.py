@@ -28,7 +28,7 @@ WIDTHS = (360, 768, 1440)
 THEMES = ("dark", "light")
 #: Enough tasks for intervals and a picture of the queues.
 _TASKS = 1200
-_COLOURS = 128
+_COLOURS = 256
 
 
 @contextmanager
@@ -74,7 +74,9 @@ def shoot(url: str) -> None:
                     page.wait_for_function(
                         "() => document.querySelector('[data-testid=connection]')?.innerText.includes('Live')"
                     )
-                    page.wait_for_timeout(6000)  # the slowest widget asks the database
+                    page.wait_for_timeout(3000)
+                    # The slowest widgets ask the database, or have something simulated.
+                    page.wait_for_function("() => !document.querySelector('.skeleton')", timeout=90_000)
                     picture = Image.open(BytesIO(page.screenshot(full_page=True)))
                     target = TARGET / f"{view}-{theme}-{width}.png"
                     picture.convert("RGB").quantize(_COLOURS).save(target, optimize=True)

@@ -47,8 +47,9 @@ def dashboard() -> Path:
         raise
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for the session: Playwright keeps an event loop running, and other modules need to run theirs."""
     program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         _missing("no chromium on this machine (Debian: apt-get install chromium)")

@@ -59,7 +59,7 @@ export function alpha(color: string, share: number): string {
   );
 }
 
-/** Black or white text, whichever reads better on the colour. */
-export function inkOn(color: string, dark = "#0B1220", light = "#FFFFFF"): string {
+/** Black or white text, whichever reads better on the colour. Pure black: with it one of the two always reaches 4.5. */
+export function inkOn(color: string, dark = "#000000", light = "#FFFFFF"): string {
   return contrast(color, light) >= contrast(color, dark) ? light : dark;
 }
