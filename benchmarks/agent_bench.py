@@ -1,31 +1,63 @@
-"""How fast does the agent decide and learn? Ratios from one run, beside torch and Stable-Baselines3.
+"""How fast does the agent decide and learn, and how well? From one run, beside torch and Stable-Baselines3.
 
-    python benchmarks/agent_bench.py            about five minutes on one core
+    python benchmarks/agent_bench.py speed                      about a minute on one core
+    python benchmarks/agent_bench.py quality                    3,000 steps, ten paired seeds, about eight minutes
+    python benchmarks/agent_bench.py quality --steps 10000 --only "Stable-Baselines3;ours, counterfactual"
 
-Equal settings: batch 64, one update a step, network 256-256, replay 50,000, one environment, one torch thread.
+Speed, equal settings: batch 64, one update a step, network 256-256, replay 50,000, one environment, one thread.
+
+Quality, equal steps: one environment, one update a step, the same network, replay, learning rate, reward and
+the freedom to take any action that fits. Ours adds what is its own: known costs, counterfactual replay, and a
+recipe for few steps that was chosen on training seeds 100 to 117. The peer runs with the settings above and
+gamma 0.98, and once more with gamma, batch, target network and exploration of that recipe. Costs are latencies
+in typical task times.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
+from scipy import stats
 
 from hybrid_scheduler import Cluster, View, create, workstation
 from hybrid_scheduler.cluster import PhysicsTimes
 from hybrid_scheduler.core import Setting
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.experiments.quality import interval
 from hybrid_scheduler.learning.dqn import DQN
-from hybrid_scheduler.learning.dqn_training import collect
+from hybrid_scheduler.learning.dqn_file import load_model
+from hybrid_scheduler.learning.dqn_training import FEW_STEPS, FEW_STEPS_EPSILON, collect, pretrain
 from hybrid_scheduler.learning.q_network import forward
 from hybrid_scheduler.learning.queue_env import QueueEnv
-from hybrid_scheduler.learning.queue_survey import ACTIONS, FEATURES
+from hybrid_scheduler.learning.queue_survey import ACTIONS, FEATURES, WORST_KNOWN
 from hybrid_scheduler.physics import AnalyticPhysics
-from hybrid_scheduler.schedulers.rl_agent import RLAgent
+from hybrid_scheduler.schedulers.rl_agent import SHIPPED_MODEL, RLAgent
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 #: Scored actions per remembered task.
 WIDTHS = {"ours": 1, "ours, counterfactual": ACTIONS}
 ONE_CASE = {"scenarios": ["mixed"], "loads": [0.9], "episode_tasks": 500}
+#: Exploration as Stable-Baselines3 has it, over half of a short run.
+PEER = {
+    "gamma": 0.98,
+    "batch_size": 64,
+    "target_update_interval": 50,
+    "exploration_initial_eps": 1.0,
+    "exploration_fraction": 0.5,
+}
+PEER_AS_OURS = {
+    "gamma": FEW_STEPS.gamma,
+    "batch_size": FEW_STEPS.batch,
+    "target_update_interval": FEW_STEPS.target_every,
+    "exploration_initial_eps": FEW_STEPS_EPSILON[0],
+    "exploration_fraction": 1.0,
+}
+#: Of the trainings that are reported; an earlier recipe was tried on the seeds before it.
+FIRST_SEED = FIRST_REPORTED_SEED + 100
 
 
 def env_steps_per_second(steps: int = 2000, num_envs: int = 64) -> float:
@@ -92,17 +124,16 @@ def _each(work, count: int, rounds: int = 5) -> float:
     return best * 1e6
 
 
-def _peer(seed: int):
+def _peer(seed: int, settings: dict[str, float] = PEER):
     import gymnasium
     from stable_baselines3 import DQN as Peer
 
     import hybrid_scheduler.gym  # noqa: F401
 
     return Peer(
-        "MlpPolicy", gymnasium.make("HybridScheduler-v0", **ONE_CASE), learning_rate=1e-3, buffer_size=50_000,
-        learning_starts=64, batch_size=64, gamma=0.98, train_freq=1, gradient_steps=1, target_update_interval=50,
-        exploration_fraction=0.5, exploration_final_eps=0.02, policy_kwargs={"net_arch": [256, 256]},
-        seed=seed, device="cpu",
+        "MlpPolicy", gymnasium.make("HybridScheduler-v0", gamma=settings["gamma"], **ONE_CASE),
+        learning_rate=1e-3, buffer_size=50_000, learning_starts=64, train_freq=1, gradient_steps=1,
+        exploration_final_eps=0.02, policy_kwargs={"net_arch": [256, 256]}, seed=seed, device="cpu", **settings,
     )  # fmt: skip
 
 
@@ -133,45 +164,117 @@ def learning_speed(rounds: int = 8, steps: int = 400) -> dict[str, float]:
     return result
 
 
-def learned_quality(steps: int = 3000, seeds: range = range(5)) -> dict[str, str]:
-    """Mean cost and p99 over earliest finish after as many steps, uninterrupted; one pair per seed."""
-    found: dict[str, list[tuple[float, float]]] = {"Stable-Baselines3": [], **{name: [] for name in WIDTHS}}
+# -------------------------------------------------------------------- how well it learns
+
+Policy = Callable[[QueueEnv], np.ndarray]
+
+
+def _trained_peer(seed: int, steps: int, settings: dict[str, float]) -> tuple[Policy, float]:
+    peer = _peer(seed, settings)
+    peer.learn(steps)
+    return lambda env: peer.predict(env.features, deterministic=True)[0], np.inf
+
+
+def _trained_ours(seed: int, steps: int, width: int) -> tuple[Policy, float]:
+    agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, width=width, recipe=FEW_STEPS)
+    env = QueueEnv(1, seed=seed, gamma=FEW_STEPS.gamma, worst_known=np.inf, **ONE_CASE)
+    pretrain(agent, env, steps, epsilon=FEW_STEPS_EPSILON)
+    return lambda env: agent.act(env.features, env.known), np.inf
+
+
+def _shipped(seed: int, steps: int) -> tuple[Policy, float]:
+    """Trained for long, on every scenario and load; its mask protects large tasks."""
+    agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, weights=load_model(SHIPPED_MODEL).weights)
+    return lambda env: agent.act(env.features, env.known), WORST_KNOWN
+
+
+#: Each returns a policy and how bad an action it may take, as a multiple of the best one's cost.
+LEARNERS: dict[str, Callable[[int, int], tuple[Policy, float]]] = {
+    "Stable-Baselines3": partial(_trained_peer, settings=PEER),
+    "Stable-Baselines3, our settings": partial(_trained_peer, settings=PEER_AS_OURS),
+    **{name: partial(_trained_ours, width=width) for name, width in WIDTHS.items()},
+    "ours, as shipped": _shipped,
+}
+BEST = "ours, counterfactual"
+
+
+def learned_quality(steps: int, seeds: range, names: list[str]) -> dict[str, np.ndarray]:
+    """For each learner and seed: mean cost and p99 over earliest finish after as many steps, uninterrupted."""
+    told = _costs(lambda env: env.cost.argmin(axis=1), np.inf)
+    found: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for seed in seeds:
-        peer = _peer(seed)
-        peer.learn(steps)
-        act = lambda env, peer=peer: peer.predict(env.features, deterministic=True)[0]  # noqa: E731
-        found["Stable-Baselines3"].append(_costs(act))
-        for name, width in WIDTHS.items():
-            agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, width=width)
-            _learn(agent, QueueEnv(1, seed=seed, **ONE_CASE), steps)
-            found[name].append(_costs(lambda env, agent=agent: agent.act(env.features, env.known)))
-    return {name: "  ".join(f"{mean:.2f}/{tail:.2f}" for mean, tail in pairs) for name, pairs in found.items()}
+        for name in names:
+            found[name].append(_costs(*LEARNERS[name](seed, steps)) / told)
+        pairs = (found[name][-1] for name in names)
+        print(f"  {seed}", *(f"{mean:.4f}/{tail:.4f}" for mean, tail in pairs), sep="  ", flush=True)
+    return {name: np.array(rows) for name, rows in found.items()}
 
 
-def _costs(act) -> tuple[float, float]:
-    """Mean and 99th percentile of cost over episodes that nobody trained on, as ratios to earliest finish."""
-    found = []
-    for choose in (act, lambda env: env.cost.argmin(axis=1)):
-        env = QueueEnv(32, seed=9, workload_seeds=range(1000, 1100), **ONE_CASE)
-        costs = -np.array([env.step(np.asarray(choose(env)))[0] for _ in range(499)])
-        found.append((costs.mean(), np.quantile(costs, 0.99)))
-    return tuple(np.divide(*found).tolist())
+def _costs(policy: Policy, worst_known: float) -> np.ndarray:
+    """Mean and 99th percentile of cost over 32 episodes that nobody trained on or chose anything by."""
+    unseen = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + 100)
+    env = QueueEnv(32, seed=9, workload_seeds=unseen, worst_known=worst_known, **ONE_CASE)
+    costs = []
+    for _ in range(ONE_CASE["episode_tasks"] - 1):
+        actions = np.asarray(policy(env))
+        fits = np.isfinite(env.cost[np.arange(env.num_envs), actions])
+        paid, _ = env.step(np.where(fits, actions, 0))  # as in Gymnasium's form: what does not fit, on the CPU
+        costs.append(-paid)
+    return np.array([np.mean(costs), np.quantile(costs, 0.99)])
+
+
+def _shown(values: np.ndarray) -> str:
+    """Mean cost and p99, each with its 95 % interval over seeds."""
+    return "".join(f"{mean:>12.3f} ± {half:.3f}" for mean, half in zip(*interval(values), strict=True))
+
+
+def show_quality(found: dict[str, np.ndarray]) -> None:
+    print(f"  {'over earliest finish, 95 % intervals':40s}{'mean cost':>20s}{'p99':>20s}{'worst mean':>12s}")
+    for name, pairs in found.items():
+        print(f"  {name:40s}{_shown(pairs)}{pairs[:, 0].max():>12.3f}")
+    for name, pairs in found.items():
+        if BEST in found and name != BEST:
+            difference = found[BEST] - pairs
+            chance = stats.wilcoxon(difference[:, 0]).pvalue  # ranks: one collapse must not decide
+            better = (
+                f"no worse on {(difference[:, 0] <= 0).sum()} of {len(pairs)} seeds, signed ranks p {chance:.3g}"
+            )
+            print(f"  {BEST} - {name:36s}{_shown(difference)}  {better}")
+
+
+# -------------------------------------------------------------------- commands
+
+
+def show_speed() -> None:
+    print(f"environment: {env_steps_per_second():,.0f} steps per CPU second")
+    for title, measure in (
+        ("microseconds", decision_microseconds),
+        ("learning, batch 64, one update a step", learning_speed),
+    ):
+        print(title)
+        for name, value in measure().items():
+            print(f"  {name:40s}{value:12,.2f}")
 
 
 def main() -> None:
     import torch
 
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=("speed", "quality", "all"), default="all")
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    parser.add_argument("--only", help="names of learners, separated by ';'")
+    options = parser.parse_args()
+    names = options.only.split(";") if options.only else list(LEARNERS)
     torch.set_num_threads(1)
     create("rl_agent")  # imports everything before the clocks start
-    print(f"environment: {env_steps_per_second():,.0f} steps per CPU second")
-    for title, measure in (
-        ("microseconds", decision_microseconds),
-        ("learning, batch 64, one update a step", learning_speed),
-        ("mean cost / p99 over earliest finish after 3,000 steps, mixed 0.9, per seed", learned_quality),
-    ):
-        print(title)
-        for name, value in measure().items():
-            print(f"  {name:40s}", value if isinstance(value, str) else f"{value:12,.2f}")
+    if options.part != "quality":
+        show_speed()
+    if options.part != "speed":
+        seeds = range(options.first_seed, options.first_seed + options.seeds)
+        print(f"mixed 0.9, {options.steps:,} steps; per seed mean cost / p99: {'; '.join(names)}")
+        show_quality(learned_quality(options.steps, seeds, names))
 
 
 if __name__ == "__main__":

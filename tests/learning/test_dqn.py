@@ -1,10 +1,14 @@
 """The learner: it learns, repeats itself with the same seed, and its two networks agree."""
 
+import sys
+from types import ModuleType
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from hybrid_scheduler import HybridSchedulerError  # noqa: E402
 from hybrid_scheduler.learning.dqn import DQN, Recipe  # noqa: E402
 from hybrid_scheduler.learning.dqn_adam import Adam  # noqa: E402
 from hybrid_scheduler.learning.dqn_training import pretrain, train_agent  # noqa: E402
@@ -156,3 +160,51 @@ def test_a_ring_forgets_the_oldest():
     assert set(drawn.ravel().tolist()) == set(range(15, 25))
     ring.flush(keep=3)
     assert set(ring.sample(100, np.random.default_rng(0)).features.ravel().tolist()) == {22, 23, 24}
+
+
+class Log:
+    """What torch's SummaryWriter would have been told."""
+
+    def __init__(self, folder):
+        self.folder, self.scalars, self.closed = folder, [], False
+        Log.last = self
+
+    def add_scalar(self, name, value, step):
+        self.scalars.append((name, value, step))
+
+    def close(self):
+        self.closed = True
+
+
+def test_tensorboard_is_told_every_loss_and_now_and_then_the_reward(monkeypatch, tmp_path):
+    module = ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = Log
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    monkeypatch.setattr("hybrid_scheduler.learning.dqn_training._REPORT_EVERY", 20)
+    logged = train_agent(3, 60, log_dir=tmp_path / "runs", **SMALL)
+    log = Log.last
+    losses = [(value, step) for name, value, step in log.scalars if name == "dqn/loss"]
+    rewards = [value for name, value, _ in log.scalars if name == "dqn/reward"]
+    assert log.folder == str(tmp_path / "runs")
+    assert [step for _, step in losses] == list(range(1, logged.notes["updates"] + 1))
+    assert all(np.isfinite(loss) and loss >= 0 for loss, _ in losses)
+    assert len(rewards) == 3
+    assert all(reward < 0 for reward in rewards)
+    assert log.closed
+    assert np.array_equal(logged.weights, train_agent(3, 60, **SMALL).weights)  # watching changes nothing
+
+
+def test_a_log_without_tensorboard_is_a_clear_error(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # as if it were not installed
+    with pytest.raises(HybridSchedulerError, match="needs the package tensorboard") as failure:
+        train_agent(3, 60, log_dir=tmp_path, **SMALL)
+    assert "pip install tensorboard" in failure.value.hint
+
+
+def test_an_infinite_mask_allows_all_that_fits():
+    masked, free = (QueueEnv(seed=1, worst_known=worst, **SMALL) for worst in (1.4, np.inf))
+    for _ in range(50):
+        np.testing.assert_array_equal(free.known, free.cost)
+        assert np.isfinite(masked.known).sum() < np.isfinite(free.known).sum()
+        for env in (masked, free):
+            env.step(env.cost.argmin(axis=1))

@@ -7,7 +7,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("skops")
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
-from hybrid_scheduler import InvalidInputError
+from hybrid_scheduler import InvalidInputError, workstation
 from hybrid_scheduler.learning.features import FEATURE_NAMES, features, features_row
 from hybrid_scheduler.learning.flat_forest import FlatForest, joined
 from hybrid_scheduler.learning.log_linear import Frame, terms, terms_row
@@ -104,6 +104,13 @@ def test_the_trainer_reports_importances_metrics_and_regret(tmp_path):
     assert report["metrics"]["regret_percent"] < 1.5
     assert next(iter(report["feature_importances"].values())) > 0.2
     assert (tmp_path / "scheduler_model.skops").exists()
+
+
+def test_without_an_accelerator_the_trainer_says_so(tmp_path):
+    trainer = OfflineTrainer(platform=workstation(0))
+    with pytest.raises(InvalidInputError, match="platform: must be one with an accelerator, got 'workstation'"):
+        trainer.run_full_pipeline(small_workload(50), tmp_path / "scheduler_model.skops")
+    assert not list(tmp_path.iterdir())
 
 
 def test_perfect_predictions_have_no_regret(labelled):

@@ -88,12 +88,13 @@ def study(case: Case, seeds: Sequence[int]) -> dict[str, tuple[Floats, Floats]]:
     for seed in seeds:
         for name, row in figures(case, seed).items():
             rows.setdefault(name, []).append(row)
-    result = {}
-    for name, table in rows.items():
-        values = np.array(table)
-        half = stats.t.ppf(0.975, len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
-        result[name] = (values.mean(axis=0), half)
-    return result
+    return {name: interval(np.array(table)) for name, table in rows.items()}
+
+
+def interval(values: Floats) -> tuple[Floats, Floats]:
+    """Mean over the first dimension, the seeds, and half width of its 95 % t-interval."""
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return values.mean(axis=0), half
 
 
 def main() -> None:

@@ -137,15 +137,10 @@ class DQN:
         network, h1, h2 = online[: len(now)], h1[: len(now)], h2[: len(now)]
         target = torch.from_numpy(batch.rewards)
         if gamma > 0:
-            rows = later.view(-1, self.shape.features)
-            online, h1, h2 = forward(self._online_parts, torch.cat([now, rows]))  # one pass for both moments
-            network, h1, h2 = online[: len(now)], h1[: len(now)], h2[: len(now)]
             later_known = (1.0 - gamma) * torch.from_numpy(batch.next_known).view(-1, self.shape.actions)
             choice = (online[len(now) :] - later_known).argmax(1, keepdim=True)
             judged = (forward(self._target_parts, rows)[0] - later_known).gather(1, choice).view(actions.shape)
             target = target + gamma * judged
-        else:  # tasks that do not affect each other need no look ahead
-            network, h1, h2 = forward(self._online_parts, now)
 
         q = network.gather(1, actions) - (1.0 - gamma) * known
         scale = valid / (1.0 + known.masked_fill(~valid, torch.inf).amin(1, keepdim=True))

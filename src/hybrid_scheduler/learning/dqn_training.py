@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import HybridSchedulerError
 from .dqn import DQN, Recipe
 from .dqn_file import AgentModel, save_model
 from .queue_env import QueueEnv
@@ -25,6 +26,13 @@ Progress = Callable[[float, float], None]
 _REPORT_EVERY = 500
 #: About two minutes on one core.
 DEFAULT_UPDATES = 14_000
+#: For a few thousand steps in one cluster. What lies ahead reaches a value one step per copy of the target, so
+#: the copies have to be frequent; a nearer horizon and a larger batch keep the little that was seen from being
+#: overrated; and all options are scored anyway, so little needs to be tried at random: that would only fill the
+#: queues beyond what a good policy ever meets. Where the mean is all that counts use it with
+#: `QueueEnv(worst_known=inf)`: the mask protects large tasks, and that costs mean latency.
+FEW_STEPS = Recipe(gamma=0.95, target_every=10, batch=128)
+FEW_STEPS_EPSILON = (0.3, 0.02)
 
 
 def pretrain(
@@ -53,8 +61,12 @@ def pretrain(
         if len(agent.replay) >= agent.recipe.batch:
             agent.update(share)
         done = step + 1
-        if progress is not None and done % _REPORT_EVERY == 0:
-            progress(share, float(rewards[done - _REPORT_EVERY : done].mean()))
+        if done % _REPORT_EVERY == 0:
+            lately = float(rewards[done - _REPORT_EVERY : done].mean())
+            if agent.writer is not None:
+                agent.writer.add_scalar("dqn/reward", lately, agent.updates)
+            if progress is not None:
+                progress(share, lately)
     return float(rewards[3 * done // 4 : done].mean())
 
 
@@ -91,15 +103,29 @@ def train_agent(
     recipe: Recipe | None = None,
     minutes: float = float("inf"),
     progress: Progress | None = None,
+    log_dir: str | Path | None = None,
     **env_options: Any,
 ) -> AgentModel:
-    """A network trained from nothing."""
+    """A network trained from nothing. With `log_dir` TensorBoard can show its losses and rewards."""
+    writer = None if log_dir is None else summary_writer(log_dir)
     env = QueueEnv(seed=seed, state=state, actions=actions, stagger=True, **env_options)
     width = 1 if replay == "bandit" else ACTIONS
-    agent = DQN(FEATURES[state], ACTIONS, seed=seed, width=width, recipe=recipe)
+    agent = DQN(FEATURES[state], ACTIONS, seed=seed, width=width, recipe=recipe, writer=writer)
     reward = pretrain(agent, env, updates, deadline=60.0 * minutes, progress=progress)
+    if writer is not None:
+        writer.close()
     notes = {"seed": seed, "updates": agent.updates, "replay": replay, "mean_reward": reward}
     return AgentModel(state, actions, agent.recipe.gamma, agent.weights.copy(), notes)
+
+
+def summary_writer(folder: str | Path) -> Any:
+    """Writes what TensorBoard shows, into a folder. TensorBoard is optional: nothing else here needs it."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        message = f"a log for TensorBoard needs the package tensorboard: {error}"
+        raise HybridSchedulerError(message, hint="pip install tensorboard, or train without a log") from error
+    return SummaryWriter(str(folder))
 
 
 def train_default_agent(

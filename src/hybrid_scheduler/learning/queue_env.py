@@ -69,7 +69,8 @@ class QueueEnv:
         stagger: bool = False,
     ) -> None:
         """With `stagger` the first episodes are cut short at random, so that the clusters are never all in the same
-        phase: a batch then holds empty and full queues alike.
+        phase: a batch then holds empty and full queues alike. `worst_known` is the mask: options known to cost more
+        than so many times the best one are not considered; infinity allows all that fit.
         """
         if num_envs < 1:
             raise InvalidInputError("num_envs", ">= 1", num_envs)

@@ -249,25 +249,12 @@ _survey_signature = types.void(
 )  # fmt: skip
 
 
-@entry
-def survey_one(  # type: ignore[no-untyped-def]
-    now,
-    size,
-    intensity,
-    memory,
-    times,
-    free_at,
-    devices,
-    rates,
-    params,
-    mix,
-    features,
-    cost,
-    known,
-    device,
-    fraction,
-):
-    """Add the task to the running means and survey its options."""
+@inner
+def meet(  # type: ignore[no-untyped-def]
+    now, size, intensity, memory, times, free_at, devices, rates, params, mix,
+    features, cost, known, device, fraction,
+):  # fmt: skip
+    """A task arrives: add it to the running means and survey its options."""
     learn_mix(now, times, devices, rates, params, mix)
     survey(now, size, intensity, memory, times, free_at, devices, rates, params, mix,
            features, cost, known, device, fraction)  # fmt: skip
@@ -305,17 +292,8 @@ _imagine_signature = types.void(
 )  # fmt: skip
 
 
-@entry
-def imagine_one(  # type: ignore[no-untyped-def]
-    device, fraction, known, memory, now, times, free_at, devices,
-    next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_mix,
-    latency, next_features, next_known,
-):  # fmt: skip
-    """`imagine` for callers in Python."""
-    imagine(device, fraction, known, memory, now, times, free_at, devices,
-            next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_mix,
-            latency, next_features, next_known)  # fmt: skip
-
+# The same functions, for callers in Python.
+survey_one, imagine_one = entry(meet.py_func), entry(imagine.py_func)
 
 _tasks = (_row, _row, _row, _row, types.float64[:, :, :, ::1])  # arrival, size, intensity, memory, times
 _options = (types.float32[:, ::1], _row, _row, types.int64[:, ::1], _row)  # features, cost, known, device, fraction
@@ -335,9 +313,8 @@ def look_all(  # type: ignore[no-untyped-def]
     for e in range(len(position)):
         if which[e]:
             i = position[e]
-            learn_mix(arrival[e, i], times[e, i], devices, rates, params, mix[e])
-            survey(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
-                   rates, params, mix[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
+            meet(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
+                 rates, params, mix[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
 
 
 @entry
@@ -355,9 +332,8 @@ def step_all(  # type: ignore[no-untyped-def]
               0.0, 0, CLIP)  # fmt: skip
         i += 1
         position[e] = i
-        learn_mix(arrival[e, i], times[e, i], devices, rates, params, mix[e])
-        survey(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices, rates,
-               params, mix[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
+        meet(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices, rates,
+             params, mix[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
 
 
 @entry

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Floats, Platform, UnknownNameError, Workload, platform_named, workstation
+from ..core import Floats, InvalidInputError, Platform, UnknownNameError, Workload, platform_named, workstation
 from ..physics import AnalyticPhysics, Physics, isolated_time, optimal_fraction
 from ..workload.scenarios import SCENARIOS, generate
 from .features import features
@@ -67,6 +67,10 @@ class OfflineTrainer:
         """Of every task on the CPU and on the first accelerator."""
         platform = self.platform or workstation()
         physics = self.physics or AnalyticPhysics()
+        if len(platform.accelerators) == 0:
+            raise InvalidInputError(
+                "platform", "one with an accelerator", platform.name, hint="a CPU alone leaves nothing to predict"
+            )
         accelerator = int(platform.accelerators[0])
         columns = physics.columns(platform)[[platform.cpu_of[accelerator], accelerator]]
         return physics.times(workload, platform)[:, columns, 0]

@@ -81,7 +81,9 @@ class RLAgent(Online):
     # ---------------------------------------------------------------- models
 
     def pretrain(self, updates: int = 5000, *, seed: int = 0, **environment: Any) -> None:
-        """Train a network in simulation, for the runs that follow; `environment` as for `QueueEnv`."""
+        """Train a network in simulation, for the runs that follow; `environment` as for `QueueEnv`, and `log_dir`
+        where TensorBoard should find the losses.
+        """
         self._trained = train_agent(
             seed, updates, state=self.state_kind, actions=self.actions, replay=self.replay, **environment
         )

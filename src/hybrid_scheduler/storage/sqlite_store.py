@@ -22,8 +22,8 @@ from .rows import Columns
 
 _log = logging.getLogger(__name__)
 
-#: Rows per statement: few sizes, so that the compiled statements stay in the driver's cache. With the widest table the
-#: first is below the 32,766 parameters that SQLite takes.
+#: Rows per statement: few sizes, so that the compiled statements stay in the driver's cache. Even the widest table
+#: stays below the 32,766 parameters that SQLite takes.
 _SIZES = (1024, 128, 16, 1)
 #: Pages of 4 kB after which the log is moved into the file.
 _CHECKPOINT = 4000
