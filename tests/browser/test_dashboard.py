@@ -259,7 +259,7 @@ def test_a_task_opens_with_what_every_scheduler_chose(server: Served, open_page:
 
 def test_an_empty_database_says_how_to_start(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
     with served(tmp_path, "--no-start") as process:
-        page = open_page(process.url)
+        page = open_page(process.url, outage=True)  # the server goes before the page does
         page.get_by_role("button", name="Start simulation").first.wait_for()
         assert violations(page) == []
         page.get_by_role("button", name="Start simulation").first.click()
@@ -306,7 +306,7 @@ def test_heap_and_page_stay_flat_at_twenty_updates_a_second(
 ) -> None:
     settings = {"HYBRID_LIVE__UPDATE_INTERVAL": "0.05"}
     with served(tmp_path, "--speed", "20", environment=settings) as process:
-        page = open_page(process.url)
+        page = open_page(process.url, outage=True)  # the server goes before the page does
         wait_for_data(page)
         session = page.context.new_cdp_session(page)
 
