@@ -1,7 +1,7 @@
 """How fast does the agent decide and learn, and how well? From one run, beside torch and Stable-Baselines3.
 
     python benchmarks/agent_bench.py speed                      about a minute on one core
-    python benchmarks/agent_bench.py quality                    3,000 steps, ten paired seeds, about eight minutes
+    python benchmarks/agent_bench.py quality                    3,000 steps, 20 paired seeds, a quarter of an hour
     python benchmarks/agent_bench.py quality --steps 10000 --only "Stable-Baselines3;ours, counterfactual"
 
 Speed, equal settings: batch 64, one update a step, network 256-256, replay 50,000, one environment, one thread.
@@ -262,7 +262,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=("speed", "quality", "all"), default="all")
     parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--only", help="names of learners, separated by ';'")
     options = parser.parse_args()

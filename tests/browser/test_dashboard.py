@@ -147,8 +147,9 @@ def test_a_killed_server_is_noticed_and_its_return_too(dashboard: Path, open_pag
         page = open_page(first.url, outage=True)
         wait_for_data(page)
         page.get_by_role("heading", name="Performance race").wait_for()
+        page.wait_for_load_state("networkidle", timeout=60_000)  # all its scripts are here
         first.kill()
-        wait_for_pill(page, "Reconnecting", 5)
+        wait_for_pill(page, "Reconnecting", 20)
         assert page.get_by_role("heading", name="Performance race").is_visible()  # the last data stay
         assert violations(page) == []
         with served(tmp_path, "--speed", "20", "--port", str(port)) as second:
