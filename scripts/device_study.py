@@ -27,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 import numpy as np
 
-from hybrid_scheduler.hardware.calibration import Calibration, calibrate
+from hybrid_scheduler.hardware.calibration import calibrate
+from hybrid_scheduler.hardware.company import Surroundings, calibrate_executor
 from hybrid_scheduler.hardware.devices import describe_machine, find_gpu
 from hybrid_scheduler.hardware.execution import (
     Choices,
@@ -44,7 +45,7 @@ from hybrid_scheduler.hardware.jobs import KernelCall
 from hybrid_scheduler.hardware.kernels import KERNELS
 from hybrid_scheduler.hardware.profile import save_profile
 from hybrid_scheduler.hardware.profiler import HardwareProfiler
-from hybrid_scheduler.hardware.real_compare import compare_real, executor_profile
+from hybrid_scheduler.hardware.real_compare import compare_real
 from hybrid_scheduler.hardware.stream import make_stream, size_grid
 
 PARTS = ("check", "execute", "compare", "profile")
@@ -76,8 +77,7 @@ class Study:
         self.accelerators = [pool.name for pool in self.executor.pools if pool.kind != "cpu"]
         self.learning = self._stream(0)
         self.evaluation = self._stream(1)
-        self.calibration: Calibration | None = None
-        self.busy: Calibration | None = None
+        self.calibrated: Surroundings | None = None
         self.batches: list[dict[str, Any]] = []
 
     def _stream(self, half: int) -> list[KernelCall]:
@@ -142,7 +142,7 @@ class Study:
         with HybridExecutor("gpu_only", split=True) as executor:
             for kind in self.kinds:
                 call = KernelCall(kind, 256 if self.tiny else 1024, 0)
-                call = replace(call, inputs=executor._inputs.of(call))
+                call = replace(call, inputs=executor.inputs.of(call))
                 assert call.inputs is not None
                 reference = call.kernel.run(call.inputs)
                 for name in self.accelerators:
@@ -195,18 +195,14 @@ class Study:
         return document
 
     def quick_profiles(self) -> dict[str, Any]:
-        document: dict[str, Any] = {}
-        for name, busy in (("isolated", False), ("busy", True)):
-            profile = executor_profile(self.executor, self.learning, repeats=3 if self.tiny else 4, busy=busy)
-            save_profile(profile, self.out / f"executor_profile_{name}.json")
-            calibration = calibrate(profile, road="pageable")
-            document[name] = {"median_error_by_kind": dict(calibration.by_kind)}
-            self.say(f"{name}: held-out error by kind {shown(calibration.by_kind)}")
-            if busy:
-                self.busy = calibration
-            else:
-                self.calibration = calibration
-        return document
+        """What schedulers are told that may know durations."""
+        self.calibrated = calibrate_executor(self.executor, self.learning, repeats=2 if self.tiny else 4)
+        found = {
+            name: dict(calibration.by_kind)
+            for name, calibration in (("alone", self.calibrated.alone), ("together", self.calibrated.together))
+        }
+        self.say(f"held-out error by kind: {shown(found)}")
+        return found
 
     def executions(self) -> dict[str, Any]:
         document: dict[str, Any] = {}
@@ -241,7 +237,7 @@ class Study:
     def _run(self, spec: str, split: bool) -> Execution:
         executor = self.executor
         executor.split = split
-        executor.adopt(spec, calibration=self.calibration)
+        executor.adopt(spec, calibration=self.calibrated.alone if self.calibrated else None)
         learns = executor.policy.learns
         compile_first(executor, self.learning[0])
         executor.adopt(spec)
@@ -263,70 +259,34 @@ class Study:
         return document
 
     def comparisons(self) -> dict[str, Any]:
-        """Real and simulated batches, three times each; the calibrations know the sizes of the whole grid."""
+        """Real and simulated batches, five times each."""
         self.executor.split = False
         document: dict[str, Any] = {}
-        streams = {"all sizes": self.evaluation}
-        if not self.tiny:
-            streams["large"] = make_stream(
-                self.kinds,
-                self.tasks,
-                seed=self.seed,
-                smallest=512,
-                largest=self.largest,
-                half=1,
+        ranges = {"all sizes": self.smallest} if self.tiny else {"all sizes": self.smallest, "large": 512}
+        for stream, smallest in ranges.items():
+            calls = make_stream(
+                self.kinds, self.tasks, seed=self.seed, smallest=smallest, largest=self.largest, half=1,
                 limits=self.limits,
-            )
-        everything = [
-            KernelCall(kind, size)
-            for kind in self.kinds
-            for size in size_grid(self.smallest, min(self.largest, self.limits.get(kind, self.largest)))
-        ]
-        prepare(self.executor, everything)
-        calibrations = {}
-        for name, busy in (("busy", True), ("isolated", False)):
-            profile = executor_profile(self.executor, everything, repeats=5, busy=busy)
-            save_profile(profile, self.out / f"executor_profile_{name}.json")
-            calibrations[name] = calibrate(profile, road="pageable")
-            self.say(f"{name}: held-out error by kind {shown(calibrations[name].by_kind)}")
-            document[f"calibration_{name}"] = {"median_error_by_kind": dict(calibrations[name].by_kind)}
-        for stream, calls in streams.items():
+            )  # fmt: skip
             prepare(self.executor, calls)
             warm_up(self.executor, calls)
-            for spec in COMPARED if stream == "all sizes" else COMPARED[:3]:
-                if self.left() < 20:
-                    self.say("no time left")
-                    return document
-                document[f"{spec}, {stream}"] = self._compared(spec, calls, calibrations)
-                self.summary["comparisons"] = document
-        return document
-
-    def _compared(self, spec: str, calls: list[KernelCall], calibrations: dict[str, Calibration]) -> dict[str, Any]:
-        """Schedulers that are told know the busy times; the twin is simulated from both."""
-        runs = []
-        for _ in range(3):
-            self.executor.adopt(spec, calibration=calibrations["busy"])
-            compile_first(self.executor, self.learning[0])
-            self.executor.adopt(spec, calibration=calibrations["busy"])
-            found, execution = compare_real(self.executor, calibrations, calls, spec)
-            found["real"]["submitting_seconds"] = max(r.submitted for r in execution.records) - min(
-                r.submitted for r in execution.records
-            )
-            found["real"]["busy_seconds"] = {
-                "cpu": sum(r.cpu_seconds for r in execution.records),
-                "accelerator": sum(r.accelerator_seconds for r in execution.records),
-            }
-            runs.append(found)
-            self.batches.append({"scheduler": spec, "records": [record.as_dict() for record in execution.records]})
+            specs = COMPARED if stream == "all sizes" else COMPARED[:3]
+            found = compare_real(self.executor, calls, specs, rounds=2 if self.tiny else 5, seed=self.seed)
+            for spec, one in found.schedulers.items():
+                document[f"{spec}, {stream}"] = one
+                self.say(
+                    f"{spec}, {stream}: {shown({k: v for k, v in one.items() if k not in ('real', 'simulated')})}"
+                )
+            for name, profile in found.survey.profiles().items():
+                save_profile(profile, self.out / f"executor_profile_{name}.json")
+            self.summary["comparisons"] = document
+            self.batches += [
+                {"scheduler": spec, "stream": stream, "records": [record.as_dict() for record in run.records]}
+                for spec, runs in found.runs.items()
+                for run in runs
+            ]
             self.write("compare_records.json", self.batches)
-        medians: dict[str, Any] = {"real": float(np.median([run["real"]["makespan_seconds"] for run in runs]))}
-        for name in calibrations:
-            medians[name] = float(np.median([run[f"simulated_{name}"]["error"] for run in runs]))
-        self.say(
-            f"{spec}, {len(calls)} tasks: real {medians['real']:.4f} s, simulated "
-            + ", ".join(f"{name} {100 * medians[name]:+.1f} %" for name in calibrations)
-        )
-        return {"median_error": medians, "runs": runs}
+        return document
 
     def profile(self) -> dict[str, Any]:
         budget = max(5.0, self.left() - 25.0)
@@ -436,9 +396,8 @@ def main() -> int:
     if "check" in wanted:
         study.part("correctness", study.correctness)
         study.part("out_of_memory", study.out_of_memory)
-    if "execute" in wanted or "compare" in wanted:
-        study.part("quick_profiles", study.quick_profiles)
     if "execute" in wanted:
+        study.part("quick_profiles", study.quick_profiles)
         study.part("yardstick", study.yardstick)
         study.part("executions", study.executions)
     if "compare" in wanted:

@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.hardware.calibration import calibrate
+from hybrid_scheduler.hardware.calibration import Calibration
+from hybrid_scheduler.hardware.company import Survey, calibrate_executor, favourites, raised
 from hybrid_scheduler.hardware.contest import Contest
 from hybrid_scheduler.hardware.execution import (
     Choices,
@@ -23,9 +25,10 @@ from hybrid_scheduler.hardware.inputs import Inputs
 from hybrid_scheduler.hardware.jobs import KernelCall, Record
 from hybrid_scheduler.hardware.pools import Pool
 from hybrid_scheduler.hardware.profile import load_profile, save_profile
-from hybrid_scheduler.hardware.real_compare import compare_real, executor_profile
+from hybrid_scheduler.hardware.real_compare import compare_real
 from hybrid_scheduler.hardware.settings import POOL
 from hybrid_scheduler.hardware.stream import as_workload, make_stream, size_grid
+from hybrid_scheduler.physics import Curve, ProfiledPhysics
 
 POOLS = (Pool("cpu_wide", "cpu", threads=1), Pool("cpu_narrow", POOL, threads=1))
 CALLS = [KernelCall(kind, size) for size in (16, 32, 48) for kind in ("sort", "matmul")]
@@ -151,25 +154,59 @@ def test_bad_mode(executor: HybridExecutor) -> None:
 # ------------------------------------------------------------------------------------------ simulated and real
 
 
-@pytest.mark.parametrize("busy", [False, True])
-def test_a_profile_made_with_the_executor(busy: bool, executor: HybridExecutor, tmp_path: object) -> None:
-    profile = executor_profile(executor, CALLS, repeats=2, busy=busy)
-    assert profile.kernels == ["sort", "matmul"]
-    assert all(point.cpu_seconds and point.cpu_one_thread_seconds for point in profile.points)
-    assert ("busy" in profile.notes[0]) is busy
-    save_profile(profile, f"{tmp_path}/p.json")
-    assert load_profile(f"{tmp_path}/p.json") == profile
+def test_calibrations_alone_and_in_company(executor: HybridExecutor, tmp_path: Path) -> None:
+    survey = Survey(executor, CALLS)
+    for _ in range(2):
+        survey.measure()
+    assert all(len(runs) == 2 for by_class in survey.alone.values() for runs in by_class.values())
+    calibrated = survey.calibrated()
+    assert calibrated.alone.physics.kinds == calibrated.together.physics.kinds == ("sort", "matmul")
+    for name, profile in survey.profiles().items():
+        assert all(point.cpu_seconds and point.cpu_one_thread_seconds for point in profile.points)
+        save_profile(profile, tmp_path / f"{name}.json")
+        assert load_profile(tmp_path / f"{name}.json") == profile
+    assert "busy" in survey.profiles()["together"].notes[0]
+    assert executor.records == []
+
+
+def test_neighbours_do_what_they_are_best_at(executor: HybridExecutor) -> None:
+    services = {
+        ("sort", 16): {"cpu": [1.0, 9.0, 1.0], POOL: [2.0, 2.0, 2.0]},
+        ("matmul", 16): {"cpu": [3.0], POOL: [2.0]},
+        ("fft", 16): {},
+    }
+    found = favourites(executor, services)
+    assert found == {"cpu_wide": [KernelCall("sort", 16)], "cpu_narrow": [KernelCall("matmul", 16)]}
+    never_best = favourites(executor, {("sort", 16): {"cpu": [1.0], POOL: [2.0]}})
+    assert never_best["cpu_narrow"] == [KernelCall("sort", 16)]
+
+
+def test_a_raised_curve_sums_up_to_what_was_measured() -> None:
+    curve = Curve("sort", "cpu", (16.0, 64.0), (1.0, 4.0))
+    calibration = Calibration(ProfiledPhysics((curve,)), (), {}, "pageable")
+    # Ten runs, one of them disturbed: the median is 1 and 4, the sum half as much again.
+    services = {("sort", 16): {"cpu": [1.0, 1.0, 1.0]}, ("sort", 64): {"cpu": [4.0, 4.0, 11.5]}}
+    (higher,) = raised(calibration, services).physics.curves
+    assert higher.seconds == pytest.approx((1.5, 6.0))
 
 
 def test_side_by_side(executor: HybridExecutor) -> None:
-    calibration = calibrate(executor_profile(executor, CALLS, repeats=2))
-    executor.adopt("earliest_finish", calibration=calibration)
-    document, real = compare_real(executor, {"isolated": calibration}, CALLS, "earliest_finish")
-    assert document["real"]["makespan_seconds"] > 0
-    twin = document["simulated_isolated"]
-    assert twin["makespan_seconds"] > 0
-    assert twin["error"] == pytest.approx(twin["makespan_seconds"] / document["real"]["makespan_seconds"] - 1)
-    assert len(real.records) == len(CALLS)
+    found = compare_real(executor, CALLS, ["earliest_finish", "cpu_only"], rounds=2)
+    for spec, one in found.schedulers.items():
+        assert len(one["real"]) == len(one["simulated"]) == 2
+        assert one["error"] == pytest.approx(one["simulated_makespan_seconds"] / one["real_makespan_seconds"] - 1)
+        assert all(len(run.records) == len(CALLS) for run in found.runs[spec])
+    # One device alone: its work one after the other, so the twin is at least the sum of the curves.
+    curves = found.survey.expected().alone.physics
+    alone = sum(float(curves.row(call.kind, call.size, executor.platform)[0].sum()) for call in CALLS)
+    assert found.schedulers["cpu_only"]["simulated_makespan_seconds"] >= 0.999 * alone
+
+
+def test_side_by_side_from_a_given_calibration(executor: HybridExecutor) -> None:
+    given = calibrate_executor(executor, CALLS, repeats=1)
+    found = compare_real(executor, CALLS, ["cpu_only"], given=given, rounds=1)
+    assert found.schedulers["cpu_only"]["tasks"] == len(CALLS)
+    assert all(not runs for runs in found.survey.alone.values())
 
 
 def test_a_contest(executor: HybridExecutor) -> None:

@@ -462,7 +462,7 @@ def test_pools_of_a_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     found = pools_for(Gpu("cuda", "G", 10**10), 16)
     assert [(p.name, p.where, p.threads) for p in found] == [
-        ("cpu", "cpu", 15), ("gpu_0", "cuda:0", 4), ("gpu_1", "cuda:1", 4),
+        ("cpu", "cpu", 8), ("gpu_0", "cuda:0", 4), ("gpu_1", "cuda:1", 4),
     ]  # fmt: skip
     assert [device.memory for device in as_platform(found).devices][1] == pytest.approx(10_000)
     assert pools_for(None, 1)[0].threads == 1

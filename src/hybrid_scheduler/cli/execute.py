@@ -71,6 +71,7 @@ def execute(
     session: Session = context.obj
     session.settings()
     from ..core import InvalidInputError, UnknownNameError
+    from ..hardware.company import Surroundings
     from ..hardware.contest import Contest
     from ..hardware.stream import make_stream
     from ..schedulers import split_specs
@@ -91,11 +92,10 @@ def execute(
         raise InvalidInputError("--scheduler", "at least one name", scheduler)
     _check_out(out)
     calibration = _calibration(profile, device, other_machine=other_machine)
+    calibrated = Surroundings(calibration, calibration) if calibration else None
     executor = _executor(backend, address, device, calibration, split=not whole, timeout=timeout)
     try:
-        contest = Contest(
-            executor, calls, specs, learning, "batch" if batch else "sequential", calibration, compare
-        )
+        contest = Contest(executor, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare)
         with session.printer.progress(_steps(contest)) as update:
             contest.progress = update
             document = contest.run()
@@ -218,15 +218,16 @@ def show(printer: Printer, document: dict[str, Any]) -> None:
 
 def _show_compared(printer: Printer, compared: dict[str, Any]) -> None:
     printer.text()
-    twins = [values["simulated_calibrated"] for values in compared.values()]
+    rows = list(compared.values())
     printer.sheet(
         [
             Column("scheduler", list(compared), number=False),
+            Column("real\nmakespan", [_seconds(row["real_makespan_seconds"]) for row in rows]),
+            Column("simulated", [_seconds(row["simulated_makespan_seconds"]) for row in rows]),
+            Column("error", [f"{100 * row['error']:+.1f}%" for row in rows]),
             Column(
-                "real\nmakespan", [_seconds(values["real"]["makespan_seconds"]) for values in compared.values()]
+                "real runs", ["{:+.0f}..{:+.0f}%".format(*(100 * x for x in row["spread_of_real"])) for row in rows]
             ),
-            Column("simulated", [_seconds(twin["makespan_seconds"]) for twin in twins]),
-            Column("error", [f"{100 * twin['error']:+.1f}%" for twin in twins]),
         ]
     )
 

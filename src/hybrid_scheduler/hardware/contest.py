@@ -13,6 +13,7 @@ from typing import Any
 from ..core import Knowledge
 from ..schedulers import create
 from .calibration import Calibration
+from .company import Surroundings, calibrate_executor
 from .devices import describe_machine, find_gpu
 from .execution import (
     Choices,
@@ -27,10 +28,7 @@ from .execution import (
 from .executor import HybridExecutor
 from .jobs import KernelCall
 from .policy import real_spec
-from .real_compare import compare_real, quick_calibration
-
-#: Decisions after which a scheduler's compiled functions are certainly there.
-_FIRST = 9
+from .real_compare import compare_real, compile_rules
 
 
 @dataclass
@@ -42,23 +40,23 @@ class Contest:
     specs: Sequence[str]
     learning: Sequence[KernelCall] = ()
     mode: str = "sequential"
-    calibration: Calibration | None = None
+    calibrated: Surroundings | None = None
     compare: bool = False
     repeats: int = 3
     progress: Progress = nothing
     executions: dict[str, Execution] = field(default_factory=dict)
 
     def needs_calibration(self) -> bool:
-        told = any(create(real_spec(spec)).knows is Knowledge.TOLD for spec in self.specs)
-        return self.compare or told
+        return any(create(real_spec(spec)).knows is Knowledge.TOLD for spec in self.specs)
 
     def run(self) -> dict[str, Any]:
         executor = self.executor
         prepare(executor, [*self.learning, *self.calls])
         warm_up(executor, self.calls)
-        if self.calibration is None and self.needs_calibration():
+        given = self.calibrated
+        if given is None and self.needs_calibration():
             sample = self.learning or self.calls
-            self.calibration = quick_calibration(executor, sample, busy=self.compare, progress=self.progress)
+            self.calibrated = calibrate_executor(executor, sample, progress=self.progress)
         choices = measure_choices(executor, self.calls, repeats=self.repeats, progress=self.progress)
         document = self._head(choices)
         for spec in self.specs:
@@ -72,21 +70,22 @@ class Contest:
             judged["decision_overhead_of_saved"] = _overhead(execution, choices)
             document["schedulers"][spec] = judged
         if self.compare:
-            document["compare"] = {spec: self._compared(spec) for spec in self.specs}
+            document["compare"] = compare_real(
+                executor, self.calls, self.specs, given=given, rounds=self.repeats, progress=self.progress
+            ).schedulers
         return document
 
     def _compile(self, spec: str) -> None:
         """The first decisions compile what they need; the scheduler then starts anew."""
-        self.executor.adopt(spec, calibration=self.calibration)
-        call = min(self.calls, key=lambda call: call.size)
-        for _ in range(_FIRST):
-            self.executor.submit_kernel(call).exception()
+        self.executor.adopt(spec, calibration=self._told())
+        compile_rules(self.executor, self.calls)
         self.executor.adopt(spec)
 
-    def _compared(self, spec: str) -> dict[str, Any]:
-        assert self.calibration is not None
-        self.executor.adopt(spec)
-        return compare_real(self.executor, {"calibrated": self.calibration}, self.calls, spec)[0]
+    def _told(self) -> Calibration | None:
+        """Tasks that run one by one find idle neighbours, those of a batch busy ones."""
+        if self.calibrated is None:
+            return None
+        return self.calibrated.together if self.mode == "batch" else self.calibrated.alone
 
     def _head(self, choices: Choices) -> dict[str, Any]:
         executor = self.executor

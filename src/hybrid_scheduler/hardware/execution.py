@@ -53,7 +53,7 @@ def warm_up(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
 def prepare(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
     """Make the data now, so that making it is not part of what is measured."""
     for call in calls:
-        executor._inputs.of(call)
+        executor.inputs.of(call)
 
 
 # ------------------------------------------------------------------------------------------ the yardstick

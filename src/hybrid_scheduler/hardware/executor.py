@@ -86,7 +86,7 @@ class HybridExecutor(Executor, Reports):
         self._lock = threading.RLock()  # the policy, the shown times and the list of outcomes
         self._outcomes: deque[tuple[Task, Outcome | None]] = deque()
         self._shown = Shown()
-        self._inputs = Inputs()
+        self.inputs = Inputs()
         self._watch = Watch()
         self._closed = False
         #: Every task that has ended, in the order of their ends.
@@ -96,7 +96,8 @@ class HybridExecutor(Executor, Reports):
         self.workers = [Worker(index, pool, road(pool), self, self.clock) for index, pool in enumerate(self.pools)]
         _shut_down_at_exit(self)
 
-    def _splits(self, task: Task) -> bool:
+    def splits(self, task: Task) -> bool:
+        """Whether a task of this kind and size may be divided."""
         return self.split and task.kind in DIVISIONS and task.memory_required * 1e6 >= 1.5 * LEAST_BYTES
 
     def adopt(
@@ -114,7 +115,7 @@ class HybridExecutor(Executor, Reports):
         policy = (
             scheduler
             if isinstance(scheduler, Online)
-            else KernelPolicy(scheduler, splits=self._splits, explore=explore)
+            else KernelPolicy(scheduler, splits=self.splits, explore=explore)
         )
         knows = policy.knows
         if knows is Knowledge.REALISED:
@@ -155,7 +156,7 @@ class HybridExecutor(Executor, Reports):
         return self._submit(self._task_of(call), self._with_data(call), timeout, device)
 
     def _with_data(self, call: KernelCall) -> KernelCall:
-        return call if call.inputs is not None else replace(call, inputs=self._inputs.of(call))
+        return call if call.inputs is not None else replace(call, inputs=self.inputs.of(call))
 
     def submit_variants(
         self,

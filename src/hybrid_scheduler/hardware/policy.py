@@ -118,7 +118,7 @@ class KernelPolicy(Online):
             return decision
         self._waiting[task.task_id] = task
         self.decided += 1
-        seen = [self._shown.nearest(task.kind, column, task.size) for column in self._columns]
+        seen = self._shown.on_all(task.kind, self._columns, task.size)
         tried = self._unknown(task, seen) if self.decided <= self.explore else None
         if tried is not None:
             self.explored += 1

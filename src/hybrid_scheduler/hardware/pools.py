@@ -1,7 +1,9 @@
 """The devices work is really sent to, and the same machine as schedulers know machines.
 
-With a GPU: one worker for the CPU, with all cores but one, and one for each GPU. Without: a wide pool with all
-cores but one and a narrow one with a single thread, so that there is something to decide on every machine.
+With a GPU: one worker for each GPU, with a few threads that fill its staging buffers, and one for the CPU with the
+other cores but one. Threads never outnumber cores: kernels wait for the slowest of their threads, and one that has
+lost its core comes back milliseconds later. Without a GPU: a wide pool with all cores but one and a narrow one with
+a single thread, so that there is something to decide on every machine.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from ..core import Device, InvalidInputError, Platform, UnknownNameError, cpu
 from .devices import Gpu, find_gpu, need_torch, usable_cores
 from .settings import POOL
 
-#: Threads that copy into staging buffers beside a GPU; more would disturb the CPU's worker.
+#: Threads that copy into staging buffers beside a GPU: with fewer, copies are slower than the GPU's link.
 _STAGING_THREADS = 4
 _MEGABYTE = 1e6
 
@@ -44,9 +46,8 @@ def find_pools(device_type: str = "auto", cores: int | None = None) -> tuple[Poo
 def pools_for(gpu: Gpu | None, cores: int) -> tuple[Pool, ...]:
     if cores < 1:
         raise InvalidInputError("cores", "a whole number >= 1", cores)
-    wide = max(1, cores - 1)
     if gpu is None:
-        return Pool("cpu_wide", "cpu", threads=wide), Pool("cpu_narrow", POOL, threads=1)
+        return Pool("cpu_wide", "cpu", threads=max(1, cores - 1)), Pool("cpu_narrow", POOL, threads=1)
     memory = gpu.memory / _MEGABYTE if gpu.memory else math.inf
     helpers = max(1, min(_STAGING_THREADS, cores // 4))
     count = need_torch().cuda.device_count() if gpu.kind == "cuda" else 1
@@ -54,7 +55,7 @@ def pools_for(gpu: Gpu | None, cores: int) -> tuple[Pool, ...]:
         Pool(f"gpu_{i}", "gpu", f"{gpu.kind}:{i}" if gpu.kind == "cuda" else gpu.kind, helpers, memory)
         for i in range(count)
     )
-    return Pool("cpu", "cpu", threads=wide), *gpus
+    return Pool("cpu", "cpu", threads=max(1, cores // 2, cores - 1 - count * helpers)), *gpus
 
 
 def chosen(pools: Sequence[Pool], names: Sequence[str] | None) -> tuple[Pool, ...]:

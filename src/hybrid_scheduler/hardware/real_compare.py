@@ -1,181 +1,151 @@
-"""The same stream on the real machine and in the simulator that was calibrated to it, side by side.
-
-The calibration comes from a quick profile made with the executor itself, so that it includes what the executor adds
-to a kernel: handing over, staging, the result's memory. With `busy` the other devices work meanwhile, as they will
-in the stream: they share memory and cores, and kernels that are alone are faster than kernels in company.
-"""
+"""The same stream on the real machine and in the simulator that was calibrated to it, side by side."""
 
 from __future__ import annotations
 
-import itertools
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..cluster import Cluster
-from .calibration import Calibration, calibrate
-from .devices import describe_machine, find_gpu
-from .execution import Execution, Progress, Unheld, nothing, run_stream, shuffled
+from ..core import Outcomes, TimeTable
+from .calibration import Calibration
+from .company import Surroundings, Survey
+from .contention import Piece, finish_times
+from .execution import Execution, Progress, nothing, run_stream
 from .executor import HybridExecutor
-from .jobs import DONE, KernelCall
-from .measure import Timing
+from .jobs import KernelCall
 from .policy import KernelPolicy
-from .profile import Copies, Method, Point, Profile
 from .stream import as_workload
 
-
-def executor_profile(
-    executor: HybridExecutor,
-    calls: Sequence[KernelCall],
-    *,
-    repeats: int = 4,
-    busy: bool = False,
-    seed: int = 0,
-    progress: Progress = nothing,
-) -> Profile:
-    """Every kind and size `repeats` times on every device, in a mix, through the executor's own queues."""
-    distinct = [KernelCall(*key) for key in dict.fromkeys((call.kind, call.size) for call in calls)]
-    found: dict[tuple[str, int], dict[str, list[float]]] = {(call.kind, call.size): {} for call in distinct}
-    began = executor.clock()
-    for pool in executor.pools:
-        others = [other.name for other in executor.pools if other.name != pool.name] if busy else []
-        with company(executor, calls, others, seed):
-            for turn in range(repeats):
-                progress(f"profiling {pool.name}", turn)
-                for key, seconds in _services(executor, shuffled(distinct, seed + turn), pool.name).items():
-                    found[key].setdefault(pool.kind, []).append(seconds)
-    executor.records.clear()
-    gpu = find_gpu() if any(pool.is_accelerator for pool in executor.pools) else None
-    points = tuple(
-        _point(KernelCall(*key), {kind: Timing.of(seconds) for kind, seconds in by_kind.items()})
-        for key, by_kind in found.items()
-        if by_kind
-    )
-    method = Method("executor", seed, 0.0, None, executor.clock() - began, "as set")
-    note = "made with the executor: GPU copies go through its staging buffers" + (", other devices busy" * busy)
-    return Profile(
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        describe_machine(gpu, executor.pools[0].threads),
-        method,
-        points,
-        notes=(note,),
-    )
-
-
-def _services(executor: HybridExecutor, calls: Sequence[KernelCall], device: str) -> dict[tuple[str, int], float]:
-    """Seconds from one result to the next, in a mix: a kernel that follows itself finds its data in the cache.
-
-    The device is held until all of them wait for it: else one would measure how fast tasks are submitted.
-    """
-    first = len(executor.records)
-    gate = threading.Event()
-    holding = executor.submit_variants(cpu=gate.wait, gpu=gate.wait, kind="gate", device=device)
-    with Unheld(executor) as stream:
-        try:
-            for call in calls:
-                stream.submit(call, device)
-        finally:
-            gate.set()
-    holding.exception()
-    mine = [
-        record for record in executor.records[first:] if record.device == device and record.finished is not None
-    ]
-    mine.sort(key=lambda record: record.finished or 0.0)
-    return {
-        (after.kind, int(after.size)): (after.finished or 0.0) - (before.finished or 0.0)
-        for before, after in itertools.pairwise(mine)
-        if after.status == DONE and after.kind != "gate" and before.finished != after.finished
-    }
-
-
-def _point(call: KernelCall, timings: dict[str, Timing]) -> Point:
-    kernel = call.kernel
-    gpu = timings.get("gpu")
-    return Point(
-        call.kind, call.size, kernel.bytes_in(call.size), kernel.bytes_out(call.size), kernel.flops(call.size),
-        cpu_seconds=timings.get("cpu"),
-        cpu_one_thread_seconds=timings.get("threads"),
-        gpu_seconds=Copies(gpu) if gpu else None,
-    )  # fmt: skip
-
-
-@contextmanager
-def company(
-    executor: HybridExecutor, calls: Sequence[KernelCall], devices: Sequence[str], seed: int
-) -> Iterator[None]:
-    """Keep these devices busy with tasks of the same stream."""
-    stop = threading.Event()
-
-    def feed(device: str) -> None:
-        for call in itertools.cycle(shuffled(calls, seed)):
-            if stop.is_set():
-                return
-            executor.submit_kernel(call, device=device).exception()
-
-    threads = [threading.Thread(target=feed, args=(device,), daemon=True) for device in devices]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+#: Decisions after which a scheduler's compiled functions are certainly there.
+_FIRST = 9
 
 
 def simulate(
     executor: HybridExecutor,
-    calibration: Calibration,
+    told: Calibration,
+    expected: Surroundings,
     calls: Sequence[KernelCall],
     arrivals: Sequence[float],
     spec: str,
 ) -> dict[str, Any]:
-    """The twin of a real batch: the same policy, arrivals and machine, durations as calibrated."""
+    """The twin of a real batch: the same policy, arrivals and machine, durations as calibrated.
+
+    The policy decides on the times it is told, as on the real machine; how long kernels then take depends on
+    whether other devices work at the moment.
+    """
     workload = as_workload(calls, arrivals)
-    cluster = Cluster(executor.platform, calibration.physics)
-    policy = KernelPolicy(spec, splits=executor._splits)
-    outcomes = cluster.run(workload, policy).outcomes
+    platform = executor.platform
+    policy = KernelPolicy(spec, splits=executor.splits)
+    outcomes = Cluster(platform, told.physics).run(workload, policy).outcomes
+    alone, together = (
+        calibration.physics.times(workload, platform) for calibration in (expected.alone, expected.together)
+    )
+    pieces = _pieces(executor, outcomes, alone, together)
+    finish = finish_times(pieces, len(platform.devices))
     return {
-        "makespan_seconds": float(outcomes.finish.max() - workload.arrival_time[0]),
-        "busy_seconds": float(outcomes.time.sum()),
+        "makespan_seconds": max(finish) - min(arrivals),
         "on_accelerator": float(np.mean(outcomes.fraction > 0)),
     }
 
 
+def _pieces(executor: HybridExecutor, outcomes: Outcomes, alone: TimeTable, together: TimeTable) -> list[Piece]:
+    platform = executor.platform
+    pieces = []
+    for row, (device, fraction) in enumerate(
+        zip(outcomes.device.tolist(), outcomes.fraction.tolist(), strict=True)
+    ):
+        host = int(platform.cpu_of[device])
+        for where, share in ((device, fraction), (host, 1.0 - fraction)):
+            if share > 0:
+                column = int(platform.class_of[where])
+                durations = (share * table[row, column, 0] + table[row, column, 1] for table in (alone, together))
+                arrival = float(outcomes.workload.arrival_time[row])
+                pieces.append(Piece(where, arrival, *map(float, durations)))
+    return pieces
+
+
 def compare_real(
     executor: HybridExecutor,
-    calibrations: dict[str, Calibration],
+    calls: Sequence[KernelCall],
+    specs: Sequence[str],
+    *,
+    sample: Sequence[KernelCall] | None = None,
+    given: Surroundings | None = None,
+    rounds: int = 3,
+    seed: int = 0,
+    progress: Progress = nothing,
+) -> Comparison:
+    """Run the stream at once under every scheduler, `rounds` times, and simulate the same from a calibration.
+
+    Calibration (on the kernels of `sample`, else of the stream) and runs take turns, so that both meet the machine
+    in the same moods; with `given` there is nothing to calibrate. Median makespans are compared.
+    """
+    survey = Survey(executor, sample if sample is not None else calls, seed=seed)
+    runs: dict[str, list[Execution]] = {spec: [] for spec in specs}
+    for _ in range(rounds):
+        if given is None:
+            survey.measure(progress)
+        told = (given or survey.calibrated()).together
+        for spec in specs:
+            executor.adopt(spec, calibration=told)
+            compile_rules(executor, calls)
+            executor.adopt(spec)
+            runs[spec].append(run_stream(executor, calls, mode="batch", name=spec, progress=progress))
+    told, expected = (given or survey.calibrated()).together, given or survey.expected()
+    return Comparison(
+        {spec: _beside(executor, told, expected, calls, spec, executions) for spec, executions in runs.items()},
+        runs,
+        survey,
+    )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of each scheduler the makespans and their distance, and what they come from."""
+
+    schedulers: dict[str, dict[str, Any]]
+    runs: dict[str, list[Execution]]
+    survey: Survey
+
+
+def _beside(
+    executor: HybridExecutor,
+    told: Calibration,
+    expected: Surroundings,
     calls: Sequence[KernelCall],
     spec: str,
-    *,
-    progress: Progress = nothing,
-) -> tuple[dict[str, Any], Execution]:
-    """Run the stream at once, then simulate it from each calibration; the executor's policy must be `spec`."""
-    real = run_stream(executor, calls, mode="batch", name=spec, progress=progress)
-    arrivals = [record.submitted for record in real.records]
-    ends = [record.finished for record in real.records if record.finished is not None]
-    makespan = max(ends) - min(arrivals)
-    document: dict[str, Any] = {"scheduler": spec, "tasks": len(calls), "real": {"makespan_seconds": makespan}}
-    document["real"]["on_accelerator"] = float(np.mean([record.fraction > 0 for record in real.records]))
-    for name, calibration in calibrations.items():
-        twin = simulate(executor, calibration, calls, arrivals, spec)
-        twin["error"] = twin["makespan_seconds"] / makespan - 1.0
-        document[f"simulated_{name}"] = twin
-    return document, real
+    executions: Sequence[Execution],
+) -> dict[str, Any]:
+    real, simulated = [], []
+    for execution in executions:
+        arrivals = [record.submitted for record in execution.records]
+        ends = [record.finished for record in execution.records if record.finished is not None]
+        real.append(
+            {
+                "makespan_seconds": max(ends) - min(arrivals),
+                "on_accelerator": float(np.mean([record.fraction > 0 for record in execution.records])),
+            }
+        )
+        simulated.append(simulate(executor, told, expected, calls, arrivals, spec))
+    middle, twin = (float(np.median([run["makespan_seconds"] for run in which])) for which in (real, simulated))
+    makespans = [run["makespan_seconds"] for run in real]
+    return {
+        "tasks": len(calls),
+        "real_makespan_seconds": middle,
+        "simulated_makespan_seconds": twin,
+        "error": twin / middle - 1.0,
+        "spread_of_real": [min(makespans) / middle - 1.0, max(makespans) / middle - 1.0],
+        "real": real,
+        "simulated": simulated,
+    }
 
 
-def quick_calibration(
-    executor: HybridExecutor,
-    calls: Sequence[KernelCall],
-    *,
-    busy: bool,
-    repeats: int = 4,
-    progress: Progress = nothing,
-) -> Calibration:
-    return calibrate(
-        executor_profile(executor, calls, repeats=repeats, busy=busy, progress=progress), road="pageable"
-    )
+def compile_rules(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
+    """The first decisions compile what they need: not part of any decision's time."""
+    smallest = min(calls, key=lambda call: call.size)
+    for _ in range(_FIRST):
+        executor.submit_kernel(smallest).exception()
+    executor.records.clear()

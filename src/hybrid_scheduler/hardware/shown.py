@@ -47,17 +47,23 @@ class Shown:
     def nearest(self, kind: str, column: int, size: float) -> Guess | None:
         """Between two known sizes along the line between them, else from the nearest; None if nothing is known."""
         seen = self._seen.get((kind, column))
-        if not seen:
-            return None
-        at = math.log(size)
-        place = bisect_left(seen, (at,))
-        if 0 < place < len(seen):
-            (x0, y0), (x1, y1) = seen[place - 1], seen[place]
-            before, after = at - x0, x1 - at
-            log = y0 + (y1 - y0) * before / (before + after)
-            return Guess(math.exp(log), math.exp(before if before < after else after))
-        x, y = seen[min(place, len(seen) - 1)]
-        return Guess(math.exp(y + _SLOPE * (at - x)), math.exp(abs(at - x)))
+        return _along(seen, math.log(size)) if seen else None
+
+    def on_all(self, kind: str, columns: range, size: float) -> list[Guess | None]:
+        """The same for every class of device."""
+        at, known = math.log(size), self._seen.get
+        return [_along(seen, at) if (seen := known((kind, column))) else None for column in columns]
+
+
+def _along(seen: list[tuple[float, float]], at: float) -> Guess:
+    place = bisect_left(seen, (at,))
+    if 0 < place < len(seen):
+        (x0, y0), (x1, y1) = seen[place - 1], seen[place]
+        before, after = at - x0, x1 - at
+        log = y0 + (y1 - y0) * before / (before + after)
+        return Guess(math.exp(log), math.exp(before if before < after else after))
+    x, y = seen[min(place, len(seen) - 1)]
+    return Guess(math.exp(y + _SLOPE * (at - x)), math.exp(abs(at - x)))
 
 
 def whole_seconds(outcome: Outcome, platform: Platform) -> list[tuple[int, float]]:

@@ -78,21 +78,15 @@ def _overhead(summary: dict[str, Any]) -> str:
 
 
 def _comparisons(summary: dict[str, Any]) -> str:
-    found = {name: one for name, one in summary.get("comparisons", {}).items() if "median_error" in one}
-    if not found:
-        return ""
+    found = {name: one for name, one in summary.get("comparisons", {}).items() if "error" in one}
     rows = []
     for name, one in found.items():
         scheduler, _, stream = name.rpartition(", ")
-        errors = one["median_error"]
-        rows.append(
-            [
-                scheduler, stream, f"{1e3 * errors['real']:.0f} ms",
-                *(f"{100 * errors[kind]:+.1f} %" if kind in errors else "–" for kind in ("busy", "isolated")),
-            ]
-        )  # fmt: skip
-    head = ["scheduler", "stream", "real makespan", "simulated, busy calibration", "isolated calibration"]
-    return _table(head, rows)
+        low, high = (f"{100 * end:+.0f}" for end in one["spread_of_real"])
+        makespans = (f"{1e3 * one[f'{which}_makespan_seconds']:.0f} ms" for which in ("real", "simulated"))
+        rows.append([scheduler, stream, *makespans, f"{100 * one['error']:+.1f} %", f"{low} .. {high} %"])
+    head = ["scheduler", "stream", "real makespan", "simulated", "error", "real runs among themselves"]
+    return _table(head, rows) if rows else ""
 
 
 def _calibration(summary: dict[str, Any]) -> str:

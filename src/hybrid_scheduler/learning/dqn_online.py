@@ -48,23 +48,35 @@ class OnlineExperience:
         self._devices, self._rates, self._params = devices, rates, params
         self._waiting: dict[int, Step] = {}
         self._last: Step | None = None
+        self._ready: list[Step] = []
         self._imagine = kernel(imagine_one)
         self._latency = np.zeros(ACTIONS)
         self._next_features = np.zeros((ACTIONS, agent.shape.features), np.float32)
         self._next_known = np.zeros((ACTIONS, ACTIONS))
 
     def decided(self, step: Step) -> None:
-        """The agent has decided; this also tells the previous step what came next."""
+        """The agent has decided; this also tells the previous step what came next.
+
+        Nothing is learned here: somebody waits for the decision.
+        """
         previous, self._last = self._last, step
         self._waiting[step.task.task_id] = step
         if len(self._waiting) > MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
         if previous is not None:
             previous.successor = step
-            self._complete(previous)
+            if previous.outcome is not None:
+                self._ready.append(previous)
+
+    def settle(self) -> None:
+        """Learn from what decisions since the last outcome have completed."""
+        for step in self._ready:
+            self._complete(step)
+        self._ready.clear()
 
     def finished(self, outcome: Outcome) -> None:
         """An outcome has come in."""
+        self.settle()
         step = self._waiting.pop(outcome.task_id, None)
         if step is not None:
             step.outcome = outcome

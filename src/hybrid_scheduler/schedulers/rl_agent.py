@@ -219,6 +219,8 @@ class RLAgent(Online):
             return
         events = self.times_.learn(task, outcome)
         self.events_.extend(events)
+        if self._learns_values:
+            self._experience.settle()
         if any(event.kind == "drift" for event in events):
             self.agent_.replay.flush(_KEEP_ON_DRIFT)
         if not self._learns_values:

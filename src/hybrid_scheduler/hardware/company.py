@@ -1,0 +1,221 @@
+"""How fast kernels are in the executor: alone, and while the other devices work.
+
+A quick profile, made with the executor itself, so that it includes what the executor adds to a kernel: handing
+over, staging, the result's memory. It is made twice, since devices share memory, caches and cores. In company,
+every other device is kept busy with the kernels that it is best at: those that a good scheduler will give it.
+
+Curves run through medians, which single disturbed runs do not bend: good to decide by. A makespan is a sum, though,
+and one disturbed run in twenty may double it: to predict one, each curve is raised until it sums up to what was
+measured.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from ..physics import ProfiledPhysics
+from .calibration import Calibration, calibrate
+from .devices import describe_machine, find_gpu
+from .execution import Progress, Unheld, nothing, shuffled
+from .executor import HybridExecutor
+from .jobs import DONE, KernelCall
+from .measure import Timing
+from .profile import Copies, Method, Point, Profile
+
+#: Seconds of each kind and size, by class of device.
+Services = dict[tuple[str, int], dict[str, list[float]]]
+#: Kernels that a neighbour has before it: with fewer it would wait between them, and be no company.
+_AHEAD = 3
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """A machine's calibration for devices that work alone, and for devices of which several work."""
+
+    alone: Calibration
+    together: Calibration
+
+
+class Survey:
+    """Measures in rounds, so that other things can be done between them.
+
+    On a machine that others use, too, speed changes from minute to minute: what is compared should take turns.
+    """
+
+    def __init__(self, executor: HybridExecutor, calls: Sequence[KernelCall], *, seed: int = 0) -> None:
+        self._executor, self._seed, self._rounds = executor, seed, 0
+        self._calls = [KernelCall(*key) for key in dict.fromkeys((call.kind, call.size) for call in calls)]
+        self.alone: Services = {(call.kind, call.size): {} for call in self._calls}
+        self.together: Services = {(call.kind, call.size): {} for call in self._calls}
+
+    def measure(self, progress: Progress = nothing) -> None:
+        """One more round: every kind and size on every device, in a mix, first alone and then in company.
+
+        One round goes before the first, not counted: page-locked memory for a result of a new size is made once.
+        """
+        if self._rounds == 0:
+            self._pass({key: {} for key in self.alone}, {}, progress)
+        self._rounds += 1
+        self._pass(self.alone, {}, progress)
+        self._pass(self.together, favourites(self._executor, self.alone), progress)
+        self._executor.records.clear()
+
+    def _pass(self, found: Services, company: Mapping[str, Sequence[KernelCall]], progress: Progress) -> None:
+        for pool in self._executor.pools:
+            progress(f"profiling {pool.name}", self._rounds)
+            others = {name: some for name, some in company.items() if name != pool.name}
+            seed = self._seed + self._rounds
+            with _busy(self._executor, others, seed):
+                for key, seconds in _between_results(self._executor, shuffled(self._calls, seed), pool.name):
+                    found[key].setdefault(pool.kind, []).append(seconds)
+
+    def profiles(self) -> dict[str, Profile]:
+        return {
+            "alone": _profile(self._executor, self.alone, self._seed, "each device alone"),
+            "together": _profile(
+                self._executor, self.together, self._seed, "the other devices busy with what they are best at"
+            ),
+        }
+
+    def calibrated(self) -> Surroundings:
+        """What a run takes as a rule, from all rounds so far: to decide by."""
+        profiles = self.profiles()
+        return Surroundings(*(calibrate(profiles[name], road="pageable") for name in ("alone", "together")))
+
+    def expected(self) -> Surroundings:
+        """What a run takes in the mean, disturbed ones included: to predict sums by."""
+        usual = self.calibrated()
+        return Surroundings(raised(usual.alone, self.alone), raised(usual.together, self.together))
+
+
+def calibrate_executor(
+    executor: HybridExecutor,
+    calls: Sequence[KernelCall],
+    *,
+    repeats: int = 4,
+    seed: int = 0,
+    progress: Progress = nothing,
+) -> Surroundings:
+    """Both calibrations, from so many rounds."""
+    survey = Survey(executor, calls, seed=seed)
+    for _ in range(repeats):
+        survey.measure(progress)
+    return survey.calibrated()
+
+
+def favourites(executor: HybridExecutor, services: Services) -> dict[str, list[KernelCall]]:
+    """The kernels that each device does faster than the others; all of them for one that is never the fastest."""
+    fastest = {
+        key: min(by_class, key=lambda name: float(np.median(by_class[name])))
+        for key, by_class in services.items()
+        if by_class
+    }
+    everything = [KernelCall(*key) for key in services]
+    return {
+        pool.name: [KernelCall(*key) for key, best in fastest.items() if best == pool.kind] or everything
+        for pool in executor.pools
+    }
+
+
+def raised(calibration: Calibration, services: Services) -> Calibration:
+    """Each curve times what its runs took in all over what it says they take."""
+    curves = []
+    for curve in calibration.physics.curves:
+        runs = {
+            size: by_class[curve.device]
+            for (kind, size), by_class in services.items()
+            if kind == curve.kind and by_class.get(curve.device)
+        }
+        sizes = np.array(list(runs), dtype=np.float64)
+        said = float(curve.at(sizes) @ [len(seconds) for seconds in runs.values()])
+        factor = sum(map(sum, runs.values())) / said
+        curves.append(replace(curve, seconds=tuple(factor * seconds for seconds in curve.seconds)))
+    return replace(calibration, physics=ProfiledPhysics(tuple(curves)))
+
+
+def _between_results(
+    executor: HybridExecutor, calls: Sequence[KernelCall], device: str
+) -> Iterator[tuple[tuple[str, int], float]]:
+    """Seconds from one result to the next, in a mix: a kernel that follows itself finds its data in the cache.
+
+    The device is held until all of them wait for it: else one would measure how fast tasks are submitted.
+    """
+    first = len(executor.records)
+    gate = threading.Event()
+    holding = executor.submit_variants(cpu=gate.wait, gpu=gate.wait, kind="gate", device=device)
+    with Unheld(executor) as stream:
+        try:
+            for call in calls:
+                stream.submit(call, device)
+        finally:
+            gate.set()
+    holding.exception()
+    mine = [
+        (record.finished, record)
+        for record in executor.records[first:]
+        if record.device == device and record.finished is not None
+    ]
+    mine.sort(key=lambda pair: pair[0])
+    for (before, _), (after, record) in itertools.pairwise(mine):
+        if record.status == DONE and record.kind != "gate" and after > before:
+            yield (record.kind, int(record.size)), after - before
+
+
+@contextmanager
+def _busy(executor: HybridExecutor, company: Mapping[str, Sequence[KernelCall]], seed: int) -> Iterator[None]:
+    """Keep these devices at work."""
+    stop = threading.Event()
+
+    def feed(device: str, calls: Sequence[KernelCall]) -> None:
+        free = threading.Semaphore(_AHEAD)
+        for call in itertools.cycle(shuffled(calls, seed)):
+            free.acquire()
+            if stop.is_set():
+                break
+            executor.submit_kernel(call, device=device).add_done_callback(lambda _: free.release())
+        for _ in range(_AHEAD - 1):  # the last ones are still under way
+            free.acquire()
+
+    threads = [threading.Thread(target=feed, args=pair, daemon=True) for pair in company.items()]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _profile(executor: HybridExecutor, services: Services, seed: int, note: str) -> Profile:
+    gpu = find_gpu() if any(pool.is_accelerator for pool in executor.pools) else None
+    points = tuple(
+        _point(KernelCall(*key), {name: Timing.of(seconds) for name, seconds in by_class.items()})
+        for key, by_class in services.items()
+        if by_class
+    )
+    return Profile(
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        describe_machine(gpu, executor.pools[0].threads),
+        Method("executor", seed, 0.0, None, 0.0, "as set"),
+        points,
+        notes=(f"made with the executor, GPU copies through its staging buffers; {note}",),
+    )
+
+
+def _point(call: KernelCall, timings: dict[str, Timing]) -> Point:
+    kernel = call.kernel
+    gpu = timings.get("gpu")
+    return Point(
+        call.kind, call.size, kernel.bytes_in(call.size), kernel.bytes_out(call.size), kernel.flops(call.size),
+        cpu_seconds=timings.get("cpu"),
+        cpu_one_thread_seconds=timings.get("threads"),
+        gpu_seconds=Copies(gpu) if gpu else None,
+    )  # fmt: skip
