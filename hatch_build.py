@@ -28,4 +28,7 @@ class DashboardHook(BuildHookInterface[Any]):
         if not (dist / "index.html").is_file():
             raise FileNotFoundError(f"{dist} holds no dashboard; HYBRID_NO_DASHBOARD=1 builds without one")
         inside = "hybrid_scheduler/dashboard_dist" if self.target_name == "wheel" else "dashboard/dist"
-        build_data["force_include"][str(dist)] = inside
+        for path in sorted(dist.rglob("*")):
+            name = path.relative_to(dist).as_posix()
+            if path.is_file() and not name.startswith("."):  # the build's own stamp is nobody's business
+                build_data["force_include"][str(path)] = f"{inside}/{name}"

@@ -85,7 +85,7 @@ def spoken_commands(page: Path) -> list[tuple[str, list[str]]]:
 @pytest.mark.parametrize("page", WRITTEN, **ids)
 def test_commands_and_their_options_exist(page):
     commands = cli_commands()
-    shared = {"--config", "--log-level", "--quiet", "--version", "--help", "--json"}
+    shared = {"--config", "--plugin", "--log-level", "--quiet", "--version", "--help", "--json"}
     for name, options in spoken_commands(page):
         assert name in commands, f"hybrid-scheduler {name}"
         known = {option for parameter in commands[name].params for option in parameter.opts} | shared
@@ -100,7 +100,7 @@ def test_schedulers_named_in_commands_can_be_made(page):
         r"hybrid-scheduler[^\n`]*--schedulers? (?:\"([^\"\n]+)\"|([\w,]+))", text_of(page)
     ):
         for spec in split_specs(quoted or bare):
-            if spec not in ("all", "mine"):
+            if spec not in ("all", "mine", "patient"):
                 create(spec)
 
 

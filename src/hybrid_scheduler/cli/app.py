@@ -35,7 +35,14 @@ from .trace import trace
 from .train import train
 
 #: Options of the program itself, and whether a value follows.
-_SHARED = {"--config": True, "--log-level": True, "--quiet": False, "-q": False, "--version": False}
+_SHARED = {
+    "--config": True,
+    "--plugin": True,
+    "--log-level": True,
+    "--quiet": False,
+    "-q": False,
+    "--version": False,
+}
 
 
 class Program(TyperGroup):
@@ -102,6 +109,12 @@ def program(
         Path | None,
         typer.Option(metavar="FILE", help="Settings to use instead of ./config.yaml.", show_default=False),
     ] = None,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="A Python file with schedulers of your own; may be repeated.", show_default=False
+        ),
+    ] = None,
     log_level: Annotated[
         str | None,
         typer.Option(
@@ -127,6 +140,11 @@ def program(
     session: Session = context.obj
     session.printer = Printer(quiet=quiet)
     session.config_file = config
+    if plugin:
+        from ..schedulers.plugins import add_file
+
+        for file in plugin:
+            add_file(file)
     session.log_level = log_level
 
 

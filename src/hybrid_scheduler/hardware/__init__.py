@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .profile import save_profile as save_profile
     from .profiler import HardwareProfiler as HardwareProfiler
     from .ray_executor import RayExecutor as RayExecutor
+    from .real_compare import compare_real as compare_real
     from .shipped import profile_named as profile_named
     from .shipped import shipped_profiles as shipped_profiles
     from .starpu import read_starpu as read_starpu
@@ -42,6 +43,7 @@ _FILE_OF = {
         "profile": ("Point", "Profile", "load_profile", "save_profile"),
         "profiler": ("HardwareProfiler",),
         "ray_executor": ("RayExecutor",),
+        "real_compare": ("compare_real",),
         "shipped": ("profile_named", "shipped_profiles"),
         "starpu": ("read_starpu",),
     }.items()

@@ -1,7 +1,6 @@
 """Every scheduler by name, with what a person needs to recognise it.
 
-A scheduler registers itself where it is defined. Packages from elsewhere register through the entry-point group
-``hybrid_scheduler.schedulers``: the entry is a module (imported, its decorators run) or a scheduler class.
+A scheduler registers itself where it is defined; those from elsewhere come in through `plugins`.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from ..core import Central, InvalidInputError, Knowledge, Online, Scheduler, Static, UnknownNameError
-
-ENTRY_POINT_GROUP = "hybrid_scheduler.schedulers"
+from . import plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +138,9 @@ def split_specs(text: str) -> list[str]:
 
 @cache
 def _load_plugins() -> None:
-    """Once per process: looking for entry points reads the metadata of every installed package."""
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
-        loaded = entry.load()
+    """Once per process."""
+    for name, loaded in plugins.installed():
         already = any(info.factory is loaded for info in _registry.values())
         if inspect.isclass(loaded) and issubclass(loaded, Scheduler) and not already:
-            register(entry.name)(loaded)
+            register(name)(loaded)
+    plugins.run_files()

@@ -1,0 +1,105 @@
+"""Every notebook runs top to bottom in an empty folder, says what it teaches, and leads somewhere."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import make_notebooks
+from make_notebooks import LARGEST_PICTURE, NOTEBOOKS, PICTURES, ROOT, THUMBNAIL, execute, pictures, read
+
+NAMES = make_notebooks.names()
+STORIES = {
+    "distribution-shift",
+    "exploring-a-workload",
+    "reading-a-gantt",
+    "real-vs-simulated",
+    "training-the-forest",
+    "watching-the-agent-learn",
+}
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def prose(notebook):
+    return [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+def outputs(notebook):
+    return [output for cell in code(notebook) for output in cell.outputs]
+
+
+def test_all_six_are_there():
+    assert set(NAMES) == STORIES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_in_an_empty_folder(name, tmp_path):
+    notebook = read(name)
+    for cell in code(notebook):
+        cell.outputs = []
+    execute(notebook, tmp_path)
+    assert [cell.execution_count for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))
+    assert [output.text for output in outputs(notebook) if output.get("name") == "stderr"] == []
+    assert pictures(notebook)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_says_what_one_learns(name):
+    notebook = read(name)
+    first = prose(notebook)[0].split("\n\n")
+    assert notebook.cells[0].cell_type == "markdown"
+    assert re.fullmatch(r"# \w.*", first[0])
+    assert re.fullmatch(r"\*\*What you learn:\*\* [^\n]+\.", first[1])
+    assert 5 <= len(code(notebook)) <= 12
+    assert any("assert " in cell.source for cell in code(notebook))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_ends_with_links_that_exist(name):
+    last = prose(read(name))[-1]
+    _, found, links = last.partition("## Where next\n")
+    assert found
+    targets = re.findall(r"\]\(([^)#]+)(?:#([^)]*))?\)", links)
+    assert len(targets) >= 3
+    for path, anchor in targets:
+        target = NOTEBOOKS / path
+        assert target.is_file(), path
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {words.lower().replace(" ", "-") for words in headings}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_stored_executed_small_and_without_traces_of_a_machine(name):
+    notebook = read(name)
+    text = (NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8")
+    assert all(cell.execution_count for cell in code(notebook))
+    assert not any(output.output_type == "error" or output.get("name") == "stderr" for output in outputs(notebook))
+    assert all(len(picture) <= LARGEST_PICTURE for picture in pictures(notebook))
+    assert [(PICTURES / f"{name}.png").read_bytes()] == pictures(notebook, THUMBNAIL)
+    assert str(ROOT) not in text
+    assert str(Path.home()) + "/" not in text
+    # Addresses of objects and times of execution would change with every run.
+    assert not re.search(r"0x[0-9a-f]{6,}|\"iopub\.", text)
+    assert notebook.metadata.language_info == {"name": "python"}
+
+
+def test_the_page_of_the_guide_shows_them_all():
+    page = (ROOT / "docs" / "guide" / "notebooks.md").read_text(encoding="utf-8")
+    for name in NAMES:
+        title = prose(read(name))[0].splitlines()[0].removeprefix("# ")
+        assert f"images/notebooks/{name}.png" in page
+        assert f"`{name}.ipynb`" in page
+        assert title in page
+
+
+def test_a_wrong_name_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["make_notebooks.py", "no-such-story"])
+    with pytest.raises(SystemExit):
+        make_notebooks.main()
+    assert "no notebook 'no-such-story'; there are: distribution-shift" in capsys.readouterr().err
