@@ -45,13 +45,13 @@ const planned =
   });
 
 export const SCHEDULERS = [
-  { name: "oracle", label: "Oracle", look: look("#FFE841", "#664A04", "★", "dotted"), choose: planned(0) },
+  { name: "oracle", label: "Oracle", look: look("#FFE841", "#684908", "★", "dotted"), choose: planned(0) },
   { name: "hybrid_ml", label: "Hybrid ML", look: look("#22D3EE", "#157A8B", "●", "solid"), choose: planned(0.12) },
   { name: "rl_agent", label: "RL agent", look: look("#C85FFD", "#7E19E8", "◆", "dashed"), choose: planned(0.3) },
   {
     name: "random",
     label: "Random",
-    look: look("#7B87A7", "#3F4B60", "✕", "thin"),
+    look: look("#7B87A7", "#3B4D63", "✕", "thin"),
     choose: ({ random, gpus }) => ({
       fraction: 0.45 + 0.55 * random(),
       gpu: gpus[Math.floor(random() * gpus.length)].name,
@@ -60,7 +60,7 @@ export const SCHEDULERS = [
   {
     name: "greedy",
     label: "Greedy",
-    look: look("#FB7F27", "#AF580D", "▲", "dash-dot"),
+    look: look("#FB7F27", "#AE5F28", "▲", "dash-dot"),
     choose: ({ task, earliest }) => ({
       fraction: Math.max(split(physics(task)) * 0.93, task.compute_intensity),
       gpu: earliest,
@@ -69,7 +69,7 @@ export const SCHEDULERS = [
   {
     name: "round_robin",
     label: "Round Robin",
-    look: look("#3DB885", "#113C26", "■", "long dash"),
+    look: look("#3DB885", "#0A3625", "■", "long dash"),
     choose: ({ task, lane, gpus }) => ({
       fraction: task.task_id % 2 ? 1 : 0.72,
       gpu: gpus[lane.turn++ % gpus.length].name,

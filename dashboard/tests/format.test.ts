@@ -64,6 +64,7 @@ describe("words", () => {
     expect(f.device("cpu_0")).toBe("CPU");
     expect(f.device("cpu_0", 2)).toBe("CPU 0");
     expect(f.device("cpu")).toBe("CPU");
+    expect(f.device("cpu_narrow")).toBe("CPU narrow");
     expect(f.device("node 3: gpu")).toBe("node 3: gpu");
     expect(f.age(12.4)).toBe("12 s");
     expect(f.age(200)).toBe("3 min");

@@ -4,7 +4,16 @@ import type { ModelVersion, ResultRow, Run, RunDetail } from "../src/client/shap
 import { nextEnd } from "../src/features/history/playback";
 import { matches, pick } from "../src/features/history/runPages";
 import { leaderOf, ratiosAlong, ratiosByRun } from "../src/features/history/trend";
-import { type Bucket, cutBucket, endsOf, nearest, totalOf, upTo } from "../src/features/history/upTo";
+import {
+  type Bucket,
+  cutBucket,
+  endsOf,
+  idAt,
+  nearest,
+  positionOf,
+  totalOf,
+  upTo,
+} from "../src/features/history/upTo";
 import { thinVersions, toMarks } from "../src/features/history/versions";
 import { row } from "./fixtures";
 
@@ -22,6 +31,7 @@ const buckets = (count: number, size = 10): Bucket[] =>
   Array.from({ length: count }, (_, i) => ({
     first_ordinal: i * size,
     last_ordinal: (i + 1) * size - 1,
+    first_task_id: 101 + i * size + (i > 1 ? 40 : 0),
     schedulers: { oracle: point(size, 1, 0), greedy: point(size, i + 1, i) },
   }));
 
@@ -49,6 +59,14 @@ describe("playback", () => {
     expect(nearest(endsOf(list), 24)).toBe(20);
     expect(nextEnd([10, 20], 10)).toBe(20);
     expect(nextEnd([10, 20], 20)).toBe(20);
+  });
+
+  it("finds tasks by their ids although a measured run lies between", () => {
+    expect([100, 101, 115, 120].map((id) => positionOf(list, id))).toEqual([0, 1, 15, 20]);
+    expect(positionOf(list, 140)).toBe(20); // of the other run: the last one before
+    expect([161, 175, 180].map((id) => positionOf(list, id))).toEqual([21, 35, 40]);
+    expect([1, 10, 15, 21, 40].map((at) => idAt(list, at))).toEqual([101, 110, null, 161, 180]);
+    expect(idAt([], 1)).toBeNull();
   });
 
   it("takes whole buckets by their weight", () => {
@@ -181,7 +199,7 @@ describe("versions", () => {
   });
 
   it("counts tasks from the first of the run", () => {
-    const [mark] = toMarks(versions.slice(0, 1), 1000);
+    const [mark] = toMarks(versions.slice(0, 1), (task) => task - 999);
     expect(mark).toMatchObject({ at: 1, given: true, drift: false });
     expect(mark?.rows).toContainEqual(["R²", "–"]);
   });

@@ -65,7 +65,7 @@ def _entry(name: str, thing: Any) -> str:
 
 
 #: Rooms whose own names are worth knowing beside the public ones.
-_ROOMS = ("workload", "physics", "learning", "hardware", "metrics", "testing")
+_ROOMS = ("workload", "physics", "learning", "hardware", "metrics", "reports", "testing")
 
 
 def python_page() -> str:

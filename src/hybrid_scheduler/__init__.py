@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .physics import SerialPhysics as SerialPhysics
     from .physics import TablePhysics as TablePhysics
     from .physics import Tariff as Tariff
+    from .reports import gantt as gantt
     from .schedulers import Look as Look
     from .schedulers import create as create
     from .schedulers import register as register
@@ -61,6 +62,7 @@ _ROOM_OF = {
         "engine": ("Comparison", "ContinuousSimulation", "Course", "OnlineScheduler", "VirtualMultiGPU", "compare"),
         "kernels": ("FastRule", "rule"),
         "physics": ("AnalyticPhysics", "SerialPhysics", "TablePhysics", "Tariff"),
+        "reports": ("gantt",),
         "schedulers": ("Look", "create", "register"),
         "workload": ("WorkloadGenerator",),
     }.items()

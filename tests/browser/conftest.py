@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "faults"), str(Path(__file__).parent)]  # process, looking
 
-from looking import ROOT, SCHEDULERS  # noqa: E402
+from looking import ROOT, SCHEDULERS, make_two_runs  # noqa: E402
 from process import Served, served  # noqa: E402
 
 from build_dashboard import NoDashboardError, ensure_dashboard  # noqa: E402
@@ -67,10 +67,15 @@ def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield process
 
 
+@pytest.fixture(scope="module")
+def two_runs(server: Served) -> tuple[str, str]:
+    return make_two_runs(server)
+
+
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Open a page of the dashboard; at the end there must have been nothing on the console."""
-    pages: list[tuple[Page, list[str], bool]] = []
+    """Open a page of the dashboard; at the end there must have been nothing else on the console than is allowed."""
+    pages: list[tuple[Page, list[str], tuple[str, ...]]] = []
 
     def open_page(
         url: str,
@@ -79,7 +84,8 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         width: int = 1440,
         theme: str = "dark",
         outage: bool = False,
-        tour: bool = False,
+        allowed: tuple[str, ...] = (),
+        before: tuple[str, Callable[[Route], object]] | None = None,
     ) -> Page:
         page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
         page.set_default_timeout(30_000)
@@ -87,12 +93,13 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         page.on("console", lambda told: said.append(told.text) if told.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: said.append(str(error)))
         page.add_init_script("localStorage.setItem('hs.tour', 'done')")
-        pages.append((page, said, outage))
+        pages.append((page, said, (*allowed, *(_OUTAGE if outage else ()))))
+        if before is not None:
+            page.route(*before)
         page.goto(f"{url}{path}{'&' if '?' in path else '?'}theme={theme}")
         return page
 
     yield open_page
-    for page, said, outage in pages:
+    for page, said, expected in pages:
         page.close()
-        left = [text for text in said if not (outage and any(words in text for words in _OUTAGE))]
-        assert left == []
+        assert [text for text in said if not any(words in text for words in expected)] == []

@@ -6,11 +6,48 @@ from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Page
+from process import Served
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 SCHEDULERS = "round_robin,random,greedy,hybrid_ml,rl_agent,oracle"
 Open = Callable[..., Page]
+THEMES = ("dark", "light")
+#: A limit of the design times this: test machines are busy.
+BUSY = 4
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """As the dashboard writes numbers."""
+    text = f"{value:.{digits}g}"
+    if "e" in text:
+        text = f"{float(text):f}"
+    whole, dot, rest = text.partition(".")
+    rest = rest.ljust(max(0, digits - len(whole.lstrip("-0") or "")), "0") if dot or len(whole) < digits else rest
+    return f"{int(whole):,}".replace("-", "−") + (f".{rest}" if rest else "")
+
+
+def seconds(value: float) -> str:
+    """As the dashboard writes times."""
+    for factor, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")):
+        if float(f"{abs(value):.3g}") >= factor:
+            return f"{significant(value / factor)} {unit}"
+    return "0 s"
+
+
+def make_two_runs(server: Served) -> tuple[str, str]:
+    """The run that goes on and one that has ended before it, both with some tasks of ours among their own."""
+    sent = [{"size": 300 * n, "compute_intensity": n / 16, "memory_required": 100} for n in range(1, 16)]
+    with server.client() as api:
+        ended = api.get("/api/status").json()["run_id"]
+        for task in sent:
+            api.post("/api/tasks", json=task).raise_for_status()
+        api.post("/api/simulation/stop").raise_for_status()
+        newest = api.post("/api/simulation/start", json={"seed": 7, "speed": 20}).json()["run_id"]
+        for task in sent:
+            api.post("/api/tasks", json=task).raise_for_status()
+    assert newest != ended
+    return newest, ended
 
 
 def pill(page: Page) -> str:
@@ -27,6 +64,39 @@ def wait_for_pill(page: Page, word: str, seconds: float = 30) -> None:
 
 def wait_for_data(page: Page) -> None:
     page.get_by_test_id("headline").get_by_role("heading", level=1).wait_for()
+
+
+def wait_until_settled(page: Page) -> None:
+    """Nothing is being loaded any more: every widget has data, or says why not."""
+    page.get_by_role("heading").first.wait_for()
+    page.wait_for_function("() => !document.querySelector('.skeleton')", timeout=90_000)
+
+
+def set_theme(page: Page, theme: str) -> None:
+    if page.locator("html").get_attribute("data-theme") != theme:
+        page.keyboard.press("t")
+        page.locator(f"html[data-theme={theme}]").wait_for()
+
+
+def note_words(page: Page) -> None:
+    """From now on the page notes when its connection pill says another word, in milliseconds since 1970."""
+    page.evaluate(
+        """() => {
+            window.said = [];
+            const pill = document.querySelector('[data-testid=connection]');
+            const note = () => {
+                const word = pill.children[1].innerText;
+                if (word !== window.said.at(-1)?.[0]) window.said.push([word, Date.now()]);
+            };
+            new MutationObserver(note).observe(pill, {subtree: true, childList: true, characterData: true});
+            note();
+        }"""
+    )
+
+
+def said_at(page: Page, word: str) -> float:
+    """The Unix second at which the pill last began to say this word."""
+    return float(page.evaluate("word => window.said.findLast(([said]) => said === word)[1]", word)) / 1000
 
 
 def violations(page: Page) -> list[str]:

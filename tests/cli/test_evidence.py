@@ -113,6 +113,80 @@ def test_a_narrow_terminal_keeps_the_verdict(run: Run, terminal: Callable[[int],
     assert any("too close to call" in line for line in lines)
 
 
+# ------------------------------------------------------------------------------------------ traces
+
+
+@pytest.fixture
+def own_trace(run: Run) -> str:
+    from hybrid_scheduler import WorkloadGenerator
+
+    tasks = WorkloadGenerator(2)
+    tasks.generate_workload(200, utilisation=0.5)
+    tasks.save_workload("mine.csv")
+    return "mine.csv"
+
+
+def test_compare_an_own_trace(own_trace: str, run: Run) -> None:
+    result = run("compare", "--trace", own_trace, "--schedulers", "earliest_finish,greedy,oracle", "--out", "kept")
+    assert result.exit_code == 0, result.output
+    assert "one trace; interval from batch means over 20 batches" in result.stdout
+    assert "batches won by row against column" in result.stdout
+    (greedy,) = (line for line in result.stdout.splitlines() if line.startswith("▲ greedy"))
+    assert greedy.endswith("worse")
+    assert run("replay", "kept").exit_code == 0
+    assert run("report", "kept", "-o", "kept.html", "--figures", "average_duration").exit_code == 0
+    assert "batch means over 20 batches" in Path("kept.html").read_text(encoding="utf-8")
+    found = document(
+        run("compare", "--trace", own_trace, "--schedulers", "greedy,oracle", "--batches", "5", "--json")
+    )
+    assert (found["unit"], found["batches"], found["trace"]["name"]) == ("batches", 5, "mine.csv")
+
+
+def test_sweep_and_report_an_own_trace(own_trace: str, run: Run) -> None:
+    options = ("--trace", own_trace, "--schedulers", "greedy,oracle", "--processes", "1")
+    found = document(run("sweep", *options, "--platforms", "laptop,workstation", "--out", "here", "--json"))
+    assert [group["platform"] for group in found["groups"]] == ["laptop", "laptop", "workstation", "workstation"]
+    assert found["groups"][3]["low"] < found["groups"][3]["mean"] < found["groups"][3]["high"]
+    again = document(run("sweep", *options, "--platforms", "laptop,workstation", "--out", "here", "--json"))
+    assert again == found
+    assert "one trace; interval from batch means" in run("sweep", *options, "--out", "there").stdout
+    made = run("report", *options, "-o", "mine.html", "--figures", "makespan", "--keep", "kept")
+    assert made.exit_code == 0, made.output
+    assert run("replay", "kept").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("compare", "--seeds", "3"), "--seeds: must be left out with --trace, got 3"),
+        (("compare", "--scenario", "mixed"), "--scenario: must be left out with --trace"),
+        (("compare", "--until-clear"), "--until-clear: must be left out with --trace"),
+        (("compare", "--metric", "makespan"), "metric: must be one that stretches of a trace have"),
+        (("compare", "--batches", "300"), "--batches: must be from 2 to 20, for 200 tasks, got 300"),
+        (("sweep", "--loads", "0.5"), "--loads: must be left out with --trace"),
+        (("report", "--utilisation", "0.5"), "--utilisation: must be left out with --trace"),
+    ],
+)
+def test_a_trace_refuses(options: tuple[str, ...], message: str, own_trace: str, run: Run) -> None:
+    result = run(options[0], "--trace", own_trace, *options[1:])
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_what_simulate_leaves_can_be_replayed(own_trace: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = ("--schedulers", "random,hybrid_ml,oracle")
+    assert run("simulate", *SMALL, *specs, "--noise", "0.1", "--out", "drawn").exit_code == 0
+    assert document(run("replay", "drawn", "--json"))["same"] is True
+    assert run("simulate", "--trace", own_trace, *specs, "--out", "own").exit_code == 0
+    Path(own_trace).unlink()  # the record has its own copy
+    assert document(run("replay", "own", "--json"))["lines"] == 3 * (200 + 200 + 1)
+    assert run("trace", "own", "-o", "trace.json").exit_code == 0
+    monkeypatch.setattr("hybrid_scheduler.cli.results._LOGGED_TASKS", 100)
+    assert run("simulate", *SMALL, *specs, "--out", "long").exit_code == 0
+    assert document(run("replay", "long", "--json"))["lines"] == 3
+    assert run("report", "long", "-o", "long.html", "--figures", "makespan").exit_code == 0
+
+
 # ------------------------------------------------------------------------------------------ heavy
 
 

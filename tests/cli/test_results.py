@@ -42,6 +42,8 @@ def test_the_files(run: Run) -> None:
     assert {path.name for path in folder.iterdir()} == {
         "summary.json",
         "summary.csv",
+        "run.json",
+        "events.jsonl",
         "tasks-greedy.parquet",
         "tasks-round_robin-variant=half.parquet",
     }
@@ -90,8 +92,8 @@ def test_a_folder_is_replaced_only_by_force(run: Run) -> None:
     ]
     forced = run("simulate", "--tasks", "10", "--schedulers", "random", "--out", "r", "--force")
     assert forced.exit_code == 0
-    assert {path.name for path in Path("r").iterdir()} == {"summary.json", "summary.csv", "tasks-random.parquet"}
-    assert everything() == {"r", "r/summary.json", "r/summary.csv", "r/tasks-random.parquet"}
+    names = {"summary.json", "summary.csv", "tasks-random.parquet", "run.json", "events.jsonl"}
+    assert everything() == {"r", *(f"r/{name}" for name in names)}
 
 
 @pytest.mark.parametrize("extra", [(), ("--force",)])

@@ -7,6 +7,7 @@ import pytest
 
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.experiments import phases as module
+from hybrid_scheduler.experiments.alone import alone
 from hybrid_scheduler.experiments.phases import HIDDEN, Desk, Phase, run_phases
 
 
@@ -147,7 +148,7 @@ def test_what_a_killed_run_left_behind_is_removed(row):
 def test_one_run_at_a_time(row):
     row.run()
     with (
-        module._alone(row.folder / HIDDEN / "lock", row.folder),
+        alone(row.folder / HIDDEN / "lock", row.folder),
         pytest.raises(InvalidInputError, match="no other run is writing to"),
     ):
         row.run()

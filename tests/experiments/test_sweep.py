@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -180,6 +181,16 @@ def test_a_ray_address_that_does_not_answer(address, tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(InvalidInputError, match="nobody answers there") as caught:
         run_sweep(plan(seeds=1), tmp_path, Ray(address))
+    assert caught.value.hint == backends.LOCALLY
+
+
+def test_a_ray_address_at_which_something_else_listens(tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(backends, "_PATIENCE_WITH_RAY", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(InvalidInputError, match="does not speak its language") as caught:
+            run_sweep(plan(seeds=1), tmp_path, Ray(address))
     assert caught.value.hint == backends.LOCALLY
 
 

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from house import opened_server, settings_of
+from measured import measured_run
 from services import (  # noqa: F401
     database_url,
     fresh_database,
@@ -14,6 +15,7 @@ from services import (  # noqa: F401
     redis_url,
 )
 
+from hybrid_scheduler.engine import measured_to_json
 from hybrid_scheduler.server.compose import opened
 
 pytestmark = pytest.mark.slow
@@ -129,6 +131,10 @@ async def test_engine_and_api_apart(with_redis, request, tmp_path, monkeypatch):
         made = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k"})
         assert made.status_code == 201
         assert (await client.get(f"/api/tasks/{made.json()['task_id']}")).json() == made.json()
+        measured = await client.post("/api/runs", json=measured_to_json(measured_run(30)))
+        assert measured.status_code == 201
+        detail = (await client.get(f"/api/runs/{measured.json()['run_id']}")).json()
+        assert (detail["source"], detail["tasks"], detail["status"]) == ("measured", 30, "stopped")
         assert (await client.post("/api/pause")).json()["state"] == "paused"
         assert engine.engine.status().state == "paused"
         wrong = await client.post("/api/simulation/scenario", json={"scenario": "mixd"})

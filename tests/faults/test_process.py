@@ -84,6 +84,18 @@ def test_kill_and_go_on(tmp_path, environment):
         assert server.stop() == 0
 
 
+def test_a_speed_that_is_given_again_holds_for_the_run_that_goes_on(tmp_path):
+    """Without one, the run keeps the speed it had."""
+    seen = []
+    for arguments in (("--speed", "20"), (), ("--speed", "5")):
+        with served(tmp_path, *arguments) as server, server.client() as client:
+            status = client.get("/api/status").json()
+            seen.append((status["run_id"], status["speed"]))
+            assert server.stop() == 0
+    run = seen[0][0]
+    assert seen == [(run, 20.0), (run, 20.0), (run, 5.0)]
+
+
 async def test_terminate_with_sockets_open(tmp_path, environment):
     with served(tmp_path, *SPEED, environment=environment) as server:
         sockets = [await connect(f"ws://127.0.0.1:{server.port}/ws", compression=None) for _ in range(50)]

@@ -1,6 +1,7 @@
 """`calibrate` and `execute` as programs: tables, JSON, files, and what they refuse."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import typer
 
 from hybrid_scheduler.cli.app import Program
 from hybrid_scheduler.cli.calibrate import calibrate
+from hybrid_scheduler.cli.compare import compare
 from hybrid_scheduler.cli.execute import execute
 
 TINY = ["--sizes", "16,48", "--tasks", "6", "--mix", "sort,matmul"]
@@ -19,6 +21,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.chdir(tmp_path)
     app = typer.Typer(cls=Program, add_completion=False)
     app.command()(calibrate)
+    app.command()(compare)
     app.command()(execute)
 
     @app.callback()
@@ -128,3 +131,36 @@ def test_a_profile_of_another_machine_is_allowed_when_asked_for(
 ) -> None:
     words = ["--profile", "cpu_only", "--other-machine", "--scheduler", "min_completion", "--mix", "sort"]
     assert program("execute", *TINY, *words) == 0
+
+
+def test_compare_real_is_the_same_stream_executed_and_simulated(
+    program: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["--real", "--tasks", "6", "--schedulers", "min_completion", "--json", "--store", "--out", "real"]
+    assert program("compare", *words) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["mode"], document["tasks"]) == ("batch", 6)
+    compared = document["compare"]["min_completion"]
+    with sqlite3.connect(tmp_path / "data" / "hybrid_scheduler.db") as database:
+        ((run_id, source, tasks, config),) = database.execute("SELECT run_id, source, tasks, config FROM runs")
+    database.close()
+    assert (run_id, source, tasks) == (document["run_id"], "measured", 6)
+    assert json.loads(config)["compare"]["min_completion"]["error"] == compared["error"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--real", "--scenario", "mixed"], "--scenario: must be left out with --real"),
+        (["--real", "--seeds", "5"], "--seeds: must be left out with --real"),
+        (["--real", "--trace", "x.csv"], "--trace: must be left out with --real"),
+        (["--real", "--tasks", "many"], "--tasks: must be a whole number"),
+        (["--real", "--schedulers", "oracle"], "before a task has run"),
+        (["--store"], "--store: must be given with --real"),
+    ],
+)
+def test_compare_real_refuses(
+    program: Any, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program("compare", *words) == 2
+    assert message in capsys.readouterr().err

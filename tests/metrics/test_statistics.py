@@ -82,10 +82,11 @@ def test_effect_sizes_by_hand():
 
 
 def test_batch_means_by_hand():
-    values = np.array([1.0, 3.0, 5.0, 7.0, 9.0])  # batches of two: 2, 6; the odd one at the end is left out
+    values = np.array([1.0, 3.0, 5.0, 7.0, 9.0])  # three and two: sums 9 and 16, of which 25 / 5 is the mean
+    assert s.stretches(values, 2).tolist() == pytest.approx([9 * 2 / 5, 16 * 2 / 5])
     interval = s.batch_means(values, batches=2)
-    assert interval.mean == 4.0
-    assert interval.half_width == pytest.approx(12.706205 * math.sqrt(8) / math.sqrt(2), rel=1e-6)
+    assert interval.mean == pytest.approx(values.mean())
+    assert interval.half_width == pytest.approx(12.706205 * math.sqrt(2.8**2 / 2) / math.sqrt(2), rel=1e-6)
     with pytest.raises(InvalidInputError, match="batches: must be from 2 to 2, for 5 values, got 3"):
         s.batch_means(values, batches=3)
 
@@ -175,6 +176,39 @@ def test_batch_means_cover_a_run_with_memory():
         batched += not s.batch_means(run, 20).excludes(0.0)
     assert batched / len(runs) == pytest.approx(0.95, abs=3 * math.sqrt(0.05 * 0.95 / len(runs)))
     assert plain / len(runs) < 0.5
+
+
+def wandering(pull, runs, length=20, seed=5):
+    """Values that remember a share of the one before."""
+    from scipy.signal import lfilter
+
+    return lfilter([1.0], [1.0, -pull], rng(seed).normal(0.0, 1.0, (runs, length + 200)), axis=1)[:, 200:]
+
+
+@pytest.mark.parametrize(("pull", "least", "plainly"), [(0.0, 0.94, 0.93), (0.4, 0.89, 0.84), (0.6, 0.87, 0.70)])
+def test_intervals_are_widened_where_neighbours_are_alike(pull, least, plainly):
+    runs = wandering(pull, 1500)
+    covered = np.mean([not s.dependent_interval(run).excludes(0.0) for run in runs])
+    plain = np.mean([not s.t_interval(run).excludes(0.0) for run in runs])
+    assert covered >= least
+    assert plain <= plainly + 0.03
+    assert all(s.dependent_interval(run).half_width >= s.t_interval(run).half_width for run in runs[:100])
+
+
+def test_a_queue_that_grows_has_no_interval_but_a_direction():
+    noise = rng(6).normal(0.0, 1.0, 20)
+    growing = np.cumsum(2.0 + noise)
+    assert s.drift(growing) == 1.0
+    assert s.drift(-growing) == -1.0
+    assert math.isinf(s.dependent_interval(growing).half_width)
+    # Neither a level that swings nor one that wanders without aim is taken for growth.
+    assert np.mean([s.drift(run) != 0 for run in wandering(0.8, 1000)]) < 0.01
+    assert np.mean([s.drift(run) != 0 for run in wandering(1.0, 1000)]) <= 0.05 + SLACK
+    assert s.drift(np.full(20, 3.0)) == s.drift(np.array([1.0, 2.0])) == 0.0
+    pairs = s.compare_pairs({"grows": growing, "calm": noise}, rng(), one_run=True)
+    assert pairs["grows", "calm"].verdict == s.HIGHER
+    assert pairs["calm", "grows"].verdict == s.LOWER
+    assert pairs["grows", "calm"].bootstrap is None
 
 
 @pytest.mark.parametrize("n", [6, 10, 25])

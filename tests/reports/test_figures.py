@@ -131,6 +131,14 @@ def test_a_batch_and_a_single_task():
             figures.draw(name, shown)
 
 
+def test_a_small_run_is_shown_to_its_end_with_the_bound():
+    run = compare(generate(scenario_named("mixed"), 20, 1000, batch=True), ["greedy", "price_index"])
+    last = max(summary.makespan for summary in run.summaries.values())
+    for axes in figures.draw("gantt", Evidence({}, comparison=run)).axes:
+        assert axes.get_xlim() == pytest.approx((0.0, last))
+        assert [line.get_xdata()[0] for line in axes.get_lines()] == [run.lower_bound]
+
+
 def test_the_front():
     points = {"a": [1.0, 5.0, 3.0], "b": [2.0, 4.0, 3.0], "c": [2.0, 5.0, 3.0], "d": [1.0, 5.0, 3.0]}
     assert front(points) == {"a", "b", "d"}

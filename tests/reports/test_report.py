@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from hybrid_scheduler import InvalidInputError, WorkloadGenerator, compare
+from hybrid_scheduler import InvalidInputError, WorkloadGenerator, compare, gantt
 from hybrid_scheduler.experiments.comparing import study
 from hybrid_scheduler.experiments.question import Question
 from hybrid_scheduler.experiments.reporting import make_report, write_report
@@ -110,10 +110,11 @@ def test_a_comparison_in_a_notebook():
     assert len(single) == 120
     assert single.loc[0, "device"] in {device.name for device in run.platform.devices}
     assert np.allclose(single["latency"], single["finish"] - single["arrival"])
+    assert repr(run) == "<Comparison of greedy, oracle on 60 tasks, workstation>"
     html = run._repr_html_()
     assert html.count("<tr>") == 3
     assert "60 tasks on workstation" in html
-    assert run.gantt().axes
+    assert gantt(run).axes
     change = more.diff(run)
     assert set(change.index.get_level_values("scheduler")) == {"greedy"}
     assert (change["difference"] == 0).all()

@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import orjson
 
-from hybrid_scheduler.engine import JournalAway
+from hybrid_scheduler.engine import JournalAway, MeasuredRun
 from hybrid_scheduler.engine.statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
 from hybrid_scheduler.server.control import NewTask, StartWishes
@@ -224,6 +224,7 @@ class FakeRepository:
         whole = {
             "first_ordinal": 0,
             "last_ordinal": len(rows) - 1,
+            "first_task_id": 1,
             "schedulers": {name: {"n": len(rows), **point} for name in SCHEDULERS},
         }
         return {"run_id": run_id, "sampled": False, "buckets": [whole] if rows else []}
@@ -370,6 +371,12 @@ class FakeControl:
             raise JournalAway("the database is away")
         self.orders.append(("submit", task))
         return self.repository.add(task)
+
+    async def store_measured(self, run: MeasuredRun) -> str:
+        if self.repository.away is not None:
+            raise JournalAway("the database is away")
+        self.orders.append(("measured", run))
+        return OTHER_RUN
 
     async def forget(self) -> int:
         if self.repository.away is not None:

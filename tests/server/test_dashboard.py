@@ -46,6 +46,26 @@ async def test_pages_and_assets(tmp_path, built):
         assert (await client.get("/")).json()["status"] == "online"
 
 
+@pytest.mark.parametrize("path", ["/nowhere", "/compare/deeper", "/run", "/what-if", "/apis", "/assets/gone.js"])
+async def test_a_wrong_address_has_a_page_for_people_and_json_for_programs(tmp_path, built, path):
+    async with client_of(create_app(fake_parts(tmp_path, static=built))) as client:
+        page = await client.get(path, headers=BROWSER)
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert "built" in page.text
+        assert page.headers["cache-control"] == "no-cache"
+        program = await client.get(path)
+        assert (program.status_code, program.json()["error"]["code"]) == (404, "not_found")
+        # Whoever sends something is no reader.
+        assert "error" in (await client.post(path, headers=BROWSER, json={})).json()
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/nowhere", "/api/runs/01ARZ3NDEKTSV4RRFFQ69G5FAV"])
+async def test_the_api_answers_in_json_whoever_asks(tmp_path, built, path):
+    async with client_of(create_app(fake_parts(tmp_path, static=built))) as client:
+        answer = await client.get(path, headers=BROWSER)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
 @pytest.mark.parametrize(
     "path",
     ["/../secret.txt", "/%2e%2e/secret.txt", "/assets/../../secret.txt", "/assets/..%2f..%2fsecret.txt",

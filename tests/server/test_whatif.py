@@ -1,12 +1,17 @@
 """What-if over HTTP: the numbers of the function, two at a time, politely."""
 
 import asyncio
+import os
 import threading
+from concurrent.futures import BrokenExecutor
+from pathlib import Path
 
 import pytest
 
-from hybrid_scheduler.experiments.what_if import Change, what_if
+from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.experiments.what_if import Change, WhatIfMachine, what_if
 from hybrid_scheduler.server import wondering
+from hybrid_scheduler.server.thinking import ProcessThinker, Question, answer
 
 QUESTION = {"num_gpus": 2, "utilisation": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
 
@@ -30,15 +35,15 @@ async def test_bounds(client, change):
     assert (await client.post("/api/whatif", json={**QUESTION, **change})).status_code == 422
 
 
-async def test_the_third_is_asked_to_come_back(client, monkeypatch):
+async def test_the_third_is_asked_to_come_back(client, parts, monkeypatch):
     began, go_on = threading.Semaphore(0), threading.Event()
 
-    def slow(*arguments, **named):
+    def slow(question):
         began.release()
         assert go_on.wait(30)
         return []
 
-    monkeypatch.setattr(wondering, "what_if", slow)
+    monkeypatch.setattr(parts.thinker, "work", slow)
     monkeypatch.setattr(wondering, "_PATIENCE", 0.05)
     first = [asyncio.create_task(client.post("/api/whatif", json=QUESTION)) for _ in range(2)]
     for _ in first:
@@ -49,3 +54,62 @@ async def test_the_third_is_asked_to_come_back(client, monkeypatch):
     go_on.set()
     assert [answer.status_code for answer in await asyncio.gather(*first)] == [200, 200]
     assert (await client.post("/api/whatif", json=QUESTION)).status_code == 200
+
+
+def _nothing():
+    """Instead of loading everything first."""
+
+
+def _dies_once(question):
+    marker = Path(question.scenario)
+    if not marker.exists():
+        marker.touch()
+        os._exit(1)
+    return []
+
+
+def _refuses(question):
+    raise InvalidInputError("num_gpus", "left out", question.change.num_gpus, hint="leave it out")
+
+
+def _question(scenario="default", gpus=2):
+    return Question(Change(num_gpus=gpus), WhatIfMachine(), str(scenario), ("greedy", "oracle"), 60, 3)
+
+
+async def test_another_process_says_the_same_the_second_time_too():
+    thinker = ProcessThinker(prepare=_nothing)
+    try:
+        for gpus in (2, 6):
+            assert await thinker.ask(_question(gpus=gpus)) == answer(_question(gpus=gpus))
+    finally:
+        thinker.close()
+
+
+async def test_a_process_that_dies_is_replaced_and_errors_come_out_whole(tmp_path):
+    thinker = ProcessThinker(_dies_once, _nothing)
+    try:
+        assert await thinker.ask(_question(tmp_path / "died")) == []
+    finally:
+        thinker.close()
+    thinker = ProcessThinker(_refuses, _nothing)
+    try:
+        with pytest.raises(InvalidInputError, match="must be left out, got 2") as caught:
+            await thinker.ask(_question())
+        assert (caught.value.field, caught.value.hint) == ("num_gpus", "leave it out")
+    finally:
+        thinker.close()
+
+
+def _never_ends(question):
+    threading.Event().wait()
+
+
+async def test_nobody_waits_for_an_answer_that_nobody_wants():
+    thinker = ProcessThinker(_never_ends, _nothing)
+    asked = asyncio.create_task(thinker.ask(_question()))
+    await asyncio.sleep(0)  # it is on its way
+    thinker.close()
+    with pytest.raises((BrokenExecutor, asyncio.CancelledError)):
+        await asked
+    with pytest.raises(BrokenExecutor):
+        await thinker.ask(_question())

@@ -51,12 +51,14 @@ class ViewGuard extends Component<{ children: ReactNode }, { failed: boolean }> 
 
 function Missing({ path }: { path: string }) {
   return (
-    <div className="panel mx-auto max-w-md space-y-3 p-6 text-center">
-      <h1 className="font-semibold text-16">There is no page here</h1>
+    <div className="panel mx-auto mt-16 max-w-md space-y-4 p-8 text-center">
+      <h1 className="font-semibold text-20">There is no page here</h1>
       <p className="break-all font-mono text-muted">{path}</p>
-      <Link to={{ view: "compare" }} className="text-accent underline">
-        Go to Compare
-      </Link>
+      <nav aria-label="Pages there are" className="flex justify-center gap-4 text-accent underline">
+        <Link to={{ view: "compare" }}>Compare</Link>
+        <Link to={{ view: "scheduler", name: null }}>Scheduler</Link>
+        <Link to={{ view: "history" }}>History</Link>
+      </nav>
     </div>
   );
 }

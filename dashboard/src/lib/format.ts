@@ -170,10 +170,11 @@ export function age(seconds: number): string {
   return `${Math.round(seconds / 3600)} h`;
 }
 
-/** "gpu_2" → "GPU 2", "cpu" → "CPU". One CPU needs no number; a platform with several shows them. */
+/** "gpu_2" → "GPU 2", "cpu" → "CPU", "cpu_wide" → "CPU wide". One CPU needs no number; a platform with several shows them. */
 export function device(name: string, cpus = 1): string {
-  const match = /^([a-z]+)(?:_(\d+))?$/i.exec(name);
+  const match = /^([a-z]+)(?:_(\d+|[a-z]+))?$/i.exec(name);
   if (!match) return name;
   const kind = (match[1] ?? "").toUpperCase();
-  return match[2] === undefined || (kind === "CPU" && cpus === 1) ? kind : `${kind} ${match[2]}`;
+  const only = kind === "CPU" && cpus === 1 && /^\d*$/.test(match[2] ?? "");
+  return match[2] === undefined || only ? kind : `${kind} ${match[2]}`;
 }

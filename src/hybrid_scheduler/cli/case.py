@@ -1,27 +1,22 @@
-"""What is simulated: the settings turned into a workload, a machine and a list of schedulers, and their run."""
+"""One comparison: the settings turned into a question about one seed, and its run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 from loguru import logger
 
 from .. import __version__
-from ..cluster import Noise
 from ..config import ALL_SCHEDULERS, Settings
-from ..core import HybridSchedulerError, InvalidInputError, Platform, Workload
+from ..core import HybridSchedulerError, Platform, Workload
 from ..engine import Comparison, compare
+from ..experiments.question import Question
 from ..physics import Physics
 from ..schedulers import schedulers as registered
-from ..workload.files import load, trace_named
-from ..workload.scenarios import Scenario, default_scenario, generate, scenario_named
+from .asking import question_from
 from .printer import Printer
-
-#: A trace in here can be chosen by its name.
-TRACES = Path("data/workload_traces")
 
 
 @dataclass(frozen=True)
@@ -29,16 +24,39 @@ class Case:
     """One comparison before it is run: tasks from a scenario at some utilisation, in a batch, or from a trace."""
 
     settings: Settings
-    workload: Workload
-    platform: Platform
-    physics: Physics
-    scenario: str | None = None
-    utilisation: float | None = None
-    trace: str | None = None
+    question: Question
+
+    @property
+    def seed(self) -> int:
+        return self.settings.simulation.seed
+
+    @cached_property
+    def workload(self) -> Workload:
+        return self.question.workload(self.seed)
+
+    @property
+    def platform(self) -> Platform:
+        return self.question.machine.platform
+
+    @property
+    def physics(self) -> Physics:
+        return self.question.machine.physics
+
+    @property
+    def scenario(self) -> str | None:
+        return None if self.question.scenario is None else self.question.scenario.name
+
+    @property
+    def trace(self) -> str | None:
+        return None if self.question.trace is None else self.question.trace.name
+
+    @property
+    def utilisation(self) -> float | None:
+        return self.question.load
 
     @property
     def batch(self) -> bool:
-        return self.scenario is not None and self.utilisation is None
+        return self.question.batch
 
     def document(self, comparison: Comparison) -> dict[str, Any]:
         """All inputs and all results, as --json prints them."""
@@ -64,33 +82,19 @@ class Case:
 
 def make_case(settings: Settings, *, batch: bool = False, trace: str | None = None) -> Case:
     """Build the machine and the tasks."""
-    platform, physics = settings.simulation.machine(), settings.physics.law()
-    if trace is not None:
-        path = trace_file(trace)
-        return Case(settings, load(path), platform, physics, trace=path.name)
-    chosen = settings.simulation
-    scenario = _scenario(settings)
-    utilisation = None if batch else chosen.utilisation or scenario.utilisation
-    workload = generate(
-        scenario,
-        chosen.tasks,
-        chosen.seed,
-        platform=platform,
-        physics=physics,
-        utilisation=utilisation,
-        batch=batch,
-    )
-    if utilisation is not None and utilisation >= 1:
-        logger.warning(f"load {utilisation:g} is more than the machine can ever do: every queue grows")
-    return Case(settings, workload, platform, physics, scenario.name, utilisation)
+    case = Case(settings, question_from(settings, batch=batch, trace=trace))
+    _ = case.workload  # a mistake in it shows here, before anything runs
+    if case.utilisation is not None and case.utilisation >= 1:
+        logger.warning(f"load {case.utilisation:g} is more than the machine can ever do: every queue grows")
+    return case
 
 
 def run_case(case: Case, printer: Printer) -> Comparison:
     """Run every scheduler, with a progress bar where somebody looks."""
-    specs = case.settings.simulation.schedulers
-    if specs == (ALL_SCHEDULERS,):
-        specs = tuple(_able(case))
-    total = len(case.workload)
+    question = case.question
+    if case.settings.simulation.schedulers == (ALL_SCHEDULERS,):
+        question = replace(question, schedulers=tuple(_able(case)))
+    specs, total = question.schedulers, len(case.workload)
     done = dict.fromkeys(specs, 0)
     logger.info(f"simulating {total} tasks with {', '.join(specs)}")
     with printer.progress(total * len(specs)) as update:
@@ -100,36 +104,30 @@ def run_case(case: Case, printer: Printer) -> Comparison:
             # Not every run reports its last tasks: those before this one are complete.
             update(spec, list(done).index(spec) * total + done[spec])
 
-        return _compare(case, case.workload, specs, progress=advance)
-
-
-def _compare(case: Case, workload: Workload, specs: Sequence[str], **more: Any) -> Comparison:
-    settings = case.settings
-    return compare(
-        workload,
-        specs,
-        platform=case.platform,
-        physics=case.physics,
-        noise=Noise(settings.physics.noise_sigma, settings.simulation.seed),
-        memory_policy=settings.simulation.memory_policy,
-        tariff=settings.physics.tariff(),
-        objective=settings.objective.weights(),
-        seed=settings.simulation.seed,
-        **more,
-    )
+        return question.run(case.seed, advance)
 
 
 def _able(case: Case) -> list[str]:
     """The registered schedulers that can run this kind of workload: tried out, since only they know."""
     # Two tasks are enough to find out, but a graph cannot be cut.
-    tasks = case.workload
+    tasks, machine = case.workload, case.question.on_seed(case.seed)
     sample = tasks if tasks.has_dependencies else tasks.rows(0, min(2, len(tasks)))
     refusals: dict[str, HybridSchedulerError] = {}
     # Planners know all arrivals beforehand: fair for a graph that is there as a whole, not on a stream.
     names = [name for name, info in registered().items() if tasks.has_dependencies or info.protocol != "static"]
     for name in names:
         try:
-            _compare(case, sample, [name])
+            compare(
+                sample,
+                [name],
+                platform=machine.platform,
+                physics=machine.physics,
+                noise=machine.noise,
+                memory_policy=machine.memory_policy,
+                tariff=machine.tariff,
+                objective=machine.objective,
+                seed=case.seed,
+            )
         except HybridSchedulerError as error:
             refusals[name] = error
     if len(refusals) == len(names):  # then it is not the schedulers' fault
@@ -137,23 +135,3 @@ def _able(case: Case) -> list[str]:
     for name, refusal in refusals.items():
         logger.warning(f"{name} is left out: {refusal}")
     return [name for name in names if name not in refusals]
-
-
-def _scenario(settings: Settings) -> Scenario:
-    scenario, ranges = scenario_named(settings.simulation.scenario), settings.workload
-    if scenario.name not in ("default", "rush-hour"):
-        return scenario
-    configured = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
-    return replace(scenario, size=configured.size, intensity=configured.intensity, memory=configured.memory)
-
-
-def trace_file(trace: str) -> Path:
-    """A file, or a bare name that stands for a file in the folder of traces."""
-    path = Path(trace)
-    if path.exists() or len(path.parts) > 1:
-        return path
-    try:
-        return trace_named(trace, TRACES)
-    except InvalidInputError as error:
-        allowed = f"a file, or the name of a trace in {TRACES.as_posix()}"
-        raise InvalidInputError("--trace", allowed, trace, hint=error.hint) from None

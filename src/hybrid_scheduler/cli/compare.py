@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,17 +16,14 @@ from .session import Session
 from .sheet import Column
 
 if TYPE_CHECKING:
-    from ..config import Settings
     from ..experiments.comparing import Judgement, Standing, Study
-    from ..experiments.question import Question
     from ..metrics.statistics import Interval
 
-#: Options that choose what is simulated, as settings.
-SCENARIO_OPTIONS = (
-    "simulation.scenario", "simulation.utilisation", "simulation.tasks", "simulation.schedulers",
-    "simulation.platform", "physics.noise_sigma",
-)  # fmt: skip
 _SIGNIFICANT = "*"
+GROWS = "↗"
+_SEEDS = 20
+#: Neighbouring batches that are more alike than this are worth a word.
+_ALIKE = 0.3
 
 
 def compare(
@@ -36,6 +35,9 @@ def compare(
         str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
     ] = None,
     batch: Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")] = False,
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Your own tasks: one run, judged batch by batch.")
+    ] = None,
     tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks per seed.")] = None,
     schedulers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Who is compared, as in greedy,oracle(grid=21).")
@@ -46,8 +48,15 @@ def compare(
     noise: Annotated[
         str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", help="How many paired seeds, at least 2.")] = 20,
-    first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.")] = 3000,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="How many paired seeds, at least 2; 20 if not given.")
+    ] = None,
+    first_seed: Annotated[
+        int, typer.Option(metavar="N", help="The first of them; with --trace that of noise and draws.")
+    ] = 3000,
+    batches: Annotated[
+        int | None, typer.Option(metavar="N", help="Into how many batches a trace is cut; 20 if it is long enough.")
+    ] = None,
     metric: Annotated[
         str, typer.Option(metavar="NAME", help="What is judged, as in simulate --json.")
     ] = "mean_latency",
@@ -67,6 +76,10 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the judgement, every seed and a record to replay.")
     ] = None,
+    real: Annotated[
+        bool, typer.Option("--real", help="Run kernels on this machine at once, and simulate the same beside it.")
+    ] = False,
+    store: Annotated[bool, typer.Option("--store", help="With --real: put the run into the history.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Compare schedulers on paired seeds, with intervals and tests.
@@ -74,13 +87,23 @@ def compare(
     Every seed is one workload that all schedulers get. Different means: the Wilcoxon test, corrected for all pairs,
     and the 95 % interval of the mean difference both say so. All else is too close to call.
 
+    A trace is one run: it is cut into batches of consecutive tasks, which are compared pair by pair; where
+    neighbouring batches are alike, intervals are widened.
+
     \b
     Examples:
       hybrid-scheduler compare --utilisation 0.9 --schedulers greedy,price_index
       hybrid-scheduler compare --metric p99_latency --out results/tails
+      hybrid-scheduler compare --trace week.csv --schedulers greedy,price_index
       hybrid-scheduler compare --baseline greedy --fail-if-slower hybrid_ml
+      hybrid-scheduler compare --real --schedulers hybrid_ml,earliest_finish
     """
     session: Session = context.obj
+    if real or store:
+        from .execute import compare_real
+
+        compare_real(context, real=real, tasks=tasks, schedulers=schedulers, out=out, store=store, as_json=as_json)
+        return
     settings = session.settings(
         {
             "simulation.scenario": scenario,
@@ -92,14 +115,19 @@ def compare(
         }
     )
     from ..core import InvalidInputError
-    from ..experiments.comparing import baseline_of, study
+    from ..experiments.comparing import baseline_of, check_metric, study, trace_study
+    from .asking import question_from
     from .compiling import announced
     from .options import check_sources
 
-    check_sources(None, utilisation=utilisation, batch=batch or None)
-    if seeds < 2:
+    check_sources(
+        trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None, seeds=seeds,
+        until_clear=until_clear or None,
+    )  # fmt: skip
+    if seeds is not None and seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    question = question_from(settings, batch=batch)
+    question = question_from(settings, batch=batch, trace=trace, batches=batches)
+    check_metric(metric, one_run=trace is not None)
     against = baseline_of(question, baseline)
     if fail_if_slower is not None:
         baseline_of(question, fail_if_slower)
@@ -107,12 +135,16 @@ def compare(
             raise InvalidInputError("--fail-if-slower", f"another one than the baseline {against}", fail_if_slower)
     if out is not None:
         check_empty(out)
-    chosen = range(first_seed, first_seed + seeds)
-    with announced(session.printer.note), session.printer.progress(seeds) as update:
-        found = study(
-            question, chosen, metric=metric, baseline=against, until_clear=until_clear, processes=processes,
-            progress=update,
-        )  # fmt: skip
+    chosen = range(first_seed, first_seed + (seeds or _SEEDS))
+    total = question.tasks * len(question.schedulers) if trace else len(chosen)
+    with announced(session.printer.note), session.printer.progress(total) as update:
+        if trace is not None:
+            found = trace_study(question, first_seed, added_up(update))
+        else:
+            found = study(
+                question, chosen, metric=metric, baseline=against, until_clear=until_clear, processes=processes,
+                progress=update,
+            )  # fmt: skip
     judgement = found.judge(metric, against)
     if out is not None:
         write(out, found, judgement)
@@ -123,28 +155,16 @@ def compare(
     _fail_if_slower(judgement, fail_if_slower)
 
 
-def question_from(settings: Settings, *, batch: bool = False) -> Question:
-    """The settings as a question, for all commands that run several seeds."""
-    from ..cluster import Noise
-    from ..config import ALL_SCHEDULERS
-    from ..experiments.contest import Machine
-    from ..experiments.question import Question
-    from ..schedulers import schedulers as registered
-    from .case import _scenario
+def added_up(update: Callable[[str, int], None]) -> Callable[[str, int], None]:
+    """Progress of single steps as progress of all together."""
+    done = 0
 
-    chosen = settings.simulation
-    specs = chosen.schedulers
-    if specs == (ALL_SCHEDULERS,):  # planners know all arrivals beforehand: not fair on a stream
-        specs = tuple(name for name, info in registered().items() if info.protocol != "static")
-    machine = Machine(
-        chosen.machine(),
-        settings.physics.law(),
-        Noise(settings.physics.noise_sigma),
-        chosen.memory_policy,
-        settings.physics.tariff(),
-        settings.objective.weights(),
-    )
-    return Question(_scenario(settings), chosen.tasks, specs, machine, None if batch else chosen.utilisation, batch)
+    def advance(name: str, count: int) -> None:
+        nonlocal done
+        done += count
+        update(name, done)
+
+    return advance
 
 
 def check_empty(folder: Path) -> None:
@@ -179,7 +199,8 @@ def document(found: Study, judgement: Judgement) -> dict[str, Any]:
     question = found.question
     return {
         "version": __version__,
-        "scenario": question.scenario.name,
+        "scenario": None if question.scenario is None else question.scenario.name,
+        "trace": None if question.trace is None else {"name": question.trace.name, "sha256": question.trace.sha256},
         "batch": question.batch,
         "utilisation": question.load,
         "tasks": question.tasks,
@@ -214,12 +235,14 @@ def _fail_if_slower(judgement: Judgement, name: str | None) -> None:
 def show(printer: Printer, found: Study, judgement: Judgement) -> None:
     words = "more" if not judgement.less_is_better else "less"
     stopped = ", stopped when it was clear" if found.stopped_early else ""
-    printer.facts([*found.question.facts, f"{judgement.seeds} paired seeds from {found.runs[0].seed} on{stopped}"])
+    trace = found.question.trace
+    repeated = trace.label if trace else f"{judgement.seeds} paired seeds from {found.runs[0].seed} on{stopped}"
+    printer.facts([*found.question.facts, repeated])
     printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}"])
     printer.text()
     printer.sheet(standings(judgement))
     printer.text()
-    printer.text(Text("seeds won by row against column", style="bold"))
+    printer.text(Text(f"{judgement.unit} won by row against column", style="bold"))
     printer.sheet(matrix(judgement))
     printer.text()
     for remark in remarks(judgement):
@@ -269,13 +292,25 @@ def matrix(judgement: Judgement) -> list[Column]:
 def remarks(judgement: Judgement) -> list[str]:
     found = [
         f"{_SIGNIFICANT} surely better: Wilcoxon (Holm, all pairs) and the interval of the difference agree",
-        "effect r: rank-biserial, -1 when every seed is lower than the baseline's and 1 when every one is higher",
+        f"effect r: rank-biserial, -1 if all {judgement.unit} are lower than the baseline's, 1 if all are higher",
     ]
+    if judgement.unit == "batches":
+        found.append(
+            "on these tasks the numbers are exact; intervals are about more of the same kind, and know nothing of "
+            "what the trace has not seen, such as rare congestion"
+        )
+    if any(math.isinf(row.value.half_width) for row in judgement.standings):
+        found.append(f"{GROWS} keeps changing throughout the trace: the mean depends on its length, no interval")
+    elif judgement.alike > _ALIKE:
+        found.append(
+            f"neighbouring batches are alike (correlation up to {judgement.alike:.2f}): intervals are widened for "
+            "it, and may still be too narrow; trust a longer trace, or fewer --batches"
+        )
     if judgement.seeds < judgement.seeds_needed:
         found.insert(
             0,
-            f"{judgement.seeds} seeds cannot tell any pair of {len(judgement.standings)} schedulers apart, "
-            f"however clear: take at least {judgement.seeds_needed}",
+            f"{judgement.seeds} {judgement.unit} cannot tell any pair of {len(judgement.standings)} schedulers "
+            f"apart, however clear: take at least {judgement.seeds_needed}",
         )
     return found
 
@@ -291,6 +326,8 @@ def named(spec: str) -> Text:
 
 
 def interval(one: Interval, size: float = 1.0) -> str:
+    if math.isinf(one.half_width):  # a queue that grows: its mean depends on the run's length
+        return f"{significant(one.mean / size)} {GROWS}"
     return f"{significant(one.mean / size)} ± {significant(one.half_width / size)}"
 
 

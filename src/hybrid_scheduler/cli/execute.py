@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +15,17 @@ from .session import Session
 from .sheet import Column
 
 if TYPE_CHECKING:
+    from ..config import Settings
     from ..hardware.calibration import Calibration
+    from ..hardware.contest import Contest
     from ..hardware.executor import HybridExecutor
+    from .storing import Stored
 
 BACKENDS = ("local", "ray")
+SIZES = "64,1024"
+_TASKS = 100
+#: One that learns and one that is told.
+_COMPARED = "hybrid_ml,earliest_finish"
 
 
 def execute(
@@ -25,14 +33,14 @@ def execute(
     mix: Annotated[
         str | None, typer.Option(metavar="A,B", help="Kernels, such as matmul,sort; all if left out.")
     ] = None,
-    tasks: Annotated[int, typer.Option(metavar="N", help="How many kernels are run and judged.")] = 100,
+    tasks: Annotated[int, typer.Option(metavar="N", help="How many kernels are run and judged.")] = _TASKS,
     learn: Annotated[
         int, typer.Option(metavar="N", help="Kernels that learning schedulers run before, at other sizes.")
     ] = 0,
     scheduler: Annotated[
         str, typer.Option("--scheduler", "--schedulers", metavar="A,B", help="Who decides; several are compared.")
     ] = "hybrid_ml",
-    sizes: Annotated[str, typer.Option(metavar="MIN,MAX", help="Sizes lie between, log-uniformly.")] = "64,1024",
+    sizes: Annotated[str, typer.Option(metavar="MIN,MAX", help="Sizes lie between, log-uniformly.")] = SIZES,
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same kernels and sizes.")] = 0,
     batch: Annotated[
         bool, typer.Option("--batch", help="Submit everything at once, not one after the other.")
@@ -56,6 +64,9 @@ def execute(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the results here, as JSON and CSV.")
     ] = None,
+    store: Annotated[
+        bool, typer.Option("--store", help="Put the run into the history: the dashboard shows it as measured.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Run a stream of real kernels and see how good the schedulers' choices were.
@@ -67,9 +78,39 @@ def execute(
       hybrid-scheduler execute --mix matmul,sort --tasks 50
       hybrid-scheduler execute --scheduler hybrid_ml,greedy,gpu_only --learn 200 --out results/real
       hybrid-scheduler execute --scheduler earliest_finish --compare --batch
+      hybrid-scheduler execute --scheduler hybrid_ml,greedy --store
     """
-    session: Session = context.obj
-    session.settings()
+    execute_stream(
+        context.obj, mix=mix, tasks=tasks, learn=learn, scheduler=scheduler, sizes=sizes, seed=seed, batch=batch,
+        whole=whole, device=device, timeout=timeout, profile=profile, other_machine=other_machine, compare=compare,
+        backend=backend, address=address, out=out, store=store, as_json=as_json,
+    )  # fmt: skip
+
+
+def execute_stream(
+    session: Session,
+    *,
+    scheduler: str,
+    tasks: int = _TASKS,
+    mix: str | None = None,
+    learn: int = 0,
+    sizes: str = SIZES,
+    seed: int = 0,
+    batch: bool = False,
+    whole: bool = False,
+    device: str = "auto",
+    timeout: float | None = None,
+    profile: str | None = None,
+    other_machine: bool = False,
+    compare: bool = False,
+    backend: str = "local",
+    address: str | None = None,
+    out: Path | None = None,
+    store: bool = False,
+    as_json: bool = False,
+) -> None:
+    """What `execute` does, and `compare --real`."""
+    settings = session.settings()
     from ..core import InvalidInputError, UnknownNameError
     from ..hardware.company import Surroundings
     from ..hardware.contest import Contest
@@ -94,6 +135,7 @@ def execute(
     calibration = _calibration(profile, device, other_machine=other_machine)
     calibrated = Surroundings(calibration, calibration) if calibration else None
     executor = _executor(backend, address, device, calibration, split=not whole, timeout=timeout)
+    began = time.time()
     try:
         contest = Contest(executor, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare)
         with session.printer.progress(_steps(contest)) as update:
@@ -106,10 +148,47 @@ def execute(
         if out is not None:
             _write(out, document, contest.rows())
             session.printer.note(f"wrote {out}")
-        if as_json:
-            session.printer.document(document)
-        else:
+        if not as_json:
             show(session.printer, document)
+        try:  # whatever becomes of storing, what was measured is shown
+            if store:
+                kept = _store(contest, document, settings, began=began)
+                document["run_id"] = kept.run_id
+                if not as_json:
+                    session.printer.text(kept.words)
+        finally:
+            if as_json:
+                session.printer.document(document)
+
+
+def compare_real(
+    context: typer.Context,
+    *,
+    real: bool,
+    tasks: str | None,
+    schedulers: str | None,
+    out: Path | None,
+    store: bool,
+    as_json: bool,
+) -> None:
+    """`compare --real`: a stream executed at once and simulated from the calibration, side by side."""
+    from ..core import InvalidInputError
+
+    if not real:
+        raise InvalidInputError("--store", "given with --real: simulated comparisons are files", True)
+    taken = {"real", "batch", "tasks", "schedulers", "out", "store", "as_json"}
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in taken and source is not None and source.name == "COMMANDLINE":
+            value = context.params[parameter.name or ""]
+            hint = "hybrid-scheduler execute --compare --batch has more options"
+            raise InvalidInputError(parameter.opts[0], "left out with --real", value, hint=hint)
+    if tasks is not None and not tasks.isdigit():
+        raise InvalidInputError("--tasks", "a whole number >= 1", tasks)
+    execute_stream(
+        context.obj, scheduler=schedulers or _COMPARED, tasks=int(tasks or _TASKS), batch=True, compare=True,
+        out=out, store=store, as_json=as_json,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------ what was asked for
@@ -183,6 +262,24 @@ def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -
     except OSError as error:
         hint = error.strerror or type(error).__name__
         raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
+
+
+def _store(contest: Contest, document: dict[str, Any], settings: Settings, *, began: float) -> Stored:
+    from ..experiments.measured import measured_run
+    from .storing import store
+
+    machine = document["machine"]
+    gpu = machine["gpu"]["name"] if machine["gpu"] else None
+    config = {name: document[name] for name in ("kinds", "sizes", "backend", "machine")}
+    if "compare" in document:
+        numbers = ("real_makespan_seconds", "simulated_makespan_seconds", "error")
+        config["compare"] = {
+            name: {number: row[number] for number in numbers} for name, row in document["compare"].items()
+        }
+    run = measured_run(
+        contest, machine=gpu or machine["cpu"], seed=document["seed"], began=began, ended=time.time(), config=config
+    )
+    return store(run, settings)
 
 
 # ------------------------------------------------------------------------------------------ the table

@@ -73,7 +73,7 @@ def heavy(
     from dataclasses import replace
 
     from ..experiments.heavy import run_heavy
-    from .compare import question_from
+    from .asking import question_from
     from .compiling import announced
     from .options import check_sources
 
@@ -142,7 +142,7 @@ def document(result: HeavyResult) -> dict[str, Any]:
     question = result.question
     return {
         "version": __version__,
-        "scenario": question.scenario.name,
+        "scenario": question.name,
         "batch": question.batch,
         "utilisation": question.load,
         "tasks": question.tasks,

@@ -51,7 +51,7 @@ def import_trace(
     from ..core import InvalidInputError
     from ..workload.files import save
     from ..workload.foreign import FORMATS, import_trace, recognised
-    from .case import TRACES
+    from .asking import TRACES
 
     session: Session = context.obj
     if not file.is_file():

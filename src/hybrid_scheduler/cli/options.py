@@ -26,6 +26,6 @@ def check_sources(trace: str | None, **others: object) -> None:
     """A trace brings its own tasks and times; a batch has no load."""
     for name, value in others.items():
         if trace is not None and value is not None:
-            raise InvalidInputError(f"--{name}", "left out with --trace", value)
-    if others["batch"] and others["utilisation"] is not None:
+            raise InvalidInputError(f"--{name.replace('_', '-')}", "left out with --trace", value)
+    if others.get("batch") and others.get("utilisation") is not None:
         raise InvalidInputError("--utilisation", "left out with --batch", others["utilisation"])

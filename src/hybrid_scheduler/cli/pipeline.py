@@ -77,7 +77,7 @@ def _study(settings: Settings, trace: str | None, *, quick: bool) -> Study:
     from ..experiments.pipeline import QUICK, USUAL, Study, like_trace
     from ..workload.files import load
     from ..workload.scenarios import default_scenario, scenario_named
-    from .case import trace_file
+    from .asking import trace_file
 
     seed, ranges = settings.simulation.seed, settings.workload
     machine = Machine(

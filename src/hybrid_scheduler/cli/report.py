@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from ..experiments.comparing import Study
     from ..experiments.question import Question
     from ..experiments.runs import Record
+
+_SEEDS = 10
 
 
 def report(
@@ -30,12 +33,18 @@ def report(
         str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
     ] = None,
     batch: Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")] = False,
+    trace: Annotated[str | None, typer.Option(metavar="FILE", help="Your own tasks instead of a scenario.")] = None,
     tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks per seed.")] = None,
     schedulers: Annotated[str | None, typer.Option(metavar="A,B", help="Who takes part.")] = None,
     platform: Annotated[str | None, typer.Option(metavar="NAME", help="The machine.")] = None,
     noise: Annotated[str | None, typer.Option(metavar="SIGMA", help="Log-normal noise, 0 for none.")] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Paired seeds; 1 for a single run.", min=1)] = 10,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Paired seeds, 10 if not given; 1 for a single run.", min=1)
+    ] = None,
     first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.")] = 3000,
+    batches: Annotated[
+        int | None, typer.Option(metavar="N", help="Into how many batches a trace is cut, for its intervals.")
+    ] = None,
     figures: Annotated[
         str | None, typer.Option(metavar="A,B", help="Only these figures, as in latency_cdf,gantt.")
     ] = None,
@@ -46,11 +55,13 @@ def report(
 ) -> None:
     """Write a report: verdicts, tables, figures, method and environment in one file that needs nothing else.
 
-    Of a recorded run, or of one that is made now.
+    Of a recorded run, or of one that is made now. A trace is one run: its intervals come from batches of
+    consecutive tasks, where there are enough that arrive over time.
 
     \b
     Examples:
       hybrid-scheduler report --scenario mixed --utilisation 0.9 -o mixed.pdf
+      hybrid-scheduler report --trace week.csv -o week.pdf
       hybrid-scheduler report results/tails -o tails.html
     """
     session: Session = context.obj
@@ -67,7 +78,8 @@ def report(
     from ..core import InvalidInputError
     from ..experiments.reporting import check_suffix, make_report, write_report
     from ..reports.figures import FIGURES
-    from .compare import check_empty, question_from
+    from .asking import question_from
+    from .compare import check_empty
     from .compiling import announced
     from .options import check_sources
 
@@ -76,22 +88,25 @@ def report(
     for name in wanted:
         _check_figure(name)
     given = {"scenario": scenario, "utilisation": utilisation, "tasks": tasks, "schedulers": schedulers,
-             "platform": platform, "noise": noise, "batch": batch or None, "keep": keep}  # fmt: skip
+             "platform": platform, "noise": noise, "batch": batch or None, "keep": keep, "trace": trace,
+             "seeds": seeds, "batches": batches}  # fmt: skip
     for option, value in given.items():
         if run_dir is not None and value is not None:
             raise InvalidInputError(f"--{option}", "left out with a RUN_DIR", str(value))
-    check_sources(None, utilisation=utilisation, batch=batch or None)
+    check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None, seeds=seeds)
     if keep is not None:
         check_empty(keep)
     study: Study | None
     record: Record | None
-    with announced(session.printer.note), session.printer.progress(seeds + 1) as update:
+    count = 1 if trace else seeds or _SEEDS
+    with announced(session.printer.note), session.printer.progress(count + 1) as update:
         if run_dir is not None:
             question, seed, study, record = _stored(run_dir)
         else:
-            question, seed = question_from(settings, batch=batch), first_seed
-            study, record = _fresh(question, first_seed, seeds, keep, processes, update)
-        update("drawing", seeds)
+            question = question_from(settings, batch=batch, trace=trace, batches=batches)
+            seed = first_seed
+            study, record = _fresh(question, first_seed, count, keep, processes, update)
+        update("drawing", count)
         content = make_report(question, seed, study=study, record=record, wanted=wanted)
         write_report(out, content)
     session.printer.text(content.headline)
@@ -117,24 +132,36 @@ def _stored(folder: Path) -> tuple[Question, int, Study | None, Record]:
         raise InvalidInputError(
             "RUN_DIR", "a comparison or a single run", f"{folder}, a heavy simulation", hint=hint
         )
-    study = stored_study(folder, record) if record.kind == runs.COMPARE else None
+    several = len(record.seeds) > 1 or (record.trace is not None and record.trace.why_no_interval is None)
+    study = stored_study(folder, record) if record.kind == runs.COMPARE and several else None
     return record.question, record.seeds[0], study, record
 
 
 def _fresh(
-    question: Question, first: int, seeds: int, keep: Path | None, processes: int | None, update: object
+    question: Question,
+    first: int,
+    seeds: int,
+    keep: Path | None,
+    processes: int | None,
+    update: Callable[[str, int], None],
 ) -> tuple[Study | None, Record | None]:
     from ..experiments import runs
     from ..experiments.comparing import study as judge_seeds
+    from ..experiments.comparing import trace_study
     from .compare import write
 
-    if seeds == 1:
+    trace = question.trace
+    judged = trace is not None and trace.why_no_interval is None
+    if seeds == 1 and not judged:
         record = None
         if keep is not None:
             events = runs.simulation_events(question.run(first))
             record = runs.write_run(keep, runs.SIMULATION, question, [first], events)
         return None, record
-    found = judge_seeds(question, range(first, first + seeds), processes=processes, progress=update)  # type: ignore[arg-type]
+    if judged:
+        found = trace_study(question, first)
+    else:
+        found = judge_seeds(question, range(first, first + seeds), processes=processes, progress=update)
     if keep is None:
         return found, None
     write(keep, found, found.judge())

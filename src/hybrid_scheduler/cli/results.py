@@ -9,6 +9,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,16 @@ from ..cluster import RunResult
 from ..core import HybridSchedulerError, InvalidInputError
 from ..core.outcome import STATUS_NAMES
 from ..engine import Comparison
+from ..experiments import runs
+from ..experiments.comparing import seed_run
+from ..experiments.replay import comparison_events
 from ..reports.documents import strict_json
+from .case import Case
 
 SUMMARY = "summary.json"
-_OURS = re.compile(r"summary\.(json|csv)|tasks-.+\.parquet")
+#: Up to so many tasks of all schedulers together the log tells every single one: some 400 bytes each.
+_LOGGED_TASKS = 200_000
+_OURS = re.compile(r"summary\.(json|csv)|tasks-.+\.parquet|run\.json|events\.jsonl|trace\.parquet")
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
@@ -46,8 +53,16 @@ def check_folder(folder: Path, *, force: bool) -> None:
 
 
 @contextmanager
-def staged(folder: Path | None, comparison: Comparison, document: dict[str, Any]) -> Iterator[Callable[[], None]]:
-    """Write all files into a temporary folder beside `folder`; calling what is yielded moves it into place."""
+def staged(
+    folder: Path | None,
+    comparison: Comparison,
+    document: dict[str, Any],
+    record: Callable[[Path], object] | None = None,
+) -> Iterator[Callable[[], None]]:
+    """Write all files into a temporary folder beside `folder`; calling what is yielded moves it into place.
+
+    `record` adds its own to the folder, such as the record of the run.
+    """
     if folder is None:
         yield lambda: None
         return
@@ -58,6 +73,8 @@ def staged(folder: Path | None, comparison: Comparison, document: dict[str, Any]
         with _explained(folder):
             stage.mkdir(parents=True)
             _write(stage, comparison, document)
+            if record is not None:
+                record(stage)
 
         def commit() -> None:
             with _explained(folder):
@@ -116,6 +133,16 @@ def _write_tasks(path: Path, result: RunResult) -> None:
         for name, column in columns.items()
     }
     parquet.write_table(pa.table(arrays), path)
+
+
+def write_record(case: Case, comparison: Comparison, folder: Path) -> None:
+    """What `replay` repeats. Of a long run the log has one line per scheduler, with a digest of all its tasks."""
+    question = replace(case.question, schedulers=tuple(comparison.results))
+    if len(comparison.workload) * len(comparison.results) <= _LOGGED_TASKS:
+        runs.write_run(folder, runs.SIMULATION, question, [case.seed], runs.simulation_events(comparison))
+    else:
+        found = comparison_events([seed_run(question, case.seed, comparison)])
+        runs.write_run(folder, runs.COMPARE, question, [case.seed], found)
 
 
 def file_name(spec: str) -> str:

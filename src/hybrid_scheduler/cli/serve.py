@@ -70,4 +70,5 @@ def serve(
             session.printer.text(f"dashboard  {url}   (Ctrl-C stops; the run is kept)")
 
     with announced(session.printer.note):
-        run_server(settings, role=role, start=not no_start, ready=ready)
+        chosen = settings.live.speed if speed is not None else None
+        run_server(settings, role=role, start=not no_start, speed=chosen, ready=ready)

@@ -39,7 +39,7 @@ def simulate(
         str | None, typer.Option(metavar="A=1,B=2", help="Weights of latency, energy, cost; unnamed ones are 0.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the summary and every task's result here.")
+        Path | None, typer.Option(metavar="DIR", help="Write the summary, every task's result and a record.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier --out wrote.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
@@ -56,11 +56,13 @@ def simulate(
       hybrid-scheduler simulate --trace week.csv --out results/week --json
     """
     # Not above: these bring NumPy and the compiler, which --help does not need.
+    from functools import partial
+
     from .case import make_case, run_case
     from .compiling import announced
     from .options import check_sources, weights
     from .printer import uninterrupted
-    from .results import check_folder, staged
+    from .results import check_folder, staged, write_record
     from .verdict import show
 
     session: Session = context.obj
@@ -85,7 +87,7 @@ def simulate(
     with announced(session.printer.note):
         comparison = run_case(case, session.printer)
     document = case.document(comparison)
-    with staged(out, comparison, document) as commit, uninterrupted():
+    with staged(out, comparison, document, partial(write_record, case, comparison)) as commit, uninterrupted():
         commit()
         if as_json:
             session.printer.document(document)

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from .compare import interval, named
-from .numbers import SECONDS, unit_for
+from .numbers import NOTHING, SECONDS, significant, unit_for
 from .printer import Printer
 from .session import Session
 from .sheet import Column
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _BACKENDS = ("local", "ray")
 _BATCH = "batch"
+_SEEDS = 10
 #: Seconds between two lines of progress where there is no terminal.
 _QUIET = 10.0
 
@@ -32,15 +33,18 @@ def sweep(
     schedulers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Who takes part, as in greedy,oracle(grid=21).")
     ] = None,
-    scenarios: Annotated[str, typer.Option(metavar="A,B", help="Mixes of tasks.")] = "default",
+    scenarios: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Mixes of tasks; default if not given.")
+    ] = None,
     loads: Annotated[
         str | None,
         typer.Option(metavar="X,Y", help="Shares of capacity, or batch; the scenario's own if not given."),
     ] = None,
+    trace: Annotated[str | None, typer.Option(metavar="FILE", help="Your own tasks instead of scenarios.")] = None,
     platforms: Annotated[str, typer.Option(metavar="A,B", help="Machines.")] = "workstation",
     tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks per cell.")] = None,
     noise: Annotated[str | None, typer.Option(metavar="SIGMA", help="Log-normal noise, 0 for none.")] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", help="How many seeds.", min=1)] = 10,
+    seeds: Annotated[int | None, typer.Option(metavar="N", help="How many seeds; 10 if not given.", min=1)] = None,
     first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.")] = 3000,
     metric: Annotated[str, typer.Option(metavar="NAME", help="What the table shows.")] = "mean_latency",
     backend: Annotated[str, typer.Option(metavar="NAME", help="local or ray.")] = "local",
@@ -62,10 +66,12 @@ def sweep(
 
     Every finished cell is kept at once: a sweep that was stopped or killed goes on where it was, and one that is
     extended runs only what is new. On Ray the same cells run over a cluster; those of a node that dies run again.
+    A trace is one run per scheduler and machine, with intervals from batches of consecutive tasks.
 
     \b
     Examples:
       hybrid-scheduler sweep --scenarios mixed,transfer --loads 0.5,0.9,batch
+      hybrid-scheduler sweep --trace week.csv --platforms laptop,workstation
       hybrid-scheduler sweep --backend ray --ray-address 10.0.0.5:6379
       hybrid-scheduler sweep --adversary greedy:oracle --out results/worst
     """
@@ -73,19 +79,27 @@ def sweep(
     from ..core import UnknownNameError
     from ..experiments.comparing import check_metric
     from .compiling import announced
+    from .options import check_sources
 
     if backend not in _BACKENDS:
         raise UnknownNameError("--backend", backend, _BACKENDS)
     check_metric(metric)
     common = {"simulation.tasks": tasks, "physics.noise_sigma": noise}
+    check_sources(trace, scenarios=scenarios, loads=loads, tasks=tasks, seeds=seeds, adversary=adversary)
     if adversary is not None:
-        _adversary(session, adversary, common, metric, evaluations, seeds, first_seed, processes, out, as_json)
+        _adversary(
+            session, adversary, common, metric, evaluations, seeds or _SEEDS, first_seed, processes, out, as_json
+        )
         return
-    questions = _questions(session, scenarios, loads, platforms, {**common, "simulation.schedulers": schedulers})
+    common["simulation.schedulers"] = schedulers
+    if trace is not None:
+        questions = _trace_questions(session, trace, platforms, common)
+    else:
+        questions = _questions(session, scenarios or "default", loads, platforms, common)
     from ..experiments.backends import Local, Ray
     from ..experiments.sweep import TABLE, cells_of, run_sweep
 
-    cells = cells_of(questions, range(first_seed, first_seed + seeds))
+    cells = cells_of(questions, range(first_seed, first_seed + (1 if trace else seeds or _SEEDS)))
     session.after_interrupt = "finished cells are kept; run it again to go on"
     where = Ray(ray_address) if backend == "ray" else Local(processes)
     with announced(session.printer.note), session.printer.progress(len(cells)) as bar:
@@ -105,7 +119,7 @@ def _questions(
     from dataclasses import replace
 
     from ..core import InvalidInputError
-    from .compare import question_from
+    from .asking import question_from
 
     found = []
     for scenario in _listed(scenarios):
@@ -123,6 +137,15 @@ def _questions(
                     raise InvalidInputError("--loads", "finite and > 0", load)
                 found.append(replace(base, utilisation=share, batch=load == _BATCH))
     return found
+
+
+def _trace_questions(session: Session, trace: str, platforms: str, common: dict[str, Any]) -> list[Question]:
+    from .asking import question_from
+
+    return [
+        question_from(session.settings({**common, "simulation.platform": platform}), trace=trace)
+        for platform in _listed(platforms)
+    ]
 
 
 def _listed(text: str) -> list[str]:
@@ -154,24 +177,28 @@ def _progress(printer: Printer, bar: Callable[[str, int], None]) -> Callable[[st
 
 
 def summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
-    """Mean and interval over seeds, per scheduler in each combination."""
+    """Mean and interval, per scheduler in each combination: over seeds, or by batch means within a trace."""
     import numpy as np
 
-    from ..metrics import t_interval
+    from ..metrics import Interval, t_interval
 
     groups: dict[tuple[Any, ...], list[float]] = {}
+    halves: dict[tuple[Any, ...], float | None] = {}
     for row in rows:
         place = (row["scenario"], _BATCH if row["batch"] else row["load"], row["platform"], row["scheduler"])
+        halves[place] = row.get(f"{metric}_half_width")
         groups.setdefault(place, []).append(float("nan") if row[metric] is None else float(row[metric]))
     found = []
-    for (scenario, load, platform, scheduler), values in groups.items():
-        known = np.array(values)
+    for place, values in groups.items():
+        scenario, load, platform, scheduler = place
+        known, half = np.array(values), halves[place]
+        mean = float(known.mean())
         several = len(known) > 1 and bool(np.isfinite(known).all())
-        one = t_interval(known) if several else None
+        one = t_interval(known) if several else None if half is None else Interval(mean, mean - half, mean + half)
         found.append(
             {
                 "scenario": scenario, "load": load, "platform": platform, "scheduler": scheduler,
-                "seeds": len(values), "mean": float(known.mean()),
+                "seeds": len(values), "mean": mean,
                 "low": one.low if one else None, "high": one.high if one else None,
             }
         )  # fmt: skip
@@ -186,15 +213,20 @@ def show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
     size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
 
     def cell(row: dict[str, Any]) -> str:
-        low, high = (row["mean"], row["mean"]) if row["low"] is None else (row["low"], row["high"])
-        return interval(Interval(row["mean"], low, high), size)
+        if row["low"] is None:
+            return significant(row["mean"] / size)
+        return interval(Interval(row["mean"], row["low"], row["high"]), size)
 
-    printer.facts([metric, f"{table[0]['seeds']} seeds, mean ± 95 %"])
+    seeds = table[0]["seeds"]
+    repeated = "one run each" if seeds == 1 else f"{seeds} seeds"
+    if seeds == 1 and any(row["low"] is not None for row in table):
+        repeated = "one trace; interval from batch means"
+    printer.facts([metric, f"{repeated}, mean ± 95 %"])
     printer.text()
     printer.sheet(
         [
             Column("scenario", [row["scenario"] for row in table], 1, number=False),
-            Column("load", [str(row["load"]) for row in table], 2),
+            Column("load", [NOTHING if row["load"] is None else str(row["load"]) for row in table], 2),
             Column("machine", [row["platform"] for row in table], 3, number=False),
             Column("scheduler", [named(row["scheduler"]) for row in table], number=False),
             Column(f"{metric}\n± 95 %{symbol}", [cell(row) for row in table]),
@@ -214,7 +246,8 @@ def _adversary(
     from ..experiments.adversary import find_worst
     from ..experiments.replay import comparison_events
     from ..reports.documents import strict_json
-    from .compare import check_empty, question_from
+    from .asking import question_from
+    from .compare import check_empty
     from .compiling import announced
 
     names = [name.strip() for name in pair.split(":")]
@@ -256,7 +289,7 @@ def _worst_document(found: Worst) -> dict[str, Any]:
 
 
 def _show_worst(printer: Printer, found: Worst, out: Path) -> None:
-    mix = found.question.scenario
+    mix = found.question.mix
     first, second = found.question.schedulers
     ratio = found.ratio
     printer.text(

@@ -39,7 +39,7 @@ def trace(
     if record.kind == HEAVY:
         raise InvalidInputError(
             "RUN_DIR", "a run whose single tasks can be shown", f"{run_dir}, a heavy simulation",
-            hint="report --scenario NAME --seeds 1 --keep DIR makes one",
+            hint="simulate --out DIR makes one",
         )  # fmt: skip
     chosen = record.seeds[0] if seed is None else seed
     if chosen not in record.seeds:

@@ -15,11 +15,11 @@ from ..schedulers import SchedulerInfo
 from ..schedulers import schedulers as registered
 from ..schedulers.registry import parse_spec
 from .case import Case
+from .compare import GROWS
 from .numbers import DOLLARS, JOULES, SECONDS, percent, significant, three_decimals, unit_for, with_unit
 from .printer import Printer
 from .sheet import EXTRA, Column
 
-GROWS = "↗"
 #: Nearer than this, three digits show no difference.
 _TOO_CLOSE = 1.005
 

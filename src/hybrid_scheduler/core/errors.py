@@ -16,6 +16,10 @@ class HybridSchedulerError(Exception):
         super().__init__(message)
         self.hint = hint
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Subclasses take other arguments than a message, and errors must survive the way out of another process.
+        return _remade, (type(self), self.args, vars(self))
+
 
 class InvalidInputError(HybridSchedulerError, ValueError):
     """A value that cannot be used. Reads as ``where: field: must be ALLOWED, got GOT``."""
@@ -42,6 +46,15 @@ class UnknownNameError(InvalidInputError):
         hint = f"did you mean '{near[0]}'?" if near else None
         super().__init__(kind, "one of " + ", ".join(known), name, where=where, hint=hint)
         self.nearest = near[0] if near else None
+
+
+def _remade(
+    kind: type[HybridSchedulerError], arguments: tuple[object, ...], values: dict[str, object]
+) -> HybridSchedulerError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    vars(error).update(values)
+    return error
 
 
 def _shown(value: object) -> str:

@@ -6,6 +6,8 @@ from .comparison import Comparison, compare
 from .continuous import ContinuousSimulation
 from .course import Course
 from .journal import EngineBusy, Journal, JournalAway, JournalFull
+from .measured import MeasuredRun, batch_of
+from .measured_json import measured_from_json, measured_to_json
 from .online_scheduler import OnlineScheduler, Placement
 from .records import Batch, Counters, Event, Idempotency, Recent, Recovered, ResultColumns, RunRecord, VersionRecord
 from .status import ComparisonRow, Episode, ModelCard, Status
@@ -30,6 +32,7 @@ __all__ = [
     "Journal",
     "JournalAway",
     "JournalFull",
+    "MeasuredRun",
     "ModelCard",
     "OnlineScheduler",
     "Placement",
@@ -45,5 +48,8 @@ __all__ = [
     "VersionRecord",
     "VirtualMultiGPU",
     "WallClock",
+    "batch_of",
     "compare",
+    "measured_from_json",
+    "measured_to_json",
 ]

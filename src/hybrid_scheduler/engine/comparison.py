@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """What each scheduler made of the same workload."""
 
@@ -114,13 +113,9 @@ class Comparison:
         table["ratio"] = table["this"] / table["other"].where(table["other"] != 0)
         return table
 
-    def gantt(self) -> Any:
-        """A matplotlib figure: some tasks in the middle of the run, device by device."""
-        # By name: figures are a room above this one, and the engine needs none of them.
-        figures = import_module("hybrid_scheduler.reports.figures")
-        evidence = import_module("hybrid_scheduler.reports.evidence")
-        facts = [f"{len(self.workload):,} tasks", self.platform.name]
-        return figures.draw("gantt", evidence.Evidence({}, facts, comparison=self))
+    def __repr__(self) -> str:
+        """One line: a shell shows it for every comparison that is not assigned, and the outcomes fill pages."""
+        return f"<Comparison of {', '.join(self.results)} on {len(self.workload):,} tasks, {self.platform.name}>"
 
     def _repr_html_(self) -> str:
         shown = ("mean_latency", "p99_latency", "mean_time", "makespan", "energy", "cost", "load_balance")

@@ -17,6 +17,7 @@ from .course import Course, config_hash
 from .journal import Journal, JournalAway
 from .lane import Lane
 from .live_run import LiveRun, News
+from .measured import MeasuredRun, batch_of
 from .records import Idempotency, Recovered, RunRecord
 from .session import Session
 from .snapshots import Snapshots
@@ -124,6 +125,20 @@ class Conductor:
         session.keep(session.run.place(task.arriving(task_id, session.run.now)), before)
         session.ledger.promise(task_id, answer, key)
         session.flush()
+
+    def store_measured(self, measured: MeasuredRun, answer: Future[str]) -> None:
+        """Into the history as a run of its own. The run under way goes on; its tasks' ids have a gap."""
+        session = self._session
+        session.flush()
+        if self._journal.away or not session.ledger.room:
+            raise JournalAway("the database cannot take the run now", hint="try again in a few seconds")
+        watched = session.record.run_id if session.record else None
+        counters, now = session.ledger.counters, self._clock.unix()
+        batch = batch_of(measured, self._new_id(), counters, now=now, watched=watched)
+        assert batch.committed is not None
+        batch.committed.add_done_callback(lambda done: _settle(answer, done, batch.run.run_id))
+        session.ledger.hand_over(batch)
+        session.published = session.status()
 
     def forget(self, deleted: Future[int]) -> None:
         session = self._session
@@ -252,3 +267,12 @@ def _copy(done: Future[int], answer: Future[int]) -> None:
         answer.set_exception(error)
     else:
         answer.set_result(done.result())
+
+
+def _settle(answer: Future[str], done: Future[None], value: str) -> None:
+    """In the thread that commits."""
+    error = done.exception()
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(value)

@@ -24,6 +24,7 @@ from .conductor import Conductor
 from .course import Course
 from .journal import Journal
 from .live_run import LiveRun
+from .measured import MeasuredRun
 from .records import Idempotency
 from .session import Session
 from .snapshots import Snapshots
@@ -143,20 +144,18 @@ class ContinuousSimulation:
         """
         if key is not None:
             check_text("Idempotency-Key", key.key)
-        answer = _promise()
-        placed = self._commands.ask(lambda: self._conductor.submit(task, key, answer))
+        return self._promised(lambda answer: self._conductor.submit(task, key, answer))
 
-        def refuse(done: Future[None]) -> None:
-            error = done.exception()
-            if error is not None and not answer.done():
-                answer.set_exception(error)
+    def store_measured(self, run: MeasuredRun) -> Future[str]:
+        """Keep a run that was measured elsewhere. The future gets its id when it is durable.
 
-        placed.add_done_callback(refuse)
-        return answer
+        `JournalAway` where nothing can be stored. Does not wait.
+        """
+        return self._promised(lambda answer: self._conductor.store_measured(run, answer))
 
     def forget(self) -> Future[int]:
         """Delete every task with its results; the future gets their number. Ids are not used again."""
-        deleted = _promise()
+        deleted: Future[int] = _promise()
         self._do(lambda: self._conductor.forget(deleted))
         return deleted
 
@@ -182,6 +181,18 @@ class ContinuousSimulation:
 
     def _ask(self, command: Callable[[], _T]) -> _T:
         return self._commands.ask(command).result()
+
+    def _promised(self, command: Callable[[Future[_T]], None]) -> Future[_T]:
+        """A command that answers later; if it is refused, that is the answer."""
+        answer: Future[_T] = _promise()
+
+        def refuse(done: Future[None]) -> None:
+            error = done.exception()
+            if error is not None and not answer.done():
+                answer.set_exception(error)
+
+        self._commands.ask(lambda: command(answer)).add_done_callback(refuse)
+        return answer
 
     # ---------------------------------------------------------------- the loop
 
@@ -280,8 +291,8 @@ class ContinuousSimulation:
             self._on_error(error)
 
 
-def _promise() -> Future[int]:
-    """A future that the one who asked cannot cancel: the task is on its way."""
-    future: Future[int] = Future()
+def _promise() -> Future[Any]:
+    """A future that the one who asked cannot cancel: what they sent is on its way."""
+    future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future

@@ -109,6 +109,15 @@ class Ledger:
         self._unsent.append(batch)
         self.deliver()
 
+    def hand_over(self, batch: Batch) -> None:
+        """A batch made elsewhere, numbered from our counters. What waited was flushed before."""
+        assert self.room
+        assert not self._chunks
+        assert not self._events
+        self.counters = batch.counters
+        self._unsent.append(batch)
+        self.deliver()
+
     def deliver(self) -> None:
         while self._unsent and self._journal.room:
             try:

@@ -28,6 +28,7 @@ class RunRecord:
     run_id: str
     created_at: float
     scenario: str
+    #: Offered load; NaN for a measured run, which has none.
     utilisation: float
     seed: int
     platform: str

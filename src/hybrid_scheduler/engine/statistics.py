@@ -20,7 +20,10 @@ _SUMS = ("time", "wait", "energy", "cost", "fraction")
 
 
 class LaneStatistics:
-    """Sums over all tasks, a window of the newest latencies, and busy seconds per device."""
+    """Sums over all tasks, a window of the newest latencies, and busy seconds per device.
+
+    A sum is NaN where it is not known of every task, such as the energy of a measured run without a meter.
+    """
 
     def __init__(self, cpu_of: Ints) -> None:
         self._cpu_of = cpu_of
@@ -71,7 +74,8 @@ class LaneStatistics:
 
     def row(self, name: str, state: str, version: int | None) -> ComparisonRow:
         done = self.tasks - self.failed
-        average = {key: total / done if done else None for key, total in self._sums.items()}
+        sums = {key: total if total == total else None for key, total in self._sums.items()}
+        average = {key: total / done if done and total is not None else None for key, total in sums.items()}
         quantiles: list[float | None] = [None] * 3
         if len(self._newest):
             quantiles = [float(q) for q in np.quantile(self._newest, (0.5, 0.95, 0.99))]
@@ -85,8 +89,8 @@ class LaneStatistics:
             avg_wait=average["wait"],
             avg_energy=average["energy"],
             avg_cost=average["cost"],
-            total_energy=self._sums["energy"],
-            total_cost=self._sums["cost"],
+            total_energy=sums["energy"] or 0.0,
+            total_cost=sums["cost"] or 0.0,
             avg_gpu_fraction=average["fraction"],
             avg_regret=self._regret.mean,
             regret_ci95=self._regret.half_width,
@@ -107,7 +111,7 @@ class LaneStatistics:
         return {
             "tasks": self.tasks,
             "failed": self.failed,
-            "sums": dict(self._sums),
+            "sums": {name: total if total == total else None for name, total in self._sums.items()},
             "latency": self._latency.state(),
             "regret": self._regret.state(),
             "busy": self._busy.tolist(),
@@ -117,7 +121,7 @@ class LaneStatistics:
     def restore(self, state: dict[str, Any]) -> None:
         self.forget()
         self.tasks, self.failed = int(state["tasks"]), int(state["failed"])
-        self._sums = {name: float(state["sums"][name]) for name in _SUMS}
+        self._sums = {name: math.nan if (total := state["sums"][name]) is None else float(total) for name in _SUMS}
         self._latency = RunningMean.restored(state["latency"])
         self._regret = RunningMean.restored(state["regret"])
         self._busy = np.array(state["busy"], dtype=np.float64)

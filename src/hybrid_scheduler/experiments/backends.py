@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +19,7 @@ from .sweep import Cell, run_cell
 LOCALLY = "run it on this machine with --backend local"
 _ATTEMPTS = 3
 _PATIENCE = 5.0
+_PATIENCE_WITH_RAY = 30.0
 
 Row = dict[str, Any]
 
@@ -140,3 +143,17 @@ def _answers(address: str | None) -> None:
     except OSError as error:
         allowed = f"that of a Ray cluster, and nobody answers there ({error.strerror or error})"
         raise InvalidInputError("--ray-address", allowed, address, hint=LOCALLY) from None
+    if not address.startswith("ray://"):
+        _speaks_ray(address)
+
+
+def _speaks_ray(address: str) -> None:
+    """Something listens; whether it is Ray is asked in a process of its own, which can be given up."""
+    asking = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
+    try:
+        alive = subprocess.run(asking, timeout=_PATIENCE_WITH_RAY, capture_output=True).returncode == 0
+    except subprocess.TimeoutExpired:
+        alive = False
+    if not alive:
+        allowed = "that of a Ray cluster, and whoever answers there does not speak its language"
+        raise InvalidInputError("--ray-address", allowed, address, hint=LOCALLY)

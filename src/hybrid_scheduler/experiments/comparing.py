@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 
 from ..cluster import RunResult
 from ..core import Floats, InvalidInputError, UnknownNameError
+from ..engine import Comparison
 from ..metrics import Spread, Summary
 from ..metrics.statistics import (
     HIGHER,
@@ -31,12 +32,16 @@ from ..metrics.statistics import (
     Pair,
     bootstrap_interval,
     compare_pairs,
+    dependent_interval,
+    drift,
     fewest_seeds,
+    neighbours_alike,
     sequential_verdict,
     t_interval,
 )
 from . import FIRST_REPORTED_SEED
 from .question import Question
+from .trace import MEANS, SUMS, batch_values
 
 __all__ = [
     "FIRST_REPORTED_SEED",
@@ -48,10 +53,12 @@ __all__ = [
     "cores",
     "run_seeds",
     "study",
+    "trace_study",
 ]
 
 #: Of all the others less is better.
 HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
+SEEDS, BATCHES = "seeds", "batches"
 DEFAULT_METRIC = "mean_latency"
 #: Looks of the sequential variant come after so many seeds each, however many processes there are.
 SEEDS_PER_LOOK = 5
@@ -67,16 +74,25 @@ class SeedRun:
     lower_bound: float | None
     metrics: dict[str, dict[str, float | None]]
     digests: dict[str, str]
+    #: Of a trace, whose seed is one run: by scheduler and metric one value per stretch. Else nothing.
+    batches: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
-def run_seed(question: Question, seed: int) -> SeedRun:
-    comparison = question.run(seed)
+def run_seed(question: Question, seed: int, progress: Callable[[str, int], None] | None = None) -> SeedRun:
+    return seed_run(question, seed, question.run(seed, progress))
+
+
+def seed_run(question: Question, seed: int, comparison: Comparison) -> SeedRun:
+    """What is kept of a comparison."""
     metrics = {
         name: {key: value for key, value in summary.as_dict().items() if not isinstance(value, dict)}
         for name, summary in comparison.summaries.items()
     }
     digests = {name: outcome_digest(result) for name, result in comparison.results.items()}
-    return SeedRun(seed, comparison.lower_bound, metrics, digests)
+    trace = question.trace
+    cut = trace is not None and trace.why_no_interval is None
+    batches = batch_values(comparison, trace.batches) if trace and cut else {}
+    return SeedRun(seed, comparison.lower_bound, metrics, digests, batches)
 
 
 def outcome_digest(result: RunResult) -> str:
@@ -151,6 +167,8 @@ def study(
     progress: Progress | None = None,
 ) -> Study:
     """Run the seeds and judge. With `until_clear` it ends as soon as every scheduler is told from the baseline."""
+    if question.trace:
+        raise InvalidInputError("seeds", "those of a scenario: a trace is one run", f"a trace, {question.name}")
     if len(seeds) < 2:
         raise InvalidInputError("seeds", "at least 2, for an interval", len(seeds))
     against = baseline_of(question, baseline)
@@ -162,6 +180,22 @@ def study(
         if until_clear and look and _is_clear(Study(question, tuple(runs)).samples(metric), against):
             break
     return Study(question, tuple(runs), stopped_early=len(runs) < len(seeds))
+
+
+def trace_study(question: Question, seed: int, progress: Callable[[str, int], None] | None = None) -> Study:
+    """One run over a trace, judged by its stretches. The seed is that of noise and of schedulers that draw."""
+    if question.trace is None:
+        raise InvalidInputError("question", "about a trace", f"the scenario {question.name}")
+    why = question.trace.why_no_interval
+    if why is not None:
+        hint = "simulate --trace and report --trace show the run without intervals"
+        raise InvalidInputError(
+            "--trace", "a stream of tasks, for intervals within it", f"{question.name}: {why}", hint=hint
+        )
+    run = run_seed(question, seed, progress)
+    if not run.batches:
+        raise InvalidInputError("--trace", "tasks that every scheduler completes", f"{question.name}: most failed")
+    return Study(question, (run,))
 
 
 def baseline_of(question: Question, name: str | None) -> str:
@@ -182,9 +216,13 @@ def known_metrics() -> list[str]:
     return others + spread
 
 
-def check_metric(metric: str) -> None:
+def check_metric(metric: str, *, one_run: bool = False) -> None:
+    """A number of the summary; of `one_run` over a trace, one that its stretches have as well."""
     if metric not in known_metrics():
         raise UnknownNameError("metric", metric, known_metrics())
+    if one_run and metric not in (*MEANS, *SUMS):
+        allowed = f"one that stretches of a trace have: {', '.join((*MEANS, *SUMS))}"
+        raise InvalidInputError("metric", allowed, metric, hint="a trace is one run, with one value of the others")
 
 
 def _is_clear(samples: dict[str, Floats], baseline: str) -> bool:
@@ -205,7 +243,8 @@ class Standing:
 
     name: str
     value: Interval
-    bootstrap: Interval
+    #: None for a trace.
+    bootstrap: Interval | None
     ratio: float
     pair: Pair | None
     #: Mean latency minus the oracle's on the same seeds, and makespan over the bound; None where not computed.
@@ -226,6 +265,10 @@ class Judgement:
     seeds: int
     standings: tuple[Standing, ...]
     pairs: dict[tuple[str, str], Pair]
+    #: What the values are: seeds, or batches of one trace.
+    unit: str = SEEDS
+    #: The largest correlation between neighbouring batches in a difference from the baseline.
+    alike: float = 0.0
 
     @property
     def less_is_better(self) -> bool:
@@ -259,7 +302,9 @@ class Judgement:
         return {
             "metric": self.metric,
             "baseline": self.baseline,
-            "seeds": self.seeds,
+            "unit": self.unit,
+            self.unit: self.seeds,
+            **({"neighbours_alike": self.alike} if self.unit == BATCHES else {}),
             "schedulers": {
                 s.name: {
                     "mean": interval(s.value), "bootstrap": interval(s.bootstrap), "ratio_to_baseline": s.ratio,
@@ -280,9 +325,20 @@ class Study:
     runs: tuple[SeedRun, ...]
     stopped_early: bool = False
 
+    @property
+    def one_run(self) -> bool:
+        """A trace: what is compared are stretches of it."""
+        return self.question.trace is not None
+
     def samples(self, metric: str) -> dict[str, Floats]:
-        """One value per seed, for every scheduler."""
+        """One value per seed, or per stretch of a trace, for every scheduler."""
         check_metric(metric)
+        if self.one_run and metric in self.runs[0].batches[self.question.schedulers[0]]:
+            return {name: np.array(self.runs[0].batches[name][metric]) for name in self.question.schedulers}
+        return self.by_seed(metric)
+
+    def by_seed(self, metric: str) -> dict[str, Floats]:
+        """One value per seed; a trace has one."""
         return {
             name: np.array([_number(run.metrics[name][metric]) for run in self.runs])
             for name in self.question.schedulers
@@ -293,32 +349,43 @@ class Study:
         return list(next(iter(self.runs[0].metrics.values())))
 
     def judge(self, metric: str = DEFAULT_METRIC, baseline: str | None = None) -> Judgement:
+        check_metric(metric, one_run=self.one_run)
         samples = self.samples(metric)
         against = baseline_of(self.question, baseline)
         missing = [name for name, values in samples.items() if not np.isfinite(values).all()]
         if missing:
             raise InvalidInputError("metric", "one that every run has", metric, where=missing[0])
         rng = np.random.default_rng(_RESAMPLING_SEED)
-        pairs = compare_pairs(samples, rng)
+        pairs = compare_pairs(samples, rng, one_run=self.one_run)
         reference = float(samples[against].mean())
         standings = [
             Standing(
                 name,
-                t_interval(values),
-                bootstrap_interval(values, rng),
+                dependent_interval(values) if self.one_run else t_interval(values),
+                None if self.one_run else bootstrap_interval(values, rng),
                 float(values.mean()) / reference if reference else math.nan,
                 pairs.get((name, against)),
-                self._interval("mean_regret", name),
-                self._interval("makespan_over_bound", name),
+                self.interval("mean_regret", name),
+                self.interval("makespan_over_bound", name),
             )
             for name, values in samples.items()
         ]
         best_first = sorted(standings, key=lambda s: s.value.mean, reverse=metric in HIGHER_IS_BETTER)
-        return Judgement(metric, against, len(self.runs), tuple(best_first), pairs)
+        count = len(samples[against])
+        if not self.one_run:
+            return Judgement(metric, against, count, tuple(best_first), pairs)
+        gaps = [values - samples[against] for values in samples.values()]
+        alike = max(neighbours_alike(gap) for gap in gaps if not drift(gap))
+        return Judgement(metric, against, count, tuple(best_first), pairs, BATCHES, alike)
 
-    def _interval(self, metric: str, name: str) -> Interval | None:
+    def interval(self, metric: str, name: str) -> Interval | None:
+        """Of one scheduler's number; a single value is its own interval, None where a run lacks it."""
         values = self.samples(metric)[name]
-        return t_interval(values) if np.isfinite(values).all() else None
+        if not np.isfinite(values).all():
+            return None
+        if len(values) == 1:
+            return Interval(float(values[0]), float(values[0]), float(values[0]))
+        return dependent_interval(values) if self.one_run else t_interval(values)
 
 
 def _number(value: float | None) -> float:

@@ -15,6 +15,7 @@ from ..schedulers import HybridML
 from ..workload.scenarios import generate, scenario_named
 from . import FIRST_REPORTED_SEED
 
+STREAM_TASKS = 20_000
 #: (scenario, utilisation, sigma of the execution noise)
 STREAMS = (
     ("mixed", 0.7, 0.0),
@@ -22,6 +23,14 @@ STREAMS = (
     ("transfer", 0.7, 0.1),
     ("lognormal", 0.5, 0.1),
 )
+
+
+def alarms(scenario: str, utilisation: float, sigma: float, tasks: int, seed: int, drift: str = "cusum") -> int:
+    """How many there are in one stream."""
+    learning = HybridML(drift=drift)
+    workload = generate(scenario_named(scenario), tasks, seed, utilisation=utilisation)
+    Cluster(noise=Noise(sigma, seed)).run(workload, learning, seed=seed)
+    return sum(event.kind == "drift" for event in learning.events_)
 
 
 def alarms_and_cost(
@@ -38,7 +47,7 @@ def alarms_and_cost(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=20_000)
+    parser.add_argument("--tasks", type=int, default=STREAM_TASKS)
     parser.add_argument(
         "--seeds", type=int, default=2, help=f"streams per case, seeds from {FIRST_REPORTED_SEED} on"
     )

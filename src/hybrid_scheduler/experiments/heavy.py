@@ -275,7 +275,7 @@ def _sorted_by_kind(question: Question) -> tuple[dict[str, FastRule], list[str]]
 def _chunks(question: Question, seed: int, chunk: int) -> Iterator[Workload]:
     machine = question.machine
     return stream(
-        question.scenario, question.tasks, seed, chunk=chunk, platform=machine.platform, physics=machine.physics,
+        question.mix, question.tasks, seed, chunk=chunk, platform=machine.platform, physics=machine.physics,
         utilisation=question.load, batch=question.batch,
     )  # fmt: skip
 

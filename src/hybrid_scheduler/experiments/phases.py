@@ -14,16 +14,16 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from .. import __version__
 from ..core import HybridSchedulerError, InvalidInputError
+from .alone import alone
 
 #: Notes, lock and unfinished files, all in one place.
 HIDDEN = ".pipeline"
@@ -93,7 +93,7 @@ def run_phases(
     """Run what is not yet done, in order; with `force` everything. `finished` is called after each phase."""
     hidden = _prepared(folder)
     done: list[Done] = []
-    with _alone(hidden / "lock", folder):
+    with alone(hidden / "lock", folder):
         notes = _Notes(hidden / "finished.json")
         if force:
             notes.forget()
@@ -195,33 +195,3 @@ def _explained(folder: Path) -> Iterator[None]:
     except OSError as error:
         hint = "finished phases are kept: run it again to go on"
         raise HybridSchedulerError(f"cannot write {folder}: {error.strerror or error}", hint=hint) from error
-
-
-@contextmanager
-def _alone(path: Path, folder: Path) -> Iterator[None]:
-    """One run per folder. The system lets go of the lock however the process ends."""
-    with path.open("a+") as file:
-        if not _locked(file):
-            raise InvalidInputError("--out", "a folder that no other run is writing to", str(folder))
-        yield
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _locked(file: IO[str]) -> bool:
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _locked(file: IO[str]) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

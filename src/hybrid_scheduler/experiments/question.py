@@ -19,6 +19,7 @@ from ..workload.scenario_json import scenario_from_json, scenario_to_json
 from ..workload.scenarios import Scenario, generate
 from .contest import Machine
 from .threads import one_thread
+from .trace import Trace
 
 _PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
 
@@ -29,16 +30,22 @@ def _default_machine() -> Machine:
 
 @dataclass(frozen=True)
 class Question:
-    """Some schedulers on tasks of a scenario. Utilisation None is the scenario's own; a batch has none."""
+    """Some schedulers on tasks of a scenario, or on those of a trace, which has no scenario.
 
-    scenario: Scenario
+    Utilisation None is the scenario's own; a batch and a trace have none.
+    """
+
+    scenario: Scenario | None
     tasks: int
     schedulers: tuple[str, ...]
     machine: Machine = field(default_factory=_default_machine)
     utilisation: float | None = None
     batch: bool = False
+    trace: Trace | None = None
 
     def __post_init__(self) -> None:
+        if (self.scenario is None) == (self.trace is None):
+            raise InvalidInputError("question", "about a scenario or a trace", "both" if self.trace else "neither")
         if not self.schedulers:
             raise InvalidInputError("schedulers", "at least one name", "none")
         if len(set(self.schedulers)) < len(self.schedulers):
@@ -46,14 +53,41 @@ class Question:
         for spec in self.schedulers:
             create(spec)  # a wrong name fails here, not in another process an hour later
 
+    @classmethod
+    def about(cls, trace: Trace, schedulers: tuple[str, ...], machine: Machine) -> Question:
+        """The tasks of a trace as they are."""
+        return cls(None, len(trace.workload), schedulers, machine, trace=trace)
+
     @property
     def load(self) -> float | None:
-        """Share of capacity at which tasks arrive; None in a batch."""
-        return None if self.batch else self.utilisation or self.scenario.utilisation
+        """Share of capacity at which tasks arrive; None in a batch and for a trace."""
+        return None if self.batch or self.scenario is None else self.utilisation or self.scenario.utilisation
+
+    @property
+    def mix(self) -> Scenario:
+        """The scenario, for whoever can do nothing with a trace."""
+        if self.scenario is None:
+            raise InvalidInputError("question", "about a scenario", f"the trace {self.name}")
+        return self.scenario
+
+    @property
+    def name(self) -> str:
+        """Of the scenario or the trace."""
+        return self.trace.name if self.trace else self.mix.name
+
+    @property
+    def source(self) -> str:
+        """Where the tasks come from, and how fast."""
+        if self.trace:
+            return f"trace {self.name}"
+        return f"{self.name}, all at once" if self.batch else f"{self.name} at load {self.load:g}"
 
     def workload(self, seed: int) -> Workload:
+        """The tasks of that seed; a trace has the same for every one."""
+        if self.trace:
+            return self.trace.workload
         return generate(
-            self.scenario,
+            self.mix,
             self.tasks,
             seed,
             platform=self.machine.platform,
@@ -86,10 +120,12 @@ class Question:
     @property
     def facts(self) -> list[str]:
         """Short facts for captions."""
-        source = (
-            f"{self.scenario.name}, all at once" if self.batch else f"{self.scenario.name} at load {self.load:g}"
-        )
-        return [source, f"{self.tasks:,} tasks", self.machine.platform.name, f"{self.machine.physics.name} physics"]
+        return [
+            self.source,
+            f"{self.tasks:,} tasks",
+            self.machine.platform.name,
+            f"{self.machine.physics.name} physics",
+        ]
 
     # ---------------------------------------------------------------- as JSON
 
@@ -98,8 +134,12 @@ class Question:
         machine, law = self.machine, self.machine.physics
         if not isinstance(law, AnalyticPhysics):
             raise InvalidInputError("physics", "analytic or serial in a run that is recorded", law.name)
+        trace = self.trace
+        # Nothing is said of a trace where there is none, so that older records keep their hash.
+        source = {"trace": {"name": trace.name, "sha256": trace.sha256, "batches": trace.batches}} if trace else {}
         return {
-            "scenario": scenario_to_json(self.scenario),
+            "scenario": scenario_to_json(self.scenario) if self.scenario else None,
+            **source,
             "tasks": self.tasks,
             "schedulers": list(self.schedulers),
             "utilisation": self.load,
@@ -113,7 +153,8 @@ class Question:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Question:
+    def from_json(cls, data: dict[str, Any], trace: Trace | None = None) -> Question:
+        """What `as_json` wrote; the tasks of a trace come from elsewhere."""
         law = dict(data["physics"])
         machine = Machine(
             platform_from_json(data["platform"]),
@@ -124,12 +165,13 @@ class Question:
             Objective(**data["objective"]),
         )
         return cls(
-            scenario_from_json(data["scenario"]),
+            None if trace else scenario_from_json(data["scenario"]),
             data["tasks"],
             tuple(data["schedulers"]),
             machine,
             data["utilisation"],
             data["batch"],
+            trace,
         )
 
 

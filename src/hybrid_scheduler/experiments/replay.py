@@ -36,6 +36,7 @@ def comparison_events(found: Iterable[SeedRun]) -> Iterator[Event]:
             yield {
                 "type": "result", "seed": run.seed, "scheduler": name, "outcomes": run.digests[name],
                 "lower_bound": run.lower_bound, "summary": numbers,
+                **({"batches": run.batches[name]} if run.batches else {}),
             }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,15 +17,16 @@ from ..reports.content import Picture, Report, Section, Table, Words
 from ..reports.evidence import Evidence
 from ..reports.figures.frame import with_interval
 from ..reports.html import as_html
-from ..reports.method import CAPTIONS, METHOD
+from ..reports.method import CAPTIONS, METHOD, TRACE_METHOD
 from ..reports.pdf import as_pdf
 from ..reports.performance_analysis import three_digits
 from ..reports.style import label_of
 from . import runs
-from .comparing import Judgement, SeedRun, Study
+from .comparing import BATCHES, Judgement, SeedRun, Study
 from .question import Question
 from .runs import Record
 from .showcase import Showcase, show
+from .trace import MEANS, SUMS, Trace
 
 SUFFIXES = (".html", ".pdf")
 _OVERVIEW = {
@@ -66,9 +68,11 @@ def stored_study(folder: Path, record: Record) -> Study:
         for line in log.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
             seed = event["seed"]
-            run = found.setdefault(seed, SeedRun(seed, event["lower_bound"], {}, {}))
+            run = found.setdefault(seed, SeedRun(seed, event["lower_bound"], {}, {}, {}))
             run.metrics[event["scheduler"]] = event["summary"]
             run.digests[event["scheduler"]] = event["outcomes"]
+            if "batches" in event:
+                run.batches[event["scheduler"]] = event["batches"]
     except FileNotFoundError:
         raise HybridSchedulerError(f"{log} is missing: the run has no results") from None
     except (OSError, ValueError, KeyError) as error:
@@ -97,27 +101,33 @@ def make_report(
             figures.draw(name, Evidence({}))  # complains about the name
     shown = show(question, seed, progress)
     material = evidence(question, seed, shown, study)
-    judgement = study.judge() if study else None
+    # Whoever knows all durations is the yardstick; without it the first.
+    judgement = study.judge(baseline="oracle" if "oracle" in question.schedulers else None) if study else None
     sections = [
         Section("Results", _results(material, judgement)),
         *([Section("Who is better", _verdicts(judgement))] if judgement else []),
         Section("Figures", _pictures(material, wanted)),
-        Section("Method", [Words(text) for text in METHOD]),
+        Section("Method", [Words(text) for text in (METHOD if question.trace is None else TRACE_METHOD)]),
         Section("What was run", [_configuration(question, study, seed)]),
         Section("Environment", [_environment(record)]),
     ]
-    facts = [*question.facts, f"{len(study.runs)} seeds" if study else f"seed {seed}"]
+    facts = [*question.facts, _repetitions(study, seed)]
     foot = f"run {record.run_id} · log sha256 {record.events_sha256[:16]}…" if record else "hybrid-scheduler"
-    return Report(title, facts, headline(material, judgement), sections, foot)
+    return Report(title, facts, headline(question, material, judgement), sections, foot)
 
 
 def evidence(question: Question, seed: int, shown: Showcase, study: Study | None) -> Evidence:
     """What the figures are drawn from: means over seeds, and single tasks of one seed."""
+    bands: dict[str, dict[str, Interval]] = {}
     if study:
-        samples = {metric: study.samples(metric) for metric in study.metrics}
+        samples = {metric: study.by_seed(metric) for metric in study.metrics}
         bounds = [run.lower_bound for run in study.runs if run.lower_bound is not None]
         bound = float(np.mean(bounds)) if bounds else None
-        caption = [*question.facts, f"{len(study.runs)} seeds; single tasks: seed {seed}"]
+        if study.one_run:
+            bands = {metric: _bands(study, metric) for metric in (*MEANS, *SUMS)}
+        caption = [*question.facts, f"{_repetitions(study, seed)}; single tasks: seed {seed}"]
+        if study.one_run:
+            caption = [*question.facts, _repetitions(study, seed)]
     else:
         flat = {name: summary.as_dict() for name, summary in shown.comparison.summaries.items()}
         keys = [key for key, value in next(iter(flat.values())).items() if not isinstance(value, dict)]
@@ -129,6 +139,7 @@ def evidence(question: Question, seed: int, shown: Showcase, study: Study | None
     return Evidence(
         samples,
         caption,
+        bands,
         lower_bound=bound,
         comparison=shown.comparison,
         predicted=shown.predicted,
@@ -137,20 +148,35 @@ def evidence(question: Question, seed: int, shown: Showcase, study: Study | None
     )
 
 
-def headline(material: Evidence, judgement: Judgement | None) -> str:
+def _bands(study: Study, metric: str) -> dict[str, Interval]:
+    found = {name: study.interval(metric, name) for name in study.question.schedulers}
+    # A queue that grows has a value and no interval.
+    return {name: one for name, one in found.items() if one is not None and math.isfinite(one.half_width)}
+
+
+def _repetitions(study: Study | None, seed: int) -> str:
+    """What the intervals rest on."""
+    if study is None:
+        return f"seed {seed}"
+    trace = study.question.trace
+    return trace.label if trace else f"{len(study.runs)} seeds"
+
+
+def headline(question: Question, material: Evidence, judgement: Judgement | None) -> str:
     """Who leads, and who cannot be told from the leader."""
     means = material.intervals("mean_latency")
     best = next(iter(means))
     lead = f"{label_of(best)} has the lowest mean latency, {with_interval(means[best])} s"
     if judgement is None:
-        return f"{lead}, in one run: whether that is luck takes several seeds to say."
+        more = "a longer stream" if question.trace else "several seeds"
+        return f"{lead}, in one run: whether that is luck takes {more} to say."
     close = [
         label_of(name)
         for name in means
         if name != best and not judgement.better(judgement.pairs[best, name].verdict)
     ]
     if len(close) == len(means) - 1:
-        return f"{lead}, but {judgement.seeds} seeds tell no other scheduler from it: too close to call."
+        return f"{lead}, but {judgement.seeds} {judgement.unit} tell no other scheduler from it: too close to call."
     if not close:
         return f"{lead}; every other scheduler is worse beyond doubt."
     return f"{lead}. Too close to call against it: {', '.join(close)}; the others are worse beyond doubt."
@@ -162,6 +188,11 @@ def _results(material: Evidence, judgement: Judgement | None) -> list[Words | Ta
     rows = [[label_of(name), *(_cell(found[metric].get(name)) for metric in found)] for name in names]
     seeds = material.seeds
     note = f"Means of {seeds} seeds ± half of the 95 % interval." if seeds > 1 else "One run: no intervals."
+    if judgement is not None and judgement.unit == BATCHES:
+        note = (
+            f"One trace; interval from batch means over {judgement.seeds} batches. What belongs to the run as a "
+            "whole has one value and no interval."
+        )
     header = ["scheduler", *(_OVERVIEW[metric] for metric in found)]
     return [Table(header, rows, note, strong=frozenset({0}))]
 
@@ -202,8 +233,8 @@ def _verdicts(judgement: Judgement) -> list[Words | Table]:
     ]
     table = Table(
         header, rows,
-        f"Mean latency against {label_of(judgement.baseline)} over {judgement.seeds} paired seeds. "
-        "Effect r: rank-biserial, from -1 (lower on every seed) to 1.",
+        f"Mean latency against {label_of(judgement.baseline)} over {judgement.seeds} paired {judgement.unit}. "
+        f"Effect r: rank-biserial, from -1 (lower in all {judgement.unit}) to 1.",
         words=frozenset({7}),
     )  # fmt: skip
     names = [standing.name for standing in judgement.standings]
@@ -212,13 +243,14 @@ def _verdicts(judgement: Judgement) -> list[Words | Table]:
         for number, row in enumerate(names, 1)
     ]
     matrix = Table(
-        ["seeds won by row", *(str(number) for number in range(1, len(names) + 1))], wins,
+        [f"{judgement.unit} won by row", *(str(number) for number in range(1, len(names) + 1))], wins,
         "A star marks a difference that is beyond doubt.",
     )  # fmt: skip
     blocks: list[Words | Table] = [table, matrix]
     if judgement.seeds < judgement.seeds_needed:
         words = (
-            f"{judgement.seeds} seeds are too few to tell any pair apart: take at least {judgement.seeds_needed}."
+            f"{judgement.seeds} {judgement.unit} are too few to tell any pair apart: "
+            f"take at least {judgement.seeds_needed}."
         )
         blocks.insert(0, Words(words))
     return blocks
@@ -242,15 +274,12 @@ def _pictures(material: Evidence, wanted: Sequence[str]) -> list[Words | Picture
 
 
 def _configuration(question: Question, study: Study | None, seed: int) -> Table:
-    machine, mix = question.machine, question.scenario
+    machine = question.machine
     devices = ", ".join(device.name for device in machine.platform.devices[:12])
     more = len(machine.platform.devices) - 12
-    seeds = f"{study.runs[0].seed} to {study.runs[-1].seed}" if study else str(seed)
+    seeds = f"{study.runs[0].seed} to {study.runs[-1].seed}" if study and len(study.runs) > 1 else str(seed)
     rows = [
-        ["scenario", f"{mix.name}: {mix.description}"],
-        ["sizes, intensities, memory", f"{mix.size}; {mix.intensity}; {mix.memory} MB"],
-        ["arrivals", "all at time 0" if question.batch else f"{mix.arrivals}, load {question.load:g} of capacity"],
-        ["tasks and seeds", f"{question.tasks:,} tasks, seeds {seeds}"],
+        *(_trace_rows(question.trace, seed) if question.trace else _scenario_rows(question, seeds)),
         ["schedulers", ", ".join(question.schedulers)],
         ["machine", f"{machine.platform.name}: {devices}" + (f" and {more} more" if more > 0 else "")],
         ["physics", f"{machine.physics.name}, noise {machine.noise.sigma:g}, memory: {machine.memory_policy}"],
@@ -259,6 +288,32 @@ def _configuration(question: Question, study: Study | None, seed: int) -> Table:
                       f"cost {machine.objective.cost:g}"],
     ]  # fmt: skip
     return Table(["what", "value"], rows, words=frozenset({1}))
+
+
+def _scenario_rows(question: Question, seeds: str) -> list[list[str]]:
+    mix = question.mix
+    return [
+        ["scenario", f"{mix.name}: {mix.description}"],
+        ["sizes, intensities, memory", f"{mix.size}; {mix.intensity}; {mix.memory} MB"],
+        ["arrivals", "all at time 0" if question.batch else f"{mix.arrivals}, load {question.load:g} of capacity"],
+        ["tasks and seeds", f"{question.tasks:,} tasks, seeds {seeds}"],
+    ]
+
+
+def _trace_rows(trace: Trace, seed: int) -> list[list[str]]:
+    tasks = trace.workload
+    ranges = "; ".join(
+        f"{three_digits(float(column.min()))} to {three_digits(float(column.max()))}"
+        for column in (tasks.size, tasks.compute_intensity, tasks.memory_required)
+    )
+    why = trace.why_no_interval
+    return [
+        ["trace", f"{trace.name}, sha256 of its columns {trace.sha256[:16]}…"],
+        ["sizes, intensities, memory", f"{ranges} MB"],
+        ["arrivals", f"as in the trace, over {three_digits(float(np.ptp(tasks.arrival_time)))} s"],
+        ["tasks", f"{len(tasks):,}, seed {seed} for noise and for schedulers that draw"],
+        ["intervals", f"none: {why}" if why else trace.label],
+    ]
 
 
 def _environment(record: Record | None) -> Table:

@@ -2,6 +2,7 @@
 
     run.json        run id (ULID), moment, seeds, configuration and its hash, versions, digest of the log
     events.jsonl    the log: one event per line, canonical JSON (sorted keys, shortest numbers), virtual time only
+    trace.parquet   the tasks, where they came from a trace
 
 Whoever repeats the run gets the same log, byte for byte; `replay.py` does that.
 """
@@ -29,9 +30,11 @@ from ..core import HybridSchedulerError, InvalidInputError
 from ..core.outcome import STATUS_NAMES
 from ..engine import Comparison
 from ..engine.ulid import UlidMaker
+from ..workload.files import load, save
 from .question import Question
+from .trace import Trace
 
-RECORD, EVENTS = "run.json", "events.jsonl"
+RECORD, EVENTS, TRACE = "run.json", "events.jsonl", "trace.parquet"
 SIMULATION, COMPARE, HEAVY = "simulation", "compare", "heavy"
 KINDS = (SIMULATION, COMPARE, HEAVY)
 _FORMAT = 1
@@ -137,10 +140,11 @@ class Record:
     versions: dict[str, str]
     events_sha256: str
     events_count: int
+    trace: Trace | None = None
 
     @property
     def question(self) -> Question:
-        return Question.from_json(self.configuration)
+        return Question.from_json(self.configuration, self.trace)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -168,10 +172,13 @@ def write_run(folder: Path, kind: str, question: Question, seeds: Iterable[int],
             digest.update(content)
             file.write(content)
             count += 1
+    if question.trace is not None:
+        save(question.trace.workload, folder / TRACE)
     now = time.time()
     record = Record(
         UlidMaker(lambda: now)(), kind, datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"), chosen,
         configuration, configuration_hash(kind, question, chosen), versions(), digest.hexdigest(), count,
+        question.trace,
     )  # fmt: skip
     fresh = folder / (RECORD + ".new")
     fresh.write_text(json.dumps(record.as_json(), indent=2, sort_keys=True) + "\n", encoding="utf-8")
@@ -190,13 +197,26 @@ def read_run(folder: Path) -> Record:
         record = Record(
             content["run_id"], content["kind"], content["created_at"], tuple(content["seeds"]),
             content["configuration"], content["configuration_hash"], content["versions"],
-            events["sha256"], events["lines"],
+            events["sha256"], events["lines"], _trace(folder, content["configuration"].get("trace")),
         )  # fmt: skip
     except FileNotFoundError:
-        hint = "report --scenario NAME --keep DIR, compare --out DIR and heavy make one"
+        hint = "simulate --out DIR, compare --out DIR, report --keep DIR and heavy make one"
         raise InvalidInputError("RUN_DIR", f"a folder with a {RECORD}", str(folder), hint=hint) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HybridSchedulerError(f"{path} cannot be read: {error}") from None
     if record.kind not in KINDS or content.get("format") != _FORMAT:
         raise HybridSchedulerError(f"{path} is of a kind this version does not know: {record.kind}")
     return record
+
+
+def _trace(folder: Path, known: Mapping[str, Any] | None) -> Trace | None:
+    """The tasks beside the record, if it is that of a trace and they are still those that were run."""
+    if known is None:
+        return None
+    path = folder / TRACE
+    if not path.exists():
+        raise HybridSchedulerError(f"{path} is missing: the record's tasks were a trace")
+    found = Trace.of(known["name"], load(path), known["batches"] if known["batches"] > 1 else None)
+    if found.sha256 != known["sha256"]:
+        raise HybridSchedulerError(f"{path} was changed after the run: its digest is not the recorded one")
+    return found

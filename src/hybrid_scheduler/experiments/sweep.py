@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +18,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+import numpy as np
+
 from .. import __version__
 from ..core import HybridSchedulerError, InvalidInputError
-from .comparing import run_seed
-from .phases import _alone
+from ..metrics import dependent_interval
+from .alone import alone
+from .comparing import SeedRun, run_seed
 from .question import Question
 from .runs import canonical
 
@@ -43,8 +47,7 @@ class Cell:
     @property
     def name(self) -> str:
         question = self.question
-        load = "batch" if question.batch else f"{question.load:g}"
-        where = f"{question.scenario.name} {load} · {question.machine.platform.name}"
+        where = f"{question.source} · {question.machine.platform.name}"
         return f"{question.schedulers[0]} · {where} · {self.seed}"
 
 
@@ -66,7 +69,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     run = run_seed(question, cell.seed)
     return {
         "key": cell.key,
-        "scenario": question.scenario.name,
+        "scenario": question.name,
         "load": question.load,
         "batch": question.batch,
         "platform": question.machine.platform.name,
@@ -75,8 +78,18 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "scheduler": spec,
         "lower_bound": run.lower_bound,
         **run.metrics[spec],
+        **_half_widths(run, spec),
         "outcomes": run.digests[spec],
     }
+
+
+def _half_widths(run: SeedRun, spec: str) -> dict[str, float | None]:
+    """Of the intervals within one trace; a scenario has those over its seeds. None where a queue grows."""
+    halves = {
+        metric: dependent_interval(np.array(values)).half_width
+        for metric, values in run.batches.get(spec, {}).items()
+    }
+    return {f"{metric}_half_width": half if math.isfinite(half) else None for metric, half in halves.items()}
 
 
 #: Called with (the cell that was finished, cells done, cells in all).
@@ -97,7 +110,7 @@ def run_sweep(
         raise InvalidInputError("sweep", "at least one cell", "none")
     _prepare(folder)
     report = progress or (lambda *_: None)
-    with _alone(folder / "lock", folder), (folder / CELLS).open("a+b") as file:
+    with alone(folder / "lock", folder), (folder / CELLS).open("a+b") as file:
         wanted = {cell.key for cell in cells}
         done = {key: row for key, row in _finished(file).items() if key in wanted}
         report("", len(done), len(cells))

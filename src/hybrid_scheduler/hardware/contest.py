@@ -45,6 +45,7 @@ class Contest:
     repeats: int = 3
     progress: Progress = nothing
     executions: dict[str, Execution] = field(default_factory=dict)
+    choices: Choices | None = None
 
     def needs_calibration(self) -> bool:
         return any(create(real_spec(spec)).knows is Knowledge.TOLD for spec in self.specs)
@@ -57,7 +58,7 @@ class Contest:
         if given is None and self.needs_calibration():
             sample = self.learning or self.calls
             self.calibrated = calibrate_executor(executor, sample, progress=self.progress)
-        choices = measure_choices(executor, self.calls, repeats=self.repeats, progress=self.progress)
+        self.choices = choices = measure_choices(executor, self.calls, repeats=self.repeats, progress=self.progress)
         document = self._head(choices)
         for spec in self.specs:
             self._compile(spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -84,8 +85,10 @@ class Job:
         for part in self.parts:
             if platform.is_cpu[part.device]:
                 record.cpu_seconds += part.ended - part.started
+                record.cpu_started = min(part.started, record.cpu_started or math.inf)
             else:
                 record.accelerator_seconds += part.ended - part.started
+                record.accelerator_started = part.started
         record.device = platform.devices[self.device].name
 
     def outcome(self, platform: Platform) -> Outcome | None:

@@ -120,6 +120,9 @@ class Record:
     measured: float | None = None
     cpu_seconds: float = 0.0
     accelerator_seconds: float = 0.0
+    #: When the part there began; None where there was none.
+    cpu_started: float | None = None
+    accelerator_started: float | None = None
     wait: float | None = None
     joules: float | None = None
     decision_seconds: float = 0.0

@@ -1,7 +1,16 @@
 """Pure functions: outcomes in, numbers out."""
 
 from .running import RunningMean, share_worked
-from .statistics import Interval, Pair, batch_means, bootstrap_interval, compare_pairs, t_interval
+from .statistics import (
+    Interval,
+    Pair,
+    batch_means,
+    bootstrap_interval,
+    compare_pairs,
+    dependent_interval,
+    stretches,
+    t_interval,
+)
 from .summary import Charges, Spread, Summary, jain_index, summarise, win_rates
 
 __all__ = [
@@ -14,8 +23,10 @@ __all__ = [
     "batch_means",
     "bootstrap_interval",
     "compare_pairs",
+    "dependent_interval",
     "jain_index",
     "share_worked",
+    "stretches",
     "summarise",
     "t_interval",
     "win_rates",

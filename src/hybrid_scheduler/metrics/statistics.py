@@ -83,15 +83,71 @@ def bootstrap_interval(
 
 
 def batch_means(values: Floats, batches: int = 20, confidence: float = CONFIDENCE) -> Interval:
-    """Interval of the mean within one run: means of long stretches hardly depend on each other, single tasks do.
+    """Interval of the mean within one run: means of long stretches hardly depend on each other, single tasks do."""
+    return dependent_interval(stretches(values, batches), confidence)
 
-    Optimistic where queues stay full for longer than a batch: near capacity trust several seeds instead.
+
+def stretches(values: Floats, batches: int = 20) -> Floats:
+    """The values cut into so many stretches, one number for each, whose mean is that of all values.
+
+    Stretches differ by one value at most; each stands for its sum, so the mean is exact and nothing is left over.
     """
     if batches < 2 or len(values) < 2 * batches:
         raise InvalidInputError("batches", f"from 2 to {len(values) // 2}, for {len(values)} values", batches)
-    length = len(values) // batches
-    means = values[: length * batches].reshape(batches, length).mean(axis=1)
-    return t_interval(_finite(means), confidence)
+    sums = np.array([part.sum() for part in np.array_split(_finite(values), batches)])
+    return np.asarray(sums * (batches / len(values)), np.float64)
+
+
+def neighbours_alike(values: Floats) -> float:
+    """Correlation of each value with the next, 0 where there is none; for stretches of a run that should be short.
+
+    Taken around a straight line, so that a queue that grows throughout the run is not mistaken for a slow swing,
+    and corrected for what that line and the mean take away from few values.
+    """
+    n = len(values)
+    if n < 4:
+        return 0.0
+    place = np.arange(n) - (n - 1) / 2.0
+    off = values - values.mean()
+    rest = off - place * float((place * off).sum() / (place**2).sum())
+    total = float((rest**2).sum())
+    if total <= 1e-24 * float((values**2).sum()):
+        return 0.0
+    seen = float((rest[1:] * rest[:-1]).sum()) / total
+    return min(max(0.0, seen + (2.0 + 4.0 * seen) / n), 0.95)
+
+
+def drift(values: Floats, confidence: float = CONFIDENCE) -> float:
+    """Where a run is heading: 1 if its values keep rising, -1 if they keep falling, 0 if neither is sure.
+
+    Judged by the steps from each value to the next. A level that merely swings has steps that cancel, and one that
+    wanders without aim is called heading somewhere no more often than the confidence allows.
+    """
+    steps = np.diff(_finite(values))
+    if len(steps) < 2:
+        return 0.0
+    step = t_interval(steps, confidence)
+    # The rounding of a constant is no direction.
+    small = abs(step.mean) <= 1e-12 * float(np.abs(values).max())
+    return 0.0 if small or not step.excludes(0.0) else math.copysign(1.0, step.mean)
+
+
+def dependent_interval(values: Floats, confidence: float = CONFIDENCE) -> Interval:
+    """Student's interval for values that follow each other in one run.
+
+    Where neighbours are alike, so many values tell as much as fewer independent ones would; the interval is that of
+    the fewer. Never narrower than `t_interval`. Values that keep rising, as in a queue that grows, have no mean to
+    speak of: it depends on the run's length, and the interval is infinite.
+    """
+    plain = t_interval(values, confidence)
+    if drift(values, confidence):
+        return Interval(plain.mean, -math.inf, math.inf)
+    alike = neighbours_alike(values)
+    if alike == 0.0:
+        return plain
+    fewer = max(2.0, len(values) * (1.0 - alike) / (1.0 + alike))
+    half = _t_quantile(fewer - 1.0, 0.5 + confidence / 2) * float(values.std(ddof=1)) / math.sqrt(fewer)
+    return Interval(plain.mean, plain.mean - half, plain.mean + half)
 
 
 def sequential_interval(values: Floats, confidence: float = CONFIDENCE, spread: float = 1.0) -> Interval:
@@ -186,7 +242,8 @@ class Pair:
     first: str
     second: str
     difference: Interval
-    bootstrap: Interval
+    #: Of resampled seeds; None for stretches of one run, which cannot be shuffled.
+    bootstrap: Interval | None
     p: float
     p_holm: float
     rank_biserial: float
@@ -200,15 +257,24 @@ class Pair:
         """The same, told from the other side."""
         turned = {LOWER: HIGHER, HIGHER: LOWER}.get(self.verdict, self.verdict)
         return Pair(
-            self.second, self.first, _negative(self.difference), _negative(self.bootstrap), self.p, self.p_holm,
+            self.second, self.first, _negative(self.difference),
+            None if self.bootstrap is None else _negative(self.bootstrap), self.p, self.p_holm,
             0.0 - self.rank_biserial, 0.0 - self.dz, self.losses, self.wins, self.ties, turned,
         )  # fmt: skip
 
 
 def compare_pairs(
-    samples: Mapping[str, Floats], rng: np.random.Generator, confidence: float = CONFIDENCE
+    samples: Mapping[str, Floats],
+    rng: np.random.Generator,
+    confidence: float = CONFIDENCE,
+    *,
+    one_run: bool = False,
 ) -> dict[tuple[str, str], Pair]:
-    """Every policy against every other, under both orders of their names; Holm's correction covers all pairs."""
+    """Every policy against every other, under both orders of their names; Holm's correction covers all pairs.
+
+    The values are seeds, or with `one_run` the stretches of one run in their order. Two policies of one run are
+    also different if the gap between them keeps growing, which is what an overloaded machine looks like.
+    """
     for values in samples.values():
         _several(values)
     names = list(combinations(samples, 2))
@@ -216,12 +282,13 @@ def compare_pairs(
     p_values = [wilcoxon(values) for values in differences]
     pairs: dict[tuple[str, str], Pair] = {}
     for (first, second), values, p, adjusted in zip(names, differences, p_values, holm(p_values), strict=True):
-        difference = t_interval(values, confidence)
+        difference = (dependent_interval if one_run else t_interval)(values, confidence)
+        diverging = one_run and drift(values, confidence) * difference.mean > 0
         pair = Pair(
             first,
             second,
             difference,
-            bootstrap_interval(values, rng, confidence),
+            None if one_run else bootstrap_interval(values, rng, confidence),
             p,
             adjusted,
             rank_biserial(values),
@@ -229,15 +296,15 @@ def compare_pairs(
             wins=int((values < 0).sum()),
             losses=int((values > 0).sum()),
             ties=int((values == 0).sum()),
-            verdict=verdict(difference, adjusted, confidence),
+            verdict=verdict(difference, adjusted, confidence, diverging=diverging),
         )
         pairs[first, second], pairs[second, first] = pair, pair.reversed()
     return pairs
 
 
-def verdict(difference: Interval, p: float, confidence: float = CONFIDENCE) -> str:
+def verdict(difference: Interval, p: float, confidence: float = CONFIDENCE, *, diverging: bool = False) -> str:
     """Different only where ranks and means agree: neither one lucky seed nor one wild one decides."""
-    if p >= 1.0 - confidence or not difference.excludes(0.0):
+    if p >= 1.0 - confidence or not (diverging or difference.excludes(0.0)):
         return TOO_CLOSE
     return LOWER if difference.mean < 0 else HIGHER
 
@@ -251,7 +318,7 @@ def sequential_verdict(differences: Floats, comparisons: int = 1, confidence: fl
 
 
 @cache
-def _t_quantile(freedom: int, probability: float) -> float:
+def _t_quantile(freedom: float, probability: float) -> float:
     from scipy.special import stdtrit  # not above: whoever only adds up a run need not wait for scipy
 
     return float(stdtrit(freedom, probability))

@@ -68,7 +68,7 @@ class Evidence:
         if self.seeds > 1:
             return f"mean of {self.seeds} seeds and its 95 % interval"
         banded = any(self.bands.get(metric) for metric in metrics)
-        return "one run; latency with its 95 % interval by batch means" if banded else "one run"
+        return "one run; 95 % interval by batch means" if banded else "one run"
 
 
 def interval_of(values: Floats) -> Interval:

@@ -19,6 +19,17 @@ METHOD = (
     " no measurements of a real machine.",
 )
 
+TRACE_METHOD = (
+    *METHOD[:2],
+    "The tasks are one trace, so there is one run, and on these tasks its numbers are exact. The intervals "
+    "are about more tasks of the same kind: the run is cut into batches of consecutive tasks, and the spread of "
+    "the batch means gives a 95 % Student interval, widened where neighbouring batches are alike. Schedulers are "
+    "compared batch by batch. They are called different only where the Wilcoxon signed-rank test over batches, "
+    "corrected by Holm over all pairs, and the interval of the mean difference both say so; everything else is "
+    "too close to call. Makespans, quantiles and load balance belong to the run as a whole and have no interval.",
+    METHOD[3],
+)
+
 CAPTIONS = {
     "makespan": "From the first arrival to the last finish. Below capacity sane schedulers reach the bound.",
     "average_duration": "Latency includes waiting; execution time is what the two parts take once they run.",

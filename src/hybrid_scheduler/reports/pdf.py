@@ -10,8 +10,10 @@ from typing import Any
 from .content import Picture, Report, Table, Words
 
 _DPI = 220
-#: Of a figure, in widths of the text.
+#: Of a figure, in widths of the text: so low that two share a page.
 _HIGHEST = 0.64
+#: One that would have to shrink to less than this share gets a page's height instead: its letters must be read.
+_SMALLEST, _WHOLE_PAGE = 0.8, 1.3
 _INK, _QUIET, _LINE, _WASH, _ACCENT = "#1B2530", "#5A6775", "#DCE1E7", "#F6F8FA", "#157A8B"
 #: Letters that the PDF's own fonts lack.
 _PLAIN = {"→": "to", "ρ": "load", "≤": "at most", "≥": "at least", "−": "-"}
@@ -112,8 +114,9 @@ def _image(picture: Picture, width: float) -> Any:
     picture.figure.savefig(file, format="png", dpi=_DPI, metadata={"Software": None})
     file.seek(0)
     across, up = picture.figure.get_size_inches()
-    # So low that two of them share a page.
     scale = min(width / across, _HIGHEST * width / up)
+    if scale < _SMALLEST * width / across:
+        scale = min(width / across, _WHOLE_PAGE * width / up)
     return Image(file, across * scale, up * scale, hAlign="LEFT")
 
 

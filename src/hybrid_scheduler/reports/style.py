@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 300
+#: Of a figure that a notebook shows.
+SCREEN_DPI = 110
 INK, QUIET, HAIRLINE = "#1B2530", "#5A6775", "#DCE1E7"
 #: The first that is installed; the last ships with matplotlib and also has the glyphs that the others lack.
 _FONTS = ("Inter", "Source Sans 3", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
@@ -69,15 +71,16 @@ def line_style(spec: str) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def styled() -> Iterator[None]:
-    """Within this block figures are drawn in the house style."""
-    import matplotlib
+def house_style() -> dict[str, Any]:
+    """The rcParams of matplotlib behind every figure; in a notebook: `plt.rcParams.update(house_style())`.
+
+    A notebook shows figures in the resolution of a screen, so that it stays small; files have the full one.
+    """
     from matplotlib.font_manager import get_font_names
 
     installed = set(get_font_names())
     fonts = [font for font in _FONTS if font in installed]
-    settings: Any = {
+    return {
         "font.family": [fonts[0], "DejaVu Sans"],
         "font.size": 9.0,
         "text.color": INK,
@@ -101,10 +104,18 @@ def styled() -> Iterator[None]:
         "ytick.major.width": 0.6,
         "legend.frameon": False,
         "legend.fontsize": 8.5,
-        "figure.dpi": DPI,
+        "figure.dpi": SCREEN_DPI,
         "figure.facecolor": "white",
         "savefig.dpi": DPI,
     }
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Within this block figures are drawn in the house style."""
+    import matplotlib
+
+    settings: Any = {**house_style(), "figure.dpi": DPI}
     with matplotlib.rc_context(settings):
         yield
 

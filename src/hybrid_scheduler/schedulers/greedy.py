@@ -19,7 +19,7 @@ def greedy_rule(now, task, times, free_at, devices, params, state):  # type: ign
     return best, task[0].intensity
 
 
-@register("greedy", look=Look("#FB7F27", "#AF580D", "▲", "dash-dot"), published=True)
+@register("greedy", look=Look("#FB7F27", "#AE5F28", "▲", "dash-dot"), published=True)
 class Greedy(FastRule):
     """Fraction = compute intensity, on the least-loaded GPU."""
 

@@ -47,7 +47,7 @@ def oracle_rule(now, task, times, free_at, devices, params, state):  # type: ign
     return best, best_share
 
 
-@register("oracle", look=Look("#FFE841", "#664A04", "★", "dotted"), published=True)
+@register("oracle", look=Look("#FFE841", "#684908", "★", "dotted"), published=True)
 class Oracle(FastRule):
     """Knows the realised times: the best fraction on the best device for each task in turn."""
 

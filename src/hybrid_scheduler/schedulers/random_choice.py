@@ -25,7 +25,7 @@ def random_rule(now, task, times, free_at, devices, params, state):  # type: ign
     return int(params[1 + chosen]), uniform(seed, draw, 1)
 
 
-@register("random", look=Look("#7B87A7", "#3F4B60", "✕", "thin"), published=True)
+@register("random", look=Look("#7B87A7", "#3B4D63", "✕", "thin"), published=True)
 class Random(FastRule):
     """A uniform fraction on a uniform GPU, from its own seeded generator."""
 

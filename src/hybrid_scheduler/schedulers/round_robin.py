@@ -35,7 +35,7 @@ def round_robin_rule(now, task, times, free_at, devices, params, state):  # type
     return int(params[3 + cpus + turn]), fraction
 
 
-@register("round_robin", label="Round Robin", look=Look("#3DB885", "#113C26", "■", "long dash"), published=True)
+@register("round_robin", label="Round Robin", look=Look("#3DB885", "#0A3625", "■", "long dash"), published=True)
 class RoundRobin(FastRule):
     """Half on a GPU for even ids, all on the CPU for odd ones; the GPUs take turns."""
 

@@ -34,6 +34,7 @@ from .metrics import Metrics
 from .parts import Parts, ServerOptions
 from .remote_control import RemoteControl, beat, carry_out
 from .stream import StreamHub
+from .thinking import ProcessThinker
 from .tokens import token_of
 
 if TYPE_CHECKING:
@@ -103,9 +104,17 @@ class House:
 
 @asynccontextmanager
 async def opened(
-    settings: Settings, *, role: str = "all", start: bool = True, options: ServerOptions | None = None
+    settings: Settings,
+    *,
+    role: str = "all",
+    start: bool = True,
+    speed: float | None = None,
+    options: ServerOptions | None = None,
 ) -> AsyncIterator[House]:
-    """Open what the role needs, in order, and close it in the opposite order."""
+    """Open what the role needs, in order, and close it in the opposite order.
+
+    A run that goes on keeps its speed (somebody may have chosen it in the dashboard) unless `speed` is given.
+    """
     if role not in ROLES:
         raise UnknownNameError("--role", role, ROLES)
     address = settings.storage.address()
@@ -134,7 +143,7 @@ async def opened(
         else:
             local.subscribe(hub.publish_from_thread)
             journal = _journal(settings, address, _Both(local, shared))
-            engine, control = await _engine(settings, journal, stack, start=start)
+            engine, control = await _engine(settings, journal, stack, start=start, speed=speed)
             if role == "engine":
                 await _serve_commands(control, journal, CommandQueue(database, shared), stack)
         newest = await repository.events_after(2**62, 1)
@@ -143,6 +152,8 @@ async def opened(
             await _follow(hub, EventTail(repository, shared, after=hub.last_seq), stack)
         limiter = Limiter(chosen, redis_url=None if redis is None else _url(redis))
         stack.push_async_callback(limiter.close)
+        thinker = ProcessThinker()
+        stack.callback(thinker.close)
         parts = Parts(
             repository=repository,
             control=control,
@@ -155,6 +166,7 @@ async def opened(
             options=chosen,
             static=find_dashboard(),
             machine=_machine(settings),
+            thinker=thinker,
         )
         yield House(parts, address, engine, role)
 
@@ -168,13 +180,15 @@ def _journal(settings: Settings, address: DatabaseAddress, bus: _Both) -> SqlJou
 
 
 async def _engine(
-    settings: Settings, journal: SqlJournal, stack: AsyncExitStack, *, start: bool
+    settings: Settings, journal: SqlJournal, stack: AsyncExitStack, *, start: bool, speed: float | None
 ) -> tuple[ContinuousSimulation, LocalControl]:
     course = course_of(settings)
     engine = ContinuousSimulation(course, journal, snapshots=_SNAPSHOTS)
     # In a thread, like everything of the engine that waits: signals are still heard meanwhile.
     status = await asyncio.to_thread(engine.open)
     stack.push_async_callback(asyncio.to_thread, engine.close, 4.0)
+    if speed is not None:
+        await asyncio.to_thread(engine.set_speed, speed)
     if start and status.state == "stopped":
         await asyncio.to_thread(engine.start)
     return engine, LocalControl(engine, course, lambda name: scenario_of(settings, name))

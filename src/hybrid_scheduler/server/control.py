@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..engine import MeasuredRun
+
 
 @dataclass(frozen=True, slots=True)
 class StartWishes:
@@ -54,6 +56,9 @@ class EngineControl(Protocol):
 
     async def submit(self, task: NewTask) -> int:
         """The task's id, once it and its results are durable."""
+
+    async def store_measured(self, run: MeasuredRun) -> str:
+        """The id of the run, once it is durable."""
 
     async def forget(self) -> int:
         """Delete all tasks; their number."""

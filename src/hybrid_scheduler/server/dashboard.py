@@ -13,8 +13,10 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
+from .parts import Parts, parts_of
+
 #: Views that the page itself draws.
-VIEWS = ("compare", "scheduler", "history", "run", "diff", "what-if", "whatif")
+VIEWS = ("compare", "scheduler", "history", "diff")
 _DEEP = ("scheduler", "run")
 _FOREVER = "public, max-age=31536000, immutable"
 _NOT_BUILT = """<!doctype html>
@@ -66,10 +68,22 @@ def _quality(parameters: str) -> float:
     return 1.0
 
 
-def front_page(static: Path | None) -> Response:
-    if static is None:
-        return HTMLResponse(_NOT_BUILT, headers={"Cache-Control": "no-cache"})
-    return FileResponse(static / "index.html", media_type="text/html", headers={"Cache-Control": "no-cache"})
+def front_page(parts: Parts, status: int = 200) -> Response:
+    """The page that draws every view, and says so itself where there is none at this address."""
+    headers = {"Cache-Control": "no-cache"}
+    if parts.static is None:
+        return HTMLResponse(_NOT_BUILT, status, headers)
+    parts.thinker.warm()  # somebody looks: a what-if question may come
+    return FileResponse(parts.static / "index.html", status, headers, media_type="text/html")
+
+
+def lost(request: Request) -> Response | None:
+    """What a person gets who followed a wrong address; programs, and the API's own addresses, get JSON."""
+    path = request.url.path
+    person = request.method == "GET" and prefers_html(request.headers.get("accept", ""))
+    if not person or path == "/api" or path.startswith("/api/"):
+        return None
+    return front_page(parts_of(request), 404)
 
 
 def _assets(static: Path) -> Mapping[str, _Asset]:
@@ -86,7 +100,7 @@ def install(app: FastAPI, static: Path | None) -> None:
     """Serve views and assets. They are not part of the API, so they are not in its description."""
 
     async def view(request: Request) -> Response:
-        return front_page(static)
+        return front_page(parts_of(request))
 
     for name in VIEWS:
         app.add_route(f"/{name}", view, ["GET"], include_in_schema=False)

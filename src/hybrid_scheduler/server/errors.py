@@ -21,6 +21,7 @@ from ..engine import EngineBusy, EngineClosed, JournalAway, JournalFull
 from ..storage import DatabaseAway
 from ..storage.commands import EngineAway
 from .answers import Json
+from .dashboard import lost
 
 _CODES = {
     400: "invalid_input",
@@ -145,6 +146,9 @@ def _field(problem: dict[str, Any]) -> tuple[str, str, object]:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    page = lost(request) if error.status_code == 404 else None
+    if page is not None:
+        return page
     messages = {404: "there is nothing at this address", 405: "this address does not know that method"}
     message = messages.get(error.status_code, str(error.detail))
     headers = dict(error.headers or {})

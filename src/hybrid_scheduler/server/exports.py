@@ -136,8 +136,11 @@ class _Sink(io.RawIOBase):
         return b"".join(pieces)
 
 
-async def perfetto(source: Pages, scheduler: str | None) -> AsyncIterator[bytes]:
-    """Chrome's trace format: a process per scheduler, a thread per device, microseconds of virtual time."""
+async def perfetto(source: Pages, scheduler: str | None, hosts: dict[str, str]) -> AsyncIterator[bytes]:
+    """Chrome's trace format: a process per scheduler, a thread per device, microseconds since the run began.
+
+    `hosts` names the CPU beside each device.
+    """
     processes: dict[str, int] = {}
     threads: dict[tuple[str, str], int] = {}
     yield b'{"displayTimeUnit":"ms","traceEvents":['
@@ -151,7 +154,7 @@ async def perfetto(source: Pages, scheduler: str | None) -> AsyncIterator[bytes]
                 if name not in processes:
                     processes[name] = len(processes) + 1
                     events.append(_name("process_name", processes[name], 0, name))
-                for device, start, seconds in _blocks(result):
+                for device, start, seconds in _blocks(result, hosts):
                     lane = threads.setdefault((name, device), len(threads) + 1)
                     if lane == len(threads) and not any(e.get("tid") == lane for e in events[-8:]):
                         events.append(_name("thread_name", processes[name], lane, device))
@@ -162,10 +165,11 @@ async def perfetto(source: Pages, scheduler: str | None) -> AsyncIterator[bytes]
     yield b"]}"
 
 
-def _blocks(result: Row) -> Iterable[tuple[str, float, float]]:
+def _blocks(result: Row, hosts: dict[str, str]) -> Iterable[tuple[str, float, float]]:
     if result["cpu_start"] is not None and result["cpu_time"]:
         prefix = result["device"].rpartition(".")[0]
-        yield f"{prefix}.cpu" if prefix else "cpu", result["cpu_start"], result["cpu_time"]
+        usual = f"{prefix}.cpu" if prefix else "cpu"
+        yield hosts.get(result["device"], usual), result["cpu_start"], result["cpu_time"]
     if result["gpu_start"] is not None and result["gpu_time"]:
         yield result["device"], result["gpu_start"], result["gpu_time"]
 

@@ -13,6 +13,7 @@ from ..engine import (
     Course,
     Idempotency,
     JournalAway,
+    MeasuredRun,
     Status,
     SubmittedTask,
 )
@@ -92,6 +93,9 @@ class LocalControl:
         new = SubmittedTask(task.size, task.compute_intensity, task.memory_required, task.kind, task.external_id)
         key = None if task.key is None else Idempotency(task.key, task.fingerprint, 0)
         return await _in_time(self._engine.submit(new, key))
+
+    async def store_measured(self, run: MeasuredRun) -> str:
+        return await _in_time(self._engine.store_measured(run))
 
     async def forget(self) -> int:
         return await _in_time(await asyncio.to_thread(self._engine.forget))

@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 
 from .. import __version__
 from ..experiments.what_if import WhatIfMachine
+from .thinking import Thinker, ThreadThinker
 
 if TYPE_CHECKING:
     from ..storage import Repository
@@ -43,6 +44,8 @@ class ServerOptions:
     max_clients: int = 500
     body_limit: int = MIB
     trace_limit: int = 50 * MIB
+    #: Of a measured run.
+    run_limit: int = 16 * MIB
     #: Where uploaded traces are kept.
     traces: Path = Path("data/workload_traces")
     version: str = __version__
@@ -52,7 +55,7 @@ class ServerOptions:
 class Tally:
     """What this process counts for itself."""
 
-    #: What-if questions that may be computed at once.
+    #: What-if questions that may be here at once.
     wondering: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
     #: How often history was deleted: answers from before are not given again.
     deletions: int = 0
@@ -76,6 +79,7 @@ class Parts:
     tally: Tally = field(default_factory=Tally)
     #: The machine that what-if questions start from; None: the default one.
     machine: WhatIfMachine = field(default_factory=WhatIfMachine)
+    thinker: Thinker = field(default_factory=ThreadThinker)
 
 
 def parts_of(connection: HTTPConnection) -> Parts:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..core import HybridSchedulerError
+from ..engine import MeasuredRun, measured_from_json, measured_to_json
 from ..storage import Repository
 from ..storage.commands import CommandQueue
 from .control import EngineControl, NewTask, StartWishes
@@ -59,6 +60,9 @@ class RemoteControl:
     async def submit(self, task: NewTask) -> int:
         return int((await self._ask("submit", asdict(task)))["task_id"])
 
+    async def store_measured(self, run: MeasuredRun) -> str:
+        return str((await self._ask("measured", measured_to_json(run)))["run_id"])
+
     async def forget(self) -> int:
         return int((await self._ask("forget"))["deleted_tasks"])
 
@@ -91,6 +95,8 @@ async def carry_out(control: EngineControl, kind: str, payload: dict[str, Any]) 
         return await control.retrain(payload["scheduler"])
     if kind == "submit":
         return {"task_id": await control.submit(NewTask(**payload))}
+    if kind == "measured":
+        return {"run_id": await control.store_measured(measured_from_json(payload))}
     if kind == "forget":
         return {"deleted_tasks": await control.forget()}
     plain = {"stop": control.stop, "pause": control.pause, "resume": control.resume, "learners": control.learners}

@@ -102,25 +102,38 @@ def config_of(app: Any, options: ServerOptions) -> uvicorn.Config:
     )
 
 
-def serve(settings: Settings, *, role: str = "all", start: bool = True, ready: Ready | None = None) -> None:
+def serve(
+    settings: Settings,
+    *,
+    role: str = "all",
+    start: bool = True,
+    speed: float | None = None,
+    ready: Ready | None = None,
+) -> None:
     """Until a signal ends it. Raises `KeyboardInterrupt` after Ctrl-C, once everything is closed."""
     _redirect_logs()
     if role == "engine":
-        interrupted = asyncio.run(_engine_only(settings, start, ready))
+        interrupted = asyncio.run(_engine_only(settings, start, speed, ready))
     else:
         options = options_of(settings)
         with listening(options.host, options.port) as listener:
             loop = _loop_factory()
             with asyncio.Runner(loop_factory=loop) as runner:
-                interrupted = runner.run(_all(settings, options, listener, role, start, ready))
+                interrupted = runner.run(_all(settings, options, listener, role, start, speed, ready))
     if interrupted:
         raise KeyboardInterrupt
 
 
 async def _all(
-    settings: Settings, options: ServerOptions, listener: socket.socket, role: str, start: bool, ready: Ready | None
+    settings: Settings,
+    options: ServerOptions,
+    listener: socket.socket,
+    role: str,
+    start: bool,
+    speed: float | None,
+    ready: Ready | None,
 ) -> bool:
-    async with opened(settings, role=role, start=start, options=options) as house:
+    async with opened(settings, role=role, start=start, speed=speed, options=options) as house:
         url = url_of(options.host, listener.getsockname()[1])
 
         def on_ready() -> None:
@@ -134,7 +147,7 @@ async def _all(
         return server.interrupted
 
 
-async def _engine_only(settings: Settings, start: bool, ready: Ready | None) -> bool:
+async def _engine_only(settings: Settings, start: bool, speed: float | None, ready: Ready | None) -> bool:
     stop, numbers = asyncio.Event(), []
     loop = asyncio.get_running_loop()
 
@@ -143,7 +156,7 @@ async def _engine_only(settings: Settings, start: bool, ready: Ready | None) -> 
         loop.call_soon_threadsafe(stop.set)
 
     with heard(end):
-        async with opened(settings, role="engine", start=start, options=ServerOptions()) as house:
+        async with opened(settings, role="engine", start=start, speed=speed, options=ServerOptions()) as house:
             if ready is not None:
                 ready("", house)
             await stop.wait()

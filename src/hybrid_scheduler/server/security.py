@@ -38,6 +38,7 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 _PROBES = ("/api/health/live", "/api/health/ready")
 _UNLIMITED = (*_PROBES, "/api/health", "/api/metrics")
 _TRACES = "/api/traces"
+_RUNS = "/api/runs"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9\-]{8,64}")
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 #: A browser's WebSocket cannot set headers: the token may come as a subprotocol with this in front.
@@ -63,7 +64,7 @@ class Gate:
 
     def __init__(self, app: Application, *, options: ServerOptions, limiter: Limiter, metrics: Metrics) -> None:
         self.app, self.limiter, self.metrics = app, limiter, metrics
-        self.limits = {_TRACES: options.trace_limit}
+        self.limits = {_TRACES: options.trace_limit, _RUNS: options.run_limit}
         self.body_limit = options.body_limit
         self.token = options.token.encode()
         own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"

@@ -1,21 +1,24 @@
-"""What-if questions: computed in a thread, at most two at a time; the others wait a little for their turn."""
+"""What-if questions: one is computed and one may wait; the others are asked to come back."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 from ..core import UnknownNameError
-from ..experiments.what_if import Change, what_if
+from ..experiments.what_if import SCHEDULERS, Change
 from ..schedulers import schedulers
 from ..workload.scenarios import SCENARIOS
 from .errors import Refused
 from .parts import Parts
 from .schemas import WhatIfRequest
+from .thinking import Question
 
-#: A slider asks again and again: somebody whose turn does not come soon is turned away politely.
-_PATIENCE = 8.0
+#: A slider asks again and again, and the first question waits until all is loaded: whoever would wait longer than
+#: that is turned away politely.
+_PATIENCE = 30.0
 
 
 async def wonder(parts: Parts, question: WhatIfRequest) -> dict[str, Any]:
@@ -33,21 +36,25 @@ async def wonder(parts: Parts, question: WhatIfRequest) -> dict[str, Any]:
         utilisation=question.utilisation,
         energy_weight=question.energy_weight,
     )
+    change.platform(parts.machine.platform)  # complains about a machine that cannot be changed so
     try:
         await asyncio.wait_for(parts.tally.wondering.acquire(), _PATIENCE)
     except TimeoutError:
         raise Refused(503, "other what-if questions are being computed", retry_after=2) from None
     began = time.perf_counter()
     try:
-        rows = await asyncio.to_thread(
-            what_if,
-            change,
-            machine=parts.machine,
-            scenario=scenario,
-            schedulers=tuple(question.schedulers) if question.schedulers else None,
-            tasks=question.tasks,
-            seeds=question.seeds,
+        rows = await parts.thinker.ask(
+            Question(
+                change,
+                parts.machine,
+                scenario,
+                tuple(question.schedulers or SCHEDULERS),
+                question.tasks,
+                question.seeds,
+            )
         )
+    except BrokenExecutor:
+        raise Refused(503, "nobody is there to compute it", retry_after=2) from None
     finally:
         parts.tally.wondering.release()
     return {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..core import Floats
@@ -23,7 +23,7 @@ exact_json = json.loads  # keeps whole numbers of any length
 
 
 async def task_range(connection: AsyncConnection, run_id: str) -> tuple[int, int] | None:
-    """First and last task of a run. What lies between belongs to it: runs do not overlap."""
+    """First and last task of a run. Between them there may be tasks of runs that were measured meanwhile."""
     ids = select(tasks.c.task_id).where(tasks.c.run_id == run_id).limit(1)
     first = await connection.scalar(ids.order_by(tasks.c.ordinal))
     last = await connection.scalar(ids.order_by(tasks.c.ordinal.desc()))
@@ -37,7 +37,11 @@ _COMPARED = (
     results.c.task_id,
     results.c.actual_time,
     results.c.latency,
-    results.c.start_time - tasks.c.arrival_time,
+    case(
+        # Real schedulers met the same task at different moments, and each waited since its own.
+        (runs.c.source == "measured", results.c.latency - (results.c.finish_time - results.c.start_time)),
+        else_=results.c.start_time - tasks.c.arrival_time,
+    ),
     results.c.energy_consumption,
     results.c.execution_cost,
     results.c.gpu_fraction,
@@ -53,6 +57,7 @@ async def comparative(connection: AsyncConnection, ids: Sequence[int], run_id: s
         query = (
             select(*_COMPARED)
             .join(tasks, tasks.c.task_id == results.c.task_id)
+            .join(runs, runs.c.run_id == results.c.run_id)
             .where(results.c.task_id.between(ids[0], ids[-1]))
             .order_by(results.c.task_id, results.c.id)
         )
@@ -137,6 +142,7 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
     query = (
         select(
             place,
+            results.c.task_id,
             results.c.scheduler_name,
             results.c.latency,
             results.c.actual_time,
@@ -149,7 +155,9 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
         .order_by(results.c.task_id, results.c.id)
     )
     found: dict[int, dict[str, list[Any]]] = {}
-    for position, name, *values in await connection.execute(query):
+    first_of: dict[int, int] = {}
+    for position, task_id, name, *values in await connection.execute(query):
+        first_of.setdefault(position // width, task_id)
         found.setdefault(position // width, {}).setdefault(name, []).append(values)
     return {
         "run_id": run_id,
@@ -158,6 +166,7 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
             {
                 "first_ordinal": low + bucket * width,
                 "last_ordinal": min(high, low + (bucket + 1) * width - 1),
+                "first_task_id": first_of[bucket],
                 "schedulers": {name: _trend(rows) for name, rows in by_name.items()},
             }
             for bucket, by_name in sorted(found.items())
@@ -187,10 +196,11 @@ async def gantt(
     connection: AsyncConnection, run_id: str, scheduler: str, start: float | None, end: float | None, limit: int
 ) -> dict[str, Any] | None:
     """Parts that touch the window [start, end), by start and task. Where they are too many: of the first tasks."""
-    run = (await connection.execute(select(runs.c.devices, runs.c.longest).where(runs.c.run_id == run_id))).first()
+    known = select(runs.c.devices, runs.c.longest, runs.c.config).where(runs.c.run_id == run_id)
+    run = (await connection.execute(known)).first()
     if run is None:
         return None
-    devices, longest = run
+    devices, longest, config = run
     window = await _window(connection, run_id, start, end, float(longest.get(scheduler, 0.0)))
     parts: list[tuple[Any, ...]] = []
     found: Sequence[Any] = ()
@@ -198,14 +208,18 @@ async def gantt(
         query = (
             select(*_PARTS)
             .join(tasks, tasks.c.task_id == results.c.task_id)
-            .where(results.c.task_id.between(*window), results.c.scheduler_name == scheduler)
+            .where(
+                results.c.task_id.between(*window),
+                results.c.scheduler_name == scheduler,
+                results.c.run_id == run_id,
+            )
             .order_by(results.c.task_id)
         )
         if start is not None:
             query = query.where(results.c.finish_time > start)
         if end is not None:
             query = query.where(results.c.start_time < end)
-        cpu_of = _cpu_of(devices)
+        cpu_of = hosts_of(devices, config)
         found = (await connection.execute(query.limit(limit + 1))).all()
         for task_id, device, cpu_start, cpu_time, gpu_start, gpu_time, intensity in found:
             for part, name, begin, seconds in (
@@ -278,8 +292,13 @@ async def _window(
     return None if beginning is None or ending is None else (beginning[0], ending)
 
 
-def _cpu_of(devices: Sequence[str]) -> dict[str, str]:
-    """For each device the CPU of its node. Devices are listed node by node, the CPU first."""
+def hosts_of(devices: Sequence[str], config: dict[str, Any]) -> dict[str, str]:
+    """For each device the CPU of its node: as the configuration says, else by names, CPUs first."""
+    platform = config.get("platform")
+    described = platform.get("devices", ()) if isinstance(platform, dict) else ()
+    cpus = {device["node"]: device["name"] for device in described if device["kind"] == "cpu"}
+    if cpus:
+        return {device["name"]: cpus[device["node"]] for device in described}
     host = next((name for name in devices if "cpu" in name), "")
     found = {}
     for name in devices:

@@ -37,7 +37,7 @@ class HistoryCsv:
         self._complained = False
 
     def append(self, batches: Sequence[Batch]) -> None:
-        text = "".join(_lines(batch) for batch in batches if batch.optimal_time is not None and len(batch))
+        text = "".join(_lines(batch) for batch in batches if _is_taught(batch))
         if not text:
             return
         try:
@@ -112,6 +112,11 @@ def read_history(path: str | os.PathLike[str]) -> tuple[Workload, Floats, Floats
         arrival_time=np.zeros(len(seen)),
     )
     return tasks, fraction, seconds
+
+
+def _is_taught(batch: Batch) -> bool:
+    """What real devices did teaches nothing about simulated ones."""
+    return batch.optimal_time is not None and len(batch) > 0 and batch.run.source == "simulated"
 
 
 def _lines(batch: Batch) -> str:

@@ -182,8 +182,9 @@ class Repository:
             .limit(limit)
         )
         rows = _dicts(await connection.execute(query), (*names, "arrival_time"))
+        measured = await _measured(connection, rows)
         for row in rows:
-            row["wait"] = _wait(row["start_time"], row.pop("arrival_time"))
+            row["wait"] = _wait(row, row.pop("arrival_time"), measured=row["run_id"] in measured)
         return rows
 
     # ---------------------------------------------------------------- analysis
@@ -320,13 +321,14 @@ async def _with_results(connection: AsyncConnection, rows: list[Row]) -> list[Ro
     for row in rows:
         row |= {"results": {}, "optimal_gpu_fraction": None, "optimal_time": None}
     span = (rows[0]["task_id"], rows[-1]["task_id"])
+    measured = await _measured(connection, rows)
     query = select(results.c.task_id, *(results.c[name] for name in _RESULT)).order_by(
         results.c.task_id, results.c.id
     )
     for task_id, *values in await connection.execute(query.where(results.c.task_id.between(*span))):
         if (task := by_id.get(task_id)) is not None:
             result = dict(zip(_RESULT, values, strict=True))
-            result["wait"] = _wait(result["start_time"], task["arrival_time"])
+            result["wait"] = _wait(result, task["arrival_time"], measured=task["run_id"] in measured)
             task["results"][result["scheduler_name"]] = result
     best = tables.training_data
     optimum = select(best.c.task_id, best.c.optimal_gpu_fraction, best.c.optimal_time)
@@ -345,7 +347,18 @@ def _dicts(found: Iterable[Any], names: Sequence[str]) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
-def _wait(start: float | None, arrival: float | None) -> float | None:
+async def _measured(connection: AsyncConnection, rows: Iterable[Row]) -> set[str]:
+    """Which of the runs of these rows were measured."""
+    ids = sorted({row["run_id"] for row in rows})
+    query = select(runs.c.run_id).where(runs.c.run_id.in_(ids), runs.c.source == "measured")
+    return set((await connection.execute(query)).scalars())
+
+
+def _wait(result: Row, arrival: float | None, *, measured: bool) -> float | None:
+    """Real schedulers met the same task at different moments, and each waited since its own."""
+    start, finish, latency = result["start_time"], result["finish_time"], result["latency"]
+    if measured:
+        return None if latency is None else latency - (finish - start)
     return None if start is None or arrival is None else start - arrival
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +88,7 @@ def run_row(run: RunRecord, pending: Pending, added: int, longest: dict[str, flo
         "status": run.status,
         "source": run.source,
         "scenario": run.scenario,
-        "utilisation": run.utilisation,
+        "utilisation": None if math.isnan(run.utilisation) else run.utilisation,
         "seed": int(run.seed),
         "platform": run.platform,
         "schedulers": json_text(list(run.schedulers)),
@@ -179,12 +180,17 @@ def event_columns(pending: Pending) -> Columns:
 
 
 def longest_latencies(batch: Batch) -> dict[str, float]:
-    """The largest finite latency of each scheduler."""
-    return {name: _largest(result) for name, result in batch.results.items()}
+    """The longest time of each scheduler from a task's arrival to its finish."""
+    if batch.tasks is None:
+        return {}
+    arrival = batch.tasks.arrival_time
+    return {name: _largest(result, arrival) for name, result in batch.results.items()}
 
 
-def _largest(result: ResultColumns) -> float:
-    finite = result.latency[np.isfinite(result.latency)]
+def _largest(result: ResultColumns, arrival: Floats) -> float:
+    # In a measured run a task may have been submitted later than it arrived under another scheduler.
+    spans = np.fmax(result.latency, result.finish_time - arrival)
+    finite = spans[np.isfinite(spans)]
     return float(finite.max()) if len(finite) else 0.0
 
 

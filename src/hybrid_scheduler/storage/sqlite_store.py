@@ -225,7 +225,7 @@ def _warn_of_old_version() -> None:
     global _warned
     if sqlite3.sqlite_version_info < _SOUND and not _warned:
         _warned = True
-        _log.warning(
+        _log.info(
             "SQLite %s has a rare fault that can damage a busy database (mended in 3.51.3); this program avoids it "
             "by writing from one connection only. For production PostgreSQL is recommended",
             sqlite3.sqlite_version,

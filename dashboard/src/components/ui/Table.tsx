@@ -31,6 +31,12 @@ export function shown(column: Column, value: Cell): string {
   return typeof value === "number" ? significant(value) : value;
 }
 
+/** Numbers to the right, words to the left, and room where the two would meet. */
+function aligned(columns: readonly Column[], at: number): string {
+  if (columns[at]?.numeric) return "text-right";
+  return columns[at - 1]?.numeric ? "text-left pl-4!" : "text-left";
+}
+
 /** A table that sorts by its heads: the "view as table" of every widget. */
 export function Table({ data, initial, limit = 200, caption, render, onRow }: TableProps) {
   const [sort, setSort] = useState<Sort | null>(initial ?? null);
@@ -48,7 +54,7 @@ export function Table({ data, initial, limit = 200, caption, render, onRow }: Ta
       <caption className="sr-only">{caption ?? data.name}</caption>
       <thead>
         <tr>
-          {data.columns.map((column) => {
+          {data.columns.map((column, at) => {
             const active = sort?.key === column.key;
             const Arrow = sort?.down ? ArrowDown : ArrowUp;
             return (
@@ -56,10 +62,7 @@ export function Table({ data, initial, limit = 200, caption, render, onRow }: Ta
                 key={column.key}
                 scope="col"
                 aria-sort={active ? (sort.down ? "descending" : "ascending") : "none"}
-                className={cx(
-                  "sticky top-0 z-10 bg-panel font-normal",
-                  column.numeric ? "text-right" : "text-left",
-                )}
+                className={cx("sticky top-0 z-10 bg-panel font-normal", aligned(data.columns, at))}
               >
                 <button
                   type="button"
@@ -85,7 +88,7 @@ export function Table({ data, initial, limit = 200, caption, render, onRow }: Ta
             onClick={onRow ? () => onRow(row) : undefined}
           >
             {data.columns.map((column, at) => (
-              <td key={column.key} className={cx("whitespace-nowrap px-1", column.numeric && "text-right")}>
+              <td key={column.key} className={cx("whitespace-nowrap px-1", aligned(data.columns, at))}>
                 {render?.(column, row[at] ?? null, row) ?? shown(column, row[at] ?? null)}
               </td>
             ))}

@@ -108,7 +108,7 @@ export function Correlation() {
           label: field.label,
         }))}
         rows={rows}
-        headWidth={narrow ? 60 : 72}
+        headWidth={narrow ? 68 : 72}
       />
     </Panel>
   );

@@ -144,7 +144,7 @@ export function WinLoss() {
     >
       <div ref={box} className="h-full">
         <Matrix
-          headWidth={compact ? 84 : 96}
+          headWidth={compact ? 94 : 96}
           caption="Share of tasks on which the row was faster than the column"
           columns={looks.map((look) => ({
             key: look.name,

@@ -40,8 +40,8 @@ export const COMPARE_WIDGETS: readonly WidgetDef[] = [
   {
     id: "what-if",
     title: "What-if",
-    lg: at(0, 65, 12, 19),
-    md: at(0, 129, 6, 30),
+    lg: at(0, 65, 12, 22),
+    md: at(0, 129, 6, 34),
     sm: 34,
     element: <WhatIf />,
   },

@@ -74,7 +74,7 @@ function Words({ difference }: { difference: Difference }) {
     case "close":
       return (
         <span className="text-muted" title={changeText(difference)}>
-          too close to call
+          too close<span className="max-sm:sr-only"> to call</span>
         </span>
       );
     case "same":
@@ -100,10 +100,10 @@ export function DiffTable({ lines, head, caption }: { lines: readonly DiffLine[]
             {head}
           </th>
           <th scope="col" className="px-1 text-right font-normal md:px-2">
-            A, before
+            A<span className="max-sm:hidden">, before</span>
           </th>
           <th scope="col" className="px-1 text-right font-normal md:px-2">
-            B, after
+            B<span className="max-sm:hidden">, after</span>
           </th>
           <th scope="col" className="w-[30%] font-normal max-sm:hidden">
             <span className="flex justify-between px-2 text-faint">

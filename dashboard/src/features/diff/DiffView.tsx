@@ -160,6 +160,7 @@ export default function DiffView() {
   if (!diff)
     return (
       <section className="panel min-h-64 p-4">
+        <h1 className="sr-only">Diff of two runs</h1>
         <PanelBody state={queryState(query, "Could not compare the runs", "table")}>{null}</PanelBody>
       </section>
     );
@@ -180,6 +181,12 @@ export default function DiffView() {
         <RunFacts letter="A" when="before" run={diff.a} />
         <RunFacts letter="B" when="after" run={diff.b} />
       </div>
+      {diff.a.source !== diff.b.source ? (
+        <p className="panel border-warn/50 p-4 text-12" role="note">
+          Run A was <strong>{diff.a.source}</strong>, run B was <strong>{diff.b.source}</strong>: the difference is
+          also that between a machine and its model, not only between settings.
+        </p>
+      ) : null}
       <div className="grid items-start gap-4 xl:grid-cols-[7fr_5fr]">
         <BySchedulers diff={diff} />
         <Settings diff={diff} />

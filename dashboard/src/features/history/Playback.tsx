@@ -10,26 +10,26 @@ import { queryState } from "../../components/ui/queryState";
 import { Segmented } from "../../components/ui/Segmented";
 import { count, tick } from "../../lib/format";
 import { useFocus } from "../../store/selectors";
-import { useCut, useFirstTask, useNotes, useRunId, useTrends } from "./data";
+import { useCut, useNotes, useRunId, useTrends } from "./data";
 import { nextEnd, RATES, setPlayhead, setPlaying, setRate, usePlay, usePlayback, usePlaybackOf } from "./playback";
 import { StandAt, tableUpTo, useRankedUpTo } from "./StandAt";
-import { cutBucket, endsOf, nearest, totalOf } from "./upTo";
+import { type Bucket, cutBucket, endsOf, idAt, nearest, positionOf, totalOf } from "./upTo";
 
 const NO_ROWS: readonly ResultRow[] = [];
 const RATE_CHOICES = RATES.map((rate) => ({ value: String(rate), label: `${tick(rate)}×` }));
 
 /** What happened in this run, by task of the run. */
-function useMarks(first: number | null): StripMark[] {
+function useMarks(buckets: readonly Bucket[]): StripMark[] {
   const { notes } = useNotes();
   return useMemo(() => {
-    if (first === null) return [];
+    if (!buckets.length) return [];
     return notes.map((note) => {
-      const at = (note.at_task ?? first) - first + 1;
+      const at = positionOf(buckets, note.at_task ?? 0);
       const who = note.scheduler ? `${note.scheduler}: ` : "";
       const kind = note.kind === "drift" || note.kind === "retrained" ? note.kind : "note";
       return { at, kind, label: `task ${count(at)}, ${who}${note.message}` };
     });
-  }, [notes, first]);
+  }, [notes, buckets]);
 }
 
 function Legend() {
@@ -67,10 +67,10 @@ export function Playback() {
   const { at: held, playing, rate } = usePlayback();
   const at = Math.min(held ?? total, total);
   const focus = useFocus();
-  const first = useFirstTask(runId);
-  const marks = useMarks(first);
+  const marks = useMarks(buckets);
   const cut = useMemo(() => cutBucket(buckets, at), [buckets, at]);
-  const page = useCut(runId, cut, first);
+  const page = useCut(runId, cut);
+  const id = idAt(buckets, at);
   usePlay(ends);
 
   const ranked = useRankedUpTo(buckets, at, cut ? (page.data ?? NO_ROWS) : NO_ROWS);
@@ -152,7 +152,7 @@ export function Playback() {
             <p className="text-faint">the newest</p>
           ) : (
             <p className="flex items-center justify-end gap-2 text-faint">
-              {first === null ? "held" : `held at id ${count(first + at - 1)}`}
+              {id === null ? "held" : `held at id ${count(id)}`}
               <button
                 type="button"
                 onClick={() => {

@@ -10,8 +10,9 @@ import { queryState } from "../../components/ui/queryState";
 import { Select } from "../../components/ui/Select";
 import { useMedia } from "../../components/ui/useMedia";
 import { count, date, significant, time } from "../../lib/format";
-import { useFirstTask, useLooksOf, useRunId } from "./data";
+import { useLooksOf, useRunId, useTrends } from "./data";
 import { usePlayback } from "./playback";
+import { positionOf } from "./upTo";
 import { thinVersions, toMarks } from "./versions";
 
 /** More marks than this only cover each other. */
@@ -20,7 +21,7 @@ const MOST = 120;
 /** Every model version of the run: why it was trained, on how much, and how well it fits. */
 export function Retraining() {
   const runId = useRunId();
-  const first = useFirstTask(runId);
+  const buckets = useTrends().data?.buckets ?? [];
   const cursor = usePlayback((s) => s.at);
   const poll = usePollInterval(10_000);
   const models = useQuery({
@@ -100,7 +101,7 @@ export function Retraining() {
       bodyClass="flex flex-col"
     >
       <VersionMarks
-        versions={toMarks(shown, first ?? 1)}
+        versions={toMarks(shown, (task) => positionOf(buckets, task))}
         color={look?.color ?? "var(--accent)"}
         cursor={cursor}
         label={`Versions of ${look?.label ?? "the model"}; arrow keys go from one to the next`}

@@ -11,11 +11,11 @@ import { REFERENCE } from "../../lib/look";
 import { ticks } from "../../lib/stats";
 import type { Cell, TableData } from "../../lib/table";
 import { useUi } from "../../store/ui";
-import { useFirstTask, useLooksOf, useNotes, useRunDetails, useRunId, useTrends } from "./data";
+import { useLooksOf, useNotes, useRunDetails, useRunId, useTrends } from "./data";
 import { usePlayback } from "./playback";
 import { runPages } from "./runPages";
 import { ratiosAlong, ratiosByRun, type TrendDot } from "./trend";
-import { totalOf } from "./upTo";
+import { positionOf, totalOf } from "./upTo";
 
 /** More runs than this cannot be told apart, and each costs a request. */
 const RUNS = 24;
@@ -42,21 +42,18 @@ function tableOf(lines: ReadonlyMap<string, TrendDot[]>, scope: Scope, ids: read
 function useAlong() {
   const runId = useRunId();
   const trends = useTrends();
-  const first = useFirstTask(runId);
   const { notes } = useNotes();
   const buckets = trends.data?.buckets;
   const lines = useMemo(() => ratiosAlong(buckets ?? []), [buckets]);
   const marks = useMemo(
     () =>
-      first === null
-        ? []
-        : notes
-            .filter((note) => note.kind === "drift")
-            .map((note) => ({
-              x: (note.at_task ?? first) - first + 1,
-              label: `${note.scheduler ?? ""}: ${note.message}`,
-            })),
-    [notes, first],
+      notes
+        .filter((note) => note.kind === "drift" && buckets?.length)
+        .map((note) => ({
+          x: positionOf(buckets ?? [], note.at_task ?? 0),
+          label: `${note.scheduler ?? ""}: ${note.message}`,
+        })),
+    [notes, buckets],
   );
   const state: BodyState = !runId
     ? { kind: "empty" }

@@ -55,30 +55,18 @@ export function useNotes() {
   return { query, notes };
 }
 
-/** The first task's id: ids go on from run to run, ordinals begin anew. */
-export function useFirstTask(runId: string | null): number | null {
-  const query = useQuery({
-    queryKey: ["first-task", runId],
-    queryFn: ({ signal }) => api.results({ run_id: runId, limit: 1 }, { signal }),
-    enabled: runId !== null,
-    staleTime: (own) => (own.state.data?.results.length ? Number.POSITIVE_INFINITY : 5_000),
-  });
-  return query.data?.results[0]?.task_id ?? null;
-}
-
 /** The single results of the bucket the playhead stands within. */
-export function useCut(runId: string | null, cut: Bucket | null, first: number | null) {
+export function useCut(runId: string | null, cut: Bucket | null) {
   return useQuery({
     queryKey: ["cut", runId, cut?.first_ordinal, cut?.last_ordinal],
     queryFn: async ({ signal }): Promise<ResultRow[]> => {
       const bucket = cut as Bucket;
       const tasks = bucket.last_ordinal - bucket.first_ordinal + 1;
       const limit = Math.min(10_000, tasks * Math.max(1, Object.keys(bucket.schedulers).length));
-      const after = (first ?? 1) + bucket.first_ordinal - 1;
-      const page = await api.results({ run_id: runId, after_task: after, limit }, { signal });
+      const page = await api.results({ run_id: runId, after_task: bucket.first_task_id - 1, limit }, { signal });
       return page.results;
     },
-    enabled: cut !== null && first !== null,
+    enabled: cut !== null,
     staleTime: Number.POSITIVE_INFINITY,
   });
 }

@@ -53,6 +53,23 @@ export function cutBucket(buckets: readonly Bucket[], at: number): Bucket | null
   return buckets.find((bucket) => bucket.first_ordinal < at && bucket.last_ordinal + 1 > at) ?? null;
 }
 
+/** Which task of the run (the first is 1) has this id. Ids have gaps where measured runs were stored meanwhile. */
+export function positionOf(buckets: readonly Bucket[], task: number): number {
+  const bucket = buckets.findLast((one) => one.first_task_id <= task);
+  if (!bucket) return 0;
+  return Math.min(bucket.first_ordinal + task - bucket.first_task_id, bucket.last_ordinal) + 1;
+}
+
+/** The id of a task of the run; null in a bucket that has a gap. */
+export function idAt(buckets: readonly Bucket[], at: number): number | null {
+  const i = buckets.findIndex((one) => one.last_ordinal + 1 >= at);
+  const [bucket, next] = [buckets[i], buckets[i + 1]];
+  if (!bucket) return null;
+  const width = bucket.last_ordinal - bucket.first_ordinal + 1;
+  if (next && next.first_task_id - bucket.first_task_id !== width) return null;
+  return bucket.first_task_id + at - 1 - bucket.first_ordinal;
+}
+
 class Sum {
   private readonly sums = new Map<Field, { total: number; n: number }>();
   readonly regrets: number[] = [];

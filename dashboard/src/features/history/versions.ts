@@ -13,17 +13,17 @@ export function thinVersions(versions: readonly ModelVersion[], most: number): M
   return versions.filter((version, i) => kept.has(i) || version.trigger === "drift");
 }
 
-export function toMarks(versions: readonly ModelVersion[], firstTask: number): VersionMark[] {
+export function toMarks(versions: readonly ModelVersion[], position: (task: number) => number): VersionMark[] {
   return versions.map((one) => ({
     version: one.version,
-    at: Math.max(0, one.at_task - firstTask + 1),
+    at: position(one.at_task),
     samples: one.samples,
     r2: one.r2,
     trigger: one.trigger,
     drift: one.trigger === "drift",
     given: one.trigger === "pretrained",
     rows: [
-      ["at task", count(Math.max(0, one.at_task - firstTask + 1))],
+      ["at task", count(position(one.at_task))],
       ["samples", count(one.samples)],
       ["R²", significant(one.r2, 5)],
       ["training took", time(one.seconds)],

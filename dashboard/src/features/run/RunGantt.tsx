@@ -19,8 +19,8 @@ import { useLooksOf } from "../history/data";
 import { leaderOf } from "../history/trend";
 import { kindsOf } from "./kinds";
 
-/** The newest tasks only: enough to see how the machine was used, little enough to load at once. */
-const LIMIT = 20_000;
+/** The newest tasks only; the tag then says "50k of 180k". */
+const LIMIT = 50_000;
 const SPAN = 30;
 
 function useWindow(first: number, last: number) {
@@ -167,9 +167,9 @@ export function RunGantt({ run }: { run: RunDetail }) {
           onBrush={window.brush}
         />
         <span className="ml-3 w-12 shrink-0 text-right text-faint leading-4 md:ml-6 md:w-[72px]">
-          {count(first)} to
+          {last < 10 ? time(first) : count(first)} to
           <br />
-          {count(last)} s
+          {last < 10 ? time(last) : `${count(last)} s`}
         </span>
       </div>
     </Panel>

@@ -32,6 +32,7 @@ export default function RunView() {
   if (!run)
     return (
       <section className="panel min-h-64 p-4">
+        <h1 className="sr-only">Run {id}</h1>
         <PanelBody state={queryState(query, "Could not load the run", "table")}>{null}</PanelBody>
       </section>
     );

@@ -74,7 +74,7 @@ export function Decisions() {
       state={useLiveBody({ shape: "table" })}
       tag={useLiveTag()}
       table={() => data}
-      bodyClass="thin-scroll overflow-auto"
+      bodyClass="thin-scroll overflow-auto max-md:max-h-80"
     >
       <Table
         data={data}

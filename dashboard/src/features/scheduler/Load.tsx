@@ -60,16 +60,19 @@ export function Load() {
       bodyClass="flex flex-col"
     >
       <div
-        className="grid min-h-0 flex-1 gap-x-3"
+        className="grid min-h-0 flex-1 grid-cols-[44px_minmax(0,1fr)_52px_60px] gap-x-2 md:grid-cols-[72px_minmax(0,1fr)_64px_72px] md:gap-x-3"
         style={{
-          gridTemplateColumns: "minmax(48px,72px) minmax(0,1fr) 64px 72px",
           gridTemplateRows: `16px repeat(${rows.length}, minmax(24px,1fr)) 16px`,
         }}
       >
         <span />
         <span />
-        <span className="text-right text-muted">mean load</span>
-        <span className="text-right text-muted">backlog p95</span>
+        <span className="whitespace-nowrap text-right text-muted">
+          <span className="max-md:hidden">mean </span>load
+        </span>
+        <span className="whitespace-nowrap text-right text-muted">
+          <span className="max-md:sr-only">backlog </span>p95
+        </span>
         {rows.map(({ device, load, backlog }) => (
           <div key={device.name} className="contents">
             <span className="flex items-center">{deviceName(device.name, cpus)}</span>
@@ -95,7 +98,7 @@ export function Load() {
           </div>
         ))}
         <span />
-        <span className="flex justify-between text-faint">
+        <span className="flex justify-between whitespace-nowrap text-faint">
           <span>{`${start.toFixed(0)} s`}</span>
           <span>{`${to.toFixed(0)} s`}</span>
         </span>

@@ -28,7 +28,7 @@ function Card({ label, value, sub }: { label: string; value: string; sub: string
   return (
     <div className="min-w-0 xl:border-hair xl:border-l xl:pl-3">
       <dt className="truncate text-muted">{label}</dt>
-      <dd className="mt-0.5 whitespace-nowrap font-semibold text-20">{value}</dd>
+      <dd className="mt-0.5 whitespace-nowrap font-semibold text-16 sm:text-20">{value}</dd>
       <dd className="truncate text-faint">{sub}</dd>
     </div>
   );

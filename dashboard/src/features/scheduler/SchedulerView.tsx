@@ -2,6 +2,7 @@ import { Link } from "../../app/Link";
 import { cx } from "../../components/ui/cx";
 import { Glyph } from "../../components/ui/Glyph";
 import { PanelBody } from "../../components/ui/PanelBody";
+import { type BodyState, useLiveBody } from "../../components/ui/panelState";
 import { WidgetGrid } from "../../components/WidgetGrid";
 import { useFocus, useLooks } from "../../store/selectors";
 import { useUi } from "../../store/ui";
@@ -17,6 +18,14 @@ export default function SchedulerView() {
   const wanted = route.view === "scheduler" ? route.name : null;
   const look = wanted === null ? focus : (looks.find((one) => one.name === wanted) ?? null);
   const unknown = wanted !== null && looks.length > 0 && !look;
+  const stream = useLiveBody({ shape: "lines" });
+  const state: BodyState = unknown
+    ? { kind: "empty", title: `No scheduler called ${wanted} in this run`, hint: "Choose one of those above." }
+    : stream.kind === "empty"
+      ? { kind: "empty", start: true }
+      : stream.kind === "ready"
+        ? { kind: "loading", shape: "lines" }
+        : stream;
   return (
     <>
       <nav aria-label="Schedulers" className="mb-4 flex flex-wrap gap-1">
@@ -43,19 +52,8 @@ export default function SchedulerView() {
         </SubjectContext>
       ) : (
         <section className="panel min-h-64 p-4">
-          <PanelBody
-            state={
-              unknown
-                ? {
-                    kind: "empty",
-                    title: `No scheduler called ${wanted} in this run`,
-                    hint: "Choose one of those above.",
-                  }
-                : { kind: "loading", shape: "lines" }
-            }
-          >
-            {null}
-          </PanelBody>
+          <h1 className="sr-only">Scheduler {wanted}</h1>
+          <PanelBody state={state}>{null}</PanelBody>
         </section>
       )}
     </>

@@ -35,7 +35,7 @@ function Grid({ heat, title, value, text, describe, dashed }: GridProps) {
           break-even
         </span>
       </p>
-      <table className="marks min-h-0 w-full flex-1 table-fixed border-separate border-spacing-0.5 text-12">
+      <table className="min-h-0 w-full flex-1 table-fixed border-separate border-spacing-0.5 text-12">
         <caption className="sr-only">{title}</caption>
         <colgroup>
           <col style={{ width: 28 }} />

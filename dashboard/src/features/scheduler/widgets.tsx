@@ -57,9 +57,9 @@ export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
   {
     id: "decisions",
     title: "Recent decisions",
-    lg: at(0, 46, 12, 15),
-    md: at(0, 74, 6, 15),
-    sm: 15,
+    lg: at(0, 46, 12, 16),
+    md: at(0, 74, 6, 16),
+    sm: 16,
     element: <Decisions />,
   },
 ];

@@ -13,12 +13,13 @@ export const MEASURES: readonly { value: Measure; label: string; unit: Quantity 
   { value: "cost", label: "cost", unit: "cost" },
 ];
 
-/** The paired change in per cent with its interval; null where the interval holds zero. */
+/** The paired change in per cent with its interval, or in words where the interval holds zero. */
 export function change(row: Row, measure: Measure): { text: string; sure: boolean; better: boolean } {
   const { baseline, difference, low, high } = row[measure];
   const share = (100 * difference) / baseline;
   const half = (100 * (high - low)) / 2 / baseline;
   const sure = low > 0 || high < 0;
+  if (!sure) return { text: low === 0 && high === 0 ? "no change" : "too close to call", sure, better: false };
   const text = `${share > 0 ? "+" : ""}${significant(share)} ± ${significant(half, 2)} %`;
   return { text, sure, better: difference < 0 };
 }
@@ -71,8 +72,8 @@ export function Answer({
           return (
             <tr key={row.name} className="h-8 border-hair border-t">
               <td>{look ? <SchedulerName look={look} /> : row.name}</td>
-              <td className="text-right text-muted">{quantity(baseline, unit)}</td>
-              <td className="text-right font-semibold">{quantity(changed, unit)}</td>
+              <td className="whitespace-nowrap px-1 text-right text-muted">{quantity(baseline, unit)}</td>
+              <td className="whitespace-nowrap px-1 text-right font-semibold">{quantity(changed, unit)}</td>
               <td className="px-2 max-sm:hidden">
                 <svg
                   viewBox="0 0 100 12"
@@ -103,7 +104,12 @@ export function Answer({
               <td
                 className={cx("text-right", found.sure ? (found.better ? "text-ok" : "text-error") : "text-muted")}
               >
-                {found.sure ? found.text : "too close to call"}
+                {/* On a phone the half width goes to a line of its own. */}
+                {found.text.split(/(?= ±)/).map((part) => (
+                  <span key={part} className="inline-block whitespace-pre">
+                    {part}
+                  </span>
+                ))}
               </td>
             </tr>
           );

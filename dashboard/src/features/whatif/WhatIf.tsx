@@ -3,13 +3,16 @@ import { RotateCcw } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
 import { api } from "../../client/api";
 import { Button } from "../../components/ui/Button";
+import { cx } from "../../components/ui/cx";
 import { Panel } from "../../components/ui/Panel";
+import { READY } from "../../components/ui/panelState";
 import { queryState } from "../../components/ui/queryState";
 import { Segmented } from "../../components/ui/Segmented";
 import { significant } from "../../lib/format";
 import { useLive } from "../../store/live";
 import { useShownLooks } from "../../store/selectors";
 import { Answer, change, MEASURES, type Measure } from "./Answer";
+import { Simulating } from "./Simulating";
 import { Sliders } from "./Sliders";
 import { changed, inWords, present, requestOf, type Settings } from "./settings";
 
@@ -32,8 +35,10 @@ export function WhatIf() {
   const [own, setOwn] = useState<Partial<Settings>>({});
   const settings = useMemo(() => ({ ...now, ...own }), [now, own]);
   const [measure, setMeasure] = useState<Measure>("latency");
-  const asked = useSettled(settings);
-  const names = looks.map((look) => look.name);
+  const settled = useSettled(own);
+  const asked = useMemo(() => ({ ...now, ...settled }), [now, settled]);
+  // In an order of their own: looks are sorted anew when their places arrive, which is no new question.
+  const names = looks.map((look) => look.name).sort();
   const body = requestOf(asked, now, names);
   const query = useQuery({
     queryKey: ["whatif", body],
@@ -42,16 +47,17 @@ export function WhatIf() {
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
   });
-  const rows = query.data?.schedulers ?? [];
+  const answers = new Map(query.data?.schedulers.map((row) => [row.name, row]));
+  const rows = looks.flatMap((look) => answers.get(look.name) ?? []);
   const byName = new Map(looks.map((look) => [look.name, look]));
   const lead = rows.find((row) => row.name === "hybrid_ml") ?? rows.find((row) => !byName.get(row.name)?.reference);
   const verdict = lead ? change(lead, measure) : null;
-  const busy = query.isFetching || asked !== settings;
+  const busy = query.isFetching || settled !== own;
   return (
     <Panel
       title="What-if"
       subtitle="paired seeds: the same tasks, before and after"
-      state={queryState(query, "Could not ask the simulator", "bars")}
+      state={query.error && !query.data ? queryState(query, "Could not ask the simulator") : READY}
       actions={
         <Button
           variant="quiet"
@@ -101,15 +107,21 @@ export function WhatIf() {
               <p className="text-12 text-muted">
                 {busy
                   ? "Simulating…"
-                  : lead && verdict
-                    ? `${byName.get(lead.name)?.label ?? lead.name}: ${measure} ${verdict.sure ? verdict.text : "too close to call"}`
-                    : "Move a slider."}
+                  : lead && verdict && changed(asked, now).length
+                    ? `${byName.get(lead.name)?.label ?? lead.name}: ${measure} ${verdict.text}`
+                    : "Move a slider to change it."}
                 {query.data && !busy ? ` · answered in ${significant(query.data.seconds)} s` : ""}
               </p>
             </div>
             <Segmented label="Measure" choices={MEASURES} value={measure} onChange={setMeasure} />
           </div>
-          <Answer rows={rows} looks={byName} measure={measure} />
+          {rows.length ? (
+            <div className={cx(busy && "dim-marks")}>
+              <Answer rows={rows} looks={byName} measure={measure} />
+            </div>
+          ) : (
+            <Simulating looks={looks} />
+          )}
         </div>
       </div>
     </Panel>

@@ -23,11 +23,11 @@ FIGURES: dict[str, Callable[[Evidence], Figure]] = {
     "fraction_distribution": spread.fractions,
     "workload": tasks.workload,
     "allocation": course.allocation,
-    "gantt": course.gantt,
     "pareto_front": front.pareto,
     "feature_importance": learned.importance,
     "predicted_actual": learned.predicted_actual,
     "learning_curves": learned.curves,
+    "gantt": course.gantt,
 }
 FORMATS = ("png", "svg", "pdf")
 DPI = 200

@@ -9,7 +9,7 @@ import numpy as np
 from ...engine import Comparison
 from ..evidence import Evidence
 from ..performance_analysis import rolling_mean
-from ..style import HAIRLINE, QUIET, label_of, line_style, look_of
+from ..style import HAIRLINE, INK, QUIET, label_of, line_style, look_of
 from .frame import framed, legend_below, legend_height
 
 if TYPE_CHECKING:
@@ -56,15 +56,21 @@ def gantt(evidence: Evidence) -> Figure:
     total = len(comparison.workload)
     first = max(0, total // 2 - _TASKS // 2)
     last = min(total, first + _TASKS)
-    explanation = (
-        f"tasks {first + 1:,} to {last:,} in colour, earlier and later ones in grey; a split task has two blocks"
-    )
+    others = ", earlier and later ones in grey" if last - first < total else ""
+    explanation = f"tasks {first + 1:,} to {last:,} in colour{others}; a split task has two blocks"
+    # The bound is about the end of the run, so it is drawn where the end is in view.
+    bound = None
+    if last == total and comparison.lower_bound is not None:
+        bound = float(comparison.workload.arrival_time[0]) + comparison.lower_bound
+        explanation += "; dashed: no schedule can end earlier"
     height = 1.3 + len(names) * (0.5 + 0.19 * len(devices))
     with framed(evidence, "Who runs what, where and when", explanation, height) as figure:
         panels = np.atleast_1d(figure.subplots(len(names), 1, sharex=True))
         window = _window(comparison, names, first, last)
         for axes, name in zip(panels, names, strict=True):
             _gantt(axes, comparison, name, first, last, window, len(devices))
+            if bound is not None:
+                axes.axvline(bound, color=INK, linewidth=1.0, linestyle=(0, (4, 2)))
             axes.set_title(
                 f"{look_of(name).glyph}  {label_of(name)}", loc="left", size=9.5, color=look_of(name).light
             )
@@ -74,12 +80,17 @@ def gantt(evidence: Evidence) -> Figure:
 
 
 def _window(comparison: Comparison, names: list[str], first: int, last: int) -> tuple[float, float]:
-    """From the first of the tasks in view to the end of the last, but no further than the arrivals' own spread."""
+    """From the first of the tasks in view to the end of the last, but no further than the arrivals' own spread.
+
+    A run of which every task is in view is shown to its end.
+    """
     arrival = comparison.workload.arrival_time[first:last]
     ends = [float(np.nanmax(comparison.results[name].outcomes.finish[first:last])) for name in names]
     begin = float(arrival[0])
     if float(np.ptp(comparison.workload.arrival_time)) == 0:
         begin = min(float(np.nanmin(comparison.results[name].outcomes.start[first:last])) for name in names)
+    if last - first == len(comparison.workload):
+        return begin, max(ends)
     longest = max(3.0 * float(np.ptp(arrival)), 0.02 * float(max(ends) - begin))
     end = min(max(ends), begin + longest) if longest > 0 else max(ends)
     return begin, end

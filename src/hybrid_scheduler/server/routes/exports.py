@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
+from ...storage.analysis import hosts_of
 from .. import exports
 from ..errors import not_found
 from ..parts import Parts, PartsHere
@@ -106,5 +107,8 @@ async def trace(
     limit: Rows = "all",
 ) -> Response:
     await _known(parts, run_id)
-    pages = await exports.pages(parts.repository, run_id or await newest_run(parts), limit)
-    return _download(exports.perfetto(pages, scheduler), "application/json", "trace.json")
+    chosen = run_id or await newest_run(parts)
+    run = None if chosen is None else await parts.repository.run(chosen)
+    pages = await exports.pages(parts.repository, chosen, limit)
+    hosts = {} if run is None else hosts_of((), run["config"])
+    return _download(exports.perfetto(pages, scheduler, hosts), "application/json", "trace.json")

@@ -21,5 +21,5 @@ router = APIRouter(tags=["root"])
 )
 async def root(request: Request, parts: PartsHere) -> Response:
     if prefers_html(request.headers.get("accept", "")):
-        return front_page(parts.static)
+        return front_page(parts)
     return Json({"status": "online", "message": "Hybrid ML Scheduler Dashboard API is running"})

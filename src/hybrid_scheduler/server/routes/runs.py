@@ -1,17 +1,19 @@
-"""Runs: list, detail, Gantt columns, and two of them side by side."""
+"""Runs: list, detail, Gantt columns, two of them side by side, and those that were measured elsewhere."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
+from ...engine import measured_from_json
 from ..answers import Json
 from ..comparisons import comparison_of
 from ..errors import not_found
 from ..parts import Parts, PartsHere
-from ..schemas import Gantt, RunDetail, RunDiff, RunPage, problems
+from ..schemas import Gantt, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
 from .strict import _RUN_ID, _SCHEDULER, Limit, RunInPath, StrictRoute
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
@@ -36,6 +38,21 @@ async def runs(
 ) -> Response:
     rows = await parts.repository.runs(limit, before)
     return Json({"runs": rows, "next_before": rows[-1]["run_id"] if len(rows) == limit else None})
+
+
+@router.post(
+    "/runs",
+    status_code=201,
+    operation_id="storeMeasuredRun",
+    summary="Keep a run that was measured on real devices",
+    response_model=RunStored,
+    responses={201: {"description": "The run is stored."}, **problems(413, 415, 422, 503)},
+)
+async def store_measured(parts: PartsHere, measured: MeasuredRunCreate) -> Response:
+    """Answers once everything is durable. The live run goes on meanwhile; `execute --store` sends this."""
+    run = await asyncio.to_thread(lambda: measured_from_json(measured.model_dump()))
+    run_id = await parts.control.store_measured(run)
+    return Json({"run_id": run_id, "tasks": len(run.tasks), "schedulers": list(run.schedulers)}, 201)
 
 
 @router.get(

@@ -19,6 +19,7 @@ from .library import (
     TraceAccepted,
     TraceList,
 )
+from .measured import MeasuredRunCreate, RunStored
 from .runs import (
     Comparative,
     ComparativeRow,
@@ -68,6 +69,7 @@ __all__ = [
     "Hello",
     "LogLine",
     "Look",
+    "MeasuredRunCreate",
     "Model",
     "ModelVersion",
     "Notification",
@@ -84,6 +86,7 @@ __all__ = [
     "RunDetail",
     "RunDiff",
     "RunPage",
+    "RunStored",
     "ScenarioInfo",
     "ScenarioRequest",
     "Scheduler",

@@ -24,7 +24,7 @@ class Scheduler(Answer):
     model_config = example(
         name="greedy",
         label="Greedy",
-        look={"dark": "#FB7F27", "light": "#AF580D", "glyph": "▲", "dash": "dash-dot"},
+        look={"dark": "#FB7F27", "light": "#AE5F28", "glyph": "▲", "dash": "dash-dot"},
         published=True,
         protocol="online",
         knows="nothing",

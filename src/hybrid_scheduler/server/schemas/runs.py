@@ -64,7 +64,7 @@ class Run(Answer):
     status: Literal["running", "paused", "stopped"]
     source: Literal["simulated", "measured"]
     scenario: str
-    utilisation: float
+    utilisation: float | None = Field(description="Offered load; null for a measured run, which has none.")
     seed: int
     platform: str
     schedulers: list[str]
@@ -137,6 +137,7 @@ class TrendBucket(Answer):
 
     first_ordinal: int
     last_ordinal: int
+    first_task_id: int = Field(description="Ids may have gaps, where measured runs were stored meanwhile.")
     schedulers: dict[str, TrendPoint]
 
 

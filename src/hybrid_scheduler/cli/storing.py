@@ -1,0 +1,104 @@
+"""Putting a measured run into the history: directly, or through the server that has the database."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ..config import ServerSettings, Settings
+    from ..engine import MeasuredRun
+
+#: Seconds until a run is given up that neither database nor server takes.
+_PATIENCE = 60.0
+_HINT = "nothing is stored; --out keeps results as files"
+
+
+class Stored(NamedTuple):
+    run_id: str
+    #: Where it can be looked at; while no server runs, once one does.
+    url: str
+    by_server: bool
+
+    @property
+    def words(self) -> str:
+        see = "see" if self.by_server else "hybrid-scheduler serve shows it at"
+        return f"stored as run {self.run_id}; {see} {self.url}"
+
+
+def store(run: MeasuredRun, settings: Settings) -> Stored:
+    """The run's id once it is durable. A server that runs is the only one to write: it is asked then."""
+    from ..engine import EngineBusy
+
+    try:
+        run_id, by_server = _directly(run, settings), False
+    except EngineBusy:
+        run_id, by_server = _through_server(run, settings), True
+    return Stored(run_id, f"{_address(settings.server, 'localhost')}/run/{run_id}", by_server)
+
+
+def _directly(run: MeasuredRun, settings: Settings) -> str:
+    from ..core import HybridSchedulerError
+    from ..engine import JournalAway, batch_of
+    from ..engine.ulid import UlidMaker
+    from ..storage import SqlJournal
+
+    journal = SqlJournal(settings.storage.address())
+    counters = journal.open().counters
+    try:
+        batch = batch_of(run, UlidMaker(time.time, os.urandom)(), counters, now=time.time())
+        assert batch.committed is not None
+        journal.append(batch)
+        batch.committed.result(_PATIENCE)
+    except (TimeoutError, JournalAway):
+        raise HybridSchedulerError(f"{journal.address}: did not take the run in time", hint=_HINT) from None
+    finally:
+        journal.close()
+    return batch.run.run_id
+
+
+def _through_server(run: MeasuredRun, settings: Settings) -> str:
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    from ..core import HybridSchedulerError
+    from ..engine import measured_to_json
+    from ..server.tokens import token_of
+
+    server = settings.server
+    url = f"{_address(server, '127.0.0.1')}/api/runs"
+    token = token_of(server.token.get_secret_value(), server.token_file, server.host)
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+    body = json.dumps(measured_to_json(run), allow_nan=False, separators=(",", ":")).encode()
+    opener = build_opener(ProxyHandler({}))  # it is this machine: no proxy lies between
+    try:
+        with opener.open(Request(url, body, headers), timeout=_PATIENCE) as answer:
+            return str(json.load(answer)["run_id"])
+    except HTTPError as error:
+        raise HybridSchedulerError(f"{url} did not take the run: {_said(error)}", hint=_HINT) from None
+    except (OSError, HTTPException, ValueError, KeyError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise HybridSchedulerError(
+            f"another process writes to {settings.storage.address()}, and no server answers at {url} ({reason})",
+            hint=f"server.host and server.port say where it listens; {_HINT}",
+        ) from None
+
+
+def _said(error: Any) -> str:
+    """The server's own sentence, or at least its number."""
+    try:
+        return str(json.load(error)["error"]["message"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return f"status {error.code}"
+
+
+def _address(server: ServerSettings, local: str) -> str:
+    host = server.host
+    if host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::"):
+        host = "[::1]" if host == "::1" and local != "localhost" else local
+    elif ":" in host:
+        host = f"[{host.strip('[]')}]"
+    return f"http://{host}:{server.port}"

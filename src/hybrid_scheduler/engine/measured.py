@@ -1,0 +1,198 @@
+"""A run that was measured on real devices, and the one batch that puts it into the history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Floats, InvalidInputError, Platform, Workload
+from ..core.outcome import FAILED, STATUS_NAMES
+from ..workload.checks import whole_number
+from .commands import check_text
+from .course import config_hash
+from .messages import notification
+from .records import Batch, Counters, Event, ResultColumns, RunRecord
+from .statistics import LaneStatistics
+
+#: More than that is not one run on one machine, and would hold the writer up.
+MOST_TASKS, MOST_SCHEDULERS = 20_000, 16
+
+_COLUMNS = tuple(field.name for field in fields(ResultColumns) if field.name != "model_version")
+#: NaN in these says that nobody knows; for a task that failed, the others are NaN too.
+_MAYBE = ("energy_consumption", "execution_cost", "predicted_time")
+_KNOWN = ("actual_time", "latency", "start_time", "finish_time")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """Tasks that really ran, once under each scheduler. Checked when it is made.
+
+    Moments count from the first submission under that scheduler. Under another one the same task may have been
+    submitted at another moment: a task's arrival is the earliest of them.
+    """
+
+    #: Unix seconds.
+    created_at: float
+    ended_at: float
+    seed: int
+    #: What ran, such as "kernels: matmul, sort".
+    scenario: str
+    platform: Platform
+    #: Whatever else should be remembered, in JSON.
+    config: dict[str, Any]
+    #: Numbered from 0.
+    tasks: Workload
+    results: Mapping[str, ResultColumns]
+    #: The best measured choice of every task; NaN where there is none.
+    optimal_fraction: Floats
+    optimal_time: Floats
+
+    def __post_init__(self) -> None:
+        n = len(self.tasks)
+        check_text("scenario", self.scenario)
+        check_text("platform.name", self.platform.name)
+        whole_number("seed", self.seed, 0, 2**53)
+        try:
+            config_hash(self.config)
+        except (TypeError, ValueError):
+            raise InvalidInputError("config", "JSON without NaN and infinity", self.config) from None
+        if not 0 <= self.created_at <= self.ended_at < np.inf:
+            raise InvalidInputError("ended_at", f"at or after created_at ({self.created_at})", self.ended_at)
+        if n > MOST_TASKS:
+            raise InvalidInputError("tasks", f"at most {MOST_TASKS:,}", n)
+        if self.tasks.task_id[0] != 0 or self.tasks.task_id[-1] != n - 1:
+            raise InvalidInputError("tasks.task_id", "0, 1, 2, ...", self.tasks.task_id[0])
+        if self.tasks.has_dependencies:
+            raise InvalidInputError("tasks.dependencies", "none in a measured run", "some")
+        if not 1 <= len(self.results) <= MOST_SCHEDULERS:
+            raise InvalidInputError("results", f"1 to {MOST_SCHEDULERS} schedulers", len(self.results))
+        for name, results in self.results.items():
+            self._check(name, results)
+        _check_column("tasks.optimal_fraction", self.optimal_fraction, n, upto=1.0, unknown=True)
+        _check_column("tasks.optimal_time", self.optimal_time, n, unknown=True)
+
+    def _check(self, name: str, results: ResultColumns) -> None:
+        where, n = f"results.{name}", len(self.tasks)
+        for column in _COLUMNS:
+            if len(getattr(results, column)) != n:
+                raise InvalidInputError(
+                    f"{where}.{column}", f"one value per task ({n})", f"{len(getattr(results, column))} values"
+                )
+        _check_codes(f"{where}.device", results.device, [device.name for device in self.platform.devices])
+        _check_codes(f"{where}.status", results.status, STATUS_NAMES)
+        _check_column(f"{where}.gpu_fraction", results.gpu_fraction, n, upto=1.0)
+        for column in _MAYBE:
+            _check_column(f"{where}.{column}", getattr(results, column), n, unknown=True)
+        failed = results.status == FAILED
+        for column in _KNOWN:
+            values = getattr(results, column)
+            _refuse(f"{where}.{column}", "null for a task that failed", values, failed & ~np.isnan(values))
+            _refuse(
+                f"{where}.{column}", "finite and >= 0", values, ~failed & ~((values >= 0) & np.isfinite(values))
+            )
+        for column in ("actual_time", "latency"):
+            values = getattr(results, column)
+            _refuse(f"{where}.{column}", "> 0", values, ~failed & ~(values > 0))
+        # Views of a stretch of time look for tasks by their arrival.
+        start, arrival = results.start_time, self.tasks.arrival_time
+        _refuse(f"{where}.start_time", "at or after the task's arrival_time", start, ~failed & ~(start >= arrival))
+        _refuse(f"{where}.finish_time", "after start_time", results.finish_time, results.finish_time < start)
+        for part in ("cpu", "gpu"):
+            begun, seconds = getattr(results, f"{part}_start"), getattr(results, f"{part}_time")
+            _check_column(f"{where}.{part}_start", begun, n, unknown=True)
+            _check_column(f"{where}.{part}_time", seconds, n)
+            _refuse(f"{where}.{part}_time", "0 where nothing started", seconds, np.isnan(begun) & (seconds != 0))
+
+    @property
+    def schedulers(self) -> tuple[str, ...]:
+        return tuple(self.results)
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        return tuple(device.name for device in self.platform.devices)
+
+
+def batch_of(run: MeasuredRun, run_id: str, counters: Counters, *, now: float, watched: str | None = None) -> Batch:
+    """Everything of the run in one transaction, numbered from these counters; `committed` says when it is durable.
+
+    `watched` is the run that open dashboards follow: they hear of the new one in its stream, and stay with it.
+    """
+    n, several = len(run.tasks), len(run.results)
+    after = Counters(counters.next_task_id + n, counters.next_result_id + n * several, counters.next_seq + 1)
+    own = {"seed": run.seed, "schedulers": list(run.schedulers), "platform": _described(run.platform)}
+    config = {**run.config, **own}
+    message = f"{n:,} tasks measured on {run.platform.name} ({run.scenario}) are stored as run {run_id}"
+    body = notification("measured_run", message)
+    return Batch(
+        run=RunRecord(
+            run_id=run_id,
+            created_at=run.created_at,
+            scenario=run.scenario,
+            utilisation=float("nan"),
+            seed=run.seed,
+            platform=run.platform.name,
+            schedulers=run.schedulers,
+            config=config,
+            config_hash=config_hash(config),
+            source="measured",
+            status="stopped",
+            ended_at=run.ended_at,
+        ),
+        state={"lanes": {name: _lane(run, results) for name, results in run.results.items()}},
+        counters=after,
+        device_names=run.device_names,
+        tasks=_numbered(run.tasks, counters.next_task_id),
+        results=run.results,
+        first_result_id=counters.next_result_id,
+        optimal_fraction=run.optimal_fraction,
+        optimal_time=run.optimal_time,
+        events=(Event(counters.next_seq, "notification", watched or run_id, 0.0, now, body),),
+        committed=Future(),
+    )
+
+
+def _lane(run: MeasuredRun, results: ResultColumns) -> dict[str, Any]:
+    """A scheduler's part of a checkpoint: the comparison of a run is read from there."""
+    statistics = LaneStatistics(run.platform.cpu_of)
+    statistics.add(run.tasks, results)
+    return {"statistics": statistics.state(), "version": results.model_version, "failure": None}
+
+
+def _described(platform: Platform) -> dict[str, Any]:
+    """What is known of real devices; their watts and prices are not."""
+    devices = [{"name": device.name, "kind": device.kind, "node": device.node} for device in platform.devices]
+    return {"name": platform.name, "devices": devices}
+
+
+def _numbered(tasks: Workload, first: int) -> Workload:
+    columns: dict[str, Any] = tasks.columns() | {"task_id": tasks.task_id + first}
+    return Workload(
+        **columns, kind=[tasks.kinds[code] for code in tasks.kind.tolist()], external_id=tasks.external_id
+    )
+
+
+# ------------------------------------------------------------------------------------------ checks
+
+
+def _check_codes(field: str, codes: NDArray[Any], names: Any) -> None:
+    bad = (codes < 0) | (codes >= len(names))
+    _refuse(field, "one of " + ", ".join(names), codes, bad)
+
+
+def _check_column(field: str, values: Floats, n: int, *, upto: float = np.inf, unknown: bool = False) -> None:
+    if len(values) != n:
+        raise InvalidInputError(field, f"one value per task ({n})", f"{len(values)} values")
+    allowed = "a number in [0, 1]" if upto == 1.0 else "finite and >= 0"
+    good = (values >= 0) & (values <= upto) & np.isfinite(values)
+    _refuse(field, allowed + (", or null" if unknown else ""), values, ~(good | (unknown & np.isnan(values))))
+
+
+def _refuse(field: str, allowed: str, values: NDArray[Any], bad: NDArray[np.bool_]) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InvalidInputError(f"{field}.{row}", allowed, values[row])

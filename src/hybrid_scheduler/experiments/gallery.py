@@ -1,0 +1,49 @@
+"""The pictures of the guide's gallery, all from one small study:
+
+python -m hybrid_scheduler.experiments.gallery          docs/images/gallery, a minute or two on one core
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..reports import figures
+from ..workload.scenarios import scenario_named
+from . import FIRST_REPORTED_SEED
+from .comparing import study
+from .question import Question
+from .reporting import evidence
+from .showcase import show
+
+FOLDER = Path("docs/images/gallery")
+SCHEDULERS = ("round_robin", "greedy", "earliest_finish", "price_index", "hybrid_ml", "rl_agent", "oracle")
+#: For a screen; `report` and `heavy` draw for print.
+_DPI = 110
+
+
+def draw_gallery(folder: Path, *, tasks: int, seeds: int) -> list[Path]:
+    """Every figure there is, as a small PNG."""
+    asked = Question(scenario_named("mixed"), tasks, SCHEDULERS, utilisation=0.7)
+    found = study(asked, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds))
+    material = evidence(asked, FIRST_REPORTED_SEED, show(asked, FIRST_REPORTED_SEED), found)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name in figures.FIGURES:
+        path = folder / f"{name}.png"
+        figures.draw(name, material).savefig(path, format="png", dpi=_DPI, metadata={"Software": None})
+        written.append(path)
+    return written
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=5, help="at least 2")
+    options = parser.parse_args()
+    for path in draw_gallery(FOLDER, tasks=options.tasks, seeds=options.seeds):
+        print(path.as_posix())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""What `execute` measured, as a run for the history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import Floats, Platform, Workload
+from ..core.outcome import FAILED, MOVED_TO_CPU, RAN
+from ..engine import MeasuredRun, ResultColumns
+from ..hardware.contest import Contest
+from ..hardware.execution import Choices, Execution
+from ..hardware.jobs import DONE, MOVED, RETRIED, Record
+from ..hardware.stream import as_workload
+
+_STATUS = {DONE: RAN, RETRIED: MOVED_TO_CPU, MOVED: MOVED_TO_CPU}
+_NAN = float("nan")
+
+
+def measured_run(
+    contest: Contest, *, machine: str, seed: int, began: float, ended: float, config: dict[str, Any]
+) -> MeasuredRun:
+    """The runs of all schedulers side by side. `began` and `ended` are Unix seconds, `machine` is a name."""
+    executor, executions = contest.executor, contest.executions
+    assert contest.choices is not None
+    platform = Platform(machine, executor.platform.devices)
+    fraction, seconds = _best(contest.choices, platform)
+    kinds = dict.fromkeys(call.kind for call in contest.calls)
+    return MeasuredRun(
+        created_at=began,
+        ended_at=ended,
+        seed=seed,
+        scenario=f"kernels: {', '.join(kinds)}",
+        platform=platform,
+        config={"mode": contest.mode, "learning_tasks": len(contest.learning), **config},
+        tasks=_tasks(contest),
+        results={spec: _columns(execution, platform) for spec, execution in executions.items()},
+        optimal_fraction=fraction,
+        optimal_time=seconds,
+    )
+
+
+def _tasks(contest: Contest) -> Workload:
+    """One after the other, submissions depend on who decides: a task arrives when the first of them came to it."""
+    submitted = [[record.submitted for record in one.records] for one in contest.executions.values()]
+    arrivals: Floats = np.min([np.array(each) - each[0] for each in submitted], axis=0)
+    return as_workload(contest.calls, arrivals.tolist())
+
+
+def _columns(execution: Execution, platform: Platform) -> ResultColumns:
+    origin = execution.records[0].submitted
+    rows = [_row(record, origin) for record in execution.records]
+    numbers: dict[str, Any] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return ResultColumns(
+        device=np.array([_device(record, platform) for record in execution.records], dtype=np.int32),
+        **numbers,
+        execution_cost=np.full(len(rows), _NAN),
+        regret=np.full(len(rows), _NAN),
+        status=np.array([_status(record) for record in execution.records], dtype=np.uint8),
+    )
+
+
+def _row(record: Record, origin: float) -> dict[str, float]:
+    def since(moment: float | None) -> float:
+        return _NAN if moment is None else moment - origin
+
+    failed = _status(record) == FAILED
+    there = record.accelerator_started is not None
+    return {
+        # A share that was retried on the CPU ran there after all.
+        "gpu_fraction": record.fraction if there or failed else 0.0,
+        "actual_time": _NAN if failed else _known(record.measured),
+        "latency": _NAN if failed else _known(record.finished) - record.submitted,
+        "start_time": _NAN if failed else since(record.started),
+        "finish_time": _NAN if failed else since(record.finished),
+        "cpu_start": since(record.cpu_started),
+        "cpu_time": record.cpu_seconds,
+        "gpu_start": since(record.accelerator_started),
+        "gpu_time": record.accelerator_seconds,
+        "energy_consumption": _known(record.joules),
+        "predicted_time": _known(record.predicted),
+    }
+
+
+def _known(value: float | None) -> float:
+    return _NAN if value is None else value
+
+
+def _status(record: Record) -> int:
+    return _STATUS.get(record.status, FAILED) if record.measured is not None else FAILED
+
+
+def _device(record: Record, platform: Platform) -> int:
+    index = platform.index(record.device)
+    on_host = record.measured is not None and record.accelerator_started is None
+    return int(platform.cpu_of[index]) if on_host else index
+
+
+def _best(choices: Choices, platform: Platform) -> tuple[Floats, Floats]:
+    """The faster device of every task: its share and its seconds."""
+    on_cpu = np.array([platform.is_cpu[platform.index(name)] for name in choices.devices])
+    measured = np.where(np.isnan(choices.seconds), np.inf, choices.seconds)
+    column = measured.argmin(axis=1)
+    seconds = measured[np.arange(len(measured)), column]
+    known = np.isfinite(seconds)
+    return np.where(known, (~on_cpu)[column].astype(np.float64), _NAN), np.where(known, seconds, _NAN)

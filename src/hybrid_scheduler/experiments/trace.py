@@ -1,0 +1,99 @@
+"""A trace as the source of a question: somebody's own tasks, once.
+
+A scenario gives as many workloads as there are seeds; a trace is one. What varies is time, so the run is cut into
+stretches of consecutive tasks (batches), every scheduler is compared with every other stretch by stretch, and the
+spread of the stretches gives the intervals: what a longer trace of the same kind would show. A number that belongs
+to the run as a whole, such as its makespan, has no stretches and gets no interval.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..core import Floats, InvalidInputError, Workload
+from ..engine import Comparison
+from ..metrics import stretches
+from ..physics import Bill
+
+BATCHES = 20
+#: A stretch of fewer tasks than this is no more than its neighbour's echo.
+TASKS_PER_BATCH = 10
+#: Means over tasks, and sums over them: what stretches of a run can show.
+MEANS = ("mean_latency", "mean_time", "mean_wait", "mean_slowdown", "mean_regret", "mean_gpu_fraction")
+SUMS = ("energy", "cost")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Tasks with the name they came under. `sha256` is over all their columns, and tells one trace from another."""
+
+    name: str
+    workload: Workload = field(compare=False, repr=False)
+    sha256: str
+    batches: int
+
+    @classmethod
+    def of(cls, name: str, workload: Workload, batches: int | None = None) -> Trace:
+        most = len(workload) // TASKS_PER_BATCH
+        if batches is not None and not 2 <= batches <= most:
+            allowed = (
+                f"from 2 to {most}, for {len(workload):,} tasks" if most >= 2 else "left out: the trace is short"
+            )
+            raise InvalidInputError("--batches", allowed, batches)
+        return cls(name, workload, digest(workload), batches or min(BATCHES, most))
+
+    @property
+    def why_no_interval(self) -> str | None:
+        """Why stretches of this trace say nothing; None if they do."""
+        if self.workload.has_dependencies:
+            return "its tasks depend on each other, so that it is one piece"
+        if self.workload.arrival_time[0] == self.workload.arrival_time[-1]:
+            return "all its tasks arrive at once, so that it is one piece"
+        if self.batches < 2:
+            return f"it has {len(self.workload)} tasks, and two stretches need {2 * TASKS_PER_BATCH}"
+        return None
+
+    @property
+    def label(self) -> str:
+        """How its intervals come about."""
+        return f"one trace; interval from batch means over {self.batches} batches"
+
+
+def digest(workload: Workload) -> str:
+    found = hashlib.sha256()
+    columns = [*workload.columns().values(), workload.kind, workload.parent_start, workload.parent_rows]
+    for column in [*columns, workload.parent_data]:
+        found.update(np.ascontiguousarray(column, column.dtype.newbyteorder("<")).tobytes())
+    found.update("\0".join(workload.kinds).encode())
+    return found.hexdigest()
+
+
+def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, list[float]]]:
+    """For every scheduler and number one value per stretch, over the tasks that all of them completed."""
+    results = comparison.results
+    done = np.logical_and.reduce([result.outcomes.completed for result in results.values()])
+    if done.sum() < 2 * batches:
+        return {}
+    oracle = results["oracle"].outcomes.latency if "oracle" in results else None
+    found: dict[str, dict[str, list[float]]] = {}
+    for name, result in results.items():
+        outcomes, bill = result.outcomes, Bill(result.outcomes, result.platform, result.tariff)
+        columns: dict[str, Floats] = {
+            "mean_latency": outcomes.latency,
+            "mean_time": outcomes.time,
+            "mean_wait": outcomes.wait,
+            "mean_slowdown": outcomes.latency / comparison.isolated,
+            "mean_gpu_fraction": outcomes.fraction,
+            "energy": bill.energy,
+            "cost": bill.cost,
+        }
+        if oracle is not None:
+            columns["mean_regret"] = outcomes.latency - oracle
+        found[name] = {
+            metric: (stretches(column[done], batches) * (done.sum() if metric in SUMS else 1)).tolist()
+            for metric, column in columns.items()
+        }
+    return found

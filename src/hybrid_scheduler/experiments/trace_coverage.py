@@ -1,0 +1,71 @@
+"""Can an interval within one trace be trusted? Traces that are drawn from a known source, each judged by itself.
+
+    python -m hybrid_scheduler.experiments.trace_coverage          a minute or two on one core
+
+Every seed of the mixed scenario is taken for somebody's only trace. Its intervals (batch means over 20 batches)
+should hold the mean over all seeds in 95 of 100 cases, and its verdict should not name the wrong one as the better.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from ..metrics.statistics import HIGHER, LOWER, dependent_interval
+from ..workload.scenarios import scenario_named
+from . import FIRST_REPORTED_SEED
+from .comparing import trace_study
+from .question import Question
+from .trace import Trace
+
+LOADS = (0.3, 0.5, 0.7, 0.85)
+PAIR = ("earliest_finish", "price_index")
+COLUMNS = (
+    "true difference, ms",
+    "mean covered",
+    "difference covered",
+    "right verdict",
+    "too close",
+    "wrong verdict",
+)
+
+
+def coverage(load: float, tasks: int, traces: int) -> tuple[float, ...]:
+    """`COLUMNS`: the difference in milliseconds, everything else as a share of the traces."""
+    asked = Question(scenario_named("mixed"), tasks, PAIR, utilisation=load)
+    first, second = PAIR
+    means, gaps, verdicts = [], [], []
+    for seed in range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + traces):
+        trace = Trace.of("drawn", asked.workload(seed))
+        found = trace_study(Question.about(trace, PAIR, asked.machine), seed)
+        samples = found.samples("mean_latency")
+        means.append(dependent_interval(samples[second]))
+        gaps.append(dependent_interval(samples[second] - samples[first]))
+        verdicts.append(found.judge().pairs[second, first].verdict)
+    level, gap = np.mean([one.mean for one in means]), np.mean([one.mean for one in gaps])
+    right, wrong = (LOWER, HIGHER) if gap < 0 else (HIGHER, LOWER)
+    return (
+        1e3 * float(gap),
+        float(np.mean([not one.excludes(float(level)) for one in means])),
+        float(np.mean([not one.excludes(float(gap)) for one in gaps])),
+        verdicts.count(right) / traces,
+        1.0 - (verdicts.count(right) + verdicts.count(wrong)) / traces,
+        verdicts.count(wrong) / traces,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=2000)
+    parser.add_argument("--traces", type=int, default=200)
+    options = parser.parse_args()
+    print(f"{PAIR[1]} against {PAIR[0]}, {options.traces} traces of {options.tasks:,} mixed tasks")
+    print(f"{'load':>6s}" + "".join(f"{name:>21s}" for name in COLUMNS))
+    for load in LOADS:
+        gap, *shares = coverage(load, options.tasks, options.traces)
+        print(f"{load:>6g}{gap:>21.3f}" + "".join(f"{share:>21.1%}" for share in shares), flush=True)
+
+
+if __name__ == "__main__":
+    main()

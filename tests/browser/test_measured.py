@@ -1,0 +1,43 @@
+"""A run that was measured says so wherever it appears, with its real devices and without numbers nobody knows."""
+
+from __future__ import annotations
+
+import re
+
+from looking import Open, seconds, wait_until_settled
+from measured import measured_run
+from playwright.sync_api import expect
+from process import Served
+
+from hybrid_scheduler.engine import measured_to_json
+
+
+def test_a_measured_run_says_that_it_is_measured(server: Served, open_page: Open) -> None:
+    with server.client() as api:
+        live = api.get("/api/status").json()["run_id"]
+        stored = api.post("/api/runs", json=measured_to_json(measured_run(60))).raise_for_status().json()["run_id"]
+        run = api.get(f"/api/runs/{stored}").json()
+        schedulers = {one["name"]: one["label"] for one in api.get("/api/schedulers").json()}
+    page = open_page(server.url, "/history")
+    wait_until_settled(page)
+    row = page.locator("#runs").get_by_role("row").filter(has_text=stored[-8:])
+    expect(row).to_contain_text("measured")
+    expect(row).to_contain_text("kernels: sort")
+
+    page = open_page(server.url, f"/run/{stored}")
+    wait_until_settled(page)
+    head = page.get_by_role("region", name="Run", exact=True)
+    expect(head).to_contain_text("measured")
+    expect(head).to_contain_text("bench")
+    expect(head).to_contain_text("the same times cannot")
+    table = page.get_by_role("table", name="Comparison of the run")
+    for one in run["comparison"]:
+        line = table.get_by_role("row").filter(has_text=schedulers[one["name"]])
+        expect(line).to_contain_text(seconds(one["avg_latency"]))
+        expect(line).to_contain_text("–")  # energy and dollars
+    for device in ("cpu_wide", "cpu_narrow"):
+        expect(page.locator("main")).to_contain_text(re.compile(device.replace("_", "[ _]"), re.IGNORECASE))
+
+    page = open_page(server.url, f"/diff?a={stored}&b={live}")
+    wait_until_settled(page)
+    expect(page.get_by_role("note")).to_contain_text("Run A was measured, run B was simulated")

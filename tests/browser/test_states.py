@@ -1,0 +1,101 @@
+"""Every view in every state and theme: it has a designed page, and axe (WCAG 2.2 AA) finds nothing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from looking import (
+    THEMES,
+    Open,
+    make_two_runs,
+    set_theme,
+    violations,
+    wait_for_data,
+    wait_for_pill,
+    wait_until_settled,
+)
+from playwright.sync_api import Page, Route, expect
+from process import Served, served
+
+VIEWS = ("compare", "scheduler", "history", "run", "diff")
+NO_RUN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+def path_of(view: str, runs: tuple[str, str] = (NO_RUN, NO_RUN)) -> str:
+    newest, ended = runs
+    paths = {"scheduler": "/scheduler/greedy", "run": f"/run/{ended}", "diff": f"/diff?a={ended}&b={newest}"}
+    return paths.get(view, f"/{view}")
+
+
+def found_in_both_themes(page: Page) -> dict[str, list[str]]:
+    found = {}
+    for theme in THEMES:
+        set_theme(page, theme)
+        found[theme] = violations(page)
+    return found
+
+
+NOTHING: dict[str, list[str]] = {theme: [] for theme in THEMES}
+
+
+@pytest.fixture(scope="module")
+def empty_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("empty"), "--no-start") as process:
+        yield process
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_live(server: Served, two_runs: tuple[str, str], open_page: Open, view: str) -> None:
+    page = open_page(server.url, path_of(view, two_runs))
+    wait_for_pill(page, "Live")
+    wait_until_settled(page)
+    assert found_in_both_themes(page) == NOTHING
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_empty(empty_server: Served, open_page: Open, view: str) -> None:
+    # A run that is not there is a 404, which the browser notes.
+    page = open_page(empty_server.url, path_of(view), allowed=("status of 404",))
+    wait_for_pill(page, "Connected")
+    wait_until_settled(page)
+    hint = "Go to the list of runs" if view in ("run", "diff") else "hybrid-scheduler serve"
+    expect(page.get_by_text(hint).first).to_be_visible()
+    assert found_in_both_themes(page) == NOTHING
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_error(server: Served, two_runs: tuple[str, str], open_page: Open, view: str) -> None:
+    """The stream goes on; whatever is asked for over REST fails."""
+
+    def fail(route: Route) -> None:
+        error = {"id": "0123456789abcdef", "code": "internal", "message": "it broke", "fields": [], "hint": None}
+        route.fulfill(status=500, json={"error": error})
+
+    page = open_page(server.url, path_of(view, two_runs), allowed=("status of 500",), before=("**/api/**", fail))
+    wait_for_pill(page, "Live")
+    wait_until_settled(page)
+    page.get_by_role("button", name="Retry").first.wait_for()
+    assert found_in_both_themes(page) == NOTHING
+
+
+def test_reconnecting(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
+    """One server for all views: they are open when it goes."""
+    with served(tmp_path, "--speed", "20") as process:
+        runs = make_two_runs(process)
+        pages = {view: open_page(process.url, path_of(view, runs), outage=True) for view in VIEWS}
+        wait_for_data(pages["compare"])
+        for page in pages.values():
+            wait_for_pill(page, "Live")
+            wait_until_settled(page)
+        process.kill()
+        found = {}
+        for view, page in pages.items():
+            # After half a minute without an answer the word is another one; the state is the same.
+            page.wait_for_function(
+                "() => /Reconnecting|Offline/.test(document.querySelector('[data-testid=connection]').innerText)"
+            )
+            page.bring_to_front()
+            found[view] = found_in_both_themes(page)
+        assert found == dict.fromkeys(VIEWS, NOTHING)

@@ -1,0 +1,235 @@
+"""History, runs, differences, decisions, what-if, playback and exports: what they show is what the API says."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
+from threading import Event
+from typing import Any
+
+import pytest
+from looking import SCHEDULERS, Open, seconds, wait_for_data, wait_for_pill, wait_until_settled
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
+from process import Served
+
+Runs = tuple[str, str]
+
+
+def answer(server: Served, path: str, **query: Any) -> Any:
+    with server.client() as api:
+        return api.get(path, params=query).raise_for_status().json()
+
+
+def rows_of(table: Locator) -> dict[str, list[str]]:
+    """The cells of each row, by its first cell."""
+    cells = [row.locator("td, th").all_inner_texts() for row in table.locator("tbody tr").all()]
+    return {first.strip(): [one.strip() for one in rest] for first, *rest in cells}
+
+
+def labels(server: Served) -> dict[str, str]:
+    return {one["name"]: one["label"] for one in answer(server, "/api/schedulers")}
+
+
+def downloaded(page: Page, press: Locator) -> Path:
+    with page.expect_download() as waiting:
+        press.click()
+    return Path(waiting.value.path())
+
+
+# ---------------------------------------------------------------- runs and differences
+
+
+def test_history_lists_the_runs_and_compares_the_two_that_are_ticked(
+    server: Served, two_runs: Runs, open_page: Open
+) -> None:
+    newest, ended = two_runs
+    page = open_page(server.url, "/history")
+    wait_until_settled(page)
+    runs = page.locator("#runs")
+    for run_id in two_runs:
+        expect(runs).to_contain_text(run_id[-8:])
+    for box in runs.get_by_role("checkbox").all()[:2]:
+        box.check()
+    small = page.locator("#diff")
+    small.get_by_role("table").wait_for()
+    small.get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile("/diff"))
+    assert newest in page.url
+    assert ended in page.url
+
+
+def test_a_run_has_the_numbers_of_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
+    _, ended = two_runs
+    run = answer(server, f"/api/runs/{ended}")
+    page = open_page(server.url, f"/run/{ended}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(ended)
+    shown = rows_of(page.get_by_role("table", name="Comparison of the run"))
+    assert len(shown) == len(run["comparison"])
+    for row in run["comparison"]:
+        latency, _, _, p95, p99, took, *_ = shown[labels(server)[row["name"]]]
+        half = row["latency_ci95"]
+        assert latency.split(" ±")[0].split()[0] == seconds(row["avg_latency"]).split()[0]
+        assert ("±" in latency) == (half is not None)
+        assert [p95, p99, took] == [seconds(row[key]) for key in ("p95_latency", "p99_latency", "avg_time")]
+
+
+def test_a_difference_has_the_numbers_of_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
+    with server.client() as api:
+        try:
+            api.post("/api/pause")  # one of the two still runs
+            page = open_page(server.url, f"/diff?a={two_runs[1]}&b={two_runs[0]}")
+            wait_until_settled(page)
+            found = answer(server, "/api/diff", a=two_runs[1], b=two_runs[0])
+            for row in found["schedulers"]:
+                line = page.locator(f"[data-line={row['name']}]").first
+                expect(line).to_contain_text(seconds(row["avg_latency"]["a"]))
+                expect(line).to_contain_text(seconds(row["avg_latency"]["b"]))
+            for setting in found["changed"]:
+                expect(page.locator("main")).to_contain_text(setting)
+        finally:
+            api.post("/api/resume")
+
+
+# ---------------------------------------------------------------- decisions
+
+
+def test_a_task_opens_with_what_every_scheduler_chose(server: Served, open_page: Open) -> None:
+    with server.client() as api:
+        sent = {"size": 2000, "compute_intensity": 0.7, "memory_required": 300}
+        task = api.post("/api/tasks", json=sent).json()["task_id"]
+    page = open_page(server.url, f"/compare?task={task}")
+    drawer = page.get_by_role("dialog")
+    table = drawer.get_by_role("table", name=f"Task {task} by scheduler")
+    table.wait_for()
+    shown, stored = rows_of(table), answer(server, f"/api/tasks/{task}")
+    for name in SCHEDULERS.split(","):
+        result = stored["results"][name]
+        _, _, took, *_ = shown[labels(server)[name]]
+        assert took == seconds(result["actual_time"])
+    taken = downloaded(page, drawer.get_by_role("button", name="CSV"))
+    with taken.open(encoding="utf-8", newline="") as file:
+        lines = {row["scheduler"]: row for row in csv.DictReader(file)}
+    for name, row in lines.items():
+        assert float(row["actual_time"]) == stored["results"][name]["actual_time"]
+    page.keyboard.press("[")
+    expect(drawer).to_contain_text(f"Task {task - 1}")
+    page.keyboard.press("Escape")
+    expect(drawer).to_have_count(0)
+    assert "task=" not in page.url
+
+
+def test_a_task_that_never_was_has_a_page(server: Served, open_page: Open) -> None:
+    page = open_page(server.url, "/compare?task=999999999", allowed=("status of 404",))
+    expect(page.get_by_role("dialog")).to_contain_text("No task 999999999")
+
+
+# ---------------------------------------------------------------- what-if
+
+
+def test_what_if_waits_in_style_and_then_answers_like_the_api(server: Served, open_page: Open) -> None:
+    asked = Event()
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if asked.is_set():
+            route.continue_()
+        else:
+            held.append(route)
+
+    page = open_page(server.url, before=("**/api/whatif", hold))
+    wait_for_data(page)
+    panel = page.locator("#what-if")
+    panel.scroll_into_view_if_needed()
+    expect(panel).to_contain_text("Simulating…")
+    expect(panel.get_by_role("status")).to_contain_text("until the models are loaded")
+    expect(panel.get_by_label("GPU count")).to_be_enabled()
+    asked.set()
+    for route in held:
+        route.continue_()
+    expect(panel).to_contain_text("Move a slider to change it.", timeout=120_000)
+    slider = panel.get_by_label("GPU count")
+    slider.focus()
+    with page.expect_response("**/api/whatif") as waiting:
+        for _ in range(4):
+            page.keyboard.press("ArrowRight")
+    expect(panel).to_contain_text("8 GPUs")
+    rows = {row["name"]: row for row in waiting.value.json()["schedulers"]}
+    expect(panel).to_contain_text("answered in")
+    shown = rows_of(panel.get_by_role("table"))
+    for name, row in rows.items():
+        now, then, *_ = shown[labels(server)[name]]
+        assert (now, then) == (seconds(row["latency"]["baseline"]), seconds(row["latency"]["changed"]))
+
+
+# ---------------------------------------------------------------- playback
+
+
+def test_playback_shows_the_comparison_as_it_stood(server: Served, two_runs: Runs, open_page: Open) -> None:
+    page = open_page(server.url, "/history")
+    wait_for_pill(page, "Live")
+    wait_until_settled(page)
+    widget = page.locator("#playback")
+    playhead = widget.get_by_role("slider")
+    playhead.focus()
+    page.keyboard.press("Home")
+    page.locator("body").press("]")
+    at = int(playhead.get_attribute("aria-valuenow") or 0)
+    expect(widget).to_contain_text("held at id")
+    expect(widget).not_to_contain_text("Reading single results")
+    with server.client() as api:
+        query = {"run_id": two_runs[0], "scheduler": "oracle", "limit": at}
+        first = api.get("/api/results", params=query).json()["results"]
+    assert len(first) == at
+    oracle = widget.locator("tr[data-scheduler=oracle]")
+    expect(oracle).to_contain_text(seconds(fmean(row["latency"] for row in first)))
+    # It stands still while the run goes on, until it is played or let go.
+    widget.get_by_role("button", name="Play", exact=True).click()
+    expect(widget.get_by_role("button", name="Pause playback")).to_be_visible()
+    page.wait_for_function(
+        "at => Number(document.querySelector('#playback [role=slider]').getAttribute('aria-valuenow')) > at", arg=at
+    )
+    widget.get_by_role("button", name="to the newest").click()
+    expect(widget).to_contain_text("the newest")
+
+
+# ---------------------------------------------------------------- exports
+
+
+@pytest.mark.parametrize("widget", ["race", "gantt"])
+def test_a_widget_becomes_a_picture(server: Served, open_page: Open, widget: str) -> None:
+    page = open_page(server.url)
+    wait_for_data(page)
+    wait_until_settled(page)
+    page.locator(f"#{widget}").get_by_role("button", name="menu").click()
+    with Image.open(downloaded(page, page.get_by_role("menuitem", name="PNG"))) as picture:
+        assert picture.format == "PNG"
+        assert picture.width > 300
+        colours = picture.convert("RGB").getcolors(2**24)
+    assert colours is not None
+    assert len(colours) > 20  # marks and words, not an empty sheet
+
+
+def test_the_trace_has_the_busy_times_of_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
+    _, ended = two_runs
+    page = open_page(server.url, f"/run/{ended}")
+    taken = downloaded(page, page.get_by_role("link", name="Trace for Perfetto"))
+    events = json.loads(taken.read_text(encoding="utf-8"))["traceEvents"]
+    named = {(one["name"], one["pid"], one["tid"]): one["args"]["name"] for one in events if one["ph"] == "M"}
+    busy: dict[tuple[str, str], float] = defaultdict(float)
+    for one in events:
+        if one["ph"] == "X":
+            scheduler = named["process_name", one["pid"], 0]
+            busy[scheduler, named["thread_name", one["pid"], one["tid"]]] += one["dur"] / 1e6
+    for scheduler in SCHEDULERS.split(","):
+        columns = answer(server, f"/api/runs/{ended}/gantt", scheduler=scheduler, limit=200_000)
+        assert columns["truncated"] is False
+        lanes: dict[str, float] = defaultdict(float)
+        for device, start, end in zip(columns["device"], columns["start"], columns["end"], strict=True):
+            lanes[columns["devices"][device] if isinstance(device, int) else device] += end - start
+        found = {device: total for (who, device), total in busy.items() if who == scheduler}
+        assert found == pytest.approx(dict(lanes), rel=1e-6)

@@ -1,0 +1,26 @@
+"""Every figure has its picture, its command and its sentence in the gallery; root pages have their copies."""
+
+from pathlib import Path
+
+from guide_reference.root_pages import COPIES, root_page
+from hybrid_scheduler.reports.figures import FIGURES
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_gallery_is_complete():
+    page = (DOCS / "guide" / "gallery.md").read_text(encoding="utf-8")
+    assert {path.stem for path in (DOCS / "images" / "gallery").glob("*.png")} == set(FIGURES)
+    for name in FIGURES:
+        assert f"../images/gallery/{name}.png" in page
+        assert f"--figures {name} " in page
+
+
+def test_links_of_root_pages_hold_in_the_guide():
+    for name in COPIES:
+        page = root_page(name)
+        assert "](docs/" not in page
+        for part in page.split("](")[1:]:
+            link = part.split(")")[0].split("#")[0]
+            if link and "://" not in link:
+                assert (DOCS / "guide" / link).resolve().exists(), link

@@ -1,0 +1,99 @@
+"""A stranger with the README in hand: its files and commands, as they stand there, lead where it says.
+
+The two commands that set everything up are what runs these tests, and a test of its own below.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "faults")]
+
+from process import served  # noqa: E402
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROGRAM = ".venv/bin/hybrid-scheduler"
+
+
+def block(kind: str, after: str) -> str:
+    """The first block of code of this kind after these words."""
+    found = re.search(rf"{re.escape(after)}.*?^```{kind}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert found, after
+    return found[1]
+
+
+def commands(name: str) -> list[list[str]]:
+    """The README's calls of a command, as words, without comments."""
+    return [
+        shlex.split(line, comments=True)[1:] for line in README.splitlines() if line.startswith(f"{PROGRAM} {name}")
+    ]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder with the two files that the README has one write."""
+    (tmp_path / "my-tasks.csv").write_text(block("csv", "`my-tasks.csv`"), encoding="utf-8")
+    (tmp_path / "my_scheduler.py").write_text(block("python", "`my_scheduler.py`"), encoding="utf-8")
+    return tmp_path
+
+
+def run(words: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "hybrid_scheduler", *words],
+        cwd=folder, capture_output=True, text=True, timeout=280, check=False, env={**os.environ, "COLUMNS": "160"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_two_commands_are_there() -> None:
+    for script in re.findall(r"^\./(\S+)", block("sh", "## Two commands"), re.MULTILINE):
+        assert os.access(ROOT / script, os.X_OK), script
+
+
+def test_own_tasks(desk: Path) -> None:
+    (words,) = commands("simulate")
+    said = run(words, desk)
+    assert "3 tasks" in said
+    assert "lower bound" in said
+
+
+@pytest.mark.slow
+def test_an_own_scheduler_in_the_race(desk: Path) -> None:
+    (words,) = commands("compare")
+    assert "mine" in run(words, desk)
+
+
+@pytest.mark.slow
+def test_a_report_to_hand_over(desk: Path) -> None:
+    (words,) = commands("report")
+    run(words, desk)
+    document = (desk / "report.pdf").read_bytes()
+    assert document.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type /Page\b", document)) >= 3
+
+
+def test_both_in_the_dashboard(desk: Path) -> None:
+    (words,) = commands("serve")
+    environment = {"HYBRID_SIMULATION__SCHEDULERS": ""}  # the README's own choice counts
+    with served(desk, *words[1:], environment=environment) as server, server.client() as client:
+        status = client.get("/api/status").json()
+        assert status["schedulers"] == ["greedy", "mine", "oracle"]
+        assert status["scenario"] == "rush-hour"
+        known = {one["name"]: one["label"] for one in client.get("/api/schedulers").json()}
+        assert known["mine"] == "Mine"
+
+
+def test_claims_name_commands_that_exist() -> None:
+    for module in re.findall(r"python -m (hybrid_scheduler\.[\w.]+)", README):
+        assert (ROOT / "src" / Path(*module.split("."))).with_suffix(".py").is_file(), module
+    for script in re.findall(r"python (scripts/\w+\.py)", README):
+        assert (ROOT / script).is_file(), script

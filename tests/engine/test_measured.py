@@ -1,0 +1,269 @@
+"""Measured runs go into the history whole, and the run under way goes on around them."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from measured import PLATFORM, measured_run
+
+from hybrid_scheduler import InvalidInputError
+from hybrid_scheduler.core.outcome import FAILED
+from hybrid_scheduler.engine import (
+    Counters,
+    EngineClosed,
+    JournalAway,
+    SubmittedTask,
+    batch_of,
+    measured_from_json,
+    measured_to_json,
+)
+from hybrid_scheduler.engine.statistics import LaneStatistics
+from hybrid_scheduler.testing import MemoryJournal
+
+RUN_ID = "01J00000000000000000000009"
+
+
+# ------------------------------------------------------------------------------------------ the batch
+
+
+def test_a_batch_is_numbered_from_the_counters():
+    batch = batch_of(measured_run(5), RUN_ID, Counters(101, 1001, 11), now=2000.0)
+    assert batch.tasks.task_id.tolist() == [101, 102, 103, 104, 105]
+    assert (batch.first_ordinal, batch.first_result_id) == (0, 1001)
+    assert batch.counters == Counters(106, 1011, 12)
+    (event,) = batch.events
+    assert (event.seq, event.type, event.run_id, event.created_at) == (11, "notification", RUN_ID, 2000.0)
+    assert (event.body["kind"], event.body["level"]) == ("measured_run", "info")
+    assert RUN_ID in event.body["message"]
+
+
+def test_its_record_says_what_it_is():
+    run = measured_run(5)
+    record = batch_of(run, RUN_ID, Counters(), now=2000.0).run
+    assert (record.source, record.status, record.created_at, record.ended_at) == (
+        "measured",
+        "stopped",
+        1000,
+        1004.5,
+    )
+    assert (record.scenario, record.seed, record.platform) == ("kernels: sort", 7, "bench")
+    assert record.schedulers == ("greedy", "cpu_only")
+    assert np.isnan(record.utilisation)
+    assert record.config["mode"] == "sequential"
+    assert record.config["platform"]["devices"][1] == {"name": "cpu_narrow", "kind": "threads", "node": 0}
+    assert record.config_hash == batch_of(run, RUN_ID, Counters(50, 60, 70), now=0.0).run.config_hash
+
+
+def test_dashboards_stay_with_the_run_they_follow():
+    (event,) = batch_of(measured_run(2), RUN_ID, Counters(), now=0.0, watched="another").events
+    assert event.run_id == "another"
+
+
+def test_the_comparison_comes_from_the_checkpoint():
+    run = measured_run(30)
+    batch = batch_of(run, RUN_ID, Counters(), now=0.0)
+    saved = batch.state["lanes"]["cpu_only"]["statistics"]
+    statistics = LaneStatistics(PLATFORM.cpu_of)
+    statistics.restore(saved)
+    row, columns = statistics.row("cpu_only", "ready", None), run.results["cpu_only"]
+    assert (row.tasks, row.failed) == (30, 1)
+    assert row.avg_latency == pytest.approx(np.nanmean(columns.latency))
+    assert row.avg_wait == pytest.approx(np.nanmean(columns.latency - columns.actual_time))
+    assert row.makespan == np.nanmax(columns.finish_time)
+    assert (row.avg_energy, row.avg_cost) == (None, None)  # nobody knows
+    assert (row.total_energy, row.total_cost) == (0.0, 0.0)
+    assert saved["sums"]["energy"] is None
+
+
+def test_json_and_back():
+    run = measured_run(9)
+    again = measured_from_json(measured_to_json(run))
+    assert measured_to_json(again) == measured_to_json(run)
+    assert again.platform.cpu_of.tolist() == [0, 0]
+    for name, columns in run.results.items():
+        np.testing.assert_array_equal(again.results[name].latency, columns.latency)
+        np.testing.assert_array_equal(again.results[name].status, columns.status)
+    assert again.tasks.kinds == ("sort",)
+
+
+def changed(column, row, value):
+    """The run of a good one with one value of the first scheduler's that is not."""
+    run = measured_run(6)
+    values = getattr(run.results["greedy"], column).copy()
+    values[row] = value
+    return {"results": {"greedy": replace(run.results["greedy"], **{column: values})}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        (changed("device", 1, 2), "results.greedy.device.1"),
+        (changed("status", 1, 9), "results.greedy.status.1"),
+        (changed("gpu_fraction", 0, 1.5), "results.greedy.gpu_fraction.0"),
+        (changed("gpu_fraction", 0, np.nan), "results.greedy.gpu_fraction.0"),
+        (changed("actual_time", 2, 0.0), "results.greedy.actual_time.2"),
+        (changed("actual_time", 2, np.nan), "results.greedy.actual_time.2"),
+        (changed("latency", 2, -1.0), "results.greedy.latency.2"),
+        (changed("latency", 5, 1.0), "results.greedy.latency.5"),  # of the task that failed
+        (changed("finish_time", 3, np.inf), "results.greedy.finish_time.3"),
+        (changed("start_time", 3, 0.01), "results.greedy.start_time.3"),  # before it arrived
+        (changed("finish_time", 3, 0.001), "results.greedy.finish_time.3"),
+        (changed("cpu_time", 1, 0.5), "results.greedy.cpu_time.1"),  # without a start
+        (changed("energy_consumption", 1, -2.0), "results.greedy.energy_consumption.1"),
+        ({"optimal_fraction": np.full(6, 2.0)}, "tasks.optimal_fraction.0"),
+        ({"optimal_time": np.ones(5)}, "tasks.optimal_time"),
+        ({"results": {}}, "results"),
+        ({"results": dict.fromkeys(map(str, range(17)), measured_run(6).results["greedy"])}, "results"),
+        ({"results": measured_run(5).results}, "results.greedy.device"),
+        ({"scenario": ""}, "scenario"),
+        ({"seed": -1}, "seed"),
+        ({"config": {"a": float("nan")}}, "config"),
+        ({"ended_at": 999.0}, "ended_at"),
+        ({"tasks": measured_run(7).tasks.rows(1, 7)}, "tasks.task_id"),
+    ],
+)
+def test_what_cannot_have_been_measured_is_refused(changes, field):
+    with pytest.raises(InvalidInputError) as raised:
+        measured_run(6, **changes)
+    assert raised.value.field == field
+
+
+def test_a_device_that_the_machine_has_not():
+    content = measured_to_json(measured_run(3))
+    content["results"]["greedy"]["device"][1] = "gpu_0"
+    with pytest.raises(InvalidInputError, match=r"results\.greedy\.device: must be one of cpu_narrow, cpu_wide"):
+        measured_from_json(content)
+
+
+def test_too_many_tasks():
+    with pytest.raises(InvalidInputError, match="at most 20,000"):
+        measured_run(20_001)
+
+
+# ------------------------------------------------------------------------------------------ while a run is live
+
+
+@pytest.fixture
+def one(live):
+    return live(schedulers=["greedy", "oracle"]).started()
+
+
+def test_the_run_under_way_goes_on_around_it(one):
+    before = one.run(5.0)
+    run_id = one.engine.store_measured(measured_run(40)).result(10)
+    status = one.run(5.0)
+    assert status.run_id == before.run_id != run_id
+    assert status.state == "running"
+    ids = one.task_column("task_id").tolist()
+    assert ids == list(range(1, len(ids) + 1))  # every number once, in the order of batches
+    mine = [batch for batch in one.batches if batch.run.run_id == run_id]
+    live = [batch for batch in one.batches if batch.run.run_id == before.run_id]
+    assert [len(batch) for batch in mine] == [40]
+    theirs = np.concatenate([batch.tasks.task_id for batch in live])
+    assert np.diff(theirs).max() == 41
+    ordinals = [(batch.first_ordinal, len(batch)) for batch in live]
+    assert all(first + n == after for (first, n), (after, _) in pairwise(ordinals))
+    results = [(b.first_result_id, len(b) * len(b.results)) for b in one.batches]
+    assert all(first + n == after for (first, n), (after, _) in pairwise(results))
+    assert [event.seq for event in one.journal.events] == list(range(1, len(one.journal.events) + 1))
+    assert status.tasks_processed == len(theirs)
+
+
+def test_the_live_rows_are_those_of_a_run_that_was_left_alone(live):
+    alone, disturbed = (live(schedulers=["greedy", "oracle"]).started() for _ in range(2))
+    for one in (alone, disturbed):
+        one.run(3.0)
+        if one is disturbed:
+            one.engine.store_measured(measured_run(8)).result(10)
+        one.run(5.0)
+    rows = [
+        np.concatenate([b.results["greedy"].finish_time for b in one.batches if b.run.source == "simulated"])
+        for one in (alone, disturbed)
+    ]
+    np.testing.assert_array_equal(*rows)
+
+
+def test_watchers_hear_of_it_in_the_stream_they_follow(one):
+    status = one.run(1.0)
+    one.engine.store_measured(measured_run()).result(10)
+    (told,) = [event for event in one.journal.events if event.body.get("kind") == "measured_run"]
+    assert told.run_id == status.run_id
+    assert one.engine.status().last_seq >= told.seq
+
+
+def test_without_any_run_it_is_told_of_itself(live):
+    one = live(schedulers=["greedy"])
+    one.engine.open()
+    run_id = one.engine.store_measured(measured_run()).result(10)
+    assert one.engine.status().run_id is None
+    assert one.journal.events[-1].run_id == run_id
+    assert one.engine.status().next_task_id == 13
+
+
+def test_it_is_acknowledged_only_when_it_is_durable(one):
+    one.run(1.0)
+    one.journal.hold()
+    answer = one.engine.store_measured(measured_run())
+    one.engine.pause()  # answered after it: the batch is with the journal
+    assert not answer.done()
+    one.journal.release()
+    assert len(answer.result(10)) == 26
+
+
+def test_no_room_is_said_at_once_and_uses_no_numbers(live):
+    one = live(schedulers=["greedy"], journal=MemoryJournal(most_batches=1)).started()
+    one.run(1.0)
+    one.journal.hold()
+    one.run(3.0)
+    before = one.engine.status().next_task_id
+    with pytest.raises(JournalAway):
+        one.engine.store_measured(measured_run()).result(10)
+    one.engine.pause()
+    one.journal.release()
+    assert one.engine.status().next_task_id == before
+    assert one.engine.store_measured(measured_run()).result(10)
+
+
+def test_a_store_that_is_away(one):
+    one.run(1.0)
+    one.journal.fail()
+    with pytest.raises(JournalAway):
+        one.engine.store_measured(measured_run()).result(10)
+
+
+def test_a_restart_goes_on_with_the_live_run(live):
+    one = live(schedulers=["greedy", "oracle"]).started()
+    one.run(4.0)
+    one.engine.store_measured(measured_run(9)).result(10)
+    before = one.run(4.0)
+    one.engine.close()
+    two = live(schedulers=["greedy", "oracle"], journal=one.journal, clock=one.clock)
+    two.engine.open()
+    two.run(3.0)
+    status = two.engine.status()
+    assert status.run_id == before.run_id
+    assert status.tasks_processed > before.tasks_processed
+    ids = np.concatenate([batch.tasks.task_id for batch in one.journal.batches if len(batch)])
+    assert ids.tolist() == list(range(1, len(ids) + 1))
+
+
+def test_tasks_of_ones_own_before_and_after(one):
+    task = SubmittedTask(1000.0, 0.5, 100.0)
+    one.engine.pause()
+    first = one.engine.submit(task).result(10)
+    one.engine.store_measured(measured_run(10)).result(10)
+    assert one.engine.submit(task).result(10) == first + 11
+
+
+def test_a_closed_engine_takes_nothing(live):
+    one = live(schedulers=["greedy"])
+    with pytest.raises(EngineClosed):
+        one.engine.store_measured(measured_run())
+
+
+def test_failed_tasks_have_no_times():
+    run = measured_run(6)
+    failed = run.results["greedy"].status == FAILED
+    assert failed.any()
+    assert np.isnan(run.results["greedy"].latency[failed]).all()

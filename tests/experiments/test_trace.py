@@ -1,0 +1,121 @@
+"""One trace is one run: intervals come from its batches, and what has no batches is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import HybridSchedulerError, InvalidInputError, Workload, WorkloadGenerator
+from hybrid_scheduler.core import Task, workstation
+from hybrid_scheduler.experiments import runs
+from hybrid_scheduler.experiments.comparing import study, trace_study
+from hybrid_scheduler.experiments.contest import Machine
+from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.experiments.replay import comparison_events, replay
+from hybrid_scheduler.experiments.reporting import make_report, stored_study
+from hybrid_scheduler.experiments.trace import MEANS, SUMS, Trace
+from hybrid_scheduler.experiments.trace_coverage import COLUMNS, coverage
+from hybrid_scheduler.metrics.statistics import TOO_CLOSE
+from hybrid_scheduler.physics import AnalyticPhysics
+
+SCHEDULERS = ("earliest_finish", "greedy", "oracle")
+
+
+def tasks(count: int = 300, load: float = 0.5) -> Workload:
+    return WorkloadGenerator(1).generate_workload(count, utilisation=load)
+
+
+def question(workload: Workload | None = None, batches: int | None = None) -> Question:
+    trace = Trace.of("mine.csv", tasks() if workload is None else workload, batches)
+    return Question.about(trace, SCHEDULERS, Machine(workstation(), AnalyticPhysics()))
+
+
+def test_batches_add_up_to_the_run():
+    asked = question()
+    found = trace_study(asked, 7)
+    whole = asked.run(7).summaries
+    for metric in (*MEANS, *SUMS):
+        for name, values in found.samples(metric).items():
+            assert len(values) == 20
+            assert values.mean() == pytest.approx(whole[name].as_dict()[metric], abs=1e-12)
+    assert found.samples("makespan")["greedy"].tolist() == [whole["greedy"].makespan]
+    assert asked.facts[0] == "trace mine.csv"
+    assert asked.trace is not None
+    assert asked.trace.label == "one trace; interval from batch means over 20 batches"
+
+
+def test_the_judgement():
+    judged = trace_study(question(), 7).judge(baseline="earliest_finish")
+    assert (judged.unit, judged.seeds) == ("batches", 20)
+    greedy, oracle = judged.standing("greedy"), judged.standing("oracle")
+    assert judged.worse(greedy.verdict)
+    assert greedy.pair is not None
+    assert greedy.pair.losses == 20
+    assert oracle.verdict == TOO_CLOSE  # the same decisions
+    assert oracle.bootstrap is None
+    assert judged.as_dict()["batches"] == 20
+
+
+def test_what_one_run_cannot_say():
+    found = trace_study(question(), 7)
+    with pytest.raises(InvalidInputError, match="metric: must be one that stretches of a trace have"):
+        found.judge("p99_latency")
+    with pytest.raises(InvalidInputError, match="a trace is one run"):
+        study(question(), [1, 2])
+    with pytest.raises(InvalidInputError, match="--batches: must be from 2 to 30, for 300 tasks, got 31"):
+        question(batches=31)
+    with pytest.raises(InvalidInputError, match="it has 15 tasks, and two stretches need 20"):
+        trace_study(question(tasks(15)), 1)
+    flat = Workload(**{**tasks(50).columns(), "arrival_time": np.zeros(50)})
+    with pytest.raises(InvalidInputError, match="all its tasks arrive at once"):
+        trace_study(question(flat), 1)
+    chain = Workload.from_tasks(
+        [Task(i, 500.0, 0.5, 50.0, float(i), dependencies=(i - 1,) if i else ()) for i in range(40)]
+    )
+    with pytest.raises(InvalidInputError, match="its tasks depend on each other"):
+        trace_study(question(chain), 1)
+    with pytest.raises(InvalidInputError, match="about a scenario or a trace"):
+        replace(question(), trace=None)
+
+
+def test_a_trace_is_known_by_its_columns():
+    one, other = Trace.of("a", tasks()), Trace.of("a", tasks(301))
+    assert one == Trace.of("a", tasks())
+    assert one.sha256 != other.sha256
+    assert Trace.of("a", tasks(45)).batches == 4
+
+
+def test_a_record_holds_its_tasks(tmp_path):
+    asked = question(batches=6)
+    found = trace_study(asked, 7)
+    runs.write_run(tmp_path, runs.COMPARE, asked, [7], comparison_events(found.runs))
+    record = runs.read_run(tmp_path)
+    assert record.question == asked
+    assert stored_study(tmp_path, record).judge() == found.judge()
+    assert replay(tmp_path, processes=1).same
+    from hybrid_scheduler.workload.files import save
+
+    save(tasks(301), tmp_path / runs.TRACE)
+    with pytest.raises(HybridSchedulerError, match="was changed after the run"):
+        runs.read_run(tmp_path)
+    (tmp_path / runs.TRACE).unlink()
+    with pytest.raises(HybridSchedulerError, match=r"trace\.parquet is missing"):
+        runs.read_run(tmp_path)
+
+
+def test_a_report_says_where_its_intervals_come_from():
+    found = trace_study(question(), 7)
+    report = make_report(question(), 7, study=found, wanted=("average_duration",))
+    assert "one trace; interval from batch means over 20 batches" in report.facts
+    method = next(section for section in report.sections if section.title == "Method")
+    assert any("widened where neighbouring batches are alike" in words.text for words in method.blocks)
+
+
+def test_verdicts_on_single_traces_are_on_the_safe_side():
+    gap, _, covered, right, close, wrong = coverage(0.3, tasks=600, traces=20)
+    assert len(COLUMNS) == 6
+    assert gap > 0  # prices cost a little at low load
+    assert covered >= 0.8
+    assert right > 0.5
+    assert wrong == 0.0
+    assert right + close + wrong == pytest.approx(1.0)

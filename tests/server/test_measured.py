@@ -1,0 +1,179 @@
+"""Measured runs over HTTP: kept whole, or refused with the field that is wrong."""
+
+import asyncio
+import copy
+
+import pytest
+from fakes import OTHER_RUN, client_of, fake_parts
+from measured import measured_run
+from services import database_url, postgres_url  # noqa: F401
+from test_backends import server, settings_of
+from test_contract import fits
+
+from hybrid_scheduler.engine import JournalAway, measured_to_json
+from hybrid_scheduler.server import schemas
+from hybrid_scheduler.server.app import create_app
+from hybrid_scheduler.server.remote_control import RemoteControl, carry_out
+from hybrid_scheduler.storage.commands import Answer
+
+BODY = measured_to_json(measured_run(6))
+
+
+async def test_it_is_acknowledged_with_its_id(client, parts):
+    answer = await client.post("/api/runs", json=BODY)
+    assert answer.status_code == 201
+    fits(schemas.RunStored, answer.content)
+    assert answer.json() == {"run_id": OTHER_RUN, "tasks": 6, "schedulers": ["greedy", "cpu_only"]}
+    (_, run) = parts.control.orders[-1]
+    assert measured_to_json(run) == BODY
+
+
+async def test_the_example_of_the_documentation_is_taken(client):
+    example = schemas.MeasuredRunCreate.model_config["json_schema_extra"]["examples"][0]
+    assert (await client.post("/api/runs", json=example)).status_code == 201
+
+
+def changed(*path, value):
+    body = copy.deepcopy(BODY)
+    place = body
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return body
+
+
+def without(name):
+    return {key: value for key, value in BODY.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (without("tasks"), "tasks"),
+        ({**BODY, "extra": 1}, "extra"),
+        (changed("seed", value=-1), "seed"),
+        (changed("seed", value="7"), "seed"),
+        (changed("scenario", value="a\0b"), "scenario"),
+        (changed("ended_at", value=1.0), "ended_at"),
+        (changed("config", value={"a": "\0"}), "config"),
+        (changed("config", value={"a": "x" * 70_000}), "config"),
+        (changed("platform", "devices", value=[]), "platform.devices"),
+        (changed("platform", "devices", 0, "kind", value="threads"), "platform.devices"),
+        (changed("tasks", "size", 2, value=-1.0), "size"),
+        (changed("tasks", "size", value=[1.0]), "tasks.compute_intensity"),
+        (changed("tasks", "arrival_time", 3, value=None), "tasks.arrival_time.3"),
+        (changed("tasks", "kind", 0, value="no kind!"), "tasks.kind.0"),
+        (changed("results", value={}), "results"),
+        (changed("results", "Bad Name", value=BODY["results"]["greedy"]), "results.Bad Name.[key]"),
+        (changed("results", "greedy", "device", 1, value="gpu_9"), "results.greedy.device"),
+        (changed("results", "greedy", "status", 1, value="fine"), "results.greedy.status.1"),
+        (changed("results", "greedy", "latency", 1, value=0.0), "results.greedy.latency.1"),
+        (changed("results", "greedy", "gpu_fraction", 1, value=7.0), "results.greedy.gpu_fraction.1"),
+        (changed("results", "greedy", "cpu_time", value=[0.0] * 5), "results.greedy.cpu_time"),
+    ],
+)
+async def test_what_is_wrong_is_named(client, parts, body, field):
+    answer = await client.post("/api/runs", json=body)
+    assert answer.status_code == 422
+    fits(schemas.ErrorBody, answer.content)
+    assert answer.json()["error"]["fields"][0]["field"] == field
+    assert parts.control.orders == []
+
+
+async def test_nan_is_no_number(client):
+    text = '{"created_at": NaN}'
+    answer = await client.post("/api/runs", content=text, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+
+
+async def test_a_database_that_is_away(client, parts):
+    parts.repository.away = JournalAway("away")
+    answer = await client.post("/api/runs", json=BODY)
+    assert answer.status_code == 503
+    assert "Retry-After" in answer.headers
+
+
+async def test_a_run_may_be_larger_than_other_bodies_but_not_endless(tmp_path):
+    parts = fake_parts(tmp_path, body_limit=100, run_limit=20_000)
+    async with client_of(create_app(parts)) as client:
+        assert (await client.post("/api/runs", json=BODY)).status_code == 201
+        large = measured_to_json(measured_run(200))
+        assert (await client.post("/api/runs", json=large)).status_code == 413
+        assert (await client.post("/api/simulation/speed", json={"speed": 2.0, "x": "x" * 99})).status_code == 413
+
+
+async def test_it_needs_the_token_and_counts_as_a_change(tmp_path):
+    parts = fake_parts(tmp_path, token="t" * 32, write_rate_limit="1/minute")
+    async with client_of(create_app(parts)) as client:
+        assert (await client.post("/api/runs", json=BODY)).status_code == 401
+        known = {"Authorization": f"Bearer {'t' * 32}"}
+        assert (await client.post("/api/runs", json=BODY, headers=known)).status_code == 201
+        assert (await client.post("/api/runs", json=BODY, headers=known)).status_code == 429
+
+
+# ------------------------------------------------------------------------------------------ whole servers
+
+
+class DirectQueue:
+    """Commands arrive as they would through the table: as JSON."""
+
+    def __init__(self, control):
+        self.control = control
+
+    async def ask(self, kind, payload=None, timeout=10.0):
+        return Answer(True, await carry_out(self.control, kind, payload or {}))
+
+
+async def test_from_an_api_process_to_the_engines(parts):
+    control = RemoteControl(DirectQueue(parts.control), parts.repository, lambda: 0.0)
+    assert await control.store_measured(measured_run(6)) == OTHER_RUN
+    (kind, run) = parts.control.orders[-1]
+    assert (kind, measured_to_json(run)) == ("measured", BODY)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_everything_can_be_read_again(kind, request, tmp_path, monkeypatch):
+    (tmp_path / "config.yaml").write_text("")
+    settings = settings_of(kind, request, tmp_path, **{"live.speed": "50", "live.update_interval": "0.1"})
+    async with server(settings, tmp_path, monkeypatch, start=True) as (client, _):
+
+        async def tasks():
+            return (await client.get("/api/status")).json()["tasks_processed"]
+
+        async def until_more_than(count):
+            async with asyncio.timeout(60):
+                while await tasks() <= count:
+                    await asyncio.sleep(0.02)
+
+        await until_more_than(20)
+        run = (await client.post("/api/runs", json=BODY)).json()["run_id"]
+        await until_more_than(await tasks() + 20)
+        detail = (await client.get(f"/api/runs/{run}")).content
+        found = fits(schemas.RunDetail, detail)
+        assert (found["source"], found["status"], found["tasks"], found["utilisation"]) == (
+            "measured",
+            "stopped",
+            6,
+            None,
+        )
+        assert [row["name"] for row in found["comparison"]] == ["greedy", "cpu_only"]
+        assert (found["comparison"][0]["failed"], found["comparison"][0]["avg_energy"]) == (1, None)
+        assert found["comparison"][0]["p95_latency"] is not None
+        history = (await client.get(f"/api/full_history?run_id={run}")).json()
+        for name, columns in BODY["results"].items():
+            for column, values in columns.items():
+                assert [task["results"][name][column] for task in history] == values
+        gantt = fits(schemas.Gantt, (await client.get(f"/api/runs/{run}/gantt?scheduler=greedy")).content)
+        assert set(gantt["device"]) == {"cpu_wide", "cpu_narrow"}
+        trace = (await client.get(f"/api/export/trace.json?run_id={run}&scheduler=greedy")).json()
+        threads = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+        assert threads == {"cpu_wide", "cpu_narrow"}
+        status = (await client.get("/api/status")).json()
+        assert (status["state"], status["source"]) == ("running", "simulated")
+        diff = (await client.get(f"/api/diff?a={run}&b={status['run_id']}")).json()
+        assert diff["changed"]["source"] == ["measured", "simulated"]
+        assert [row["name"] for row in diff["schedulers"]] == ["greedy"]
+        again = (await client.post("/api/runs", json=BODY)).json()["run_id"]
+        same = (await client.get(f"/api/diff?a={run}&b={again}")).json()
+        assert {row["avg_latency"]["difference"] for row in same["schedulers"]} == {0.0}
+        assert same["changed"] == {}
