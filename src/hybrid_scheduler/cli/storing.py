@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 #: Seconds until a run is given up that neither database nor server takes.
 _PATIENCE = 60.0
-_HINT = "nothing is stored; --out keeps results as files"
+#: A database that was away may still take it when it is back: nobody can promise that nothing was stored.
+_HINT = "--out keeps results as files; look into the history before storing them again"
 
 
 class Stored(NamedTuple):

@@ -217,8 +217,8 @@ def _claims(tested: Sequence[Any]) -> Iterator[str]:
     yield (
         "What was published or is often said, what came out here, and whether it holds: yes if the 95 % interval "
         "lies within what was claimed, no if outside. Each interval stands for itself, without a correction for "
-        "their number. The four claims about learning (a forest's error and R², warm-up, piling) are from the first "
-        "5 seeds."
+        "their number. The four claims about learning (a forest's error and R², warm-up, piling) are from the "
+        "first 5 seeds."
     )
     yield ""
     yield from _table(
@@ -277,6 +277,8 @@ def _tail() -> str:
 - [Prices against earliest finish](docs/results/prices.txt): `python -m hybrid_scheduler.experiments.price_study`.
 - [Time against energy](docs/results/pareto.txt): `python -m hybrid_scheduler.experiments.pareto`.
 - [Exact optima of small batches](docs/results/evidence/exact.txt): `python -m hybrid_scheduler.experiments.exact`.
+- [Intervals within one trace](docs/results/evidence/trace_coverage.txt): how often they hold,
+  `python -m hybrid_scheduler.experiments.trace_coverage`.
 - [Speed of the simulation](docs/results/benchmarks.txt): `python benchmarks`."""
 
 
