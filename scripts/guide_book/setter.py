@@ -11,6 +11,8 @@ from .drawing import Drawing
 from .pages import DOCS, Page, slug
 
 INK, MUTED, ACCENT, PAPER, LINE = "#1F2937", "#5B6472", "#0E7490", "#F5F4EE", "#D6D3C8"
+#: Points: a picture leaves room for its heading on the page.
+_TALLEST = 560.0
 
 
 class Setter:
@@ -166,7 +168,7 @@ class Setter:
             self.story.append(Drawing(path, self.width).result)
         else:
             w, h = ImageReader(str(path)).getSize()
-            width = min(self.width, 430.0)
+            width = min(self.width, 430.0, _TALLEST * w / h)
             self.story.append(Image(str(path), width, width * h / w))
         self.story.append(Spacer(1, 8))
 

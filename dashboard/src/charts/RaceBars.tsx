@@ -10,6 +10,9 @@ interface RaceBarsProps {
   metric: Metric;
 }
 
+/** Pixels of "too close to call" with two glyphs. */
+const LABEL = 140;
+
 /** The contestants whose interval touches this one's: nobody can say which of them is ahead. */
 function rivals(standings: readonly Standing[], halves: ReadonlyMap<string, number>, one: Standing): Standing[] {
   const half = halves.get(one.look.name);
@@ -105,9 +108,10 @@ export function RaceBars({ standings, halves, metric }: RaceBarsProps) {
                   <span
                     className="absolute -top-1 flex items-center gap-1 whitespace-nowrap bg-panel/80 px-1 text-muted"
                     style={
-                      value / top > 0.62
-                        ? { right: `calc(100% - ${at(value - (half ?? 0))} + 6px)` }
-                        : { left: `calc(${at(value + (half ?? 0))} + 8px)` }
+                      // Beside the whisker, and within the chart also where the whisker is long.
+                      (value + (half ?? 0)) / top > 0.62
+                        ? { right: `min(calc(100% - ${at(value - (half ?? 0))} + 6px), calc(100% - ${LABEL}px))` }
+                        : { left: `min(calc(${at(value + (half ?? 0))} + 8px), calc(100% - ${LABEL}px))` }
                     }
                   >
                     {close.map((other) => (

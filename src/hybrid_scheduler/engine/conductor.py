@@ -137,8 +137,9 @@ class Conductor:
         batch = batch_of(measured, self._new_id(), counters, now=now, watched=watched)
         assert batch.committed is not None
         batch.committed.add_done_callback(lambda done: _settle(answer, done, batch.run.run_id))
-        session.ledger.hand_over(batch)
-        session.published = session.status()
+        session.ledger.take(batch)
+        session.published = session.status()  # before anybody can hear of it
+        session.ledger.deliver()
 
     def forget(self, deleted: Future[int]) -> None:
         session = self._session

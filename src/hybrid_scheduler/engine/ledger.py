@@ -109,14 +109,13 @@ class Ledger:
         self._unsent.append(batch)
         self.deliver()
 
-    def hand_over(self, batch: Batch) -> None:
-        """A batch made elsewhere, numbered from our counters. What waited was flushed before."""
+    def take(self, batch: Batch) -> None:
+        """A batch made elsewhere, numbered from our counters, for the next delivery. What waited was flushed."""
         assert self.room
         assert not self._chunks
         assert not self._events
         self.counters = batch.counters
         self._unsent.append(batch)
-        self.deliver()
 
     def deliver(self) -> None:
         while self._unsent and self._journal.room:
