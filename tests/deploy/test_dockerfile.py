@@ -32,6 +32,7 @@ def image() -> Stage:
 def test_linted():
     linter = shutil.which("hadolint", path=str(BIN)) or shutil.which("hadolint")
     if linter is None:
+        assert not os.environ.get("CI"), "hadolint is not installed"
         pytest.skip("hadolint is not installed")
     done = subprocess.run([linter, str(DOCKERFILE)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

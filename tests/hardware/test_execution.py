@@ -184,7 +184,7 @@ def test_neighbours_do_what_they_are_best_at(executor: HybridExecutor) -> None:
 def test_a_raised_curve_sums_up_to_what_was_measured() -> None:
     curve = Curve("sort", "cpu", (16.0, 64.0), (1.0, 4.0))
     calibration = Calibration(ProfiledPhysics((curve,)), (), {}, "pageable")
-    # Ten runs, one of them disturbed: the median is 1 and 4, the sum half as much again.
+    # Six runs, one of them disturbed: the median is 1 and 4, the sum half as much again.
     services = {("sort", 16): {"cpu": [1.0, 1.0, 1.0]}, ("sort", 64): {"cpu": [4.0, 4.0, 11.5]}}
     (higher,) = raised(calibration, services).physics.curves
     assert higher.seconds == pytest.approx((1.5, 6.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from ..cluster import Noise
@@ -13,7 +12,6 @@ from ..experiments.question import Question
 from ..experiments.trace import Trace
 from ..schedulers import schedulers as registered
 from ..workload.files import load, trace_named
-from ..workload.scenarios import Scenario, default_scenario, scenario_named
 
 #: A trace in here can be chosen by its name.
 TRACES = Path("data/workload_traces")
@@ -33,7 +31,12 @@ def question_from(
     if batches is not None:
         raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
     return Question(
-        scenario_of(settings), chosen.tasks, specs, machine, None if batch else chosen.utilisation, batch
+        settings.scenario(chosen.scenario),
+        chosen.tasks,
+        specs,
+        machine,
+        None if batch else chosen.utilisation,
+        batch,
     )
 
 
@@ -47,15 +50,6 @@ def machine_of(settings: Settings) -> Machine:
         settings.physics.tariff(),
         settings.objective.weights(),
     )
-
-
-def scenario_of(settings: Settings) -> Scenario:
-    """The chosen one; the everyday mixes take their ranges from the configuration."""
-    scenario, ranges = scenario_named(settings.simulation.scenario), settings.workload
-    if scenario.name not in ("default", "rush-hour"):
-        return scenario
-    configured = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
-    return replace(scenario, size=configured.size, intensity=configured.intensity, memory=configured.memory)
 
 
 def trace_file(trace: str) -> Path:

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from .numbers import NOTHING, SECONDS, significant, unit_for
+from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
 from .printer import Printer
 from .session import Session
 from .sheet import Column
@@ -28,13 +29,9 @@ _ALIKE = 0.3
 
 def compare(
     context: typer.Context,
-    scenario: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default, mixed or transfer.")
-    ] = None,
-    utilisation: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
-    ] = None,
-    batch: Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")] = False,
+    scenario: ScenarioOption = None,
+    utilisation: UtilisationOption = None,
+    batch: BatchOption = False,
     trace: Annotated[
         str | None, typer.Option(metavar="FILE", help="Your own tasks: one run, judged batch by batch.")
     ] = None,
@@ -42,12 +39,8 @@ def compare(
     schedulers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Who is compared, as in greedy,oracle(grid=21).")
     ] = None,
-    platform: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Machine, such as workstation, laptop or mixed-gpus.")
-    ] = None,
-    noise: Annotated[
-        str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
-    ] = None,
+    platform: PlatformOption = None,
+    noise: NoiseOption = None,
     seeds: Annotated[
         int | None, typer.Option(metavar="N", help="How many paired seeds, at least 2; 20 if not given.")
     ] = None,

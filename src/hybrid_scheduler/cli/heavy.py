@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from .numbers import DOLLARS, JOULES, NOTHING, SECONDS, significant, three_decimals, unit_for, with_unit
+from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
 from .printer import Printer
 from .session import Session
 from .sheet import Column
@@ -26,23 +27,15 @@ FIGURES = (
 def heavy(
     context: typer.Context,
     tasks: Annotated[int, typer.Option(metavar="N", help="How many; a hundred million is fine.", min=1)] = 10_000,
-    scenario: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default, mixed or transfer.")
-    ] = None,
-    utilisation: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
-    ] = None,
-    batch: Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")] = False,
+    scenario: ScenarioOption = None,
+    utilisation: UtilisationOption = None,
+    batch: BatchOption = False,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")] = None,
     schedulers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Who takes part; beyond 5 million tasks no learners.")
     ] = None,
-    platform: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Machine, such as workstation, laptop or mixed-gpus.")
-    ] = None,
-    noise: Annotated[
-        str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
-    ] = None,
+    platform: PlatformOption = None,
+    noise: NoiseOption = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report and the plots go.")] = Path(
         "data/results"
     ),

@@ -1,8 +1,26 @@
-"""Options that are more than one value: taken apart and checked for contradictions."""
+"""Options that several commands have, and those that are more than one value: taken apart, contradictions found."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from ..core import InvalidInputError, UnknownNameError
+
+ScenarioOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default, mixed or transfer.")
+]
+UtilisationOption = Annotated[
+    str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
+]
+BatchOption = Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")]
+PlatformOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Machine, such as workstation, laptop or mixed-gpus.")
+]
+NoiseOption = Annotated[
+    str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
+]
 
 _GOALS = ("latency", "energy", "cost")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import BatchOption, ScenarioOption, UtilisationOption
 from .session import Session
 
 if TYPE_CHECKING:
@@ -26,13 +27,9 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Ends in .html or .pdf.")] = Path(
         "report.html"
     ),
-    scenario: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default, mixed or transfer.")
-    ] = None,
-    utilisation: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
-    ] = None,
-    batch: Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")] = False,
+    scenario: ScenarioOption = None,
+    utilisation: UtilisationOption = None,
+    batch: BatchOption = False,
     trace: Annotated[str | None, typer.Option(metavar="FILE", help="Your own tasks instead of a scenario.")] = None,
     tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks per seed.")] = None,
     schedulers: Annotated[str | None, typer.Option(metavar="A,B", help="Who takes part.")] = None,

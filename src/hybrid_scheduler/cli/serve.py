@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import UtilisationOption
 from .session import Session
 
 if TYPE_CHECKING:
@@ -24,9 +25,7 @@ def serve(
     scenario: Annotated[
         str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default or mixed.")
     ] = None,
-    utilisation: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
-    ] = None,
+    utilisation: UtilisationOption = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks.")] = None,
     speed: Annotated[str | None, typer.Option(metavar="X", help="Virtual seconds per second.")] = None,
     schedulers: Annotated[str | None, typer.Option(metavar="A,B", help="Who takes part.")] = None,

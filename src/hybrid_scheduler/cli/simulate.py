@@ -7,31 +7,24 @@ from typing import Annotated
 
 import typer
 
+from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
 from .session import Session
 
 
 def simulate(
     context: typer.Context,
-    scenario: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default, mixed or transfer.")
-    ] = None,
-    utilisation: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
-    ] = None,
-    batch: Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")] = False,
+    scenario: ScenarioOption = None,
+    utilisation: UtilisationOption = None,
+    batch: BatchOption = False,
     trace: Annotated[str | None, typer.Option(metavar="FILE", help="Tasks from a .csv or .parquet file.")] = None,
     tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")] = None,
     schedulers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Who is compared, as in greedy,oracle(grid=21); or all.")
     ] = None,
-    platform: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Machine, such as workstation, laptop or mixed-gpus.")
-    ] = None,
+    platform: PlatformOption = None,
     physics: Annotated[str | None, typer.Option(metavar="NAME", help="How long tasks take.")] = None,
-    noise: Annotated[
-        str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
-    ] = None,
+    noise: NoiseOption = None,
     memory_policy: Annotated[
         str | None, typer.Option(metavar="NAME", help="What does not fit on a GPU: clip, to_cpu or fail.")
     ] = None,

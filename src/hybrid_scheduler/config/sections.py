@@ -40,6 +40,7 @@ from .kinds import (
 
 if TYPE_CHECKING:
     from ..storage.address import DatabaseAddress
+    from ..workload.scenarios import Scenario
 
 DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
 
@@ -191,3 +192,13 @@ class Settings(_Section):
     storage: StorageSettings = StorageSettings()
     server: ServerSettings = ServerSettings()
     logging: LoggingSettings = LoggingSettings()
+
+    def scenario(self, name: str) -> Scenario:
+        """A scenario by name; the everyday mixes take their ranges from here."""
+        from ..workload.scenarios import default_scenario, scenario_named
+
+        scenario, ranges = scenario_named(name), self.workload
+        if scenario.name not in ("default", "rush-hour"):
+            return scenario
+        configured = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
+        return replace(scenario, size=configured.size, intensity=configured.intensity, memory=configured.memory)

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -25,7 +25,6 @@ from ..storage.commands import CommandQueue
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_link import RedisAddress
 from ..storage.tail import EventTail
-from ..workload.scenarios import Scenario, default_scenario, scenario_named
 from .control import EngineControl
 from .dashboard import find_dashboard
 from .limits import Limiter
@@ -67,7 +66,7 @@ def course_of(settings: Settings) -> Course:
     if names == (ALL_SCHEDULERS,):
         names = tuple(name for name, info in registered().items() if issubclass(info.factory, Online))
     return Course(
-        scenario=scenario_of(settings, chosen.scenario),
+        scenario=settings.scenario(chosen.scenario),
         utilisation=chosen.utilisation,
         seed=chosen.seed,
         speed=settings.live.speed,
@@ -81,15 +80,6 @@ def course_of(settings: Settings) -> Course:
         retrain_interval=chosen.retrain_interval,
         update_every=settings.live.update_interval,
     )
-
-
-def scenario_of(settings: Settings, name: str) -> Scenario:
-    """A scenario by name; the everyday ones have the configured ranges."""
-    scenario, ranges = scenario_named(name), settings.workload
-    if scenario.name not in ("default", "rush-hour"):
-        return scenario
-    configured = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
-    return replace(scenario, size=configured.size, intensity=configured.intensity, memory=configured.memory)
 
 
 @dataclass(frozen=True)
@@ -191,7 +181,7 @@ async def _engine(
         await asyncio.to_thread(engine.set_speed, speed)
     if start and status.state == "stopped":
         await asyncio.to_thread(engine.start)
-    return engine, LocalControl(engine, course, lambda name: scenario_of(settings, name))
+    return engine, LocalControl(engine, course, settings.scenario)
 
 
 async def _serve_commands(
