@@ -113,13 +113,14 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             page.add_init_script("localStorage.setItem('hs.tour', 'done')")
-            with page.expect_response(lambda answer: "gantt" in answer.url, timeout=60_000):
+            with page.expect_response(lambda answer: "/gantt" in answer.url, timeout=60_000) as history:
                 page.goto(f"{server.url}/compare?range=all")
             page.wait_for_load_state("networkidle")
+            drawn = len(history.value.json()["task_id"])
             session = page.context.new_cdp_session(page)
             session.send("Performance.enable")
-            run = httpx.get(f"{server.url}/api/status").json()["run_id"]
-            print(f"run {run}: {httpx.get(f'{server.url}/api/status').json()['tasks_processed']:,} tasks, paused")
+            status = httpx.get(f"{server.url}/api/status").json()
+            print(f"{status['tasks_processed']:,} tasks, paused; {drawn:,} blocks from the history in the chart")
             pan_and_zoom(page, session, options.moves)
             browser.close()
 
