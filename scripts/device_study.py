@@ -52,6 +52,8 @@ PARTS = ("check", "execute", "compare", "profile")
 #: Sorting takes a CPU seconds at large sizes; the question is decided long before.
 LIMITS = {"sort": 2048}
 EVALUATION = 200
+#: How often learners start from nothing.
+REPEATS = 5
 #: What is printed of a run while the study goes on.
 TOLD = (
     "ratio", "ratio_geometric", "choice_ratio", "choice_ratio_geometric", "explored", "on",
@@ -80,10 +82,10 @@ class Study:
         self.calibrated: Surroundings | None = None
         self.batches: list[dict[str, Any]] = []
 
-    def _stream(self, half: int) -> list[KernelCall]:
+    def _stream(self, half: int, seed: int | None = None) -> list[KernelCall]:
         return make_stream(
-            self.kinds, self.tasks, seed=self.seed, smallest=self.smallest, largest=self.largest, half=half,
-            limits=self.limits,
+            self.kinds, self.tasks, seed=self.seed if seed is None else seed, smallest=self.smallest,
+            largest=self.largest, half=half, limits=self.limits,
         )  # fmt: skip
 
     # ---------------------------------------------------------------- telling
@@ -205,6 +207,7 @@ class Study:
         return found
 
     def executions(self) -> dict[str, Any]:
+        """Every scheduler on the same stream; learners several times, from nothing, having seen other kernels."""
         document: dict[str, Any] = {}
         records: dict[str, Any] = {}
         runs: list[tuple[str, str, bool]] = [
@@ -220,28 +223,37 @@ class Study:
         ]
         for name, spec, split in runs:
             try:
-                execution = self._run(spec, split)
+                executions = self._repeated(spec, split)
             except Exception as error:
                 document[name] = {"error": f"{type(error).__name__}: {error}"}
                 traceback.print_exc()
                 continue
-            document[name] = self._judged(execution)
-            records[name] = [record.as_dict() for record in execution.records]
-            kept = {key: document[name].get(key) for key in TOLD}
-            self.say(f"{name}: {shown(kept)}")
+            judged = [self._judged(execution) for execution in executions]
+            order = sorted(range(len(judged)), key=lambda i: judged[i]["choice_ratio"])
+            middle = order[len(order) // 2]
+            document[name] = judged[middle] | {
+                "repeats": [{key: one.get(key) for key in TOLD} for one in judged],
+            }
+            records[name] = [record.as_dict() for record in executions[middle].records]
+            for one in judged:
+                self.say(f"{name}: {shown({key: one.get(key) for key in TOLD})}")
             self.summary["executions"] = document
             self.write("summary.json", self.summary)
             self.write("records.json", records)
         return document
 
-    def _run(self, spec: str, split: bool) -> Execution:
+    def _repeated(self, spec: str, split: bool) -> list[Execution]:
         executor = self.executor
         executor.split = split
         executor.adopt(spec, calibration=self.calibrated.alone if self.calibrated else None)
         learns = executor.policy.learns
         compile_first(executor, self.learning[0])
-        executor.adopt(spec)
-        return run_stream(executor, self.evaluation, learning=self.learning if learns else (), name=spec)
+        found = []
+        for repeat in range(REPEATS if learns else 1):
+            executor.adopt(spec)
+            learning = self._stream(0, self.seed + repeat) if learns else ()
+            found.append(run_stream(executor, self.evaluation, learning=learning, name=spec))
+        return found
 
     def _judged(self, execution: Execution) -> dict[str, Any]:
         document = execution.as_dict(self.choices)
@@ -259,7 +271,7 @@ class Study:
         return document
 
     def comparisons(self) -> dict[str, Any]:
-        """Real and simulated batches, five times each."""
+        """Real and simulated batches, six times each."""
         self.executor.split = False
         document: dict[str, Any] = {}
         ranges = {"all sizes": self.smallest} if self.tiny else {"all sizes": self.smallest, "large": 512}
@@ -271,14 +283,14 @@ class Study:
             prepare(self.executor, calls)
             warm_up(self.executor, calls)
             specs = COMPARED if stream == "all sizes" else COMPARED[:3]
-            found = compare_real(self.executor, calls, specs, rounds=2 if self.tiny else 5, seed=self.seed)
+            found = compare_real(self.executor, calls, specs, rounds=2 if self.tiny else 6, seed=self.seed)
             for spec, one in found.schedulers.items():
                 document[f"{spec}, {stream}"] = one
                 self.say(
                     f"{spec}, {stream}: {shown({k: v for k, v in one.items() if k not in ('real', 'simulated')})}"
                 )
             for name, profile in found.survey.profiles().items():
-                save_profile(profile, self.out / f"executor_profile_{name}.json")
+                save_profile(profile, self.out / f"executor_{name}_{stream.replace(' ', '_')}.json")
             self.summary["comparisons"] = document
             self.batches += [
                 {"scheduler": spec, "stream": stream, "records": [record.as_dict() for record in run.records]}

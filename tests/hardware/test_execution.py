@@ -10,7 +10,7 @@ import pytest
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.hardware.calibration import Calibration
-from hybrid_scheduler.hardware.company import Survey, calibrate_executor, favourites, raised
+from hybrid_scheduler.hardware.company import Surroundings, Survey, _enough, calibrate_executor, favourites, raised
 from hybrid_scheduler.hardware.contest import Contest
 from hybrid_scheduler.hardware.execution import (
     Choices,
@@ -25,7 +25,7 @@ from hybrid_scheduler.hardware.inputs import Inputs
 from hybrid_scheduler.hardware.jobs import KernelCall, Record
 from hybrid_scheduler.hardware.pools import Pool
 from hybrid_scheduler.hardware.profile import load_profile, save_profile
-from hybrid_scheduler.hardware.real_compare import compare_real
+from hybrid_scheduler.hardware.real_compare import compare_real, simulate
 from hybrid_scheduler.hardware.settings import POOL
 from hybrid_scheduler.hardware.stream import as_workload, make_stream, size_grid
 from hybrid_scheduler.physics import Curve, ProfiledPhysics
@@ -200,6 +200,26 @@ def test_side_by_side(executor: HybridExecutor) -> None:
     curves = found.survey.expected().alone.physics
     alone = sum(float(curves.row(call.kind, call.size, executor.platform)[0].sum()) for call in CALLS)
     assert found.schedulers["cpu_only"]["simulated_makespan_seconds"] >= 0.999 * alone
+
+
+def test_twins_keep_the_tasks_numbers(executor: HybridExecutor) -> None:
+    """Round robin sends even ones to one device and odd ones to the other, wherever a stream begins to count."""
+    curves = tuple(Curve("sort", device, (16.0, 64.0), (1.0, 10.0)) for device in ("cpu", POOL))
+    calibration = Calibration(ProfiledPhysics(curves), (), {}, "pageable")
+    calls = [KernelCall("sort", 64), KernelCall("sort", 16), KernelCall("sort", 16)]
+    both = Surroundings(calibration, calibration)
+    for first, makespan in ((0, 11.0), (1, 11.0)):
+        records = [_record(first + i, "cpu_wide", 0.0) for i in range(3)]
+        twin = simulate(executor, calibration, both, calls, records, "round_robin(variant=gpu-cpu)")
+        assert twin["makespan_seconds"] == pytest.approx(makespan)
+        assert twin["on_accelerator"] == pytest.approx((2 - first) / 3)
+
+
+def test_neighbours_have_work_for_long_enough_and_not_for_ever() -> None:
+    calls = [KernelCall("sort", 16), KernelCall("sort", 32)]
+    assert len(_enough(calls, [0.1, 0.3], 2.0)) == 10
+    assert len(_enough(calls, [], 2.0)) <= 20_000
+    assert _enough(calls, [5.0, 5.0], 2.0) == calls
 
 
 def test_side_by_side_from_a_given_calibration(executor: HybridExecutor) -> None:

@@ -12,11 +12,13 @@ measured.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +33,11 @@ from .profile import Copies, Method, Point, Profile
 
 #: Seconds of each kind and size, by class of device.
 Services = dict[tuple[str, int], dict[str, list[float]]]
-#: Kernels that a neighbour has before it: with fewer it would wait between them, and be no company.
-_AHEAD = 3
+#: A neighbour gets work for so many times as long as it is needed as company; what is left is taken back.
+_LONGER = 2.0
+#: And no more kernels than this.
+_MOST_BESIDE = 20_000
+_GATE = "gate"
 
 
 @dataclass(frozen=True)
@@ -68,13 +73,23 @@ class Survey:
         self._executor.records.clear()
 
     def _pass(self, found: Services, company: Mapping[str, Sequence[KernelCall]], progress: Progress) -> None:
+        seed = self._seed + self._rounds
+        calls = shuffled(self._calls, seed)
         for pool in self._executor.pools:
             progress(f"profiling {pool.name}", self._rounds)
-            others = {name: some for name, some in company.items() if name != pool.name}
-            seed = self._seed + self._rounds
-            with _busy(self._executor, others, seed):
-                for key, seconds in _between_results(self._executor, shuffled(self._calls, seed), pool.name):
-                    found[key].setdefault(pool.kind, []).append(seconds)
+            needed = _LONGER * sum(self._usual(calls, pool.kind))
+            beside = {
+                other.name: _enough(some, self._usual(some, other.kind), needed)
+                for other in self._executor.pools
+                if other is not pool and (some := shuffled(company.get(other.name, ()), seed))
+            }
+            for key, seconds in _services(self._executor, calls, pool.name, beside):
+                found[key].setdefault(pool.kind, []).append(seconds)
+
+    def _usual(self, calls: Sequence[KernelCall], device_class: str) -> list[float]:
+        """What these calls take there alone, as far as is known."""
+        known = (self.alone[call.kind, call.size].get(device_class) for call in calls)
+        return [float(np.median(seconds)) for seconds in known if seconds]
 
     def profiles(self) -> dict[str, Profile]:
         return {
@@ -140,58 +155,52 @@ def raised(calibration: Calibration, services: Services) -> Calibration:
     return replace(calibration, physics=ProfiledPhysics(tuple(curves)))
 
 
-def _between_results(
-    executor: HybridExecutor, calls: Sequence[KernelCall], device: str
+def _services(
+    executor: HybridExecutor,
+    calls: Sequence[KernelCall],
+    device: str,
+    neighbours: Mapping[str, Sequence[KernelCall]],
 ) -> Iterator[tuple[tuple[str, int], float]]:
-    """Seconds from one result to the next, in a mix: a kernel that follows itself finds its data in the cache.
+    """Seconds for which each call keeps the device, from its start to the next one's, in a mix.
 
-    The device is held until all of them wait for it: else one would measure how fast tasks are submitted.
+    In a mix, because a kernel that follows itself finds its data in the cache; to the next one's start, because
+    giving back the memory of a large result takes milliseconds, too. All devices are held until everything waits
+    for them, as in a batch: else one would measure how fast tasks are submitted.
     """
     first = len(executor.records)
     gate = threading.Event()
-    holding = executor.submit_variants(cpu=gate.wait, gpu=gate.wait, kind="gate", device=device)
-    with Unheld(executor) as stream:
-        try:
-            for call in calls:
-                stream.submit(call, device)
-        finally:
-            gate.set()
-    holding.exception()
-    mine = [
-        (record.finished, record)
-        for record in executor.records[first:]
-        if record.device == device and record.finished is not None
-    ]
-    mine.sort(key=lambda pair: pair[0])
-    for (before, _), (after, record) in itertools.pairwise(mine):
-        if record.status == DONE and record.kind != "gate" and after > before:
-            yield (record.kind, int(record.size)), after - before
-
-
-@contextmanager
-def _busy(executor: HybridExecutor, company: Mapping[str, Sequence[KernelCall]], seed: int) -> Iterator[None]:
-    """Keep these devices at work."""
-    stop = threading.Event()
-
-    def feed(device: str, calls: Sequence[KernelCall]) -> None:
-        free = threading.Semaphore(_AHEAD)
-        for call in itertools.cycle(shuffled(calls, seed)):
-            free.acquire()
-            if stop.is_set():
-                break
-            executor.submit_kernel(call, device=device).add_done_callback(lambda _: free.release())
-        for _ in range(_AHEAD - 1):  # the last ones are still under way
-            free.acquire()
-
-    threads = [threading.Thread(target=feed, args=pair, daemon=True) for pair in company.items()]
-    for thread in threads:
-        thread.start()
+    beside: set[Future[Any]] = set()
     try:
-        yield
+        with Unheld(executor) as stream:
+            try:
+                for name in (device, *neighbours):
+                    executor.submit_variants(cpu=gate.wait, gpu=gate.wait, kind=_GATE, device=name)
+                for name, some in neighbours.items():
+                    for call in some:
+                        future = executor.submit_kernel(call, device=name)
+                        beside.add(future)
+                        future.add_done_callback(beside.discard)
+                for call in calls:
+                    stream.submit(call, device)
+            finally:
+                gate.set()
     finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+        rest = list(beside)
+        for future in rest:
+            future.cancel()
+        wait(rest)
+    mine = [record for record in executor.records[first:] if record.device == device and record.kind != _GATE]
+    mine.sort(key=lambda record: record.task_id)
+    for record, after in itertools.zip_longest(mine, mine[1:]):
+        end = record.finished if after is None or after.started is None else after.started
+        if record.status == DONE and record.started is not None and end is not None and end > record.started:
+            yield (record.kind, int(record.size)), end - record.started
+
+
+def _enough(calls: Sequence[KernelCall], seconds: Sequence[float], needed: float) -> list[KernelCall]:
+    """These calls over and over, until they take as long as is needed."""
+    turns = math.ceil(needed / max(sum(seconds), 1e-9))
+    return list(calls) * max(1, min(turns, _MOST_BESIDE // len(calls)))
 
 
 def _profile(executor: HybridExecutor, services: Services, seed: int, note: str) -> Profile:

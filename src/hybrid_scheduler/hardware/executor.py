@@ -94,6 +94,10 @@ class HybridExecutor(Executor, Reports):
         self.counts: Counter[str] = Counter()
         self.decision_seconds = self.learning_seconds = 0.0
         self.workers = [Worker(index, pool, road(pool), self, self.clock) for index, pool in enumerate(self.pools)]
+        # As in the simulator, schedulers look at live numbers, through a view that they cannot write to.
+        self._free_at = np.zeros(len(self.pools))
+        self._free_at_view = self._free_at.view()
+        self._free_at_view.flags.writeable = False
         _shut_down_at_exit(self)
 
     def splits(self, task: Task) -> bool:
@@ -202,8 +206,10 @@ class HybridExecutor(Executor, Reports):
         )
 
     def _view(self, now: float) -> View:
-        free_at = np.array([now + worker.backlog(now) for worker in self.workers])
-        return View(now, free_at, self.platform)
+        free_at = self._free_at
+        for index, worker in enumerate(self.workers):
+            free_at[index] = now + worker.backlog(now)
+        return View(now, self._free_at_view, self.platform)
 
     def _check_room(self, call: KernelCall) -> None:
         if call.memory < _SURELY_FITS:  # asking the system takes longer than a small kernel

@@ -98,8 +98,8 @@ class Job:
         there = [part for part in self.parts if not platform.is_cpu[part.device]]
         if len(on_cpu) > 1:
             return None
-        cpu_start, cpu_time = (on_cpu[0].started, on_cpu[0].ended - on_cpu[0].started) if on_cpu else (nan, 0.0)
-        start, time = (there[0].started, there[0].ended - there[0].started) if there else (nan, 0.0)
+        cpu_start, cpu_time = (on_cpu[0].started, on_cpu[0].lasting) if on_cpu else (nan, 0.0)
+        start, time = (there[0].started, there[0].lasting) if there else (nan, 0.0)
         fraction = there[0].share if there else 0.0
         device = (there or on_cpu)[0].device
         return Outcome(

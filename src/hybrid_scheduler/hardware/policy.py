@@ -1,14 +1,16 @@
 """A scheduler of the registry, fit to decide about real kernels.
 
-Four things differ from a simulation, and each is added here around the scheduler, which stays as it is.
+Five things differ from a simulation, and each is added here around the scheduler, which stays as it is.
 
 - Kinds of kernel have little in common: a sort and a product of the same size and memory may differ a hundredfold.
   A scheduler that learns is therefore made once per kind, and each copy learns its own kind alone.
 - Only what was executed is seen. Until every device has shown what it does with tasks of about this size, the one
   that is known least is tried: coverage, not chance, so that learning ends by itself. A device that is already
   known to be far slower is left alone.
-- A mistake costs real seconds. A learner that extrapolates wildly is overruled where the nearest measurements say
-  that another device would be done several times sooner.
+- A mistake costs real seconds, and learners extrapolate wildly. Where a device has not shown about this size, the
+  nearest measurements decide, scaled with the data; elsewhere the learner does, unless they put another device far
+  ahead.
+- Some measurements say nothing about the next one, see `doubt.py`: they are kept from the learner.
 - Not every kernel can be split. Where it cannot, the larger share takes it all.
 
 The same policy runs in the simulator, so that both decide alike.
@@ -22,6 +24,7 @@ from collections.abc import Callable
 from ..core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View
 from ..schedulers import create
 from ..schedulers.registry import parse_spec
+from .doubt import Doubt
 from .shown import Guess, Shown, whole_seconds
 
 #: How learned schedulers are made for real hardware, where nobody says what a task would have taken elsewhere. No
@@ -32,11 +35,11 @@ _REAL: dict[str, dict[str, object]] = {
 }
 #: Devices are tried for their own sake during so many tasks; later ones go where it looks best.
 LEARNING_TASKS = 200
-#: A device is tried with sizes that are further than this factor from every size it has shown.
-_REACH = 1.5
-#: A device that is this many times slower, by what it has shown, is neither tried nor taken.
+#: A device is tried with sizes that are further than this factor (its ln) from every size it has shown.
+_REACH = math.log(1.5)
+#: A device that takes at least this many times as long, by what it has shown, is not tried.
 _HOPELESS = 4.0
-#: The same where both devices have shown about this size, so that there is little to guess.
+#: Where all devices have shown about this size, one must look so many times slower before the learner is overruled.
 _CLEARLY = 2.0
 #: Tries of a kind on a device before "far slower" is believed.
 _BELIEVED = 2
@@ -86,17 +89,21 @@ class KernelPolicy(Online):
         super().start(setting)
         self._of_kind: dict[str, Online] = {}
         self._unused: Online | None = self._first
-        self._shown = Shown()
         self._waiting: dict[int, Task] = {}
         platform = setting.platform
         # Lists, not arrays: these are looked up one by one, before every task.
         self._class_of: list[int] = platform.class_of.tolist()
         self._cpu_of: list[int] = platform.cpu_of.tolist()
         self._columns = range(max(self._class_of) + 1)
-        #: The first device of each class.
-        self._device_of: list[int] = [self._class_of.index(column) for column in self._columns]
+        self._devices_of = [
+            [device for device, own in enumerate(self._class_of) if own == column] for column in self._columns
+        ]
+        accelerators = frozenset(self._class_of[device] for device in platform.accelerators.tolist())
+        self._shown, self._doubt = Shown(), Doubt(accelerators)
         #: Decisions so far; those made to learn, not because it looked best; those that measurements spoke against.
         self.decided = self.explored = self.overruled = 0
+        #: Outcomes that were kept from the learner.
+        self.doubted = 0
 
     def scheduler_for(self, kind: str) -> Online:
         """The copy that knows this kind; schedulers that do not learn need one for all."""
@@ -119,21 +126,27 @@ class KernelPolicy(Online):
         self._waiting[task.task_id] = task
         self.decided += 1
         seen = self._shown.on_all(task.kind, self._columns, task.size)
+        free_at = view.free_at.tolist()
         tried = self._unknown(task, seen) if self.decided <= self.explore else None
         if tried is not None:
             self.explored += 1
-            return self._whole(tried)
-        better = self._clearly_better(decision, seen, view)
+            return self._whole(tried, free_at)
+        better = self._better(decision, seen, view.now, free_at)
         if better is not None:
             self.overruled += 1
-            return self._whole(better)
+            return self._whole(better, free_at)
         return decision
 
     def observe(self, outcome: Outcome) -> None:
         task = self._waiting.pop(outcome.task_id, None)
         if task is None:
             return
-        for column, seconds in whole_seconds(outcome, self.setting.platform):
+        ran = whole_seconds(outcome, self.setting.platform)
+        believed = [self._doubt.believes(task.kind, column, task.size, seconds) for column, seconds in ran]
+        if not all(believed):
+            self.doubted += 1
+            return
+        for column, seconds in ran:
             self._shown.add(task.kind, column, task.size, seconds)
         self.scheduler_for(task.kind).observe(outcome)
 
@@ -144,36 +157,43 @@ class KernelPolicy(Online):
     # ---------------------------------------------------------------- what measurements say
 
     def _unknown(self, task: Task, seen: list[Guess | None]) -> int | None:
-        """A device that has not shown this kind at about this size; None if all have."""
+        """A class of device that has not shown this kind at about this size; None if all have."""
         best = min((one.seconds for one in seen if one is not None), default=math.inf)
         wanted: list[tuple[float, int, int]] = []
-        for column, one in zip(self._columns, seen, strict=True):
-            count = self._shown.count(task.kind, column)
-            hopeless = one is not None and count >= _BELIEVED and one.seconds > _HOPELESS * best
-            factor = math.inf if one is None else one.factor
-            if factor > _REACH and not hopeless:
-                wanted.append((-factor, count, column))
-        return self._device_of[min(wanted)[2]] if wanted else None
+        for column, one in enumerate(seen):
+            believed = self._shown.count(task.kind, column) >= _BELIEVED
+            hopeless = one is not None and believed and one.least > _HOPELESS * best
+            distance = math.inf if one is None else one.distance
+            if distance > _REACH and not hopeless:
+                wanted.append((-distance, self._doubt.runs(task.kind, column), column))
+        return min(wanted)[2] if wanted else None
 
-    def _clearly_better(self, decision: Decision, seen: list[Guess | None], view: View) -> int | None:
-        """A device that measurements put far ahead of the chosen one, its queue included; None if there is none."""
+    def _better(self, decision: Decision, seen: list[Guess | None], now: float, free_at: list[float]) -> int | None:
+        """A class of device that measurements prefer to the chosen one, queues included; None if there is none."""
         if 0.0 < decision.fraction < 1.0:
             return None
-        device = decision.device if decision.fraction > 0 else self._cpu_of[decision.device]
-        own = self._class_of[device]
-        chosen = seen[own]
-        if chosen is None:
-            return None
-        now, free_at = view.now, view.free_at.tolist()
-        took = max(0.0, free_at[device] - now) + chosen.seconds
+        chosen = decision.device if decision.fraction > 0 else self._cpu_of[decision.device]
+        own = self._class_of[chosen]
+        best, soonest, familiar = own, math.inf, True
+        took = math.inf
         for column, one in enumerate(seen):
-            if one is None or column == own:
+            if one is None:
+                familiar = False
                 continue
-            other = self._device_of[column]
-            near = one.factor <= _REACH and chosen.factor <= _REACH
-            if took > (_CLEARLY if near else _HOPELESS) * (max(0.0, free_at[other] - now) + one.seconds):
-                return other
-        return None
+            device = chosen if column == own else self._idlest(column, free_at)
+            end = max(0.0, free_at[device] - now) + one.seconds
+            if column == own:
+                took = end
+            if end < soonest:
+                best, soonest = column, end
+            familiar = familiar and one.distance <= _REACH
+        far = took > (_CLEARLY if familiar else 1.0) * soonest
+        return best if best != own and far else None
 
-    def _whole(self, device: int) -> Decision:
+    def _idlest(self, column: int, free_at: list[float]) -> int:
+        devices = self._devices_of[column]
+        return devices[0] if len(devices) == 1 else min(devices, key=free_at.__getitem__)
+
+    def _whole(self, column: int, free_at: list[float]) -> Decision:
+        device = self._idlest(column, free_at)
         return Decision(device, 0.0 if self.setting.platform.is_cpu[device] else 1.0)

@@ -200,7 +200,7 @@ class RayExecutor(HybridExecutor):
         view = super()._view(now)
         for index, pool in enumerate(self.pools):
             if self.roads[pool.name].lost:
-                view.free_at[index] = now + 1e9
+                self._free_at[index] = now + 1e9
         return view
 
     def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:

@@ -15,7 +15,7 @@ from .company import Surroundings, Survey
 from .contention import Piece, finish_times
 from .execution import Execution, Progress, nothing, run_stream
 from .executor import HybridExecutor
-from .jobs import KernelCall
+from .jobs import KernelCall, Record
 from .policy import KernelPolicy
 from .stream import as_workload
 
@@ -28,15 +28,16 @@ def simulate(
     told: Calibration,
     expected: Surroundings,
     calls: Sequence[KernelCall],
-    arrivals: Sequence[float],
+    records: Sequence[Record],
     spec: str,
 ) -> dict[str, Any]:
-    """The twin of a real batch: the same policy, arrivals and machine, durations as calibrated.
+    """The twin of a real batch: the same policy, tasks, arrivals and machine, durations as calibrated.
 
-    The policy decides on the times it is told, as on the real machine; how long kernels then take depends on
-    whether other devices work at the moment.
+    Tasks keep their numbers, by which some schedulers decide. The policy decides on the times it is told, as on
+    the real machine; how long kernels then take depends on whether other devices work at the moment.
     """
-    workload = as_workload(calls, arrivals)
+    arrivals = [record.submitted for record in records]
+    workload = as_workload(calls, arrivals, [record.task_id for record in records])
     platform = executor.platform
     policy = KernelPolicy(spec, splits=executor.splits)
     outcomes = Cluster(platform, told.physics).run(workload, policy).outcomes
@@ -81,7 +82,8 @@ def compare_real(
     """Run the stream at once under every scheduler, `rounds` times, and simulate the same from a calibration.
 
     Calibration (on the kernels of `sample`, else of the stream) and runs take turns, so that both meet the machine
-    in the same moods; with `given` there is nothing to calibrate. Median makespans are compared.
+    in the same moods; with `given` there is nothing to calibrate. Mean makespans are compared: what the calibration
+    predicts is means, too.
     """
     survey = Survey(executor, sample if sample is not None else calls, seed=seed)
     runs: dict[str, list[Execution]] = {spec: [] for spec in specs}
@@ -129,8 +131,8 @@ def _beside(
                 "on_accelerator": float(np.mean([record.fraction > 0 for record in execution.records])),
             }
         )
-        simulated.append(simulate(executor, told, expected, calls, arrivals, spec))
-    middle, twin = (float(np.median([run["makespan_seconds"] for run in which])) for which in (real, simulated))
+        simulated.append(simulate(executor, told, expected, calls, execution.records, spec))
+    middle, twin = (float(np.mean([run["makespan_seconds"] for run in which])) for which in (real, simulated))
     makespans = [run["makespan_seconds"] for run in real]
     return {
         "tasks": len(calls),

@@ -8,7 +8,8 @@ ordinary memory, which the driver stages by itself, piece after piece.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .devices import need_torch
@@ -33,6 +34,8 @@ class CpuRoad:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
+        #: Seconds of the run at hand that went into memory which later ones find ready.
+        self.preparing = 0.0
 
     def enter(self) -> None:
         """Called by the worker's own thread: how many threads kernels may use is a matter of each thread."""
@@ -126,8 +129,15 @@ class GpuRoad(CpuRoad):
     def _staging(self, need: int) -> Any:
         if self._buffer is None or len(self._buffer) < need:
             self._buffer = None  # the old one goes first
-            self._buffer = self._torch.empty(max(need, _PIECE), dtype=self._torch.uint8, pin_memory=True)
+            self._buffer = self._page_locked((max(need, _PIECE),), self._torch.uint8)
         return self._buffer
+
+    def _page_locked(self, shape: Sequence[int], dtype: Any) -> Any:
+        """Torch keeps such memory for the next one; the first of its size pays, more than most kernels take."""
+        began = time.perf_counter()
+        made = self._torch.empty(shape, dtype=dtype, pin_memory=True)
+        self.preparing += time.perf_counter() - began
+        return made
 
     def _staged(self, tensor: Any, buffer: Any, place: int) -> Any:
         source = tensor.contiguous()
@@ -144,8 +154,7 @@ class GpuRoad(CpuRoad):
     def _download(self, results: Tensors) -> Tensors:
         if not self._cuda:
             return tuple(result.to("cpu") for result in results)
-        empty = self._torch.empty
-        here = tuple(empty(result.shape, dtype=result.dtype, pin_memory=True) for result in results)
+        here = tuple(self._page_locked(result.shape, result.dtype) for result in results)
         for target, result in zip(here, results, strict=True):
             target.copy_(result, non_blocking=True)
         return here

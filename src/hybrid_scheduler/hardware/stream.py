@@ -58,11 +58,14 @@ def make_stream(
     return [KernelCall(name, int(rng.choice(grids[name]))) for name in order[:tasks]]
 
 
-def as_workload(calls: Iterable[KernelCall], arrivals: Sequence[float] | None = None) -> Workload:
-    """The same stream for the simulator; without arrivals everything is there at time 0."""
+def as_workload(
+    calls: Iterable[KernelCall], arrivals: Sequence[float] | None = None, ids: Sequence[int] | None = None
+) -> Workload:
+    """The same stream for the simulator; without arrivals everything is there at time 0, and ids count from 0."""
     rows = list(calls)
-    times = [0.0] * len(rows) if arrivals is None else list(arrivals)
+    times = [0.0] * len(rows) if arrivals is None else arrivals
+    names = range(len(rows)) if ids is None else ids
     return Workload.from_tasks(
-        Task(i, float(call.size), call.intensity, call.memory, arrival_time=at, kind=call.kind)
-        for i, (call, at) in enumerate(zip(rows, times, strict=True))
+        Task(task_id, float(call.size), call.intensity, call.memory, arrival_time=at, kind=call.kind)
+        for task_id, call, at in zip(names, rows, times, strict=True)
     )

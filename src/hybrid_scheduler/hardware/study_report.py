@@ -44,7 +44,7 @@ def _executions(summary: dict[str, Any]) -> str:
         return ""
     rows = [
         [
-            name, f"{1e3 * run['total_seconds']:.0f} ms", _ratio(run["ratio"]), _ratio(run["choice_ratio"]),
+            name, f"{1e3 * run['total_seconds']:.0f} ms", _among(run, "ratio"), _among(run, "choice_ratio"),
             _ratio(run["ratio_geometric"]), _joules(run), f"{1e6 * run['decision_seconds_per_task']:.0f} µs",
         ]
         for name, run in runs.items()
@@ -57,6 +57,13 @@ def _executions(summary: dict[str, Any]) -> str:
 
 def _ratio(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
+
+
+def _among(run: dict[str, Any], key: str) -> str:
+    """The run in the middle, and the range of all where it was repeated."""
+    all_of_them = [one[key] for one in run.get("repeats", ()) if one[key] is not None]
+    spread = f" ({min(all_of_them):.3f}–{max(all_of_them):.3f})" if len(all_of_them) > 1 else ""
+    return _ratio(run[key]) + spread
 
 
 def _joules(run: dict[str, Any]) -> str:
@@ -73,8 +80,19 @@ def _overhead(summary: dict[str, Any]) -> str:
             f"{100 * share:.1f} % of what it saves {over}" for over, share in shares.items() if share is not None
         ]
         if known:
-            lines.append(f"Deciding costs {name} " + " and ".join(known) + ".")
+            lines.append(f"Deciding costs {name} " + " and ".join(known) + _beyond_asking(runs, name, shares) + ".")
     return "\n".join(lines)
+
+
+def _beyond_asking(runs: dict[str, Any], name: str, shares: dict[str, float | None]) -> str:
+    """A constant rule is asked, too: what learning adds to that."""
+    floor = runs.get("gpu_only", {}).get("decision_seconds_per_task")
+    share = list(shares.values())[-1]
+    if floor is None or share is None:
+        return ""
+    own = runs[name]["decision_seconds_per_task"]
+    net = share * max(0.0, own - floor) / own
+    return f"; beyond what asking a constant rule costs ({1e6 * floor:.0f} µs), {100 * net:.1f} % of the latter"
 
 
 def _comparisons(summary: dict[str, Any]) -> str:

@@ -33,7 +33,14 @@ class Part:
     place: int = 0
     started: float = 0.0
     ended: float = 0.0
+    #: Of the time between, what went into memory that the next one will find ready.
+    preparing: float = 0.0
     result: Any = None
+
+    @property
+    def lasting(self) -> float:
+        """Seconds that the next one like it will take."""
+        return self.ended - self.started - self.preparing
 
 
 class Reports:
@@ -76,11 +83,17 @@ class Worker:
         self._queue.put(part)
 
     def backlog(self, now: float) -> float:
-        """Seconds until everything given to it so far is expected to be done."""
-        with self._lock:
-            running = self._running
-            left = max(0.0, running.predicted - (now - running.started)) if running is not None else 0.0
-            return max(0.0, self._waiting) + left
+        """Seconds until everything given to it so far is expected to be done.
+
+        Asked before every decision, and an estimate: it is read as it stands, without waiting for the lock.
+        """
+        waiting, running = self._waiting, self._running
+        seconds = waiting if waiting > 0.0 else 0.0
+        if running is not None:
+            left = running.predicted - (now - running.started)
+            if left > 0.0:
+                seconds += left
+        return seconds
 
     def drain(self) -> list[Part]:
         """Take back what has not begun."""
@@ -146,12 +159,13 @@ class Worker:
         with self._lock:
             self._running = part
         error: BaseException | None = None
+        self.road.preparing = 0.0
         try:
             part.result = part.run(self.road)
             self.road.synchronize()
         except BaseException as caught:
             error = caught
-        part.ended = self._clock()
+        part.ended, part.preparing = self._clock(), self.road.preparing
         with self._lock:
             given_up = generation != self._generation
             if not given_up:

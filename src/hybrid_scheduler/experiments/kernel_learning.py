@@ -1,0 +1,99 @@
+"""How well do learners place real kernels after 200 of them? Many streams, on the H200's measured times.
+
+    python -m hybrid_scheduler.experiments.kernel_learning --seeds 60        a minute or two on one core
+
+One run on a real machine says little: which kernels come first is luck, and so is which of them are disturbed. So
+the machine is simulated from its profile, with what was seen on it: times vary, now and then milliseconds are
+added, some kernels take twice as long at times, and a GPU's first run of its size pays for plans. Each kernel is
+alone on the machine. Only what was executed is learned from; after 200 kernels, 200 at other sizes are judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import cache
+
+import numpy as np
+
+from ..core import Outcome, Setting, View
+from ..hardware.calibration import calibrate
+from ..hardware.kernels import KERNELS
+from ..hardware.policy import KernelPolicy
+from ..hardware.pools import Pool, as_platform
+from ..hardware.shipped import profile_named
+from ..hardware.stream import as_workload, make_stream
+from ..physics import ProfiledPhysics
+from . import FIRST_REPORTED_SEED
+
+LEARNING = 200
+_LARGEST = 8192
+_LIMITS = {"sort": 2048}
+#: Spread of ordinary runs; how often something adds milliseconds, and how many; seconds of a first run on the GPU.
+_SIGMA, _OFTEN, _ADDED, _FIRST = 0.12, 0.04, (2e-3, 9e-3), 1.5e-3
+#: Kernels that are bound by memory, and how often they take twice as long on the CPU.
+_BIMODAL, _TWICE = ("sparse", "elementwise"), 0.2
+
+
+#: The machine as the executor describes it: nothing is known of its speed.
+MACHINE = as_platform([Pool("cpu", "cpu"), Pool("gpu_0", "gpu", where="cuda:0")])
+
+
+@cache
+def _physics(name_or_path: str) -> ProfiledPhysics:
+    return calibrate(profile_named(name_or_path)).physics
+
+
+def choice_ratio(spec: str, seed: int, profile: str = "h200") -> float:
+    """Seconds of the chosen devices over seconds of the best ones, both undisturbed."""
+    calls = [
+        call
+        for half in (0, 1)
+        for call in make_stream(list(KERNELS), LEARNING, seed=seed, largest=_LARGEST, half=half, limits=_LIMITS)
+    ]
+    workload = as_workload(calls, [1000.0 * row for row in range(len(calls))])
+    seconds = _physics(profile).times(workload, MACHINE).sum(axis=2)
+    policy = KernelPolicy(spec)
+    policy.start(Setting(MACHINE, seed=seed))
+    rng, idle, nan = np.random.default_rng(seed), np.zeros(len(MACHINE)), float("nan")
+    ran: set[tuple[str, int]] = set()
+    chosen = np.zeros(len(calls))
+    for row, call in enumerate(calls):
+        task = workload[row]
+        now = task.arrival_time
+        there = policy.decide(task, View(now, idle, MACHINE)).fraction > 0
+        chosen[row] = seconds[row, int(there)]
+        took = chosen[row] * rng.lognormal(0.0, _SIGMA) + rng.uniform(*_ADDED) * (rng.random() < _OFTEN)
+        if there and (call.kind, call.size) not in ran:
+            ran.add((call.kind, call.size))
+            took += _FIRST
+        if not there and call.kind in _BIMODAL and rng.random() < _TWICE:
+            took *= 2
+        policy.observe(
+            Outcome(task.task_id, 1, 1.0, now, nan, 0.0, now, took)
+            if there
+            else Outcome(task.task_id, 0, 0.0, now, now, took, nan, 0.0)
+        )
+    return float(chosen[LEARNING:].sum() / seconds[LEARNING:].min(axis=1).sum())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schedulers", default="hybrid_ml,rl_agent")
+    parser.add_argument("--seeds", type=int, default=60, help=f"streams, seeds from {FIRST_REPORTED_SEED} on")
+    parser.add_argument("--profile", default="h200", help="a shipped one or a file")
+    options = parser.parse_args()
+    print(f"{'scheduler':12s}{'streams':>9s}{'mean':>8s}{'median':>8s}{'p90':>8s}{'worst':>8s}{'above 1.10':>12s}")
+    for spec in options.schedulers.split(","):
+        found = np.array(
+            [choice_ratio(spec, FIRST_REPORTED_SEED + i, options.profile) for i in range(options.seeds)]
+        )
+        middle, high = np.quantile(found, (0.5, 0.9))
+        print(
+            f"{spec:12s}{len(found):9d}{found.mean():8.3f}{middle:8.3f}{high:8.3f}{found.max():8.3f}"
+            f"{int((found > 1.10).sum()):12d}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
