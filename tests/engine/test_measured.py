@@ -211,6 +211,19 @@ def test_it_is_acknowledged_only_when_it_is_durable(one):
     assert len(answer.result(10)) == 26
 
 
+def test_one_that_is_on_its_way_already_is_not_stored_again(one):
+    one.run(1.0)
+    one.journal.hold()
+    named = measured_run(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB")
+    first, again = one.engine.store_measured(named), one.engine.store_measured(named)
+    one.engine.pause()
+    before = one.engine.status().next_task_id
+    one.journal.release()
+    assert first.result(10) == again.result(10) == named.run_id
+    assert one.engine.status().next_task_id == before
+    assert [batch.run.run_id for batch in one.journal.batches].count(named.run_id) == 1
+
+
 def test_no_room_is_said_at_once_and_uses_no_numbers(live):
     one = live(schedulers=["greedy"], journal=MemoryJournal(most_batches=1)).started()
     one.run(1.0)

@@ -4,7 +4,7 @@ import asyncio
 import copy
 
 import pytest
-from fakes import OTHER_RUN, client_of, fake_parts
+from fakes import OTHER_RUN, RUN, client_of, fake_parts
 from measured import measured_run
 from services import database_url, postgres_url  # noqa: F401
 from test_backends import server, settings_of
@@ -26,6 +26,31 @@ async def test_it_is_acknowledged_with_its_id(client, parts):
     assert answer.json() == {"run_id": OTHER_RUN, "tasks": 6, "schedulers": ["greedy", "cpu_only"]}
     (_, run) = parts.control.orders[-1]
     assert measured_to_json(run) == BODY
+
+
+NAME = "01JCQ4W3E8Z0V6M8T1S9Y5K2RD"
+
+
+async def test_one_that_was_sent_before_is_stored_once(client, parts):
+    named = {**BODY, "run_id": NAME}
+    first = await client.post("/api/runs", json=named)
+    assert (first.status_code, first.headers.get("Idempotent-Replay")) == (201, None)
+    assert parts.control.orders[-1][1].run_id == NAME
+    stored = {**await parts.repository.run(RUN), "run_id": NAME, "source": "measured", "created_at": 1000.0}
+    parts.repository.run = lambda run_id: asyncio.sleep(0, stored)
+    count = len(parts.control.orders)
+    again = await client.post("/api/runs", json=named)
+    assert (again.status_code, again.headers["Idempotent-Replay"]) == (201, "true")
+    assert again.json() == {"run_id": NAME, "tasks": 6, "schedulers": ["greedy", "cpu_only"]}
+    assert len(parts.control.orders) == count
+
+
+@pytest.mark.parametrize("name", [RUN, OTHER_RUN])
+async def test_the_name_of_another_run_is_refused(client, parts, name):
+    answer = await client.post("/api/runs", json={**BODY, "run_id": name})
+    assert answer.status_code == 409
+    assert name in answer.json()["error"]["message"]
+    assert parts.control.orders == []
 
 
 async def test_the_example_of_the_documentation_is_taken(client):
@@ -51,6 +76,7 @@ def without(name):
     [
         (without("tasks"), "tasks"),
         ({**BODY, "extra": 1}, "extra"),
+        (changed("run_id", value="mine"), "run_id"),
         (changed("seed", value=-1), "seed"),
         (changed("seed", value="7"), "seed"),
         (changed("scenario", value="a\0b"), "scenario"),

@@ -37,7 +37,7 @@ export function GanttChart(props: GanttChartProps) {
   const selected = useUi((s) => s.task);
   const [hover, setHover] = useState<{ block: Block; x: number; y: number } | null>(null);
   const drag = useRef<{ x: number; moved: boolean } | null>(null);
-  const pitch = Math.max(3, Math.min(72, (size.height - TOP - BOTTOM) / Math.max(1, lanes.length)));
+  const pitch = Math.max(3, Math.min(110, (size.height - TOP - BOTTOM) / Math.max(1, lanes.length)));
   const laneHeight = pitch > 12 ? pitch - Math.min(8, pitch * 0.2) : pitch - 1;
   const named = pitch >= 14;
 

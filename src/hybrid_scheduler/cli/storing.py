@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ..config import ServerSettings, Settings
     from ..engine import MeasuredRun
 
-#: Seconds until a run is given up that neither database nor server takes.
-_PATIENCE = 60.0
+#: Seconds until a run is given up that neither database nor server takes, and between tries.
+_PATIENCE, _PAUSE = 60.0, 2.0
+#: What a server says whose database is away.
+_AWAY = 503
 #: A database that was away may still take it when it is back: nobody can promise that nothing was stored.
 _HINT = "--out keeps results as files; look into the history before storing them again"
 
@@ -32,7 +35,10 @@ class Stored(NamedTuple):
 def store(run: MeasuredRun, settings: Settings) -> Stored:
     """The run's id once it is durable. A server that runs is the only one to write: it is asked then."""
     from ..engine import EngineBusy
+    from ..engine.ulid import UlidMaker
 
+    # Named here: however often it has to be sent, it is one run.
+    run = replace(run, run_id=UlidMaker(time.time, os.urandom)())
     try:
         run_id, by_server = _directly(run, settings), False
     except EngineBusy:
@@ -43,13 +49,13 @@ def store(run: MeasuredRun, settings: Settings) -> Stored:
 def _directly(run: MeasuredRun, settings: Settings) -> str:
     from ..core import HybridSchedulerError
     from ..engine import JournalAway, batch_of
-    from ..engine.ulid import UlidMaker
     from ..storage import SqlJournal
 
     journal = SqlJournal(settings.storage.address())
     counters = journal.open().counters
     try:
-        batch = batch_of(run, UlidMaker(time.time, os.urandom)(), counters, now=time.time())
+        assert run.run_id is not None
+        batch = batch_of(run, run.run_id, counters, now=time.time())
         assert batch.committed is not None
         journal.append(batch)
         batch.committed.result(_PATIENCE)
@@ -75,17 +81,24 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
     body = json.dumps(measured_to_json(run), allow_nan=False, separators=(",", ":")).encode()
     opener = build_opener(ProxyHandler({}))  # it is this machine: no proxy lies between
-    try:
-        with opener.open(Request(url, body, headers), timeout=_PATIENCE) as answer:
-            return str(json.load(answer)["run_id"])
-    except HTTPError as error:
-        raise HybridSchedulerError(f"{url} did not take the run: {_said(error)}", hint=_HINT) from None
-    except (OSError, HTTPException, ValueError, KeyError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise HybridSchedulerError(
-            f"another process writes to {settings.storage.address()}, and no server answers at {url} ({reason})",
-            hint=f"server.host and server.port say where it listens; {_HINT}",
-        ) from None
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            with opener.open(Request(url, body, headers), timeout=_PATIENCE) as answer:
+                return str(json.load(answer)["run_id"])
+        except HTTPError as error:
+            if error.code == _AWAY and time.monotonic() < until:
+                error.close()
+                time.sleep(_PAUSE)
+                continue
+            raise HybridSchedulerError(f"{url} did not take the run: {_said(error)}", hint=_HINT) from None
+        except (OSError, HTTPException, ValueError, KeyError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise HybridSchedulerError(
+                f"another process writes to {settings.storage.address()}, and no server answers at {url}"
+                f" ({reason})",
+                hint=f"server.host and server.port say where it listens; {_HINT}",
+            ) from None
 
 
 def _said(error: Any) -> str:

@@ -42,6 +42,8 @@ class Conductor:
     ) -> None:
         self._session, self._journal, self._clock = session, journal, clock
         self._trainer, self._snapshots, self._new_id = trainer, snapshots, new_id
+        #: Measured runs that the database has not confirmed yet.
+        self._storing: dict[str, Future[None]] = {}
         self._home = session.course
 
     # ---------------------------------------------------------------- commands
@@ -127,16 +129,25 @@ class Conductor:
         session.flush()
 
     def store_measured(self, measured: MeasuredRun, answer: Future[str]) -> None:
-        """Into the history as a run of its own. The run under way goes on; its tasks' ids have a gap."""
+        """Into the history as a run of its own. The run under way goes on; its tasks' ids have a gap.
+
+        One that is on its way already, by its sender's name, is not stored again: both hear of the first.
+        """
         session = self._session
+        run_id = measured.run_id or self._new_id()
+        if (earlier := self._storing.get(run_id)) is not None:
+            earlier.add_done_callback(lambda done: _settle(answer, done, run_id))
+            return
         session.flush()
         if self._journal.away or not session.ledger.room:
             raise JournalAway("the database cannot take the run now", hint="try again in a few seconds")
         watched = session.record.run_id if session.record else None
         counters, now = session.ledger.counters, self._clock.unix()
-        batch = batch_of(measured, self._new_id(), counters, now=now, watched=watched)
+        batch = batch_of(measured, run_id, counters, now=now, watched=watched)
         assert batch.committed is not None
-        batch.committed.add_done_callback(lambda done: _settle(answer, done, batch.run.run_id))
+        self._storing[run_id] = batch.committed
+        batch.committed.add_done_callback(lambda done: self._storing.pop(run_id, None))
+        batch.committed.add_done_callback(lambda done: _settle(answer, done, run_id))
         session.ledger.take(batch)
         session.published = session.status()  # before anybody can hear of it
         session.ledger.deliver()

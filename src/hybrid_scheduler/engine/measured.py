@@ -18,6 +18,7 @@ from .course import config_hash
 from .messages import notification
 from .records import Batch, Counters, Event, ResultColumns, RunRecord
 from .statistics import LaneStatistics
+from .ulid import ULID
 
 #: More than that is not one run on one machine, and would hold the writer up.
 MOST_TASKS, MOST_SCHEDULERS = 20_000, 16
@@ -51,9 +52,13 @@ class MeasuredRun:
     #: The best measured choice of every task; NaN where there is none.
     optimal_fraction: Floats
     optimal_time: Floats
+    #: The sender's name for it, so that sending it again does not store it again; None leaves it to the engine.
+    run_id: str | None = None
 
     def __post_init__(self) -> None:
         n = len(self.tasks)
+        if self.run_id is not None and not ULID.fullmatch(self.run_id):
+            raise InvalidInputError("run_id", "a ULID: 26 digits and capitals without I, L, O and U", self.run_id)
         check_text("scenario", self.scenario)
         check_text("platform.name", self.platform.name)
         whole_number("seed", self.seed, 0, 2**53)

@@ -23,6 +23,7 @@ RESULT_NUMBERS = (
 def measured_to_json(run: MeasuredRun) -> dict[str, Any]:
     tasks, names = run.tasks, run.device_names
     return {
+        "run_id": run.run_id,
         "created_at": run.created_at,
         "ended_at": run.ended_at,
         "seed": run.seed,
@@ -59,6 +60,7 @@ def measured_from_json(content: dict[str, Any]) -> MeasuredRun:
     devices = (Device(each["name"], each["kind"], each["node"], memory=math.inf) for each in given["devices"])
     platform = Platform(given["name"], tuple(devices))
     return MeasuredRun(
+        run_id=content.get("run_id"),
         created_at=content["created_at"],
         ended_at=content["ended_at"],
         seed=content["seed"],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
 _RANDOM_BITS = 80
+ULID = re.compile(f"[{_ALPHABET}]{{26}}")
 
 
 class UlidMaker:

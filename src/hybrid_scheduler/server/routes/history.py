@@ -93,7 +93,7 @@ async def trends(
     run_id: RunQuery = None,
     buckets: Annotated[int, Query(ge=1, le=1000, description="At most so many pieces.")] = 120,
 ) -> Response:
-    """Without a run: the newest."""
+    """Without a run: the live one."""
 
     chosen = run_id or await newest_run(parts)
 

@@ -28,7 +28,7 @@ async def results(
     after_task: Annotated[int, Query(ge=0, le=types.INT64_MAX, description="Only tasks with a higher id.")] = 0,
     limit: Limit = 1000,
 ) -> Response:
-    """Without a run: the newest. A page ends with a whole task."""
+    """Without a run: the live one. A page ends with a whole task."""
     run = run_id or await newest_run(parts)
     rows = [] if run is None else await parts.repository.results(run, scheduler, after_task, limit)
     return Json({"results": rows, "next_after": rows[-1]["task_id"] if rows else None})

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from ...engine import measured_from_json
+from ...engine import MeasuredRun, measured_from_json
 from ..answers import Json
 from ..comparisons import comparison_of
-from ..errors import not_found
+from ..errors import Refused, not_found
 from ..parts import Parts, PartsHere
 from ..schemas import Gantt, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
-from .strict import _RUN_ID, _SCHEDULER, Limit, RunInPath, StrictRoute
+from .strict import _RUN_ID, _SCHEDULER, REPLAY, Limit, RunInPath, StrictRoute
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 
@@ -46,13 +46,29 @@ async def runs(
     operation_id="storeMeasuredRun",
     summary="Keep a run that was measured on real devices",
     response_model=RunStored,
-    responses={201: {"description": "The run is stored."}, **problems(413, 415, 422, 503)},
+    responses={201: {"description": "The run is stored.", "headers": REPLAY}, **problems(409, 413, 415, 422, 503)},
 )
 async def store_measured(parts: PartsHere, measured: MeasuredRunCreate) -> Response:
-    """Answers once everything is durable. The live run goes on meanwhile; `execute --store` sends this."""
+    """Answers once everything is durable. The live run goes on meanwhile; `execute --store` sends this.
+
+    Whoever got no answer sends the run again under the same `run_id`: it is stored once.
+    """
     run = await asyncio.to_thread(lambda: measured_from_json(measured.model_dump()))
-    run_id = await parts.control.store_measured(run)
-    return Json({"run_id": run_id, "tasks": len(run.tasks), "schedulers": list(run.schedulers)}, 201)
+    if run.run_id is None:
+        return _stored(run, await parts.control.store_measured(run))
+    # Two at once: the second waits for the first and then finds its run.
+    async with parts.hub.turns(run.run_id):
+        known = await parts.repository.run(run.run_id)
+        if known is None:
+            return _stored(run, await parts.control.store_measured(run))
+    if known["source"] != "measured" or known["created_at"] != run.created_at:
+        raise Refused(409, f"run_id: must be one that no other run has, got {run.run_id}")
+    return _stored(run, run.run_id, replay=True)
+
+
+def _stored(run: MeasuredRun, run_id: str, *, replay: bool = False) -> Response:
+    body = {"run_id": run_id, "tasks": len(run.tasks), "schedulers": list(run.schedulers)}
+    return Json(body, 201, headers={"Idempotent-Replay": "true"} if replay else None)
 
 
 @router.get(

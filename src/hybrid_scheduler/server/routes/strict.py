@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
+from ..errors import Refused
 from ..parts import Parts
 from ..schemas import types
 
@@ -40,11 +41,24 @@ class StrictRoute(APIRoute):
 
 
 async def newest_run(parts: Parts) -> str | None:
-    """What a question without a run is about."""
+    """What a question without a run is about: the live one, however many were measured since; else the newest."""
+    try:
+        live = (await parts.control.status())["run_id"]
+    except Refused:  # no engine has been seen yet
+        live = None
+    if live is not None:
+        return str(live)
     rows = await parts.repository.runs(1)
     return rows[0]["run_id"] if rows else None
 
 
+#: A header of those answers that may be about something done before.
+REPLAY: dict[str, Any] = {
+    "Idempotent-Replay": {
+        "description": "`true` where the same was sent before and nothing new was made.",
+        "schema": {"type": "string"},
+    }
+}
 _RUN_ID = r"^[0-9A-HJKMNP-TV-Z]{26}$"
 _SCHEDULER = r"^[a-z][a-z0-9_]{0,63}(\([A-Za-z0-9_=., +\-]{0,200}\))?$"
 

@@ -12,7 +12,7 @@ from ..control import NewTask
 from ..errors import Refused, not_found
 from ..parts import Parts, PartsHere
 from ..schemas import TaskCreate, TaskDetail, TaskPage, problems, types
-from .strict import Limit, RunQuery, StrictRoute, TaskInPath
+from .strict import REPLAY, Limit, RunQuery, StrictRoute, TaskInPath
 
 router = APIRouter(prefix="/api", tags=["tasks"], route_class=StrictRoute)
 
@@ -35,12 +35,7 @@ IdempotencyKey = Annotated[
     responses={
         201: {
             "description": "The task and all its results are stored.",
-            "headers": {
-                "Idempotent-Replay": {
-                    "description": "`true` where the key was seen before and nothing new was made.",
-                    "schema": {"type": "string"},
-                }
-            },
+            "headers": REPLAY,
         },
         **problems(409, 413, 415, 422, 503),
     },

@@ -120,6 +120,10 @@ class MeasuredRunCreate(Question):
         },
     )
 
+    run_id: RunId | None = Field(
+        default=None,
+        description="A ULID of your own: sending the run again under the same one does not store it twice.",
+    )
     created_at: Moment
     ended_at: Moment
     seed: Seed
