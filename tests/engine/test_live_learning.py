@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import Decision, InvalidInputError, Online, register, workstation
+from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.core import Workload
 from hybrid_scheduler.engine import Course, InlineTrainer, ProcessTrainer, Trained
 from hybrid_scheduler.engine.trainer import train
 from hybrid_scheduler.learning import OnlineTimes, features
 from hybrid_scheduler.learning.growth import Samples
 from hybrid_scheduler.learning.online_times import Wanted
-from hybrid_scheduler.schedulers import unregister
-from hybrid_scheduler.workload import scenario_named
+from hybrid_scheduler.learning.replay import Replay
+from hybrid_scheduler.schedulers import RLAgent, unregister
+from hybrid_scheduler.workload import generate, scenario_named
 
 
 @pytest.fixture
@@ -247,3 +249,19 @@ def test_a_scheduler_that_raises_is_switched_off_alone(live, fragile, where):
     one.engine.close()
     again = live(one.course, journal=one.journal, clock=one.clock)
     assert again.engine.open().comparison[1].state == "off"  # it stays off for this run
+
+
+def test_a_live_run_takes_its_memory_at_once(live, monkeypatch):
+    """What fills up during the first minutes would look like a leak, and end a run that has too little."""
+    taken = []
+    monkeypatch.setattr(Replay, "take_memory", lambda self: taken.append(self.capacity))
+    Cluster().run(generate(scenario_named("default"), 20, 1), RLAgent(), seed=1)
+    assert taken == []
+    live(schedulers=["rl_agent"]).started()
+    assert taken == [50_000]
+
+
+def test_taking_memory_loses_nothing():
+    replay = Replay(8, 3, 2, 2)
+    replay.take_memory()
+    assert len(replay) == 0

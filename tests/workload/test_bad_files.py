@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import numpy as np
@@ -419,7 +420,11 @@ def test_files_that_are_no_parquet(tmp_path, content):
 # -------------------------------------------------------------------- mutations
 
 
-@pytest.mark.parametrize(("suffix", "mutants"), [(".csv", 800), (".parquet", 250)])
+#: `MUTANTS=10 python -m pytest tests/workload/test_bad_files.py -k mutated` is a campaign of 10,500 files.
+TIMES = int(os.environ.get("MUTANTS", "1"))
+
+
+@pytest.mark.parametrize(("suffix", "mutants"), [(".csv", 800 * TIMES), (".parquet", 250 * TIMES)])
 def test_mutated_files_load_or_are_refused_but_never_crash(tmp_path, suffix, mutants):
     """Either a valid workload or an `InvalidInputError`: nothing else comes out of a damaged file."""
     source = tmp_path / f"good{suffix}"

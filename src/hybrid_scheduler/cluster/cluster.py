@@ -106,12 +106,18 @@ class Cluster:
         return report
 
     def introduce(
-        self, scheduler: Scheduler, sample: Workload, *, seed: int = 0, objective: Objective | None = None
+        self,
+        scheduler: Scheduler,
+        sample: Workload,
+        *,
+        seed: int = 0,
+        objective: Objective | None = None,
+        endless: bool = False,
     ) -> PhysicsTimes | None:
         """Start a scheduler on this cluster: what `run` does first, for callers that decide task by task.
 
         Returns the time model it was given, if it may know one. `sample` stands for the tasks to come: their
-        durations set the units of an objective with several goals.
+        durations set the units of an objective with several goals. `endless` as in `Setting`.
         """
         goal = objective or Objective()
         times = self._times_for(scheduler)
@@ -123,6 +129,7 @@ class Cluster:
                 dollars=dollars_per_second(self.platform, self.tariff),
                 scales=self._scales(sample, goal) if times else None,
                 times=times,
+                endless=endless,
             )
         )
         return times

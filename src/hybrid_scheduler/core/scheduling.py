@@ -78,6 +78,8 @@ class Setting:
     #: Units of the objective, from the durations; only for schedulers that know durations.
     scales: Scales | None = None
     times: TimeModel | None = None
+    #: Whether the run has no end, as a live one. What will be needed in the long run may as well be taken at once.
+    endless: bool = False
 
     def prices(self) -> tuple[float, Floats]:
         """The objective as weights on latency and on busy seconds per device (see `Objective.prices`)."""

@@ -44,7 +44,9 @@ class Lane:
             memory_policy=course.memory_policy,
             tariff=course.tariff,
         )
-        self._told = self.cluster.introduce(scheduler, sample, seed=course.seed, objective=course.objective)
+        self._told = self.cluster.introduce(
+            scheduler, sample, seed=course.seed, objective=course.objective, endless=True
+        )
         self.rule = scheduler if isinstance(scheduler, FastRule) and not scheduler.learns else None
         self.learner: Learner | None = None
         if isinstance(scheduler, LearnsTimes):

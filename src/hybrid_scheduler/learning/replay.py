@@ -49,6 +49,11 @@ class Replay:
     def __len__(self) -> int:
         return self.size
 
+    def take_memory(self) -> None:
+        """All of it now, page by page: else a run that goes on for hours seems to leak during its first minutes."""
+        for name in Batch.__slots__:
+            getattr(self._columns, name).fill(0)
+
     def add(
         self,
         features: Floats32,

@@ -149,6 +149,8 @@ class RLAgent(Online):
             recipe=Recipe(gamma=model.gamma, learning_rate=_ONLINE_RATE) if model else Recipe(),
             weights=model.weights if model else None,
         )  # fmt: skip
+        if setting.endless:
+            self.agent_.replay.take_memory()
         self._experience = OnlineExperience(self.agent_, self._devices, self._rates, self._params)
         # The network knows the future in latency. Energy and money are spent now or never, so it has no say in
         # them, and it learns from runs that are about latency alone.

@@ -130,7 +130,7 @@ def _sqlite_engine(address: DatabaseAddress) -> AsyncEngine:
     @event.listens_for(engine.sync_engine, "connect")
     def prepare(connection: Any, _: object) -> None:
         cursor = connection.cursor()
-        for pragma in ("query_only = 1", "wal_autocheckpoint = 0", "cache_size = -16384"):
+        for pragma in ("query_only = 1", "wal_autocheckpoint = 0", "cache_size = -2048"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

@@ -130,7 +130,7 @@ class SqliteStore:
                 "foreign_keys = OFF",
                 f"wal_autocheckpoint = {_CHECKPOINT}",
                 f"journal_size_limit = {_LOG_LIMIT}",
-                "cache_size = -65536",
+                "cache_size = -8192",
                 "temp_store = MEMORY",
             ):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
