@@ -67,6 +67,14 @@ async def test_the_memory_cache_is_bounded():
     assert [await cache.get(name) for name in "abc"] == [None, b"b", b"c"]
 
 
+async def test_what_nobody_asks_for_again_does_not_stay():
+    now = 0.0
+    cache = MemoryCache(clock=lambda: now)
+    for now in range(100):
+        await cache.set(f"answer {now}", b"x" * 100, ttl=1.5)
+    assert list(cache._entries) == ["answer 98", "answer 99"]
+
+
 @pytest.fixture(params=["memory", "redis"])
 def bus(request):
     if request.param == "memory":

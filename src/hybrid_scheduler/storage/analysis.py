@@ -15,7 +15,7 @@ from . import tables
 
 MOST_COMPARED = 10_000
 #: Tasks of a run that `trends` looks at: long runs are sampled, the same number from each stretch.
-MOST_SAMPLED = 20_000
+MOST_SAMPLED = 10_000
 
 tasks, results, runs = tables.tasks, tables.scheduler_results, tables.runs
 

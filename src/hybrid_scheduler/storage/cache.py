@@ -50,9 +50,14 @@ class MemoryCache:
         return value
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        self._entries[key] = (self._clock() + ttl, value)
+        now = self._clock()
+        self._entries[key] = (now + ttl, value)
         self._entries.move_to_end(key)
-        while len(self._entries) > self._most:
+        # Keys move on with the stream and are not asked for again: the oldest go as soon as their time is over.
+        while self._entries:
+            until, _ = next(iter(self._entries.values()))
+            if until > now and len(self._entries) <= self._most:
+                break
             self._entries.popitem(last=False)
 
     async def delete(self, key: str) -> None:
