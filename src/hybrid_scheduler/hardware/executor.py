@@ -29,6 +29,7 @@ from ..core import Decision, InvalidInputError, Knowledge, Online, Outcome, Sett
 from ..physics import Tariff, dollars_per_second
 from .calibration import Calibration
 from .devices import available_memory
+from .growing import Growing
 from .inputs import Inputs
 from .job import Job
 from .jobs import CANCELLED, DONE, FAILED, MOVED, RETRIED, TIMED_OUT, KernelCall, Record, Variant, Variants
@@ -79,6 +80,7 @@ class HybridExecutor(Executor, Reports):
         self.split, self.timeout = split, timeout
         self._told = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
+        self._growing = Growing()
         self.policy = self._introduced(scheduler, explore)
         self._names = [pool.name for pool in self.pools]
         self._began = time.perf_counter()
@@ -112,6 +114,7 @@ class HybridExecutor(Executor, Reports):
             self.learn()
             if calibration is not None:
                 self._told = CalibratedTimes(calibration.physics, self.platform)
+            self._growing.forget()
             self.policy = self._introduced(scheduler, explore)
             self.decision_seconds = self.learning_seconds = 0.0
 
@@ -119,7 +122,7 @@ class HybridExecutor(Executor, Reports):
         policy = (
             scheduler
             if isinstance(scheduler, Online)
-            else KernelPolicy(scheduler, splits=self.splits, explore=explore)
+            else KernelPolicy(scheduler, splits=self.splits, explore=explore, growing=self._growing)
         )
         knows = policy.knows
         if knows is Knowledge.REALISED:
@@ -397,6 +400,7 @@ class HybridExecutor(Executor, Reports):
                 worker.join()
             self._watch.close()
             self.learn()
+        self._growing.close()
 
 
 _living: weakref.WeakSet[HybridExecutor] = weakref.WeakSet()

@@ -25,6 +25,7 @@ from ..core import Decision, InvalidInputError, Online, Outcome, Setting, Task, 
 from ..schedulers import create
 from ..schedulers.registry import parse_spec
 from .doubt import Doubt
+from .growing import Growing
 from .shown import Guess, Shown, whole_seconds
 
 #: How learned schedulers are made for real hardware, where nobody says what a task would have taken elsewhere. No
@@ -63,10 +64,18 @@ def never(_: Task) -> bool:
 class KernelPolicy(Online):
     """Wraps an online scheduler, given by name.
 
-    `splits` says which tasks may be divided; `explore` for how many tasks a learner may try devices.
+    `splits` says which tasks may be divided; `explore` for how many tasks a learner may try devices; `growing`
+    takes over what would keep the next task waiting.
     """
 
-    def __init__(self, spec: str, *, splits: Splits = never, explore: int = LEARNING_TASKS) -> None:
+    def __init__(
+        self,
+        spec: str,
+        *,
+        splits: Splits = never,
+        explore: int = LEARNING_TASKS,
+        growing: Growing | None = None,
+    ) -> None:
         self.spec = real_spec(spec)
         first = create(self.spec)
         if not isinstance(first, Online):
@@ -76,7 +85,7 @@ class KernelPolicy(Online):
                 spec,
                 hint="hybrid-scheduler schedulers lists them",
             )
-        self._first, self._splits = first, splits
+        self._first, self._splits, self._growing = first, splits, growing
         self.knows = type(first).knows  # type: ignore[misc]  # of the wrapped scheduler, so of the instance
         self._learns = first.learns
         self.explore = explore if self._learns else 0
@@ -114,6 +123,8 @@ class KernelPolicy(Online):
             assert isinstance(made, Online)
             self._unused = None
             made.start(self.setting)
+            if self._growing is not None:
+                self._growing.adopt(made)
             found = self._of_kind[key] = made
         return found
 
@@ -148,7 +159,10 @@ class KernelPolicy(Online):
             return
         for column, seconds in ran:
             self._shown.add(task.kind, column, task.size, seconds)
-        self.scheduler_for(task.kind).observe(outcome)
+        scheduler = self.scheduler_for(task.kind)
+        scheduler.observe(outcome)
+        if self._growing is not None:
+            self._growing.turn(scheduler, outcome.task_id)
 
     def forget(self, task_id: int) -> None:
         """The task will never report back: it was cancelled, or it failed."""
