@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from . import tables
 
 MOST_COMPARED = 10_000
 #: Tasks of a run that `trends` looks at: long runs are sampled, the same number from each stretch.
-MOST_SAMPLED = 10_000
+MOST_SAMPLED = 20_000
 
 tasks, results, runs = tables.tasks, tables.scheduler_results, tables.runs
 
@@ -125,6 +126,7 @@ def _total(values: Floats) -> float:
 # ------------------------------------------------------------------------------------------ trends
 
 _TREND = ("avg_latency", "avg_time", "avg_energy", "avg_cost", "avg_regret")
+_AT_ONCE = 2_000
 
 
 async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict[str, Any]:
@@ -154,11 +156,14 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
         .where(*conditions)
         .order_by(results.c.task_id, results.c.id)
     )
-    found: dict[int, dict[str, list[Any]]] = {}
+    found: dict[int, dict[str, _Trend]] = {}
     first_of: dict[int, int] = {}
-    for position, task_id, name, *values in await connection.execute(query):
-        first_of.setdefault(position // width, task_id)
-        found.setdefault(position // width, {}).setdefault(name, []).append(values)
+    # Row by row: a long run has a hundred thousand, and only their sums are wanted.
+    async with connection.stream(query.execution_options(yield_per=_AT_ONCE)) as rows:
+        async for position, task_id, name, *values in rows:
+            bucket = position // width
+            first_of.setdefault(bucket, task_id)
+            found.setdefault(bucket, {}).setdefault(name, _Trend()).add(values)
     return {
         "run_id": run_id,
         "sampled": take < width,
@@ -167,16 +172,31 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
                 "first_ordinal": low + bucket * width,
                 "last_ordinal": min(high, low + (bucket + 1) * width - 1),
                 "first_task_id": first_of[bucket],
-                "schedulers": {name: _trend(rows) for name, rows in by_name.items()},
+                "schedulers": {name: trend.means() for name, trend in by_name.items()},
             }
             for bucket, by_name in sorted(found.items())
         ],
     }
 
 
-def _trend(rows: list[Any]) -> dict[str, Any]:
-    table = np.array(rows, dtype=np.float64)
-    return {"n": len(rows), **{name: _mean(table[:, column]) for column, name in enumerate(_TREND)}}
+class _Trend:
+    """Means of the numbers that are known."""
+
+    __slots__ = ("counts", "n", "sums")
+
+    def __init__(self) -> None:
+        self.n, self.sums, self.counts = 0, [0.0] * len(_TREND), [0] * len(_TREND)
+
+    def add(self, values: Sequence[float | None]) -> None:
+        self.n += 1
+        for column, value in enumerate(values):
+            if value is not None and math.isfinite(value):
+                self.sums[column] += value
+                self.counts[column] += 1
+
+    def means(self) -> dict[str, Any]:
+        totals = zip(_TREND, self.sums, self.counts, strict=True)
+        return {"n": self.n, **{name: total / count if count else None for name, total, count in totals}}
 
 
 # ------------------------------------------------------------------------------------------ Gantt
