@@ -16,7 +16,7 @@ from . import tables
 
 MOST_COMPARED = 10_000
 #: Tasks of a run that `trends` looks at: long runs are sampled, the same number from each stretch.
-MOST_SAMPLED = 20_000
+MOST_SAMPLED = 10_000
 
 tasks, results, runs = tables.tasks, tables.scheduler_results, tables.runs
 
@@ -158,12 +158,13 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
     )
     found: dict[int, dict[str, _Trend]] = {}
     first_of: dict[int, int] = {}
-    # Row by row: a long run has a hundred thousand, and only their sums are wanted.
+    # Piece by piece: a long run has a hundred thousand rows, and only their sums are wanted.
     async with connection.stream(query.execution_options(yield_per=_AT_ONCE)) as rows:
-        async for position, task_id, name, *values in rows:
-            bucket = position // width
-            first_of.setdefault(bucket, task_id)
-            found.setdefault(bucket, {}).setdefault(name, _Trend()).add(values)
+        async for piece in rows.partitions():
+            for position, task_id, name, *values in piece:
+                bucket = position // width
+                first_of.setdefault(bucket, task_id)
+                found.setdefault(bucket, {}).setdefault(name, _Trend()).add(values)
     return {
         "run_id": run_id,
         "sampled": take < width,
