@@ -49,17 +49,19 @@ def waits_for(growing: Growing) -> Future[Growth]:
 
 def test_a_forest_is_grown_in_another_thread_and_swapped_in(growing, monkeypatch):
     threads = []
-    grow = Wanted.grow
+    grow, go = Wanted.grow, threading.Event()
 
     def noted(self: Wanted) -> Growth:
         if self.trees:
             threads.append(threading.current_thread().name)
+            assert go.wait(60)
         return grow(self)
 
     monkeypatch.setattr(Wanted, "grow", noted)
     policy = started(growing)
-    feed(policy, 80)
+    feed(policy, 80)  # nobody waits for the forest
     times = policy.scheduler_for("fft").times_
+    go.set()
     waits_for(growing).result(60)
     feed(policy, 1, 80)
     assert [version.samples for version in times.versions][-1] >= 60
@@ -70,16 +72,18 @@ def test_a_forest_is_grown_in_another_thread_and_swapped_in(growing, monkeypatch
 
 
 def test_a_growth_that_fails_leaves_the_model_as_it_was(growing, monkeypatch):
-    grow = Wanted.grow
+    grow, go = Wanted.grow, threading.Event()
 
     def fails(self: Wanted) -> Growth:
         if self.trees:
+            assert go.wait(60)
             raise MemoryError("no room for trees")
         return grow(self)
 
     monkeypatch.setattr(Wanted, "grow", fails)
     policy = started(growing)
     feed(policy, 70)
+    go.set()
     assert isinstance(waits_for(growing).exception(60), MemoryError)
     times = policy.scheduler_for("fft").times_
     versions = len(times.versions)
