@@ -5,7 +5,8 @@
 
 The six default schedulers run and learn into SQLite. Readers follow the stream, others ask for status, statistics,
 history, tasks and metrics once a second. Promised: after minute 2 memory grows by at most 1 MiB a minute, file
-descriptors stay within 5, the write-ahead log below 64 MiB. Exit status 1 if one of them does not hold.
+descriptors stay within 5, the write-ahead log below 64 MiB; and every answer is a 200. Exit status 1 if one of them
+does not hold.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ async def ask(client: httpx.AsyncClient, answers: dict[int, int]) -> None:
         await asyncio.sleep(1.0)
 
 
-async def soak(url: str, process: psutil.Process, log: Path, readers: int, minutes: float) -> list[Look]:
+async def soak(
+    url: str, process: psutil.Process, log: Path, readers: int, minutes: float
+) -> tuple[list[Look], dict[int, int]]:
     looks: list[Look] = []
     answers: dict[int, int] = {}
     async with httpx.AsyncClient(base_url=url, timeout=30) as client:
@@ -93,11 +96,11 @@ async def soak(url: str, process: psutil.Process, log: Path, readers: int, minut
                     task.result()  # a reader that was cut off, or an answer that never came, ends the soak
         for task in tasks:
             task.cancel()
+    return looks, answers
+
+
+def verdict(looks: list[Look], answers: dict[int, int]) -> bool:
     print("answers by status:", ", ".join(f"{status}: {count}" for status, count in sorted(answers.items())))
-    return looks
-
-
-def verdict(looks: list[Look]) -> bool:
     settled = [one for one in looks if one.seconds >= SETTLED] or looks
     slope = float(np.polyfit([one.seconds / 60 for one in settled], [one.mebibytes for one in settled], 1)[0])
     descriptors = [one.descriptors for one in settled]
@@ -107,7 +110,7 @@ def verdict(looks: list[Look]) -> bool:
     print(f"memory     {slope:+.2f} MiB a minute after minute 2 (at most 1)")
     print(f"descriptors {middle:.0f}, at most {away:.0f} away from that (5)")
     print(f"log        {largest:.1f} MiB at most (64)")
-    return slope <= 1.0 and away <= 5 and largest <= 64.0
+    return slope <= 1.0 and away <= 5 and largest <= 64.0 and set(answers) == {200}
 
 
 def main() -> int:
@@ -122,8 +125,7 @@ def main() -> int:
         with served(at, "--speed", options.speed, environment=environment) as server:
             process = psutil.Process(server.process.pid)
             log = at / "data" / "hybrid_scheduler.db-wal"
-            looks = asyncio.run(soak(server.url, process, log, options.readers, options.minutes))
-            fine = verdict(looks)
+            fine = verdict(*asyncio.run(soak(server.url, process, log, options.readers, options.minutes)))
             server.stop()
     return 0 if fine else 1
 

@@ -259,9 +259,3 @@ def test_a_live_run_takes_its_memory_at_once(live, monkeypatch):
     assert taken == []
     live(schedulers=["rl_agent"]).started()
     assert taken == [50_000]
-
-
-def test_taking_memory_loses_nothing():
-    replay = Replay(8, 3, 2, 2)
-    replay.take_memory()
-    assert len(replay) == 0

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Seconds until a run is given up that neither database nor server takes, and between tries.
 _PATIENCE, _PAUSE = 60.0, 2.0
+#: Seconds for one answer.
+_ANSWER = 60.0
 #: What a server says whose database is away.
 _AWAY = 503
 #: A database that was away may still take it when it is back: nobody can promise that nothing was stored.
@@ -84,7 +86,7 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
     until = time.monotonic() + _PATIENCE
     while True:
         try:
-            with opener.open(Request(url, body, headers), timeout=_PATIENCE) as answer:
+            with opener.open(Request(url, body, headers), timeout=_ANSWER) as answer:
                 return str(json.load(answer)["run_id"])
         except HTTPError as error:
             if error.code == _AWAY and time.monotonic() < until:

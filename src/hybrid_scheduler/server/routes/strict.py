@@ -59,7 +59,7 @@ REPLAY: dict[str, Any] = {
         "schema": {"type": "string"},
     }
 }
-_RUN_ID = r"^[0-9A-HJKMNP-TV-Z]{26}$"
+_RUN_ID = types.RUN_ID
 _SCHEDULER = r"^[a-z][a-z0-9_]{0,63}(\([A-Za-z0-9_=., +\-]{0,200}\))?$"
 
 RunInPath = Annotated[

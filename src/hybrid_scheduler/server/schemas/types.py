@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from ...engine.ulid import ULID
+
 INT64_MAX = 2**63 - 1
 #: Beyond 2^53 a number would change on its way through JavaScript.
 SEED_MAX = 2**53
@@ -41,7 +43,8 @@ Kind = Annotated[
     str,
     Field(pattern=r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}$", description="What sort of task this is, such as `matmul`."),
 ]
-RunId = Annotated[str, Field(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$", description="A run's id (a ULID).")]
+RUN_ID = f"^{ULID.pattern}$"
+RunId = Annotated[str, Field(pattern=RUN_ID, description="A run's id (a ULID).")]
 #: A scheduler as runs name it: `greedy`, or `oracle(grid=21)` where a configuration says so.
 SchedulerKey = Annotated[
     str,

@@ -1,0 +1,70 @@
+"""A measured run on its way to a server whose database is away for a moment."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from measured import measured_run
+
+from hybrid_scheduler.cli import storing
+from hybrid_scheduler.config import load_settings
+from hybrid_scheduler.core import HybridSchedulerError
+from hybrid_scheduler.engine import EngineBusy
+
+
+@pytest.fixture
+def server():
+    """Says what it is told to say, one answer after the other; keeps what it was sent."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.server.sent.append(body)
+            status = self.server.answers.pop(0)
+            told = {"run_id": body["run_id"]} if status == 201 else {"error": {"message": "the database is away"}}
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(told).encode())
+
+        def log_message(self, *_):
+            pass
+
+    made = HTTPServer(("127.0.0.1", 0), Handler)
+    made.sent, made.answers = [], []
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+@pytest.fixture
+def settings(server, tmp_path, monkeypatch):
+    """As where another process has the database."""
+
+    def busy(*_):
+        raise EngineBusy("another process writes")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(storing, "_directly", busy)
+    monkeypatch.setattr(storing, "_PAUSE", 0.0)
+    return load_settings(overrides={"server.port": server.server_port})
+
+
+def test_it_is_sent_again_under_the_same_name(server, settings):
+    server.answers = [503, 503, 201]
+    stored = storing.store(measured_run(6), settings)
+    names = [body["run_id"] for body in server.sent]
+    assert names == [stored.run_id] * 3
+    assert stored.by_server
+
+
+def test_at_last_it_is_given_up(server, settings, monkeypatch):
+    server.answers = [503]
+    monkeypatch.setattr(storing, "_PATIENCE", 0.0)
+    monkeypatch.setattr(storing, "_ANSWER", 10.0)
+    with pytest.raises(HybridSchedulerError, match="did not take the run: the database is away"):
+        storing.store(measured_run(6), settings)
+    assert len(server.sent) == 1
