@@ -1,6 +1,7 @@
 """Schedulers wrapped for real kernels: one per kind, coverage first, whole where nothing can be split."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hybrid_scheduler.hardware.calibration import calibrate, platform_of
 from hybrid_scheduler.hardware.kernels import KERNELS
 from hybrid_scheduler.hardware.policy import KernelPolicy, real_spec
 from hybrid_scheduler.hardware.shipped import profile_named
-from hybrid_scheduler.hardware.shown import Shown
+from hybrid_scheduler.hardware.shown import SPLIT, Shown, shown_by
 from hybrid_scheduler.hardware.stream import as_workload, make_stream
 from hybrid_scheduler.schedulers import register
 from hybrid_scheduler.schedulers.registry import unregister
@@ -149,6 +150,62 @@ def test_beyond_what_was_shown_measurements_decide_and_not_the_learner() -> None
     assert policy.overruled == 1
 
 
+@pytest.fixture
+def halver() -> Iterator[KernelPolicy]:
+    """Gives nine tenths of everything to the GPU. At size 256 the CPU has shown 9 ms, the GPU 3 ms."""
+
+    class Halver(Online):
+        """Splits."""
+
+        learns = True
+
+        def decide(self, task: Task, view: View) -> Decision:
+            return Decision(1, 0.9)
+
+    register("halver")(Halver)
+    policy = KernelPolicy("halver", splits=lambda task: task.kind == "matmul", explore=3)
+    policy.start(Setting(MACHINE))
+    for i in range(3):  # the GPU's first run is not believed
+        task = _task(i, "matmul")
+        decision = _decide(policy, task)
+        policy.observe(_done(task, decision, 9e-3 if decision.device == 0 else 3e-3))
+    yield policy
+    unregister("halver")
+
+
+def _split(task: Task, cpu: float, gpu: float) -> Outcome:
+    now = task.arrival_time
+    return Outcome(task.task_id, 1, 0.9, now, now, cpu, now, gpu)
+
+
+def test_a_split_that_has_shown_to_be_slower_is_not_made_again(halver: KernelPolicy) -> None:
+    for i in (3, 4):  # a first run is not believed
+        task = _task(i, "matmul")
+        assert _decide(halver, task) == Decision(1, 0.9)
+        halver.observe(_split(task, 1e-3, 4e-3))
+    assert _decide(halver, _task(5, "matmul")) == Decision(1, 1.0)
+    assert halver.overruled == 1
+
+
+def test_a_split_that_pays_off_is_made_again(halver: KernelPolicy) -> None:
+    for i in (3, 4, 5):
+        task = _task(i, "matmul")
+        assert _decide(halver, task) == Decision(1, 0.9)
+        halver.observe(_split(task, 1e-3, 2.7e-3))
+    assert halver.overruled == 0
+
+
+def test_a_share_that_would_last_longer_than_the_whole_elsewhere_is_not_taken(halver: KernelPolicy) -> None:
+    busy = View(9.0, np.array([9.0, 19.0]), MACHINE)
+    assert halver.decide(_task(9, "matmul"), busy) == Decision(0, 0.0)  # the GPU's share would wait ten seconds
+
+
+def test_parts_of_a_split_say_nothing_about_the_whole() -> None:
+    assert shown_by(_split(_task(0), 1e-3, 4e-3), MACHINE) == (SPLIT, 4e-3)
+    assert shown_by(_done(_task(0), Decision(0, 0.0), 2.0), MACHINE) == (0, 2.0)
+    assert shown_by(_done(_task(0), Decision(1, 1.0), 3.0), MACHINE) == (1, 3.0)
+
+
 def test_of_equal_devices_the_idlest_is_taken() -> None:
     machine = workstation(3)
     policy = KernelPolicy("hybrid_ml")
@@ -232,3 +289,11 @@ def test_two_hundred_tasks_are_enough_on_the_profiled_h200(spec: str, most: floa
 @pytest.mark.parametrize("seed", [3, 32, 37])  # streams with few large kernels of some kinds to learn from
 def test_disturbed_runs_and_first_ones_mislead_nobody(spec: str, most: float, seed: int) -> None:
     assert 1.0 <= choice_ratio(spec, seed) <= most
+
+
+@pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
+def test_splitting_is_judged_by_what_splits_took(spec: str) -> None:
+    """By shares of whole runs alone the median is 1.15: parts pay for their start, and slow each other down."""
+    found = [choice_ratio(spec, seed, split=True) for seed in range(8)]
+    assert np.median(found) <= 1.10
+    assert found != [choice_ratio(spec, seed) for seed in range(8)]

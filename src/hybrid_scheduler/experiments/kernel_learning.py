@@ -5,7 +5,8 @@
 One run on a real machine says little: which kernels come first is luck, and so is which of them are disturbed. So
 the machine is simulated from its profile, with what was seen on it: times vary, now and then milliseconds are
 added, some kernels take twice as long at times, and a GPU's first run of its size pays for plans. Each kernel is
-alone on the machine. Only what was executed is learned from; after 200 kernels, 200 at other sizes are judged.
+alone on the machine. Only what was executed is learned from; after 200 kernels, 200 at other sizes are judged. With
+--split kernels may be divided; each part then pays for its start, and the devices slow each other down.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from functools import cache
 
 import numpy as np
 
-from ..core import Outcome, Setting, View
+from ..core import Floats, Outcome, Setting, Task, View
 from ..hardware.calibration import calibrate
 from ..hardware.kernels import KERNELS
-from ..hardware.policy import KernelPolicy
+from ..hardware.policy import KernelPolicy, never
 from ..hardware.pools import Pool, as_platform
 from ..hardware.shipped import profile_named
+from ..hardware.splitting import can_split
 from ..hardware.stream import as_workload, make_stream
 from ..physics import ProfiledPhysics
 from . import FIRST_REPORTED_SEED
@@ -32,6 +34,8 @@ _LIMITS = {"sort": 2048}
 _SIGMA, _OFTEN, _ADDED, _FIRST = 0.12, 0.04, (2e-3, 9e-3), 1.5e-3
 #: Kernels that are bound by memory, and how often they take twice as long on the CPU.
 _BIMODAL, _TWICE = ("sparse", "elementwise"), 0.2
+#: How much longer a part takes beside the other one, and the seconds that each part pays for its start.
+_COMPANY, _START = 1.2, (0.15e-3, 0.4e-3)
 
 
 #: The machine as the executor describes it: nothing is known of its speed.
@@ -43,8 +47,8 @@ def _physics(name_or_path: str) -> ProfiledPhysics:
     return calibrate(profile_named(name_or_path)).physics
 
 
-def choice_ratio(spec: str, seed: int, profile: str = "h200") -> float:
-    """Seconds of the chosen devices over seconds of the best ones, both undisturbed."""
+def choice_ratio(spec: str, seed: int, profile: str = "h200", split: bool = False) -> float:
+    """Seconds of what was chosen over seconds of the best device, both undisturbed."""
     calls = [
         call
         for half in (0, 1)
@@ -52,7 +56,7 @@ def choice_ratio(spec: str, seed: int, profile: str = "h200") -> float:
     ]
     workload = as_workload(calls, [1000.0 * row for row in range(len(calls))])
     seconds = _physics(profile).times(workload, MACHINE).sum(axis=2)
-    policy = KernelPolicy(spec)
+    policy = KernelPolicy(spec, splits=_divisible if split else never)
     policy.start(Setting(MACHINE, seed=seed))
     rng, idle, nan = np.random.default_rng(seed), np.zeros(len(MACHINE)), float("nan")
     ran: set[tuple[str, int]] = set()
@@ -60,20 +64,33 @@ def choice_ratio(spec: str, seed: int, profile: str = "h200") -> float:
     for row, call in enumerate(calls):
         task = workload[row]
         now = task.arrival_time
-        there = policy.decide(task, View(now, idle, MACHINE)).fraction > 0
-        chosen[row] = seconds[row, int(there)]
-        took = chosen[row] * rng.lognormal(0.0, _SIGMA) + rng.uniform(*_ADDED) * (rng.random() < _OFTEN)
-        if there and (call.kind, call.size) not in ran:
+        share = policy.decide(task, View(now, idle, MACHINE)).fraction
+        parts = _parts(share, seconds[row])
+        chosen[row] = parts.max()
+        parts *= rng.lognormal(0.0, _SIGMA)
+        parts[parts > 0] += rng.uniform(*_ADDED) * (rng.random() < _OFTEN)
+        if share > 0 and (call.kind, call.size) not in ran:
             ran.add((call.kind, call.size))
-            took += _FIRST
-        if not there and call.kind in _BIMODAL and rng.random() < _TWICE:
-            took *= 2
+            parts[1] += _FIRST
+        if share < 1 and call.kind in _BIMODAL and rng.random() < _TWICE:
+            parts[0] *= 2
+        host, there = parts.tolist()
         policy.observe(
-            Outcome(task.task_id, 1, 1.0, now, nan, 0.0, now, took)
-            if there
-            else Outcome(task.task_id, 0, 0.0, now, now, took, nan, 0.0)
+            Outcome(
+                task.task_id, int(share > 0), share, now, now if host else nan, host, now if there else nan, there
+            )
         )
     return float(chosen[LEARNING:].sum() / seconds[LEARNING:].min(axis=1).sum())
+
+
+def _divisible(task: Task) -> bool:
+    return can_split(task.kind, KERNELS[task.kind].bytes_in(int(task.size)))
+
+
+def _parts(share: float, whole: Floats) -> Floats:
+    """Undisturbed seconds on the CPU and on the GPU."""
+    shares = np.array([1.0 - share, share])
+    return shares * whole if share in (0.0, 1.0) else shares * whole * _COMPANY + _START
 
 
 def main() -> None:
@@ -81,11 +98,15 @@ def main() -> None:
     parser.add_argument("--schedulers", default="hybrid_ml,rl_agent")
     parser.add_argument("--seeds", type=int, default=60, help=f"streams, seeds from {FIRST_REPORTED_SEED} on")
     parser.add_argument("--profile", default="h200", help="a shipped one or a file")
+    parser.add_argument("--split", action="store_true", help="kernels may be divided")
     options = parser.parse_args()
     print(f"{'scheduler':12s}{'streams':>9s}{'mean':>8s}{'median':>8s}{'p90':>8s}{'worst':>8s}{'above 1.10':>12s}")
     for spec in options.schedulers.split(","):
         found = np.array(
-            [choice_ratio(spec, FIRST_REPORTED_SEED + i, options.profile) for i in range(options.seeds)]
+            [
+                choice_ratio(spec, FIRST_REPORTED_SEED + i, options.profile, options.split)
+                for i in range(options.seeds)
+            ]
         )
         middle, high = np.quantile(found, (0.5, 0.9))
         print(

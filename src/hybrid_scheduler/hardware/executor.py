@@ -37,7 +37,7 @@ from .parts import parts_of
 from .policy import LEARNING_TASKS, KernelPolicy
 from .pools import Pool, as_platform, chosen, find_pools
 from .roads import CpuRoad, is_out_of_memory, road_to
-from .shown import Shown, whole_seconds
+from .shown import Shown, shown_by
 from .splitting import DIVISIONS, LEAST_BYTES, can_split
 from .told import CalibratedTimes
 from .workers import Part, Reports, Watch, Worker
@@ -372,8 +372,8 @@ class HybridExecutor(Executor, Reports):
                     if isinstance(self.policy, KernelPolicy):
                         self.policy.forget(task.task_id)
                     continue
-                for column, seconds in whole_seconds(outcome, self.platform):
-                    self._shown.add(task.kind, column, task.size, seconds)
+                column, seconds = shown_by(outcome, self.platform)
+                self._shown.add(task.kind, column, task.size, seconds)
                 self.policy.observe(outcome)
             self.learning_seconds += time.perf_counter() - began
 

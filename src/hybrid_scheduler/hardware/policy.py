@@ -11,7 +11,8 @@ Five things differ from a simulation, and each is added here around the schedule
   nearest measurements decide, scaled with the data; elsewhere the learner does, unless they put another device far
   ahead.
 - Some measurements say nothing about the next one, see `doubt.py`: they are kept from the learner.
-- Not every kernel can be split. Where it cannot, the larger share takes it all.
+- Not every kernel can be split. Where it cannot, the larger share takes it all. Where it can, a split is judged by
+  what splits have shown: starting two parts and joining them costs more than shares of whole runs add up to.
 
 The same policy runs in the simulator, so that both decide alike.
 """
@@ -26,7 +27,7 @@ from ..schedulers import create
 from ..schedulers.registry import parse_spec
 from .doubt import Doubt
 from .growing import Growing
-from .shown import Guess, Shown, whole_seconds
+from .shown import SPLIT, Guess, Shown, shown_by
 
 #: How learned schedulers are made for real hardware, where nobody says what a task would have taken elsewhere. No
 #: prices: they trade the task at hand for later ones, and each copy sees only its own kind.
@@ -108,7 +109,7 @@ class KernelPolicy(Online):
             [device for device, own in enumerate(self._class_of) if own == column] for column in self._columns
         ]
         accelerators = frozenset(self._class_of[device] for device in platform.accelerators.tolist())
-        self._shown, self._doubt = Shown(), Doubt(accelerators)
+        self._shown, self._doubt = Shown(), Doubt(accelerators | {SPLIT})
         #: Decisions so far; those made to learn, not because it looked best; those that measurements spoke against.
         self.decided = self.explored = self.overruled = 0
         #: Outcomes that were kept from the learner.
@@ -142,7 +143,10 @@ class KernelPolicy(Online):
         if tried is not None:
             self.explored += 1
             return self._whole(tried, free_at)
-        better = self._better(decision, seen, view.now, free_at)
+        if 0.0 < decision.fraction < 1.0:
+            better = self._instead_of_split(task, decision, seen, view.now, free_at)
+        else:
+            better = self._better(decision, seen, view.now, free_at)
         if better is not None:
             self.overruled += 1
             return self._whole(better, free_at)
@@ -152,13 +156,11 @@ class KernelPolicy(Online):
         task = self._waiting.pop(outcome.task_id, None)
         if task is None:
             return
-        ran = whole_seconds(outcome, self.setting.platform)
-        believed = [self._doubt.believes(task.kind, column, task.size, seconds) for column, seconds in ran]
-        if not all(believed):
+        column, seconds = shown_by(outcome, self.setting.platform)
+        if not self._doubt.believes(task.kind, column, task.size, seconds):
             self.doubted += 1
             return
-        for column, seconds in ran:
-            self._shown.add(task.kind, column, task.size, seconds)
+        self._shown.add(task.kind, column, task.size, seconds)
         scheduler = self.scheduler_for(task.kind)
         scheduler.observe(outcome)
         if self._growing is not None:
@@ -184,8 +186,6 @@ class KernelPolicy(Online):
 
     def _better(self, decision: Decision, seen: list[Guess | None], now: float, free_at: list[float]) -> int | None:
         """A class of device that measurements prefer to the chosen one, queues included; None if there is none."""
-        if 0.0 < decision.fraction < 1.0:
-            return None
         chosen = decision.device if decision.fraction > 0 else self._cpu_of[decision.device]
         own = self._class_of[chosen]
         best, soonest, familiar = own, math.inf, True
@@ -203,6 +203,24 @@ class KernelPolicy(Online):
             familiar = familiar and one.distance <= _REACH
         far = took > (_CLEARLY if familiar else 1.0) * soonest
         return best if best != own and far else None
+
+    def _instead_of_split(
+        self, task: Task, split: Decision, seen: list[Guess | None], now: float, free_at: list[float]
+    ) -> int | None:
+        """A class of device that would end the whole task sooner; None if there is none."""
+        host = self._cpu_of[split.device]
+        own = self._shown.nearest(task.kind, SPLIT, task.size)
+        lasts = own.seconds if own is not None else 0.0
+        for device, share in ((host, 1.0 - split.fraction), (split.device, split.fraction)):
+            one = seen[self._class_of[device]]
+            lasts = max(lasts, share * one.seconds) if one is not None else lasts
+        best, soonest = None, max(0.0, free_at[split.device] - now, free_at[host] - now) + lasts
+        for column, one in enumerate(seen):
+            if one is not None:
+                end = max(0.0, free_at[self._idlest(column, free_at)] - now) + one.seconds
+                if end < soonest:
+                    best, soonest = column, end
+        return best
 
     def _idlest(self, column: int, free_at: list[float]) -> int:
         devices = self._devices_of[column]

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from ..core import Outcome, Platform
 
+#: Stands for both devices of a task that is split, where a class of device is asked for.
+SPLIT = -1
 #: Where a single size is known, time is taken to grow as the data does, with the square of the size.
 _SLOPE = 2.0
 _STEEPEST = 3.0
@@ -88,12 +90,13 @@ class Shown:
         return [curve.at(at) if (curve := known((kind, column))) else None for column in columns]
 
 
-def whole_seconds(outcome: Outcome, platform: Platform) -> list[tuple[int, float]]:
-    """For every part that ran, its class of device and the seconds the whole task would take there."""
-    found: list[tuple[int, float]] = []
-    if outcome.fraction < 1.0 and outcome.cpu_time > 0:
-        column = int(platform.class_of[platform.cpu_of[outcome.device]])
-        found.append((column, outcome.cpu_time / (1.0 - outcome.fraction)))
-    if outcome.fraction > 0.0 and outcome.accelerator_time > 0:
-        found.append((int(platform.class_of[outcome.device]), outcome.accelerator_time / outcome.fraction))
-    return found
+def shown_by(outcome: Outcome, platform: Platform) -> tuple[int, float]:
+    """The class of device that ran the task, or `SPLIT`, and the seconds it took.
+
+    A part of a split says little of the whole: what its start costs does not shrink with its share.
+    """
+    if 0.0 < outcome.fraction < 1.0:
+        return SPLIT, max(outcome.cpu_time, outcome.accelerator_time)
+    if outcome.fraction > 0.0:
+        return int(platform.class_of[outcome.device]), outcome.accelerator_time
+    return int(platform.class_of[platform.cpu_of[outcome.device]]), outcome.cpu_time
