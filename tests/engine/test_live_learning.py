@@ -12,8 +12,8 @@ from hybrid_scheduler import Decision, InvalidInputError, Online, register, work
 from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.core import Workload
 from hybrid_scheduler.engine import Course, InlineTrainer, ProcessTrainer, Trained
-from hybrid_scheduler.engine.trainer import train
 from hybrid_scheduler.learning import OnlineTimes, features
+from hybrid_scheduler.learning.errand import train
 from hybrid_scheduler.learning.growth import Samples
 from hybrid_scheduler.learning.online_times import Wanted
 from hybrid_scheduler.learning.replay import Replay

@@ -8,8 +8,9 @@ import pytest
 
 from hybrid_scheduler.core import Outcome, Setting, Task, View
 from hybrid_scheduler.experiments.kernel_learning import MACHINE
-from hybrid_scheduler.hardware.growing import Growing
+from hybrid_scheduler.hardware.growing import SHARE, Growing
 from hybrid_scheduler.hardware.policy import KernelPolicy
+from hybrid_scheduler.learning.errand import Trained
 from hybrid_scheduler.learning.growth import Growth
 from hybrid_scheduler.learning.online_times import Wanted
 
@@ -42,9 +43,9 @@ def feed(policy: KernelPolicy, count: int, first: int = 0) -> None:
         )
 
 
-def waits_for(growing: Growing) -> Future[Growth]:
-    (job,) = growing._jobs.values()
-    return job[1]
+def waits_for(growing: Growing) -> Future[Trained]:
+    assert growing._errand is not None
+    return growing._errand._answer
 
 
 def test_a_forest_is_grown_in_another_thread_and_swapped_in(growing, monkeypatch):
@@ -93,12 +94,44 @@ def test_a_growth_that_fails_leaves_the_model_as_it_was(growing, monkeypatch):
     assert policy.scheduler_for("fft").state == "learned"
 
 
+def test_growing_rests_most_of_the_time(monkeypatch):
+    """Here every growth takes a second of a clock that stands still otherwise."""
+    seconds, begun = [100.0], []
+    grow, go = Wanted.grow, threading.Event()
+
+    def slow(self: Wanted) -> Growth:
+        if self.trees:
+            assert go.wait(60)
+            begun.append(seconds[0])
+            seconds[0] += 1.0
+        return grow(self)
+
+    monkeypatch.setattr(Wanted, "grow", slow)
+    growing = Growing(clock=lambda: seconds[0])
+    try:
+        policy = started(growing)
+        feed(policy, 80)
+        go.set()
+        waits_for(growing).result(60)
+        feed(policy, 100, 80)
+        seconds[0] = 101.0 + 1.0 / SHARE - 1.0 - 0.01
+        feed(policy, 10, 180)
+        assert growing._errand is None
+        assert begun == [100.0]
+        seconds[0] += 0.02
+        feed(policy, 1, 190)
+        waits_for(growing).result(60)
+        assert len(begun) == 2
+    finally:
+        growing.close()
+
+
 def test_after_the_end_nothing_is_begun(growing):
     policy = started(growing)
     feed(policy, 10)
     growing.close()
     feed(policy, 90, 10)
-    assert growing._jobs == {}
+    assert growing._errand is None
     late = started(growing)  # as where somebody goes on deciding after a shutdown
     feed(late, 10)
     assert late.scheduler_for("fft").times_.synchronous

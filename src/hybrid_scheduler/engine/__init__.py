@@ -1,5 +1,6 @@
 """Joins workload, schedulers and cluster."""
 
+from ..learning.errand import Trained
 from .clock import Clock, WallClock
 from .commands import EngineClosed, SubmittedTask
 from .comparison import Comparison, compare
@@ -11,7 +12,7 @@ from .measured_json import measured_from_json, measured_to_json
 from .online_scheduler import OnlineScheduler, Placement
 from .records import Batch, Counters, Event, Idempotency, Recent, Recovered, ResultColumns, RunRecord, VersionRecord
 from .status import ComparisonRow, Episode, ModelCard, Status
-from .trainer import InlineTrainer, ProcessTrainer, Trained, Trainer
+from .trainer import InlineTrainer, ProcessTrainer, Trainer
 from .virtual_multi_gpu import BASELINES, VirtualMultiGPU
 
 __all__ = [

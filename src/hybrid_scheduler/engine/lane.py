@@ -13,10 +13,11 @@ from ..cluster import Cluster
 from ..core import Floats, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
 from ..kernels import FastRule
+from ..learning.errand import LearnsTimes
 from ..learning.versions import LearningEvent
 from ..physics import Bill
 from .course import Course
-from .learner import Learner, LearnsTimes
+from .learner import Learner
 from .records import Recent, ResultColumns
 from .statistics import LaneStatistics
 from .trainer import Trainer
@@ -50,7 +51,7 @@ class Lane:
         self.rule = scheduler if isinstance(scheduler, FastRule) and not scheduler.learns else None
         self.learner: Learner | None = None
         if isinstance(scheduler, LearnsTimes):
-            self.learner = Learner(scheduler, scheduler.times_, trainer)
+            self.learner = Learner(scheduler, trainer)
             if "retrain_interval=" not in name.replace(" ", ""):  # the scheduler's own word counts more
                 scheduler.times_.refresh = course.retrain_interval
         self.statistics = LaneStatistics(course.platform.cpu_of)

@@ -1,34 +1,23 @@
 """The learning side of a lane: wishes go to the trainer, what comes back is swapped in between two tasks.
 
-It serves every scheduler that keeps its model of durations in an attribute ``times_`` (an `OnlineTimes`).
+It serves every scheduler that keeps its model of durations in an attribute ``times_``.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from dataclasses import replace
-from typing import Protocol, runtime_checkable
-
-from ..core import Online, Outcome, Task
-from ..learning.online_times import OnlineTimes, Wanted
+from ..core import Outcome, Task
+from ..learning.errand import Errand, LearnsTimes
 from ..learning.versions import LearningEvent, ModelVersion
-from .trainer import Trained, Trainer
-
-
-@runtime_checkable
-class LearnsTimes(Protocol):
-    """What the engine looks for in a scheduler."""
-
-    times_: OnlineTimes
+from .trainer import Trainer
 
 
 class Learner:
     """One scheduler's model, trained in the background. Version numbers go on where an earlier process stopped."""
 
-    def __init__(self, scheduler: Online, times: OnlineTimes, trainer: Trainer) -> None:
-        times.synchronous = False
-        self._scheduler, self.times, self._trainer = scheduler, times, trainer
-        self._job: tuple[Wanted, Future[Trained]] | None = None
+    def __init__(self, scheduler: LearnsTimes, trainer: Trainer) -> None:
+        self._scheduler, self.times, self._trainer = scheduler, scheduler.times_, trainer
+        self.times.synchronous = False
+        self._errand: Errand | None = None
         self._base, self._told = 0, 0
         self._seconds: float | None = None
 
@@ -62,37 +51,27 @@ class Learner:
 
     @property
     def training(self) -> bool:
-        return self._job is not None
+        return self._errand is not None
 
     @property
     def finished(self) -> bool:
         """Whether something came back."""
-        return self._job is not None and self._job[1].done()
+        return self._errand is not None and self._errand.done
 
     def send(self) -> None:
         """Hand the latest wish over, one at a time."""
-        wish = self.times.wanted
-        if wish is None or self._job is not None:
-            return
-        self.times.wanted = None
-        # What is kept of the old model is its frame and fit: the trees need not travel.
-        light = replace(wish, keep=wish.keep.youngest(0)) if wish.keep else wish
-        self._job = wish, self._trainer.submit(light)
+        if self.times.wanted is not None and self._errand is None:
+            self._errand = Errand(self._scheduler, self._trainer.submit)
 
     def collect(self, at_task: int) -> list[LearningEvent]:
         """Swap in what came back."""
-        assert self._job is not None
-        (wish, answer), self._job = self._job, None
+        assert self._errand is not None
+        errand, self._errand = self._errand, None
         try:
-            trained = answer.result(timeout=0)
-            before = len(self.times.versions)
-            events = self.times.apply(wish, trained.growth, at_task)
-            if len(self.times.versions) > before:
-                self._seconds = trained.seconds
-                renewed = getattr(self._scheduler, "renewed", None)
-                if renewed is not None:
-                    renewed()
-            return events
+            events, seconds = errand.deliver(at_task)
         except Exception as error:  # whatever went wrong, yesterday's model is better than none
             reason = str(error) or type(error).__name__
             return [LearningEvent("retrain_failed", at_task, f"kept the old model: {reason}", self.version or 0)]
+        if events:
+            self._seconds = seconds
+        return events

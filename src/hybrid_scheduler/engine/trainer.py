@@ -7,23 +7,15 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from ..learning.growth import Growth
+from ..learning.errand import Trained, train
 from ..learning.online_times import Wanted
 
 _log = logging.getLogger(__name__)
-
-
-class Trained(NamedTuple):
-    """What came of a wish, and how long it took."""
-
-    growth: Growth
-    seconds: float
 
 
 class Trainer(Protocol):
@@ -32,12 +24,6 @@ class Trainer(Protocol):
     def submit(self, wanted: Wanted) -> Future[Trained]: ...
 
     def close(self) -> None: ...
-
-
-def train(wanted: Wanted) -> Trained:
-    """The work itself."""
-    began = time.perf_counter()
-    return Trained(wanted.grow(), time.perf_counter() - began)
 
 
 class InlineTrainer:

@@ -1,69 +1,78 @@
 """Forests of learned schedulers, grown in a thread of their own.
 
 Growing one takes a tenth of a second, which whoever submits kernels of a millisecond should not wait for. So a
-model's wish is carried out beside, and what came of it is swapped in between two tasks.
+model's wish is carried out beside, and what came of it is swapped in between two tasks. Meanwhile kernels are
+slower, as trees compete with them for cores and for the interpreter: most of the time, therefore, growing rests.
 """
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 from ..core import Online
-from ..learning.growth import Growth
-from ..learning.online_times import OnlineTimes, Wanted
+from ..learning.errand import Errand, LearnsTimes, Trained, train
+from ..learning.online_times import Wanted
+
+#: The share of the time that may go into growing.
+SHARE = 0.05
 
 
 class Growing:
-    """Serves every scheduler that keeps its model of durations in an attribute ``times_``."""
+    """Serves every scheduler that keeps its model of durations in an attribute ``times_``, one wish at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
         self._thread: ThreadPoolExecutor | None = None
         self._closed = False
-        self._jobs: dict[OnlineTimes, tuple[Wanted, Future[Growth]]] = {}
+        self._errand: Errand | None = None
+        self._rests_until = -math.inf
         #: Growths that failed: the model before them went on.
         self.failed = 0
 
     def adopt(self, scheduler: Online) -> None:
         """From now on its forests are grown here."""
-        times = getattr(scheduler, "times_", None)
-        if not isinstance(times, OnlineTimes) or self._closed:
+        if self._closed or not isinstance(scheduler, LearnsTimes):
             return
-        times.synchronous = False
+        scheduler.times_.synchronous = False
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "hybrid-growing")
             self._thread.submit(_load)  # takes a second or two: not in the middle of a run
 
     def turn(self, scheduler: Online, at_task: int) -> None:
-        """Between two tasks of this scheduler: swap in what is done, begin what is wished for."""
-        times = getattr(scheduler, "times_", None)
-        if not isinstance(times, OnlineTimes) or self._thread is None:
+        """Between two tasks, the last one of this scheduler: swap in what is done, begin what it wishes for."""
+        if self._thread is None:
             return
-        job = self._jobs.get(times)
-        if job is not None and job[1].done():
-            del self._jobs[times]
-            self._swap_in(scheduler, times, *job, at_task)
-            job = None
-        if job is None and times.wanted is not None:
-            wish, times.wanted = times.wanted, None
-            self._jobs[times] = wish, self._thread.submit(wish.grow)
+        if self._errand is not None:
+            if not self._errand.done:
+                return
+            errand, self._errand = self._errand, None
+            try:
+                errand.deliver(at_task)
+            except Exception:  # whatever went wrong, yesterday's model is better than none
+                self.failed += 1
+        if self._clock() >= self._rests_until and isinstance(scheduler, LearnsTimes) and scheduler.times_.wanted:
+            self._errand = Errand(scheduler, self._begin)
 
-    def _swap_in(
-        self, scheduler: Any, times: OnlineTimes, wish: Wanted, answer: Future[Growth], at_task: int
-    ) -> None:
+    def _begin(self, wish: Wanted) -> Future[Trained]:
+        assert self._thread is not None
+        return self._thread.submit(self._carry_out, wish)
+
+    def _carry_out(self, wish: Wanted) -> Trained:
+        began = self._clock()
         try:
-            growth = answer.result(timeout=0)
-        except Exception:  # whatever went wrong, yesterday's model is better than none
-            self.failed += 1
-            return
-        if times.apply(wish, growth, at_task) and hasattr(scheduler, "renewed"):
-            scheduler.renewed()
+            return train(wish)
+        finally:
+            now = self._clock()
+            self._rests_until = now + (now - began) * (1.0 / SHARE - 1.0)
 
     def forget(self) -> None:
         """Another policy decides from now on: what its predecessor wished for is of no use."""
-        for _, answer in self._jobs.values():
-            answer.cancel()
-        self._jobs.clear()
+        if self._errand is not None:
+            self._errand.cancel()
+            self._errand = None
 
     def close(self) -> None:
         """What has not begun is dropped."""
