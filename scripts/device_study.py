@@ -52,14 +52,26 @@ PARTS = ("check", "execute", "compare", "profile")
 #: Sorting takes a CPU seconds at large sizes; the question is decided long before.
 LIMITS = {"sort": 2048}
 EVALUATION = 200
-#: How often learners start from nothing.
+#: How often everything is run, in turns; learners start from nothing each time.
 REPEATS = 5
-#: What is printed of a run while the study goes on.
+#: What is printed of a run, and what is kept of every one of them.
 TOLD = (
     "ratio", "ratio_geometric", "choice_ratio", "choice_ratio_geometric", "explored", "on",
     "decision_seconds_per_task",
 )  # fmt: skip
-
+KEPT = (*TOLD, "total_seconds", "decision_overhead_of_saved", "joules_per_task", "learning_seconds_per_task")
+#: Name, scheduler, and whether kernels may be split.
+EXECUTED = (
+    ("cpu_only", "cpu_only", False),
+    ("gpu_only", "gpu_only", False),
+    ("greedy", "greedy", False),
+    ("earliest_finish", "earliest_finish", False),
+    ("hybrid_ml", "hybrid_ml", False),
+    ("rl_agent", "rl_agent", False),
+    ("hybrid_ml split", "hybrid_ml", True),
+    ("rl_agent split", "rl_agent", True),
+    ("earliest_finish split", "earliest_finish", True),
+)
 
 #: Two that are told, both constants, and one that uses both devices blindly.
 COMPARED = ("min_completion", "earliest_finish", "gpu_only", "cpu_only", "round_robin(variant=gpu-cpu)")
@@ -177,25 +189,6 @@ class Study:
             return {"status": record.status, "device": record.device, "retried": executor.counts["retried"],
                     "result_is_fine": bool(torch.isfinite(result[0]).all())}  # fmt: skip
 
-    def yardstick(self) -> dict[str, Any]:
-        self.choices: Choices = measure_choices(self.executor, self.evaluation, repeats=3)
-        rows = [
-            {"kind": call.kind, "size": call.size, **dict(zip(self.choices.devices, row, strict=True))}
-            for call, row in zip(self.evaluation, self.choices.seconds.tolist(), strict=True)
-        ]
-        self.write("choices.json", {"source": "measured", "devices": self.choices.devices, "tasks": rows})
-        best = self.choices.best
-        document: dict[str, Any] = {"best_total_seconds": float(best.sum())}
-        for device in self.choices.devices:
-            always = self.choices.always(device)
-            document[f"always_{device}"] = {
-                "total_seconds": float(always.sum()),
-                "ratio": float(always.sum() / best.sum()),
-                "ratio_geometric": float(np.exp(np.log(always / best).mean())),
-            }
-            self.say(f"always {device}: {document[f'always_{device}']}")
-        return document
-
     def quick_profiles(self) -> dict[str, Any]:
         """What schedulers are told that may know durations."""
         self.calibrated = calibrate_executor(self.executor, self.learning, repeats=2 if self.tiny else 4)
@@ -207,53 +200,68 @@ class Study:
         return found
 
     def executions(self) -> dict[str, Any]:
-        """Every scheduler on the same stream; learners several times, from nothing, having seen other kernels."""
+        """Every scheduler on the same stream; learners from nothing, having seen other kernels.
+
+        Round by round, and the yardstick with them: a machine that others use, too, is slower in one minute than in
+        the next, and what is compared should have met the same minutes.
+        """
+        self._compile()
+        measured: list[Choices] = []
+        runs: dict[str, list[Execution]] = {name: [] for name, _, _ in EXECUTED}
+        for turn in range(1 if self.tiny else REPEATS):
+            self.say(f"round {turn + 1}")
+            self.executor.split = False
+            measured.append(measure_choices(self.executor, self.evaluation, repeats=1))
+            for name, spec, split in EXECUTED:
+                runs[name].append(self._once(spec, split, turn))
+        self._yardstick(measured)
         document: dict[str, Any] = {}
         records: dict[str, Any] = {}
-        runs: list[tuple[str, str, bool]] = [
-            ("cpu_only", "cpu_only", False),
-            ("gpu_only", "gpu_only", False),
-            ("greedy", "greedy", False),
-            ("earliest_finish", "earliest_finish", False),
-            ("hybrid_ml", "hybrid_ml", False),
-            ("rl_agent", "rl_agent", False),
-            ("hybrid_ml split", "hybrid_ml", True),
-            ("rl_agent split", "rl_agent", True),
-            ("earliest_finish split", "earliest_finish", True),
-        ]
-        for name, spec, split in runs:
-            try:
-                executions = self._repeated(spec, split)
-            except Exception as error:
-                document[name] = {"error": f"{type(error).__name__}: {error}"}
-                traceback.print_exc()
-                continue
+        for name, executions in runs.items():
             judged = [self._judged(execution) for execution in executions]
             order = sorted(range(len(judged)), key=lambda i: judged[i]["choice_ratio"])
             middle = order[len(order) // 2]
-            document[name] = judged[middle] | {
-                "repeats": [{key: one.get(key) for key in TOLD} for one in judged],
-            }
-            records[name] = [record.as_dict() for record in executions[middle].records]
+            document[name] = judged[middle] | {"repeats": [{key: one.get(key) for key in KEPT} for one in judged]}
+            records[name] = [[record.as_dict() for record in execution.records] for execution in executions]
             for one in judged:
                 self.say(f"{name}: {shown({key: one.get(key) for key in TOLD})}")
-            self.summary["executions"] = document
-            self.write("summary.json", self.summary)
-            self.write("records.json", records)
+        self.write("records.json", records)
         return document
 
-    def _repeated(self, spec: str, split: bool) -> list[Execution]:
-        executor = self.executor
-        executor.split = split
-        executor.adopt(spec, calibration=self.calibrated.alone if self.calibrated else None)
-        learns = executor.policy.learns
-        compile_first(executor, self.learning[0])
-        found = []
-        for repeat in range(REPEATS if learns else 1):
-            executor.adopt(spec)
-            learning = self._stream(0, self.seed + repeat) if learns else ()
-            found.append(run_stream(executor, self.evaluation, learning=learning, name=spec))
-        return found
+    def _compile(self) -> None:
+        for spec in dict.fromkeys(spec for _, spec, _ in EXECUTED):
+            self._adopt(spec)
+            compile_first(self.executor, self.learning[0])
+
+    def _adopt(self, spec: str) -> None:
+        self.executor.adopt(spec, calibration=self.calibrated.alone if self.calibrated else None)
+
+    def _once(self, spec: str, split: bool, turn: int) -> Execution:
+        self.executor.split = split
+        self._adopt(spec)
+        learning = self._stream(0, self.seed + turn) if self.executor.policy.learns else ()
+        return run_stream(self.executor, self.evaluation, learning=learning, name=spec)
+
+    def _yardstick(self, measured: list[Choices]) -> None:
+        """Every kernel on every device: medians of all rounds."""
+        devices = measured[0].devices
+        self.choices = Choices(devices, np.nanmedian([one.seconds for one in measured], axis=0))
+        rows = [
+            {"kind": call.kind, "size": call.size, **dict(zip(devices, row, strict=True))}
+            for call, row in zip(self.evaluation, self.choices.seconds.tolist(), strict=True)
+        ]
+        self.write("choices.json", {"source": "measured", "devices": devices, "tasks": rows})
+        best = self.choices.best
+        document: dict[str, Any] = {"best_total_seconds": float(best.sum())}
+        for device in devices:
+            always = self.choices.always(device)
+            document[f"always_{device}"] = {
+                "total_seconds": float(always.sum()),
+                "ratio": float(always.sum() / best.sum()),
+                "ratio_geometric": float(np.exp(np.log(always / best).mean())),
+            }
+            self.say(f"always {device}: {shown(document[f'always_{device}'])}")
+        self.summary["yardstick"] = document
 
     def _judged(self, execution: Execution) -> dict[str, Any]:
         document = execution.as_dict(self.choices)
@@ -410,7 +418,6 @@ def main() -> int:
         study.part("out_of_memory", study.out_of_memory)
     if "execute" in wanted:
         study.part("quick_profiles", study.quick_profiles)
-        study.part("yardstick", study.yardstick)
         study.part("executions", study.executions)
     if "compare" in wanted:
         study.part("comparisons", study.comparisons)

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 def report(summary: dict[str, Any]) -> str:
     """What the study found; parts that were not run are left out."""
@@ -44,54 +46,70 @@ def _executions(summary: dict[str, Any]) -> str:
         return ""
     rows = [
         [
-            name, f"{1e3 * run['total_seconds']:.0f} ms", _among(run, "ratio"), _among(run, "choice_ratio"),
-            _ratio(run["ratio_geometric"]), _joules(run), f"{1e6 * run['decision_seconds_per_task']:.0f} µs",
+            name, f"{1e3 * _middle(run, 'total_seconds'):.0f} ms", _among(run, "ratio"),
+            _among(run, "choice_ratio"), _joules(run), f"{1e6 * _middle(run, 'decision_seconds_per_task'):.0f} µs",
         ]
         for name, run in runs.items()
     ]  # fmt: skip
     best = summary.get("yardstick", {}).get("best_total_seconds")
-    head = ["scheduler", "total", "ratio", "of choices", "geometric", "GPU energy per task", "decision"]
-    told = f"Best measured choice per task: {1e3 * best:.0f} ms in all.\n\n" if best else ""
-    return told + _table(head, rows)
+    head = ["scheduler", "total", "ratio", "of choices", "GPU energy per task", "decision"]
+    told = f"Best measured choice per task: {1e3 * best:.0f} ms in all." if best else ""
+    times = max(len(run.get("repeats", ())) for run in runs.values())
+    if times > 1:
+        told += f" Medians of {times} rounds and, in brackets, their ranges."
+    return f"{told.strip()}\n\n{_table(head, rows)}".strip()
 
 
-def _ratio(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+def _each(run: dict[str, Any], key: str) -> list[Any]:
+    """The value in every round."""
+    return [one[key] for one in run.get("repeats") or [run] if one.get(key) is not None]
+
+
+def _middle(run: dict[str, Any], key: str) -> float:
+    return float(np.median(_each(run, key)))
 
 
 def _among(run: dict[str, Any], key: str) -> str:
-    """The run in the middle, and the range of all where it was repeated."""
-    all_of_them = [one[key] for one in run.get("repeats", ()) if one[key] is not None]
-    spread = f" ({min(all_of_them):.3f}–{max(all_of_them):.3f})" if len(all_of_them) > 1 else ""
-    return _ratio(run[key]) + spread
+    found = _each(run, key)
+    if not found:
+        return "–"
+    spread = f" ({min(found):.3f}–{max(found):.3f})" if len(found) > 1 else ""
+    return f"{np.median(found):.3f}{spread}"
 
 
 def _joules(run: dict[str, Any]) -> str:
-    joules = run.get("joules_per_task", {}).get("gpu")
-    return "–" if joules is None else f"{joules:.2f} J"
+    joules = [one["gpu"] for one in _each(run, "joules_per_task") if "gpu" in one]
+    return f"{np.median(joules):.2f} J" if joules else "–"
 
 
 def _overhead(summary: dict[str, Any]) -> str:
-    runs = summary.get("executions", {})
+    """What deciding costs, as a share of what was saved over each constant: totals and decisions in the median."""
+    runs, yardstick = summary.get("executions", {}), summary.get("yardstick", {})
+    constants = {name.removeprefix("always_"): one for name, one in yardstick.items() if name.startswith("always_")}
     lines = []
     for name in ("hybrid_ml", "rl_agent"):
-        shares = runs.get(name, {}).get("decision_overhead_of_saved", {})
+        run = runs.get(name, {})
+        if "total_seconds" not in run:
+            continue
+        decided, total = run["tasks"] * _middle(run, "decision_seconds_per_task"), _middle(run, "total_seconds")
+        saved = {device: one["total_seconds"] - total for device, one in constants.items()}
         known = [
-            f"{100 * share:.1f} % of what it saves {over}" for over, share in shares.items() if share is not None
+            f"{100 * decided / seconds:.1f} % of what it saves over always {device}"
+            for device, seconds in saved.items()
+            if seconds > 0
         ]
         if known:
-            lines.append(f"Deciding costs {name} " + " and ".join(known) + _beyond_asking(runs, name, shares) + ".")
+            lines.append(f"Deciding costs {name} " + " and ".join(known) + _beyond_asking(runs, name, saved) + ".")
     return "\n".join(lines)
 
 
-def _beyond_asking(runs: dict[str, Any], name: str, shares: dict[str, float | None]) -> str:
-    """A constant rule is asked, too: what learning adds to that."""
-    floor = runs.get("gpu_only", {}).get("decision_seconds_per_task")
-    share = list(shares.values())[-1]
-    if floor is None or share is None:
+def _beyond_asking(runs: dict[str, Any], name: str, saved: dict[str, float]) -> str:
+    """A constant rule is asked, too: what learning adds to that, as a share of the least that is saved."""
+    if "gpu_only" not in runs:
         return ""
-    own = runs[name]["decision_seconds_per_task"]
-    net = share * max(0.0, own - floor) / own
+    floor, own = (_middle(runs[one], "decision_seconds_per_task") for one in ("gpu_only", name))
+    least = min(seconds for seconds in saved.values() if seconds > 0)
+    net = runs[name]["tasks"] * max(0.0, own - floor) / least
     return f"; beyond what asking a constant rule costs ({1e6 * floor:.0f} µs), {100 * net:.1f} % of the latter"
 
 
