@@ -56,38 +56,42 @@ class _Curve:
         if 0 < place < len(sizes):
             before, after = size - sizes[place - 1], sizes[place] - size
             start = seconds[place - 1]
-            log = start + (seconds[place] - start) * before / (before + after)
-            likely = math.exp(log)
+            likely = math.exp(start + (seconds[place] - start) * before / (before + after))
             return Guess(likely, before if before < after else after, likely)
-        place = min(place, len(sizes) - 1)
+        if place:
+            place -= 1
         beyond, known = size - sizes[place], seconds[place]
         least = known if beyond > 0 else known + _STEEPEST * beyond
         return Guess(math.exp(known + _SLOPE * beyond), abs(beyond), math.exp(least))
+
+
+_NOTHING: dict[int, _Curve] = {}
 
 
 class Shown:
     """Grows with every outcome; asked before every decision."""
 
     def __init__(self) -> None:
-        self._curves: dict[tuple[str, int], _Curve] = {}
+        self._curves: dict[str, dict[int, _Curve]] = {}
 
     def add(self, kind: str, column: int, size: float, seconds: float) -> None:
         if seconds > 0 and math.isfinite(seconds):
-            self._curves.setdefault((kind, column), _Curve()).add(math.log(size), math.log(seconds))
+            curves = self._curves.setdefault(kind, {})
+            curves.setdefault(column, _Curve()).add(math.log(size), math.log(seconds))
 
     def count(self, kind: str, column: int) -> int:
-        curve = self._curves.get((kind, column))
+        curve = self._curves.get(kind, _NOTHING).get(column)
         return curve.count if curve else 0
 
     def nearest(self, kind: str, column: int, size: float) -> Guess | None:
         """None if nothing is known."""
-        curve = self._curves.get((kind, column))
+        curve = self._curves.get(kind, _NOTHING).get(column)
         return curve.at(math.log(size)) if curve else None
 
     def on_all(self, kind: str, columns: range, size: float) -> list[Guess | None]:
         """The same for every class of device."""
-        at, known = math.log(size), self._curves.get
-        return [curve.at(at) if (curve := known((kind, column))) else None for column in columns]
+        known, at = self._curves.get(kind, _NOTHING).get, math.log(size)
+        return [curve.at(at) if (curve := known(column)) else None for column in columns]
 
 
 def shown_by(outcome: Outcome, platform: Platform) -> tuple[int, float]:

@@ -73,8 +73,8 @@ def _among(run: dict[str, Any], key: str) -> str:
     found = _each(run, key)
     if not found:
         return "–"
-    spread = f" ({min(found):.3f}–{max(found):.3f})" if len(found) > 1 else ""
-    return f"{np.median(found):.3f}{spread}"
+    low, middle, high = (f"{end:.3f}" for end in np.quantile(found, (0.0, 0.5, 1.0)))
+    return middle if low == high else f"{middle} ({low}–{high})"
 
 
 def _joules(run: dict[str, Any]) -> str:
