@@ -52,7 +52,8 @@ def main() -> None:
                 "different_tasks": len({record.task_id for record in executor.records}),
                 "statuses": sorted({record.status for record in executor.records}),
                 "counts": dict(executor.counts),
-                "last_devices_without_the_lost_one": not {r.device for r in executor.records[-9:]} & set(lost),
+                "last_devices_without_the_lost_one": not {r.device for r in list(executor.records)[-9:]}
+                & set(lost),
             }
         ),
         flush=True,

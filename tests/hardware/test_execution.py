@@ -131,7 +131,7 @@ def test_every_kernel_on_every_device(executor: HybridExecutor) -> None:
     assert choices.seconds.shape == (7, 2)
     assert (choices.seconds > 0).all()
     assert choices.seconds[0].tolist() == choices.seconds[-1].tolist()
-    assert executor.records == []
+    assert not executor.records
 
 
 @pytest.mark.parametrize("mode", ["sequential", "batch"])
@@ -166,7 +166,7 @@ def test_calibrations_alone_and_in_company(executor: HybridExecutor, tmp_path: P
         save_profile(profile, tmp_path / f"{name}.json")
         assert load_profile(tmp_path / f"{name}.json") == profile
     assert "busy" in survey.profiles()["together"].notes[0]
-    assert executor.records == []
+    assert not executor.records
 
 
 def test_neighbours_do_what_they_are_best_at(executor: HybridExecutor) -> None:

@@ -369,14 +369,18 @@ def test_backlogs_are_what_the_scheduler_sees(make: Callable[..., HybridExecutor
     futures = [run.submit_variants(cpu=time.sleep, args=(0.0,), kind="nap") for _ in range(3)]
     gate.set()
     wait([held, *futures])
-    assert seen[0] == seen[1] == 0.0
+    assert seen[0] == 0.0
+    assert 0.0 < seen[1] < 1e-4  # nobody knows what the callable takes, but it is there
     assert seen[2] >= 0.02
     assert seen[3] >= 0.04
 
 
+@pytest.mark.parametrize(("second", "first_ones"), [(POOLS[1], 0), (Pool("gpu_0", "gpu", "cpu"), 2)])
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
-def test_learners_hear_what_was_executed_and_nothing_else(spec: str, make: Callable[..., HybridExecutor]) -> None:
-    run = make(spec)
+def test_learners_hear_what_was_executed_and_nothing_else(
+    spec: str, second: Pool, first_ones: int, make: Callable[..., HybridExecutor]
+) -> None:
+    run = make(spec, pools=(POOLS[0], second), road=CpuRoad)
     for i in range(24):
         run.submit_kernel(KernelCall(("sort", "fft")[i % 2], 64)).result()
     run.learn()
@@ -384,7 +388,7 @@ def test_learners_hear_what_was_executed_and_nothing_else(spec: str, make: Calla
     learned = [policy.scheduler_for(kind) for kind in ("sort", "fft")]
     assert sum(scheduler.times_.samples().logs.shape[0] for scheduler in learned) == 24 - policy.doubted
     assert [scheduler.state for scheduler in learned] == ["learned", "learned"]
-    assert 0 < policy.doubted < 12  # on every device but the CPU the first run of its size says nothing
+    assert first_ones <= policy.doubted < 12  # on a GPU the first run of a kind at its size says nothing
 
 
 def test_learners_do_not_hear_of_memory_that_was_made_ready(make: Callable[..., HybridExecutor]) -> None:

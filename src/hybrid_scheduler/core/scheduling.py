@@ -145,6 +145,9 @@ class Scheduler(ABC):
     def observe(self, outcome: Outcome) -> None:  # noqa: B027  most schedulers have no use for it
         """A task has finished. The default learns nothing."""
 
+    def forget(self, task_id: int) -> None:  # noqa: B027  as above
+        """A task will never finish: it was cancelled, failed, or its times mean nothing."""
+
     @property
     def wants_labels(self) -> bool:
         """True to be told, with each outcome, what the task would have taken on every class of device."""

@@ -167,7 +167,7 @@ def _services(
     giving back the memory of a large result takes milliseconds, too. All devices are held until everything waits
     for them, as in a batch: else one would measure how fast tasks are submitted.
     """
-    first = len(executor.records)
+    since = executor.clock()
     gate = threading.Event()
     beside: set[Future[Any]] = set()
     try:
@@ -189,7 +189,8 @@ def _services(
         for future in rest:
             future.cancel()
         wait(rest)
-    mine = [record for record in executor.records[first:] if record.device == device and record.kind != _GATE]
+    recent = [record for record in executor.records if record.submitted >= since]
+    mine = [record for record in recent if record.device == device and record.kind != _GATE]
     mine.sort(key=lambda record: record.task_id)
     for record, after in itertools.zip_longest(mine, mine[1:]):
         end = record.finished if after is None or after.started is None else after.started

@@ -276,8 +276,9 @@ class Unheld:
             sys.setswitchinterval(self._before)
 
     def submit(self, call: KernelCall, device: str | None = None) -> None:
+        future = self._executor.submit_kernel(call, device=device)
         self._open += 1
-        self._executor.submit_kernel(call, device=device).add_done_callback(lambda _: self._done.release())
+        future.add_done_callback(lambda _: self._done.release())
 
     def wait(self) -> None:
         """Until everything submitted so far has ended, well or not."""

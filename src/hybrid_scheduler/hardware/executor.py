@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import math
+import logging
 import threading
 import time
 import weakref
@@ -32,20 +32,35 @@ from .devices import available_memory
 from .growing import Growing
 from .inputs import Inputs
 from .job import Job
-from .jobs import CANCELLED, DONE, FAILED, MOVED, RETRIED, TIMED_OUT, KernelCall, Record, Variant, Variants
+from .jobs import (
+    CANCELLED,
+    DONE,
+    FAILED,
+    MOVED,
+    RETRIED,
+    TIMED_OUT,
+    KernelCall,
+    Record,
+    Variant,
+    Variants,
+    checked_limit,
+)
 from .parts import parts_of
 from .policy import LEARNING_TASKS, KernelPolicy
 from .pools import Pool, as_platform, chosen, find_pools
-from .roads import CpuRoad, is_out_of_memory, road_to
+from .roads import CpuRoad, DeviceLostError, is_out_of_memory, road_to
 from .shown import Shown, shown_by
 from .splitting import DIVISIONS, LEAST_BYTES, can_split
 from .told import CalibratedTimes
 from .workers import Part, Reports, Watch, Worker
 
+_log = logging.getLogger(__name__)
 #: Kind of what comes through plain `submit`: nothing is decided about it.
 CALLABLE = "callable"
 #: Counted beside the statuses: results that came after their task had ended.
 LATE = "late"
+#: So many are kept of the tasks that have ended.
+MOST_RECORDS = 100_000
 _GPU_SHARE = 0.9
 _SURELY_FITS = 100.0
 
@@ -72,12 +87,10 @@ class HybridExecutor(Executor, Reports):
         seed: int = 0,
         road: Callable[[Pool], CpuRoad] = road_to,
     ) -> None:
-        if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
-            raise InvalidInputError("timeout", "a finite number of seconds > 0", timeout)
         self.pools = chosen(pools if pools is not None else find_pools(device_type), devices)
         self.platform = as_platform(self.pools)
         self.cpu = int(np.argmax(self.platform.is_cpu))
-        self.split, self.timeout = split, timeout
+        self.split, self.timeout = split, checked_limit(timeout)
         self._told = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
         self._growing = Growing()
@@ -90,12 +103,14 @@ class HybridExecutor(Executor, Reports):
         self._shown = Shown()
         self.inputs = Inputs()
         self._watch = Watch()
-        self._closed = False
-        #: Every task that has ended, in the order of their ends.
-        self.records: list[Record] = []
+        self._closed = self._stopped = False
+        #: Tasks that have been accepted and have not ended.
+        self._open = 0
+        #: The tasks that have ended, in the order of their ends; of very many, the newest.
+        self.records: deque[Record] = deque(maxlen=MOST_RECORDS)
         self.counts: Counter[str] = Counter()
         self.decision_seconds = self.learning_seconds = 0.0
-        self.workers = [Worker(index, pool, road(pool), self, self.clock) for index, pool in enumerate(self.pools)]
+        self.workers = [Worker(pool, road, self, self.clock) for pool in self.pools]
         # As in the simulator, schedulers look at live numbers, through a view that they cannot write to.
         self._free_at = np.zeros(len(self.pools))
         self._free_at_view = self._free_at.view()
@@ -187,16 +202,22 @@ class HybridExecutor(Executor, Reports):
     def _submit(
         self, task: Task, work: KernelCall | Variants, timeout: float | None, device: str | None
     ) -> Future[Any]:
+        checked_limit(timeout)
+        self.learn()
         if device is not None:
             index = self.platform.index(device)
             return self._place(task, work, Decision(index, float(not self.platform.is_cpu[index])), 0.0, timeout)
-        self.learn()
         with self._lock:
             began = time.perf_counter()
             decision = self.policy.decide(task, self._view(task.arrival_time))
             seconds = time.perf_counter() - began
             self.decision_seconds += seconds
-        return self._place(task, work, decision, seconds, timeout)
+        try:
+            return self._place(task, work, decision, seconds, timeout)
+        except BaseException:
+            with self._lock:
+                self.policy.forget(task.task_id)
+            raise
 
     def _task_of(self, work: KernelCall | Variants) -> Task:
         return Task(
@@ -235,8 +256,7 @@ class HybridExecutor(Executor, Reports):
             task.task_id, task.kind, task.size, self._names[device], fraction, status, task.arrival_time, None,
             decision_seconds=seconds,
         )  # fmt: skip
-        command = isinstance(work, Variants) and not callable(work.cpu)
-        job = Job(task, record, timeout, watched=not command)
+        job = Job(task, record, timeout, watched=self._needs_watch(work, device))
         host = int(self.platform.cpu_of[device])
         parts = parts_of(job, work, device, fraction, host, self.pools, self._predict)
         if status == DONE:
@@ -244,6 +264,7 @@ class HybridExecutor(Executor, Reports):
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
+            self._open += 1
             for part in parts:
                 self.workers[part.device].put(part)
         return job.future
@@ -264,6 +285,12 @@ class HybridExecutor(Executor, Reports):
         if fraction < 1.0 and not self._can_divide(work):
             return (device, 1.0, DONE) if fraction >= 0.5 else (host, 0.0, DONE)
         return device, fraction, DONE
+
+    def _needs_watch(self, work: KernelCall | Variants, device: int) -> bool:
+        """Commands end by themselves at their limit; there, or on the CPU if it has to be tried again."""
+        if isinstance(work, KernelCall):
+            return True
+        return callable(work.cpu) or callable(work.on(self.pools[device].is_accelerator))
 
     def _can_divide(self, work: KernelCall | Variants) -> bool:
         return isinstance(work, KernelCall) and self.split and can_split(work.kind, work.kernel.bytes_in(work.size))
@@ -300,13 +327,15 @@ class HybridExecutor(Executor, Reports):
         except Exception as error:
             self.failed(part, error)
             return
-        if job.end():
+        if not job.end():
+            self.late(part)
+            return
+        try:
             job.measure(self.platform, self.clock())
             self._close_record(job, job.record.status, learn=True)
+        finally:
             job.let_go()
             job.future.set_result(result)
-        else:
-            self.late(part)
 
     def late(self, part: Part) -> None:
         """A result of a task that has ended already: dropped, and counted."""
@@ -315,8 +344,10 @@ class HybridExecutor(Executor, Reports):
 
     def failed(self, part: Part, error: BaseException) -> None:
         job, host = part.job, int(self.platform.cpu_of[part.device])
-        if part.device != host and is_out_of_memory(error) and not job.ended:
-            self.workers[part.device].road.recover()
+        lost = isinstance(error, DeviceLostError)
+        if part.device != host and (lost or is_out_of_memory(error)) and not job.ended:
+            if not lost:
+                self.workers[part.device].road.recover()
             self._retry(part, host)
             return
         if job.end():
@@ -339,14 +370,14 @@ class HybridExecutor(Executor, Reports):
         self.workers[device].put(part)
 
     def _too_late(self, job: Job, limit: float) -> None:
-        parts = list(job.parts)
-        if job.end():
-            job.record.error = f"took longer than {limit:g} s"
-            self._close_record(job, TIMED_OUT, learn=False)
-            job.future.set_exception(TimeoutError(f"task {job.task.task_id} took longer than {limit:g} s"))
-        for part in parts:
+        if not job.end():
+            return
+        job.record.error = f"took longer than {limit:g} s"
+        self._close_record(job, TIMED_OUT, learn=False)
+        for part in job.parts:
             self.workers[part.device].abandon(part)
         job.let_go()
+        job.future.set_exception(TimeoutError(f"task {job.task.task_id} took longer than {limit:g} s"))
 
     def _close_record(self, job: Job, status: str, *, learn: bool) -> None:
         self._watch.remove(job.task.task_id)
@@ -357,6 +388,8 @@ class HybridExecutor(Executor, Reports):
             self.records.append(job.record)
             if job.task.kind != CALLABLE:
                 self._outcomes.append((job.task, outcome))
+            self._open -= 1
+            self._stop_when_done()
 
     # ---------------------------------------------------------------- learning
 
@@ -369,8 +402,7 @@ class HybridExecutor(Executor, Reports):
             while self._outcomes:
                 task, outcome = self._outcomes.popleft()
                 if outcome is None:
-                    if isinstance(self.policy, KernelPolicy):
-                        self.policy.forget(task.task_id)
+                    self.policy.forget(task.task_id)
                     continue
                 column, seconds = shown_by(outcome, self.platform)
                 self._shown.add(task.kind, column, task.size, seconds)
@@ -386,21 +418,29 @@ class HybridExecutor(Executor, Reports):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As in the standard library: no more is accepted; what waits is run, or cancelled if so wished."""
         with self._lock:
-            first, self._closed = not self._closed, True
+            self._closed = True
+            self._growing.close()
             if cancel_futures:
                 for worker in self.workers:
                     for part in worker.drain():
                         if part.job.future.cancel():
                             self.begin(part)  # which notes that it was cancelled
-            if first:
-                for worker in self.workers:
-                    worker.stop()
+                        else:
+                            worker.put(part)  # of a task that has begun: it is finished
+            self._stop_when_done()
         if wait:
             for worker in self.workers:
                 worker.join()
-            self._watch.close()
             self.learn()
-        self._growing.close()
+
+    def _stop_when_done(self) -> None:
+        """After the last task, not before: one for which the GPU had no room comes back to the CPU's queue."""
+        if not self._closed or self._open or self._stopped:
+            return
+        self._stopped = True
+        self._watch.close()
+        for worker in self.workers:
+            worker.stop()
 
 
 _living: weakref.WeakSet[HybridExecutor] = weakref.WeakSet()
@@ -415,4 +455,7 @@ def _shut_down_at_exit(executor: HybridExecutor) -> None:
 def _shut_down_all() -> None:
     for executor in list(_living):
         if any(thread.name.startswith("hybrid-") for thread in threading.enumerate()):
-            executor.shutdown(wait=True)
+            try:
+                executor.shutdown(wait=True)
+            except Exception:  # the others are still to come
+                _log.exception("an executor did not shut down")

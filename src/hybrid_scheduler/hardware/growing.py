@@ -54,7 +54,10 @@ class Growing:
             except Exception:  # whatever went wrong, yesterday's model is better than none
                 self.failed += 1
         if self._clock() >= self._rests_until and isinstance(scheduler, LearnsTimes) and scheduler.times_.wanted:
-            self._errand = Errand(scheduler, self._begin)
+            try:
+                self._errand = Errand(scheduler, self._begin)
+            except RuntimeError:  # the program is about to end, and begins no more threads
+                self.failed += 1
 
     def _begin(self, wish: Wanted) -> Future[Trained]:
         assert self._thread is not None

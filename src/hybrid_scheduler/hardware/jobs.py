@@ -69,6 +69,10 @@ class Variants:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
 
+    def on(self, accelerator: bool) -> Variant:
+        """The variant for such a device."""
+        return self.gpu if accelerator and self.gpu is not None else self.cpu
+
     def check(self) -> None:
         for name, variant in (("cpu", self.cpu), ("gpu", self.gpu)):
             if variant is None and name == "gpu":
@@ -81,6 +85,13 @@ class Variants:
             raise InvalidInputError("memory", "finite and >= 0 MB", self.memory)
         if not 0.0 <= self.intensity <= 1.0:
             raise InvalidInputError("intensity", "a number in [0, 1]", self.intensity)
+
+
+def checked_limit(timeout: float | None) -> float | None:
+    """A task's time limit; None for no limit."""
+    if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
+        raise InvalidInputError("timeout", "a finite number of seconds > 0, or None for no limit", timeout)
+    return timeout
 
 
 def _is_command(variant: object) -> bool:

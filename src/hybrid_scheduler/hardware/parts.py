@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +31,7 @@ def parts_of(
 ) -> list[Part]:
     """One part on the device, or, with a share between 0 and 1, one there and the rest on its host's CPU."""
     if isinstance(work, Variants) or not 0.0 < fraction < 1.0:
-        run = _variant(work, pools[device], job.timeout) if isinstance(work, Variants) else _kernel(work)
+        run = _variant(work, job.timeout) if isinstance(work, Variants) else _kernel(work)
         parts = [Part(job, device, 1.0, run, predict(job.task, device, 1.0))]
         job.divide(parts, device)
         return parts
@@ -47,9 +49,9 @@ def parts_of(
     return parts
 
 
-def _variant(work: Variants, pool: Pool, timeout: float | None) -> Callable[[CpuRoad], Any]:
-    variant = work.gpu if pool.is_accelerator and work.gpu is not None else work.cpu
-    return lambda road: road.call(work, variant, timeout)
+def _variant(work: Variants, timeout: float | None) -> Callable[[CpuRoad], Any]:
+    """The variant for the device where it runs in the end."""
+    return lambda road: road.call(work, work.on(road.pool.is_accelerator), timeout)
 
 
 def _kernel(call: KernelCall) -> Callable[[CpuRoad], Any]:
@@ -62,19 +64,34 @@ def _joined(call: KernelCall, division: Division, fraction: float) -> list[Calla
     return [_carry(call.kernel.run, inputs) for inputs in division.parts(call.inputs, fraction)]
 
 
+class _Room:
+    """The memory of a result, made by the first part that runs: what waits in a queue holds none."""
+
+    def __init__(self, shape: Sequence[int], *, pinned: bool) -> None:
+        self._shape, self._pinned, self._lock, self._made = shape, pinned, threading.Lock(), None
+
+    def ready(self, road: CpuRoad) -> Any:
+        began = time.perf_counter()
+        with self._lock:
+            if self._made is None:
+                self._made = need_torch().empty(self._shape, pin_memory=self._pinned)
+        road.preparing += time.perf_counter() - began
+        return self._made
+
+
 def _in_place(
     call: KernelCall, division: Division, fraction: float, *, pinned: bool
 ) -> list[Callable[[CpuRoad], Any]]:
     """Both parts write their rows into one result."""
     assert call.inputs is not None
     assert division.room is not None
-    whole = need_torch().empty(division.room(call.inputs), pin_memory=pinned)
+    room = _Room(division.room(call.inputs), pinned=pinned)
     first, rest = division.parts(call.inputs, fraction)
     rows = division.room(first)[0]
     run, into = call.kernel.run, division.into
     return [
-        _carry_into(run, into, inputs, target, (whole,))
-        for inputs, target in ((first, whole[:rows]), (rest, whole[rows:]))
+        _carry_into(run, into, inputs, room, share)
+        for inputs, share in ((first, slice(None, rows)), (rest, slice(rows, None)))
     ]
 
 
@@ -83,10 +100,11 @@ def _carry(run: Run, inputs: tuple[Any, ...]) -> Callable[[CpuRoad], Any]:
 
 
 def _carry_into(
-    run: Run, into: Into | None, inputs: tuple[Any, ...], target: Any, whole: tuple[Any, ...]
+    run: Run, into: Into | None, inputs: tuple[Any, ...], room: _Room, share: slice
 ) -> Callable[[CpuRoad], Any]:
     def go(road: CpuRoad) -> tuple[Any, ...]:
-        road.carry_into(run, into, inputs, target)
-        return whole
+        whole = room.ready(road)
+        road.carry_into(run, into, inputs, whole[share])
+        return (whole,)
 
     return go

@@ -5,8 +5,8 @@ Five things differ from a simulation, and each is added here around the schedule
 - Kinds of kernel have little in common: a sort and a product of the same size and memory may differ a hundredfold.
   A scheduler that learns is therefore made once per kind, and each copy learns its own kind alone.
 - Only what was executed is seen. Until every device has shown what it does with tasks of about this size, the one
-  that is known least is tried: coverage, not chance, so that learning ends by itself. A device that is already
-  known to be far slower is left alone.
+  that is known least is tried, one task at a time: coverage, not chance, so that learning ends by itself. A device
+  that is already known to be far slower is left alone, and so is one that could not take a task that it was given.
 - A mistake costs real seconds, and learners extrapolate wildly. Where a device has not shown about this size, the
   nearest measurements decide, scaled with the data; elsewhere the learner does, unless they put another device far
   ahead.
@@ -27,6 +27,7 @@ from ..schedulers import create
 from ..schedulers.registry import parse_spec
 from .doubt import Doubt
 from .growing import Growing
+from .settings import POOL
 from .shown import SPLIT, Guess, Shown, shown_by
 
 #: How learned schedulers are made for real hardware, where nobody says what a task would have taken elsewhere. No
@@ -100,6 +101,10 @@ class KernelPolicy(Online):
         self._of_kind: dict[str, Online] = {}
         self._unused: Online | None = self._first
         self._waiting: dict[int, Task] = {}
+        #: Tries under way: kind, class of device and ln of the size, by task.
+        self._trying: dict[int, tuple[str, int, float]] = {}
+        #: The smallest size of a kind that a class of device was to try and did not.
+        self._refused: dict[tuple[str, int], float] = {}
         platform = setting.platform
         # Lists, not arrays: these are looked up one by one, before every task.
         self._class_of: list[int] = platform.class_of.tolist()
@@ -108,8 +113,10 @@ class KernelPolicy(Online):
         self._devices_of = [
             [device for device, own in enumerate(self._class_of) if own == column] for column in self._columns
         ]
-        accelerators = frozenset(self._class_of[device] for device in platform.accelerators.tolist())
-        self._shown, self._doubt = Shown(), Doubt(accelerators | {SPLIT})
+        gpus = frozenset(
+            self._class_of[i] for i, device in enumerate(platform.devices) if device.kind not in ("cpu", POOL)
+        )
+        self._shown, self._doubt = Shown(), Doubt(gpus | {SPLIT} if gpus else gpus)
         #: Decisions so far; those made to learn, not because it looked best; those that measurements spoke against.
         self.decided = self.explored = self.overruled = 0
         #: Outcomes that were kept from the learner.
@@ -142,6 +149,7 @@ class KernelPolicy(Online):
         tried = self._unknown(task, seen) if self.decided <= self.explore else None
         if tried is not None:
             self.explored += 1
+            self._trying[task.task_id] = task.kind, tried, math.log(task.size)
             return self._whole(tried, free_at)
         if 0.0 < decision.fraction < 1.0:
             better = self._instead_of_split(task, decision, seen, view.now, free_at)
@@ -157,26 +165,41 @@ class KernelPolicy(Online):
         if task is None:
             return
         column, seconds = shown_by(outcome, self.setting.platform)
+        tried = self._trying.pop(outcome.task_id, None)
+        if tried is not None and tried[1] != column:
+            key = task.kind, tried[1]
+            self._refused[key] = min(task.size, self._refused.get(key, math.inf))
+        scheduler = self.scheduler_for(task.kind)
         if not self._doubt.believes(task.kind, column, task.size, seconds):
             self.doubted += 1
+            scheduler.forget(outcome.task_id)
             return
         self._shown.add(task.kind, column, task.size, seconds)
-        scheduler = self.scheduler_for(task.kind)
         scheduler.observe(outcome)
         if self._growing is not None:
             self._growing.turn(scheduler, outcome.task_id)
 
     def forget(self, task_id: int) -> None:
-        """The task will never report back: it was cancelled, or it failed."""
-        self._waiting.pop(task_id, None)
+        task = self._waiting.pop(task_id, None)
+        self._trying.pop(task_id, None)
+        if task is not None:
+            self.scheduler_for(task.kind).forget(task_id)
 
     # ---------------------------------------------------------------- what measurements say
 
     def _unknown(self, task: Task, seen: list[Guess | None]) -> int | None:
-        """A class of device that has not shown this kind at about this size; None if all have."""
+        """A class of device that has not shown this kind at about this size, nor is about to; None if all have."""
+        size = math.log(task.size)
+        under_way = {
+            column
+            for kind, column, other in self._trying.values()
+            if kind == task.kind and abs(other - size) <= _REACH
+        }
         best = min((one.seconds for one in seen if one is not None), default=math.inf)
         wanted: list[tuple[float, int, int]] = []
         for column, one in enumerate(seen):
+            if column in under_way or task.size >= self._refused.get((task.kind, column), math.inf):
+                continue
             believed = self._shown.count(task.kind, column) >= _BELIEVED
             hopeless = one is not None and believed and one.least > _HOPELESS * best
             distance = math.inf if one is None else one.distance

@@ -1,11 +1,12 @@
 """One thread per device, which takes parts of jobs from its queue, runs them and says how long they took.
 
 A thread that dies is replaced, and so is one that hangs past a task's time limit: Python cannot end it, so it is
-left behind, and whatever it still says is ignored.
+left behind, with the buffers it may still be writing to, and whatever it still says is ignored.
 """
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -14,10 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .pools import Pool
-from .roads import CpuRoad
+from .roads import CpuRoad, DeviceLostError
 
 if TYPE_CHECKING:
     from .job import Job
+
+_log = logging.getLogger(__name__)
+#: Seconds that a part counts for where nobody knows what it takes: of two queues the shorter one is free first.
+_UNKNOWN = 1e-6
 
 
 @dataclass(eq=False, slots=True)
@@ -36,6 +41,11 @@ class Part:
     #: Of the time between, what went into memory that the next one will find ready.
     preparing: float = 0.0
     result: Any = None
+
+    @property
+    def expected(self) -> float:
+        """Seconds that it counts for while it waits."""
+        return self.predicted or _UNKNOWN
 
     @property
     def lasting(self) -> float:
@@ -64,14 +74,17 @@ class Reports:
 class Worker:
     """The device's queue and the thread that serves it."""
 
-    def __init__(self, index: int, pool: Pool, road: CpuRoad, reports: Reports, clock: Callable[[], float]) -> None:
-        self.index, self.pool, self.road = index, pool, road
+    def __init__(
+        self, pool: Pool, road: Callable[[Pool], CpuRoad], reports: Reports, clock: Callable[[], float]
+    ) -> None:
+        self.pool, self._road_to = pool, road
         self._reports, self._clock = reports, clock
         self._queue: queue.SimpleQueue[Part | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0.0
         self._running: Part | None = None
         self._generation = 0
+        self._over = threading.Event()
         self.replaced = 0
         self._start()
 
@@ -79,7 +92,7 @@ class Worker:
 
     def put(self, part: Part) -> None:
         with self._lock:
-            self._waiting += part.predicted
+            self._waiting += part.expected
         self._queue.put(part)
 
     def backlog(self, now: float) -> float:
@@ -91,8 +104,7 @@ class Worker:
         seconds = waiting if waiting > 0.0 else 0.0
         if running is not None:
             left = running.predicted - (now - running.started)
-            if left > 0.0:
-                seconds += left
+            seconds += left if left > _UNKNOWN else _UNKNOWN
         return seconds
 
     def drain(self) -> list[Part]:
@@ -103,8 +115,10 @@ class Worker:
                 part = self._queue.get_nowait()
             except queue.Empty:
                 break
-            if part is not None:
-                taken.append(part)
+            if part is None:  # the thread still has to hear that no more will come
+                self._queue.put(None)
+                break
+            taken.append(part)
         with self._lock:
             self._waiting = 0.0
         return taken
@@ -114,11 +128,8 @@ class Worker:
         self._queue.put(None)
 
     def join(self) -> None:
-        while True:  # the thread may have been replaced while we waited for it
-            thread = self._thread
-            thread.join()
-            if thread is self._thread:
-                return
+        """Until it has heard that no more will come; not until threads that were left behind come back."""
+        self._over.wait()
 
     def abandon(self, part: Part) -> None:
         """If it is busy with this part, leave its thread behind and go on with another."""
@@ -133,44 +144,54 @@ class Worker:
     # ---------------------------------------------------------------- the thread
 
     def _start(self) -> None:
+        # A road of its own: a thread that was left behind may still be on the one before.
+        self.road = self._road_to(self.pool)
         # A daemon: an abandoned one must not keep the program from ending.
-        self._thread = threading.Thread(
-            target=self._serve, args=(self._generation,), name=f"hybrid-{self.pool.name}", daemon=True
-        )
-        self._thread.start()
+        threading.Thread(
+            target=self._serve, args=(self._generation, self.road), name=f"hybrid-{self.pool.name}", daemon=True
+        ).start()
 
-    def _serve(self, generation: int) -> None:
-        self.road.enter()
+    def _serve(self, generation: int, road: CpuRoad) -> None:
+        try:
+            road.enter()
+            unusable = None
+        except Exception as error:
+            unusable = DeviceLostError(f"{self.pool.name} cannot be used: {type(error).__name__}: {error}")
         while generation == self._generation:
             part = self._queue.get()
             if part is None:
+                self._over.set()
                 return
             with self._lock:
-                self._waiting -= part.predicted
-            goes_on = not self._reports.begin(part) or self._work(part, generation)
+                self._waiting -= part.expected
+            try:
+                goes_on = not self._reports.begin(part) or self._work(part, generation, road, unusable)
+            except Exception as error:  # in the books, not in the task: neither it nor those behind it may hang
+                _log.exception("task %s could not be written down", part.job.task.task_id)
+                goes_on = self._is_free(generation)
+                self._reports.failed(part, error)
             # Let go of it before waiting for the next: its result may be large, and nobody else may want it.
             del part
             if not goes_on:
                 return
 
-    def _work(self, part: Part, generation: int) -> bool:
+    def _work(self, part: Part, generation: int, road: CpuRoad, unusable: DeviceLostError | None) -> bool:
         """True if this thread can go on."""
         part.started = self._clock()
         with self._lock:
             self._running = part
-        error: BaseException | None = None
-        self.road.preparing = 0.0
+        if part.job.ended:  # its limit passed before anybody could know whom to leave behind
+            return self._is_free(generation)
+        error: BaseException | None = unusable
+        road.preparing = 0.0
         try:
-            part.result = part.run(self.road)
-            self.road.synchronize()
+            if error is None:
+                part.result = part.run(road)
+                road.synchronize()
         except BaseException as caught:
             error = caught
-        part.ended, part.preparing = self._clock(), self.road.preparing
-        with self._lock:
-            given_up = generation != self._generation
-            if not given_up:
-                self._running = None
-        if given_up:
+        part.ended, part.preparing = self._clock(), road.preparing
+        if not self._is_free(generation):
             self._reports.late(part)
             return False
         if error is None:
@@ -184,6 +205,14 @@ class Worker:
             self._start()
         self._reports.failed(part, error)
         return not fatal
+
+    def _is_free(self, generation: int) -> bool:
+        """This thread has nothing to do any more; False if it was given up meanwhile."""
+        with self._lock:
+            if generation != self._generation:
+                return False
+            self._running = None
+            return True
 
 
 class Watch:

@@ -82,6 +82,10 @@ class OnlineExperience:
             step.outcome = outcome
             self._complete(step)
 
+    def forget(self, task_id: int) -> None:
+        """No outcome will come."""
+        self._waiting.pop(task_id, None)
+
     def interrupted(self) -> None:
         """The next decision is no successor of the last one (the agent did not decide in between)."""
         self._last = None

@@ -191,6 +191,9 @@ class HybridML(Online):
         if self.target == "fraction":
             self.fractions_.renew(self.times_)
 
+    def forget(self, task_id: int) -> None:
+        self._decided.pop(task_id, None)
+
     def observe(self, outcome: Outcome) -> None:
         if not self.learn:
             return

@@ -215,6 +215,11 @@ class RLAgent(Online):
             )  # fmt: skip
         return Decision(int(device[action]), float(fraction[action]))
 
+    def forget(self, task_id: int) -> None:
+        self._tasks.pop(task_id, None)
+        if self._learns_values:
+            self._experience.forget(task_id)
+
     def observe(self, outcome: Outcome) -> None:
         task = self._tasks.pop(outcome.task_id, None)
         if task is None:

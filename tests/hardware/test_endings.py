@@ -1,0 +1,333 @@
+"""Whatever happens on the way: every task ends once, every shutdown ends, and nothing is kept of what has ended."""
+
+import math
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+import torch
+
+from hybrid_scheduler.core import Decision, InvalidInputError, Online, Task, View
+from hybrid_scheduler.hardware import executor as executors
+from hybrid_scheduler.hardware.execution import run_stream
+from hybrid_scheduler.hardware.executor import HybridExecutor
+from hybrid_scheduler.hardware.job import Job
+from hybrid_scheduler.hardware.jobs import KernelCall
+from hybrid_scheduler.hardware.kernels import KERNELS
+from hybrid_scheduler.hardware.pools import Pool
+from hybrid_scheduler.hardware.roads import CpuRoad
+from hybrid_scheduler.hardware.settings import POOL
+
+THREADS = (Pool("cpu_wide", "cpu", threads=1), Pool("cpu_narrow", POOL, threads=1))
+GPUS = (Pool("cpu", "cpu"), Pool("gpu_0", "gpu", "cpu"), Pool("gpu_1", "gpu", "cpu"))
+LONG = 60.0
+
+
+class Always(Online):
+    """A share on the second device."""
+
+    def __init__(self, fraction: float) -> None:
+        self.fraction = fraction
+
+    def decide(self, task: Task, view: View) -> Decision:
+        return Decision(1, self.fraction)
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., HybridExecutor]]:
+    made: list[HybridExecutor] = []
+
+    def build(scheduler: str | Online = "gpu_only", **options: Any) -> HybridExecutor:
+        made.append(HybridExecutor(scheduler, **{"pools": GPUS, "road": CpuRoad, **options}))
+        return made[-1]
+
+    yield build
+    for one in made:
+        _ends(lambda one=one: one.shutdown(cancel_futures=True))
+
+
+def _begun(action: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=action, daemon=True)
+    thread.start()
+    return thread
+
+
+def _ends(action: Callable[[], object]) -> None:
+    thread = _begun(action)
+    thread.join(LONG)
+    assert not thread.is_alive()
+
+
+class Gate:
+    """Work that begins and then waits to be let through."""
+
+    def __init__(self) -> None:
+        self.begun, self.open = threading.Event(), threading.Event()
+
+    def __call__(self) -> str:
+        self.begun.set()
+        assert self.open.wait(LONG)
+        return "through"
+
+
+def _no_room() -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+# ------------------------------------------------------------------------------------------ shutdown
+
+
+def test_a_task_that_comes_back_to_the_cpu_while_the_executor_closes(make: Callable[..., HybridExecutor]) -> None:
+    run, gate = make(), Gate()
+    future = run.submit_variants(cpu=lambda: "cpu", gpu=lambda: (gate(), _no_room()))
+    gate.begun.wait(LONG)
+    closing = _begun(run.shutdown)
+    gate.open.set()
+    assert future.result(LONG) == "cpu"
+    closing.join(LONG)
+    assert not closing.is_alive()
+    assert (run.counts["retried"], run.records[-1].status) == (1, "retried")
+
+
+def test_a_split_that_has_begun_is_finished_although_the_rest_is_cancelled(
+    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hybrid_scheduler.hardware.splitting.LEAST_BYTES", 1)
+    run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
+    begin = run.begin
+    monkeypatch.setattr(run, "begin", lambda part: (begin(part), part.share < 1 and begun.set())[0])
+    held = run.submit(gate)
+    gate.begun.wait(LONG)
+    split = run.submit_kernel(KernelCall("matmul", 64))
+    waiting = run.submit(int)
+    assert begun.wait(LONG)
+    run.shutdown(wait=False, cancel_futures=True)
+    gate.open.set()
+    kernel = KERNELS["matmul"]
+    expected = kernel.run(kernel.make(64, torch.Generator().manual_seed(64)))
+    torch.testing.assert_close(split.result(LONG)[0], expected[0], rtol=1e-4, atol=1e-4)
+    assert held.result(LONG) == "through"
+    assert waiting.cancelled()
+    _ends(run.shutdown)
+
+
+def test_shutting_down_twice_in_two_ways(make: Callable[..., HybridExecutor]) -> None:
+    run, gate = make(), Gate()
+    run.submit(gate)
+    gate.begun.wait(LONG)
+    late = run.submit(int)
+    run.shutdown(wait=False)
+    run.shutdown(wait=False, cancel_futures=True)
+    gate.open.set()
+    _ends(run.shutdown)
+    assert late.cancelled()
+    assert [thread.name for thread in threading.enumerate() if thread.name == "hybrid-watch"] == []
+
+
+def test_a_task_that_hangs_does_not_keep_a_shutdown_waiting(make: Callable[..., HybridExecutor]) -> None:
+    run, gate = make(), Gate()
+    future = run.submit_variants(cpu=gate, timeout=0.05)
+    _ends(run.shutdown)
+    assert isinstance(future.exception(0), TimeoutError)
+    gate.open.set()
+
+
+def test_a_program_that_never_shuts_down_ends_in_silence() -> None:
+    """With outcomes that nobody has learned from, and a forest that is due."""
+    program = """
+from hybrid_scheduler.hardware.executor import HybridExecutor
+run = HybridExecutor("hybrid_ml", device_type="cpu")
+futures = [run.submit_variants(cpu=sum, args=(range(9 + i),), kind="sum", size=9.0 + i) for i in range(150)]
+print(sum(future.result() for future in futures) > 0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == (0, "True", "")
+
+
+# ------------------------------------------------------------------------------------------ limits
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.inf, math.nan])
+def test_every_limit_is_checked(make: Callable[..., HybridExecutor], limit: float) -> None:
+    run, gate = make(), Gate()
+    with pytest.raises(InvalidInputError, match="timeout"):
+        run.submit_variants(cpu=int, timeout=limit)
+    with pytest.raises(InvalidInputError, match="timeout"):
+        run.submit_kernel(KernelCall("sort", 16), timeout=limit)
+    with pytest.raises(TimeoutError):
+        run.submit_variants(cpu=gate, timeout=0.05).result(LONG)
+    gate.open.set()
+
+
+def test_a_callable_is_watched_where_the_other_variant_is_a_command(make: Callable[..., HybridExecutor]) -> None:
+    run, gate = make(), Gate()
+    with pytest.raises(TimeoutError, match=r"0\.05 s"):
+        run.submit_variants(cpu=["echo", "x"], gpu=gate, timeout=0.05).result(LONG)
+    gate.open.set()
+
+
+def test_a_limit_that_passes_while_the_result_is_written_down(
+    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, measure = make(), Job.measure
+
+    def at_the_last_moment(job: Job, *arguments: Any) -> None:
+        run._too_late(job, 1.0)
+        measure(job, *arguments)
+
+    monkeypatch.setattr(Job, "measure", at_the_last_moment)
+    assert run.submit_variants(cpu=lambda: 1, timeout=LONG, device="cpu").result(LONG) == 1
+    assert run.submit(lambda: 2).result(LONG) == 2
+    assert (run.counts["done"], run.counts["timed_out"], run.workers_replaced) == (2, 0, 0)
+
+
+def test_who_takes_over_has_buffers_of_his_own(make: Callable[..., HybridExecutor]) -> None:
+    """The thread that was left behind may still be writing to the old ones."""
+    run, gate = make(), Gate()
+    before = run.workers[0].road
+    with pytest.raises(TimeoutError):
+        run.submit_variants(cpu=gate, timeout=0.05, device="cpu").result(LONG)
+    assert run.workers[0].road is not before
+    gate.open.set()
+
+
+# ------------------------------------------------------------------------------------------ devices and books
+
+
+def test_a_device_that_cannot_be_entered_leaves_its_work_to_the_cpu(make: Callable[..., HybridExecutor]) -> None:
+    class Locked(CpuRoad):
+        def enter(self) -> None:
+            if self.pool.name == "gpu_0":
+                raise RuntimeError("the device is in exclusive mode")
+
+    run = make(Always(1.0), road=Locked)
+    assert run.submit_variants(cpu=lambda: "cpu", gpu=lambda: "gpu").result(LONG) == "cpu"
+    assert run.submit_variants(cpu=lambda: "cpu", gpu=lambda: "gpu").result(LONG) == "cpu"
+    assert run.counts["retried"] == 2
+
+
+def test_a_fault_in_the_books_ends_the_task_and_not_the_worker(
+    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, back = make(), Job.back
+
+    def broken(job: Job, part: Any) -> bool:
+        if job.task.kind == "broken":
+            raise KeyError("no such page")
+        return back(job, part)
+
+    monkeypatch.setattr(Job, "back", broken)
+    future = run.submit_variants(cpu=int, kind="broken", device="cpu")
+    assert isinstance(future.exception(LONG), KeyError)
+    assert run.submit(lambda: 2).result(LONG) == 2
+
+
+def test_work_without_room_on_the_gpu_runs_its_cpu_variant(make: Callable[..., HybridExecutor]) -> None:
+    run = make()
+    assert run.submit_variants(cpu=lambda: "cpu", gpu=_no_room).result(LONG) == "cpu"
+    assert run.counts["retried"] == 1
+
+
+def test_a_stream_with_a_kernel_that_is_refused_says_so(make: Callable[..., HybridExecutor]) -> None:
+    run, before = make(), sys.getswitchinterval()
+    calls = [KernelCall("matmul", 64), KernelCall("matmul", 10**9)]
+    found: list[BaseException] = []
+
+    def go() -> None:
+        try:
+            run_stream(run, calls)
+        except InvalidInputError as error:
+            found.append(error)
+
+    _ends(go)
+    assert "size" in str(found[0])
+    assert sys.getswitchinterval() == before
+
+
+# ------------------------------------------------------------------------------------------ queues
+
+
+def test_where_nothing_is_known_the_shorter_queue_is_taken(make: Callable[..., HybridExecutor]) -> None:
+    run, gate = make("gpu_only"), Gate()
+    futures = [run.submit_variants(cpu=int, gpu=gate, kind="new", size=float(i + 1)) for i in range(4)]
+    gate.open.set()
+    for future in futures:
+        assert future.result(LONG) == "through"
+    assert sorted(record.device for record in run.records) == ["gpu_0", "gpu_0", "gpu_1", "gpu_1"]
+
+
+@pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
+def test_a_batch_of_something_new_does_not_wait_for_one_device(
+    spec: str, make: Callable[..., HybridExecutor]
+) -> None:
+    """Each class of device is tried once; the others do not wait behind that."""
+    run, gate = make(spec), Gate()
+    futures = [run.submit_variants(cpu=gate, gpu=gate, kind="new", size=9.0, intensity=0.9) for _ in range(20)]
+    assert run.policy.explored == 2
+    gate.open.set()
+    for future in futures:
+        future.result(LONG)
+    used = {record.device for record in run.records}
+    assert used == {"cpu", "gpu_0", "gpu_1"}
+
+
+def test_what_cannot_go_to_a_gpu_is_not_tried_there_for_ever(make: Callable[..., HybridExecutor]) -> None:
+    run = make("hybrid_ml")
+    for i in range(30):
+        run.submit_variants(cpu=int, kind="mine", size=100.0 + i).result(LONG)
+    assert run.policy.explored <= 4
+
+
+# ------------------------------------------------------------------------------------------ nothing is kept
+
+
+@pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
+def test_nothing_is_kept_of_tasks_that_failed(spec: str, make: Callable[..., HybridExecutor]) -> None:
+    run = make(spec)
+    for i in range(40):
+        work = (lambda: 1 / 0) if i % 2 else int
+        run.submit_variants(cpu=work, gpu=work, kind="mine", size=10.0 + i).exception(LONG)
+    run.learn()
+    policy: Any = run.policy
+    scheduler: Any = policy.scheduler_for("mine")
+    assert policy._waiting == policy._trying == {}
+    kept = scheduler._decided if spec == "hybrid_ml" else {**scheduler._tasks, **scheduler._experience._waiting}
+    assert kept == {}
+
+
+def test_nothing_piles_up_where_devices_are_given(
+    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "MOST_RECORDS", 5)
+    run = make()
+    for _ in range(20):
+        run.submit_variants(cpu=int, device="cpu").result(LONG)
+    assert len(run._outcomes) <= 1
+    assert len(run.records) == 5
+
+
+def test_what_waits_in_a_queue_holds_no_result(
+    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hybrid_scheduler.hardware.splitting.LEAST_BYTES", 1)
+    made: list[object] = []
+    empty = torch.empty
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        made.append(arguments)
+        return empty(*arguments, **options)
+
+    run, gates = make(Always(0.5), pools=THREADS), [Gate(), Gate()]
+    held = [run.submit_variants(cpu=gate, device=pool.name) for gate, pool in zip(gates, THREADS, strict=True)]
+    call = KernelCall("matmul", 64, inputs=KERNELS["matmul"].make(64, torch.Generator().manual_seed(1)))
+    monkeypatch.setattr(torch, "empty", counted)
+    splits: list[Future[Any]] = [run.submit_kernel(call) for _ in range(3)]
+    assert made == []
+    for gate in gates:
+        gate.open.set()
+    assert all(one.result(LONG) is not None for one in (*held, *splits))
+    assert len(made) == 3
