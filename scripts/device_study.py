@@ -59,7 +59,10 @@ TOLD = (
     "ratio", "ratio_geometric", "choice_ratio", "choice_ratio_geometric", "explored", "on",
     "decision_seconds_per_task",
 )  # fmt: skip
-KEPT = (*TOLD, "total_seconds", "decision_overhead_of_saved", "joules_per_task", "learning_seconds_per_task")
+KEPT = (
+    *TOLD, "total_seconds", "makespan_seconds", "decision_overhead_of_saved", "joules_per_task",
+    "learning_seconds_per_task",
+)  # fmt: skip
 #: Name, scheduler, and whether kernels may be split.
 EXECUTED = (
     ("cpu_only", "cpu_only", False),

@@ -1,6 +1,6 @@
 """The tables of `scripts/device_study.py`'s results, as Markdown.
 
-python -m hybrid_scheduler.hardware.study_report docs/results/h200
+python -m hybrid_scheduler.hardware.study_report docs/results/h200/study
 """
 
 from __future__ import annotations
@@ -48,11 +48,13 @@ def _executions(summary: dict[str, Any]) -> str:
         [
             name, f"{1e3 * _middle(run, 'total_seconds'):.0f} ms", _among(run, "ratio"),
             _among(run, "choice_ratio"), _joules(run), f"{1e6 * _middle(run, 'decision_seconds_per_task'):.0f} µs",
+            f"{1e6 * _middle(run, 'learning_seconds_per_task'):.0f} µs",
+            f"{1e3 * _middle(run, 'makespan_seconds'):.0f} ms",
         ]
         for name, run in runs.items()
     ]  # fmt: skip
     best = summary.get("yardstick", {}).get("best_total_seconds")
-    head = ["scheduler", "total", "ratio", "of choices", "GPU energy per task", "decision"]
+    head = ["scheduler", "total", "ratio", "of choices", "GPU energy per task", "decision", "learning", "wall time"]
     told = f"Best measured choice per task: {1e3 * best:.0f} ms in all." if best else ""
     times = max(len(run.get("repeats", ())) for run in runs.values())
     if times > 1:
@@ -61,8 +63,9 @@ def _executions(summary: dict[str, Any]) -> str:
 
 
 def _each(run: dict[str, Any], key: str) -> list[Any]:
-    """The value in every round."""
-    return [one[key] for one in run.get("repeats") or [run] if one.get(key) is not None]
+    """The value in every round; that of the round in the middle where the others were not kept."""
+    found = [one[key] for one in run.get("repeats", ()) if one.get(key) is not None]
+    return found or ([run[key]] if run.get(key) is not None else [])
 
 
 def _middle(run: dict[str, Any], key: str) -> float:
@@ -83,7 +86,7 @@ def _joules(run: dict[str, Any]) -> str:
 
 
 def _overhead(summary: dict[str, Any]) -> str:
-    """What deciding costs, as a share of what was saved over each constant: totals and decisions in the median."""
+    """What deciding and learning cost, as shares of what was saved over each constant; all in the median."""
     runs, yardstick = summary.get("executions", {}), summary.get("yardstick", {})
     constants = {name.removeprefix("always_"): one for name, one in yardstick.items() if name.startswith("always_")}
     lines = []
@@ -91,26 +94,21 @@ def _overhead(summary: dict[str, Any]) -> str:
         run = runs.get(name, {})
         if "total_seconds" not in run:
             continue
-        decided, total = run["tasks"] * _middle(run, "decision_seconds_per_task"), _middle(run, "total_seconds")
-        saved = {device: one["total_seconds"] - total for device, one in constants.items()}
-        known = [
-            f"{100 * decided / seconds:.1f} % of what it saves over always {device}"
-            for device, seconds in saved.items()
-            if seconds > 0
-        ]
-        if known:
-            lines.append(f"Deciding costs {name} " + " and ".join(known) + _beyond_asking(runs, name, saved) + ".")
+        decided, learned = (
+            run["tasks"] * _middle(run, f"{what}_seconds_per_task") for what in ("decision", "learning")
+        )
+        asked = run["tasks"] * _middle(runs["gpu_only"], "decision_seconds_per_task") if "gpu_only" in runs else 0.0
+        total = _middle(run, "total_seconds")
+        for device, one in constants.items():
+            saved = one["total_seconds"] - total
+            if saved <= 0:
+                continue
+            net = f" ({100 * max(0.0, decided - asked) / saved:.1f} % beyond what asking a constant rule costs)"
+            lines.append(
+                f"Of what {name} saves over always {device}, deciding costs {100 * decided / saved:.1f} %"
+                f"{net if asked else ''}, and learning, while kinds are new, {100 * learned / saved:.1f} %."
+            )
     return "\n".join(lines)
-
-
-def _beyond_asking(runs: dict[str, Any], name: str, saved: dict[str, float]) -> str:
-    """A constant rule is asked, too: what learning adds to that, as a share of the least that is saved."""
-    if "gpu_only" not in runs:
-        return ""
-    floor, own = (_middle(runs[one], "decision_seconds_per_task") for one in ("gpu_only", name))
-    least = min(seconds for seconds in saved.values() if seconds > 0)
-    net = runs[name]["tasks"] * max(0.0, own - floor) / least
-    return f"; beyond what asking a constant rule costs ({1e6 * floor:.0f} µs), {100 * net:.1f} % of the latter"
 
 
 def _comparisons(summary: dict[str, Any]) -> str:
