@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from hybrid_scheduler import InvalidInputError, workstation
 from hybrid_scheduler.learning.features import FEATURE_NAMES, features, features_row
 from hybrid_scheduler.learning.flat_forest import FlatForest, joined
-from hybrid_scheduler.learning.log_linear import Frame, terms, terms_row
+from hybrid_scheduler.learning.log_linear import Frame, _quantiles, terms, terms_row
 from hybrid_scheduler.learning.predictors import PREDICTORS, RandomForestPredictor
 from hybrid_scheduler.learning.trainer import OfflineTrainer, implied_fraction, labels_for, regret
 from hybrid_scheduler.physics import AnalyticPhysics
@@ -118,3 +118,10 @@ def test_perfect_predictions_have_no_regret(labelled):
     for target in ("times", "fraction"):
         share = implied_fraction(target, labels_for(target, seconds))
         assert regret(share, seconds) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_quantiles_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 3, 5, 10, 11, 57, 1000):
+        values = rng.normal(size=count)
+        np.testing.assert_array_equal(_quantiles(values, (0.1, 0.5, 0.9)), np.quantile(values, (0.1, 0.5, 0.9)))

@@ -20,8 +20,12 @@ _LEAST_INTENSITY = 0.1
 
 def features(workload: Workload) -> Floats:
     """Shape (tasks, 5), columns as in `FEATURE_NAMES`."""
-    size, intensity = workload.size, workload.compute_intensity
-    megabytes = 1.0 + workload.memory_required
+    return features_of(workload.size, workload.compute_intensity, workload.memory_required)
+
+
+def features_of(size: Floats, intensity: Floats, memory: Floats) -> Floats:
+    """The same, of columns."""
+    megabytes = 1.0 + memory
     return np.stack(
         [
             np.log(size),

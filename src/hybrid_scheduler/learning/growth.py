@@ -88,17 +88,15 @@ def grow(samples: Samples, seed: int, *, trees: int = 100, keep: Growth | None =
         raise InvalidInputError("samples", "finite, with CPU seconds among them", "samples without")
     frame = keep.frame if keep else Frame.of(samples.rows, work)
     columns = log_linear.terms(samples.rows, frame.knees)
+    coefficients = keep.coefficients.copy() if keep else np.zeros((log_linear.NUM_TERMS, samples.logs.shape[1]))
+    reference, logs = samples.reference, samples.logs.copy()
+    log_linear.fit(columns, logs, frame, coefficients, [reference])
     # Where a task never ran on the CPU, the fit's own guess stands in, so that its accelerator time still counts.
-    own = [samples.reference]
-    prior = keep.coefficients if keep else None
-    logs = samples.logs.copy()
-    guess = columns @ log_linear.fit(
-        samples.rows, logs[:, own], frame, None if prior is None else np.ascontiguousarray(prior[:, own])
-    )
-    logs[:, samples.reference] = np.where(np.isnan(work), guess[:, 0], work)
-    targets = targets_of(logs, samples.reference)
-    targets[:, samples.reference] = work
-    coefficients = log_linear.fit(samples.rows, targets, frame, prior)
+    logs[:, reference] = np.where(np.isnan(work), columns @ coefficients[:, reference], work)
+    targets = targets_of(logs, reference)
+    others = (column for column in range(targets.shape[1]) if column != reference)
+    log_linear.fit(columns, targets, frame, coefficients, others)
+    targets[:, reference] = work
     # What is unknown is taken to lie on the fit: the trees have nothing to say there.
     residuals = np.nan_to_num(targets - columns @ coefficients, nan=0.0)
     if trees and len(samples) >= LEAST_SAMPLES:

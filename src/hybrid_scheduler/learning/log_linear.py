@@ -8,6 +8,7 @@ takes bends where one takes over from the other. Where it bends is for the fit t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ _KNEES = 3
 NUM_TERMS = 1 + NUM_FEATURES + 1 + 2 * _KNEES
 _WORK = 1 + NUM_FEATURES  # length of the first part of `Frame.knees`: log work as a linear function of the features
 _INTENSITY, _MEMORY = 1, 2
+_PENALTY = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Frame:
         design = np.column_stack([np.ones(len(rows)), rows])
         work = _ridge(design[known], log_work[known, None], np.zeros((design.shape[1], 1)), 1e-6)[:, 0]
         per_work = rows[:, _MEMORY] - design @ work
-        knees = np.concatenate([work, np.quantile(per_work, (0.1, 0.5, 0.9))])
+        knees = np.concatenate([work, _quantiles(per_work, (0.1, 0.5, 0.9))])
         columns = terms(rows, knees)
         centre, scale = columns.mean(axis=0), np.maximum(columns.std(axis=0), 1e-3)
         centre[0], scale[0] = 0.0, 1.0
@@ -71,21 +73,31 @@ def terms_row(row, knees, out):  # type: ignore[no-untyped-def]
         out[_WORK + 1 + _KNEES + j] = row[1] * bend
 
 
-def fit(rows: Floats, targets: Floats, frame: Frame, prior: Floats | None, penalty: float = 0.03) -> Floats:
-    """Coefficients of shape (NUM_TERMS, targets), each column from the rows where its target is known.
+def fit(columns: Floats, targets: Floats, frame: Frame, coefficients: Floats, which: Iterable[int]) -> None:
+    """Renew `which` columns of `coefficients`, each from the rows where its target is known.
 
-    Slopes that the data do not determine stay at the prior's (zero without one). The penalty does not grow with the
-    number of rows: it decides when there are three rows and is forgotten when there are a thousand.
+    `columns` are the rows' `terms`. Slopes that the data do not determine stay as they were. The penalty does not
+    grow with the number of rows: it decides when there are three rows and is forgotten when there are a thousand.
     """
-    coefficients = np.zeros((NUM_TERMS, targets.shape[1])) if prior is None else prior.copy()
-    design = (terms(rows, frame.knees) - frame.centre) / frame.scale
-    for column in range(targets.shape[1]):
+    design = (columns - frame.centre) / frame.scale
+    for column in which:
         known = ~np.isnan(targets[:, column])
         if known.any():
             start = _to_standard(coefficients[:, column], frame)[:, None]
-            found = _ridge(design[known], targets[known, column, None], start, penalty)
+            found = _ridge(design[known], targets[known, column, None], start, _PENALTY)
             coefficients[:, column] = _to_raw(found[:, 0], frame)
-    return coefficients
+
+
+def _quantiles(values: Floats, shares: Sequence[float]) -> Floats:
+    """What `np.quantile` gives, bit by bit, in a tenth of the time that it takes for a handful of numbers."""
+    ordered = np.sort(values)
+    found = []
+    for share in shares:
+        at = share * (len(ordered) - 1)
+        before = int(at)
+        low, high, beyond = ordered[before], ordered[min(before + 1, len(ordered) - 1)], at - before
+        found.append(high - (high - low) * (1.0 - beyond) if beyond >= 0.5 else low + (high - low) * beyond)
+    return np.array(found)
 
 
 def _ridge(design: Floats, targets: Floats, prior: Floats, penalty: float) -> Floats:

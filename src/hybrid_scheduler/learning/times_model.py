@@ -43,6 +43,10 @@ class TimesModel:
     @classmethod
     def of(cls, growths: Sequence[Growth], trust: Floats) -> TimesModel:
         """Average of growths in one frame, each with the weight of its trees; the youngest comes last."""
+        if len(growths) == 1:
+            only = growths[0]
+            numbers = np.concatenate([only.frame.knees, only.low, only.high, trust, only.fixed])
+            return cls(numbers, np.ascontiguousarray(only.coefficients), only.trees, only.reference)
         weights = np.array([max(len(growth.trees), 1) for growth in growths], dtype=np.float64)
         coefficients = np.einsum("g,gtk->tk", weights / weights.sum(), np.stack([g.coefficients for g in growths]))
         youngest = growths[-1]

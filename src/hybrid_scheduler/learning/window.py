@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import Floats, Ints, Outcome, Platform, Task, Workload
-from .features import features
+from .features import features_of
 from .growth import Samples
 
 
@@ -40,7 +40,8 @@ class Window:
 
     def samples(self) -> Samples:
         order = self._order()
-        return Samples(features(self.tasks()), self._logs[order], self._fixed[order], self.reference)
+        rows = features_of(*np.ascontiguousarray(self._tasks[order].T))
+        return Samples(rows, self._logs[order], self._fixed[order], self.reference)
 
     def _order(self) -> Ints:
         length = len(self._tasks)
