@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.hardware.calibration import Calibration
 from hybrid_scheduler.hardware.company import Surroundings, Survey, _enough, calibrate_executor, favourites, raised
 from hybrid_scheduler.hardware.contest import Contest
@@ -132,6 +132,15 @@ def test_every_kernel_on_every_device(executor: HybridExecutor) -> None:
     assert (choices.seconds > 0).all()
     assert choices.seconds[0].tolist() == choices.seconds[-1].tolist()
     assert not executor.records
+
+
+def test_a_kernel_that_runs_nowhere_is_named(executor: HybridExecutor) -> None:
+    broken = KernelCall("sort", 17, inputs=("no tensor",))
+    with pytest.raises(HybridSchedulerError, match=r"sort of size 17 failed on every device: \w+Error"):
+        measure_choices(executor, [CALLS[0], broken], repeats=1)
+    given = calibrate_executor(executor, CALLS, repeats=1)
+    with pytest.raises(HybridSchedulerError, match="every task under gpu_only failed"):
+        compare_real(executor, [broken], ["gpu_only"], given=given, rounds=1)
 
 
 @pytest.mark.parametrize("mode", ["sequential", "batch"])

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core import Floats, InvalidInputError
+from ..core import Floats, HybridSchedulerError, InvalidInputError
 from .devices import find_gpu, need_torch
 from .energy import Meter, cpu_meter, gpu_meter
 from .executor import HybridExecutor
@@ -100,6 +100,11 @@ def measure_choices(
         for column in range(len(devices)):
             if times := found.get((call.kind, call.size, column)):
                 seconds[row, column] = np.median(times)
+        if np.isnan(seconds[row]).all():
+            raise HybridSchedulerError(
+                f"{call.kind} of size {call.size} failed on every device: {executor.last_error(call.kind)}",
+                hint="leave it out, or choose a smaller size",
+            )
     executor.records.clear()
     return Choices(tuple(devices), seconds)
 

@@ -411,6 +411,10 @@ class HybridExecutor(Executor, Reports):
 
     # ---------------------------------------------------------------- the end
 
+    def last_error(self, kind: str) -> str | None:
+        """What went wrong last with a task of this kind."""
+        return next((one.error for one in reversed(self.records) if one.kind == kind and one.error), None)
+
     @property
     def workers_replaced(self) -> int:
         return sum(worker.replaced for worker in self.workers)

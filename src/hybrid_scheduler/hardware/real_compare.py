@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..cluster import Cluster
-from ..core import Outcomes, TimeTable
+from ..core import HybridSchedulerError, Outcomes, TimeTable
 from .calibration import Calibration
 from .company import Surroundings, Survey
 from .contention import Piece, finish_times
@@ -125,6 +125,8 @@ def _beside(
     for execution in executions:
         arrivals = [record.submitted for record in execution.records]
         ends = [record.finished for record in execution.records if record.finished is not None]
+        if not ends:
+            raise HybridSchedulerError(f"every task under {spec} failed: {execution.records[-1].error}")
         real.append(
             {
                 "makespan_seconds": max(ends) - min(arrivals),
