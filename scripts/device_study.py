@@ -59,10 +59,7 @@ TOLD = (
     "ratio", "ratio_geometric", "choice_ratio", "choice_ratio_geometric", "explored", "on",
     "decision_seconds_per_task",
 )  # fmt: skip
-KEPT = (
-    *TOLD, "total_seconds", "makespan_seconds", "decision_overhead_of_saved", "joules_per_task",
-    "learning_seconds_per_task",
-)  # fmt: skip
+KEPT = (*TOLD, "total_seconds", "makespan_seconds", "joules_per_task", "learning_seconds_per_task")
 #: Name, scheduler, and whether kernels may be split.
 EXECUTED = (
     ("cpu_only", "cpu_only", False),
@@ -268,15 +265,10 @@ class Study:
 
     def _judged(self, execution: Execution) -> dict[str, Any]:
         document = execution.as_dict(self.choices)
-        document["decision_overhead_of_saved"] = {}
-        for device in self.choices.devices:
-            saved = float(self.choices.always(device).sum()) - execution.total
-            share = execution.decision_seconds / saved if saved > 0 else None
-            document["decision_overhead_of_saved"][f"over always {device}"] = share
         document["by_kind"] = {}
         for kind in self.kinds:
             rows = [i for i, record in enumerate(execution.records) if record.kind == kind]
-            part = replace_records(execution, [execution.records[i] for i in rows])
+            part = replace(execution, records=[execution.records[i] for i in rows])
             some = Choices(self.choices.devices, self.choices.seconds[rows])
             document["by_kind"][kind] = ratios(part, some)
         return document
@@ -367,10 +359,6 @@ def compile_first(executor: HybridExecutor, call: KernelCall) -> None:
         executor.submit_kernel(KernelCall(call.kind, 64)).exception()
     executor.learn()
     executor.submit_kernel(KernelCall(call.kind, 64)).exception()
-
-
-def replace_records(execution: Execution, records: list[Any]) -> Execution:
-    return replace(execution, records=records)
 
 
 def relative_error(torch: Any, result: Any, reference: Any) -> float:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import torch
+from executors import THREADS, Always, made_with
 
-from hybrid_scheduler.core import Decision, InvalidInputError, Online, Task, View
-from hybrid_scheduler.hardware import executor as executors
+from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.hardware import executor
 from hybrid_scheduler.hardware.execution import run_stream
 from hybrid_scheduler.hardware.executor import HybridExecutor
 from hybrid_scheduler.hardware.job import Job
@@ -20,34 +21,15 @@ from hybrid_scheduler.hardware.jobs import KernelCall
 from hybrid_scheduler.hardware.kernels import KERNELS
 from hybrid_scheduler.hardware.pools import Pool
 from hybrid_scheduler.hardware.roads import CpuRoad
-from hybrid_scheduler.hardware.settings import POOL
 
-THREADS = (Pool("cpu_wide", "cpu", threads=1), Pool("cpu_narrow", POOL, threads=1))
 GPUS = (Pool("cpu", "cpu"), Pool("gpu_0", "gpu", "cpu"), Pool("gpu_1", "gpu", "cpu"))
 LONG = 60.0
 
 
-class Always(Online):
-    """A share on the second device."""
-
-    def __init__(self, fraction: float) -> None:
-        self.fraction = fraction
-
-    def decide(self, task: Task, view: View) -> Decision:
-        return Decision(1, self.fraction)
-
-
 @pytest.fixture
 def make() -> Iterator[Callable[..., HybridExecutor]]:
-    made: list[HybridExecutor] = []
-
-    def build(scheduler: str | Online = "gpu_only", **options: Any) -> HybridExecutor:
-        made.append(HybridExecutor(scheduler, **{"pools": GPUS, "road": CpuRoad, **options}))
-        return made[-1]
-
-    yield build
-    for one in made:
-        _ends(lambda one=one: one.shutdown(cancel_futures=True))
+    with made_with("gpu_only", pools=GPUS, road=CpuRoad) as build:
+        yield build
 
 
 def _begun(action: Callable[[], object]) -> threading.Thread:
@@ -232,6 +214,14 @@ def test_work_without_room_on_the_gpu_runs_its_cpu_variant(make: Callable[..., H
     assert run.counts["retried"] == 1
 
 
+def test_a_stream_longer_than_what_is_kept_is_refused(
+    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "MOST_RECORDS", 2)
+    with pytest.raises(InvalidInputError, match="at most 2"):
+        run_stream(make(), [KernelCall("sort", 16)] * 3)
+
+
 def test_a_stream_with_a_kernel_that_is_refused_says_so(make: Callable[..., HybridExecutor]) -> None:
     run, before = make(), sys.getswitchinterval()
     calls = [KernelCall("matmul", 64), KernelCall("matmul", 10**9)]
@@ -302,7 +292,7 @@ def test_nothing_is_kept_of_tasks_that_failed(spec: str, make: Callable[..., Hyb
 def test_nothing_piles_up_where_devices_are_given(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "MOST_RECORDS", 5)
+    monkeypatch.setattr(executor, "MOST_RECORDS", 5)
     run = make()
     for _ in range(20):
         run.submit_variants(cpu=int, device="cpu").result(LONG)

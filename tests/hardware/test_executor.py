@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from executors import THREADS, Always, made_with
 
 from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Task, UnknownNameError, View
 from hybrid_scheduler.hardware import devices, executor, pools
@@ -25,30 +26,11 @@ from hybrid_scheduler.hardware.settings import POOL
 from hybrid_scheduler.hardware.shipped import profile_named
 from hybrid_scheduler.hardware.splitting import DIVISIONS
 
-POOLS = (Pool("cpu_wide", "cpu", threads=1), Pool("cpu_narrow", POOL, threads=1))
-
-
-class Always(Online):
-    """A share on the second device."""
-
-    def __init__(self, fraction: float) -> None:
-        self.fraction = fraction
-
-    def decide(self, task: Task, view: View) -> Decision:
-        return Decision(1, self.fraction)
-
 
 @pytest.fixture
 def make() -> Iterator[Callable[..., HybridExecutor]]:
-    made: list[HybridExecutor] = []
-
-    def build(scheduler: str | Online = "round_robin", **options: Any) -> HybridExecutor:
-        made.append(HybridExecutor(scheduler, **{"pools": POOLS, **options}))
-        return made[-1]
-
-    yield build
-    for one in made:
-        one.shutdown(cancel_futures=True)
+    with made_with("round_robin", pools=THREADS) as build:
+        yield build
 
 
 def _reference(kind: str, size: int) -> Any:
@@ -219,7 +201,7 @@ def test_threads_of_others_are_left_alone(make: Callable[..., HybridExecutor]) -
 
 
 def test_as_a_context() -> None:
-    with HybridExecutor("cpu_only", pools=POOLS) as run:
+    with HybridExecutor("cpu_only", pools=THREADS) as run:
         future = run.submit(int, 3)
     assert future.done()
 
@@ -297,7 +279,7 @@ def test_what_counts_as_out_of_memory() -> None:
 
 
 def test_variants_go_where_they_can(make: Callable[..., HybridExecutor]) -> None:
-    with_gpu = (POOLS[0], Pool("gpu_0", "gpu", "cpu", memory=100.0))
+    with_gpu = (THREADS[0], Pool("gpu_0", "gpu", "cpu", memory=100.0))
     run = make(Always(1.0), pools=with_gpu, road=CpuRoad)
     assert run.submit_variants(cpu=lambda x: ("cpu", x), gpu=lambda x: ("gpu", x), args=(1,)).result() == ("gpu", 1)
     assert run.submit_variants(cpu=lambda: "cpu").result() == "cpu"
@@ -375,12 +357,12 @@ def test_backlogs_are_what_the_scheduler_sees(make: Callable[..., HybridExecutor
     assert seen[3] >= 0.04
 
 
-@pytest.mark.parametrize(("second", "first_ones"), [(POOLS[1], 0), (Pool("gpu_0", "gpu", "cpu"), 2)])
+@pytest.mark.parametrize(("second", "first_ones"), [(THREADS[1], 0), (Pool("gpu_0", "gpu", "cpu"), 2)])
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
 def test_learners_hear_what_was_executed_and_nothing_else(
     spec: str, second: Pool, first_ones: int, make: Callable[..., HybridExecutor]
 ) -> None:
-    run = make(spec, pools=(POOLS[0], second), road=CpuRoad)
+    run = make(spec, pools=(THREADS[0], second), road=CpuRoad)
     for i in range(24):
         run.submit_kernel(KernelCall(("sort", "fft")[i % 2], 64)).result()
     run.learn()
@@ -463,7 +445,7 @@ def test_devices_that_are_not_there(make: Callable[..., HybridExecutor]) -> None
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("inf")])
 def test_bad_limits(limit: float) -> None:
     with pytest.raises(InvalidInputError, match="timeout"):
-        HybridExecutor(pools=POOLS, timeout=limit)
+        HybridExecutor(pools=THREADS, timeout=limit)
 
 
 def test_a_decision_out_of_range(make: Callable[..., HybridExecutor]) -> None:

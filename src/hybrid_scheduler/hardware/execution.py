@@ -224,6 +224,9 @@ def run_stream(
     """`learning` goes first and is not counted. Sequential: each task alone on the machine; batch: all at once."""
     if mode not in MODES:
         raise InvalidInputError("mode", " or ".join(MODES), mode)
+    most = executor.records.maxlen
+    if most is not None and len(calls) > most:
+        raise InvalidInputError("tasks", f"at most {most}, of which the executor keeps records", len(calls))
     for done, call in enumerate(learning):
         progress(f"learning {call.kind} {call.size}", done)
         executor.submit_kernel(call).exception()

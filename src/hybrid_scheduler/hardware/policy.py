@@ -211,21 +211,14 @@ class KernelPolicy(Online):
         """A class of device that measurements prefer to the chosen one, queues included; None if there is none."""
         chosen = decision.device if decision.fraction > 0 else self._cpu_of[decision.device]
         own = self._class_of[chosen]
-        best, soonest, familiar = own, math.inf, True
-        took = math.inf
-        for column, one in enumerate(seen):
-            if one is None:
-                familiar = False
-                continue
-            device = chosen if column == own else self._idlest(column, free_at)
-            end = max(0.0, free_at[device] - now) + one.seconds
-            if column == own:
-                took = end
-            if end < soonest:
-                best, soonest = column, end
-            familiar = familiar and one.distance <= _REACH
-        far = took > (_CLEARLY if familiar else 1.0) * soonest
-        return best if best != own and far else None
+        ends = self._ends(seen, now, free_at)
+        best = min(self._columns, key=ends.__getitem__)
+        if best == own or ends[best] == math.inf:
+            return None
+        known = seen[own]
+        took = math.inf if known is None else max(0.0, free_at[chosen] - now) + known.seconds
+        familiar = all(one is not None and one.distance <= _REACH for one in seen)
+        return best if took > (_CLEARLY if familiar else 1.0) * ends[best] else None
 
     def _instead_of_split(
         self, task: Task, split: Decision, seen: list[Guess | None], now: float, free_at: list[float]
@@ -237,13 +230,17 @@ class KernelPolicy(Online):
         for device, share in ((host, 1.0 - split.fraction), (split.device, split.fraction)):
             one = seen[self._class_of[device]]
             lasts = max(lasts, share * one.seconds) if one is not None else lasts
-        best, soonest = None, max(0.0, free_at[split.device] - now, free_at[host] - now) + lasts
-        for column, one in enumerate(seen):
-            if one is not None:
-                end = max(0.0, free_at[self._idlest(column, free_at)] - now) + one.seconds
-                if end < soonest:
-                    best, soonest = column, end
-        return best
+        ends = self._ends(seen, now, free_at)
+        best = min(self._columns, key=ends.__getitem__)
+        start = max(0.0, free_at[split.device] - now, free_at[host] - now)
+        return best if ends[best] < start + lasts else None
+
+    def _ends(self, seen: list[Guess | None], now: float, free_at: list[float]) -> list[float]:
+        """Seconds until the idlest device of every class would have ended the whole task; inf if nobody knows."""
+        return [
+            math.inf if one is None else max(0.0, free_at[self._idlest(column, free_at)] - now) + one.seconds
+            for column, one in enumerate(seen)
+        ]
 
     def _idlest(self, column: int, free_at: list[float]) -> int:
         devices = self._devices_of[column]

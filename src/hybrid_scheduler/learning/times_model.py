@@ -43,7 +43,7 @@ class TimesModel:
     @classmethod
     def of(cls, growths: Sequence[Growth], trust: Floats) -> TimesModel:
         """Average of growths in one frame, each with the weight of its trees; the youngest comes last."""
-        if len(growths) == 1:
+        if len(growths) == 1:  # while a model is young, after every few outcomes: nothing to average
             only = growths[0]
             numbers = np.concatenate([only.frame.knees, only.low, only.high, trust, only.fixed])
             return cls(numbers, np.ascontiguousarray(only.coefficients), only.trees, only.reference)
