@@ -48,10 +48,10 @@ def tests(python: Path, arguments: list[str]) -> dict[str, list[str]]:
 
 
 def workers() -> int:
-    """One per core this process may use, which in a container can be fewer than the machine has, and one for the
-    times in which others wait for a server, a browser or a clock."""
+    """One per core this process may use, which in a container can be fewer than the machine has. With more of them
+    browsers and servers wait for a core longer than a person would."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return min(cores + 1, 8)  # beyond that, starting a worker costs more than it saves
+    return min(cores, 8)  # beyond that, starting a worker costs more than it saves
 
 
 def main(arguments: list[str]) -> int:

@@ -28,7 +28,13 @@ ARGUMENTS = (
     "--js-flags=--expose-gc",
 )
 #: What the browser itself says when a server that was there is gone.
-_OUTAGE = ("ERR_CONNECTION_REFUSED", "WebSocket connection to", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET")
+_OUTAGE = (
+    "ERR_CONNECTION_REFUSED",
+    "WebSocket connection to",
+    "ERR_EMPTY_RESPONSE",
+    "ERR_CONNECTION_RESET",
+    "ERR_CONTENT_LENGTH_MISMATCH",  # it went in the middle of an answer
+)
 
 
 def _missing(what: str) -> None:
