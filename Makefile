@@ -4,15 +4,15 @@ PYTHON := .venv/bin/python
 .PHONY: results results-quick test lint
 
 results: ## RESULTS.md with its tables and figures, the exact optima, the gallery: half an hour on two cores
-	$(PYTHON) -m hybrid_scheduler.experiments.results_book
-	$(PYTHON) -m hybrid_scheduler.experiments.exact > docs/results/evidence/exact.txt
-	$(PYTHON) -m hybrid_scheduler.experiments.trace_coverage > docs/results/evidence/trace_coverage.txt
-	$(PYTHON) -m hybrid_scheduler.experiments.trace_coverage --tasks 20000 --traces 100 >> docs/results/evidence/trace_coverage.txt
-	$(PYTHON) -m hybrid_scheduler.experiments.gallery
+	$(PYTHON) -m studies.results_book
+	$(PYTHON) -m hybrid_scheduler.experiments.exact_makespan > docs/results/evidence/exact.txt
+	$(PYTHON) -m studies.trace_coverage > docs/results/evidence/trace_coverage.txt
+	$(PYTHON) -m studies.trace_coverage --tasks 20000 --traces 100 >> docs/results/evidence/trace_coverage.txt
+	$(PYTHON) -m studies.gallery
 	$(PYTHON) scripts/make_reference.py
 
 results-quick: ## the same book with two small seeds, into data/results/book
-	$(PYTHON) -m hybrid_scheduler.experiments.results_book --quick
+	$(PYTHON) -m studies.results_book --quick
 
 test:
 	./run_tests.sh

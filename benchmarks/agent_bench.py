@@ -27,16 +27,16 @@ from hybrid_scheduler import Cluster, View, create, workstation
 from hybrid_scheduler.cluster import PhysicsTimes
 from hybrid_scheduler.core import Setting
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
-from hybrid_scheduler.experiments.quality import interval
-from hybrid_scheduler.learning.dqn import DQN
-from hybrid_scheduler.learning.dqn_file import load_model
-from hybrid_scheduler.learning.dqn_training import FEW_STEPS, FEW_STEPS_EPSILON, collect, pretrain
-from hybrid_scheduler.learning.q_network import forward
-from hybrid_scheduler.learning.queue_env import QueueEnv
-from hybrid_scheduler.learning.queue_survey import ACTIONS, FEATURES, WORST_KNOWN
+from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES, WORST_KNOWN
+from hybrid_scheduler.learning.dqn.double_dqn import DQN
+from hybrid_scheduler.learning.dqn.model_file import load_model
+from hybrid_scheduler.learning.dqn.q_network import forward
+from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
+from hybrid_scheduler.learning.dqn.training import FEW_STEPS, FEW_STEPS_EPSILON, collect, pretrain
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers.rl_agent import SHIPPED_MODEL, RLAgent
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
+from studies.learned_quality import interval
 
 #: Scored actions per remembered task.
 WIDTHS = {"ours": 1, "ours, counterfactual": ACTIONS}

@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from hybrid_scheduler.engine import Batch, ContinuousSimulation, Counters, Course, Recovered
+from hybrid_scheduler.live import Batch, ContinuousSimulation, Counters, Course, Recovered
 
 SIX = "round_robin,random,greedy,oracle,earliest_finish,gpu_only"
 

@@ -28,9 +28,9 @@ import asyncpg
 from batches import Engine
 from services import CannotStart, fresh_database, postgres_server
 
-from hybrid_scheduler.engine.records import Batch
-from hybrid_scheduler.storage import DatabaseAddress, SqlJournal, rows
-from hybrid_scheduler.storage.schema import upgrade
+from hybrid_scheduler.live.batch_records import Batch
+from hybrid_scheduler.storage import DatabaseAddress, SqlJournal, batch_rows
+from hybrid_scheduler.storage.schema_version import upgrade
 
 SIX = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
 MUST = 0.5
@@ -42,14 +42,18 @@ def batches_of(tasks: int, per_batch: int) -> list[Batch]:
 
 def tuples(batches: list[Batch]) -> tuple[tuple, dict[str, list[tuple]]]:
     """The rows that the batches will become, for the bare driver."""
-    pending = [rows.Pending.of(number, batch, 1.0) for number, batch in enumerate(batches)]
-    run = rows.run_row(batches[-1].run, pending[-1], 0, {})
+    pending = [batch_rows.Pending.of(number, batch, 1.0) for number, batch in enumerate(batches)]
+    run = batch_rows.run_row(batches[-1].run, pending[-1], 0, {})
     content: dict[str, list[tuple]] = {"tasks": [], "scheduler_results": [], "training_data": [], "events": []}
     for one in pending:
-        content["tasks"] += rows.interleaved([rows.task_columns(one)])
-        content["scheduler_results"] += rows.interleaved(rows.result_parts(one.batch, nan_is_null=False))
-        content["training_data"] += rows.interleaved([rows.training_columns(one.batch, nan_is_null=False)])
-        content["events"] += rows.interleaved([rows.event_columns(one)])
+        content["tasks"] += batch_rows.interleaved([batch_rows.task_columns(one)])
+        content["scheduler_results"] += batch_rows.interleaved(
+            batch_rows.result_parts(one.batch, nan_is_null=False)
+        )
+        content["training_data"] += batch_rows.interleaved(
+            [batch_rows.training_columns(one.batch, nan_is_null=False)]
+        )
+        content["events"] += batch_rows.interleaved([batch_rows.event_columns(one)])
     return run, content
 
 

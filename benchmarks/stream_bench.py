@@ -158,7 +158,7 @@ async def ours(load: Load, ws: str = "frames") -> Measured:
     from fakes import fake_parts
 
     from hybrid_scheduler.server.app import create_app
-    from hybrid_scheduler.server.run import config_of
+    from hybrid_scheduler.server.server_process import config_of
 
     with tempfile.TemporaryDirectory() as folder:
         parts = fake_parts(Path(folder), port=0, max_clients=load.clients + 10)

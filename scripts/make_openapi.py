@@ -15,7 +15,7 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"
 
 def document() -> str:
     from hybrid_scheduler.server.app import bare_app
-    from hybrid_scheduler.server.parts import ServerOptions
+    from hybrid_scheduler.server.app_context import ServerOptions
 
     return json.dumps(bare_app(ServerOptions()).openapi(), indent=1, ensure_ascii=False) + "\n"
 

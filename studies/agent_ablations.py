@@ -1,6 +1,6 @@
 """What do the agent's state and its options contribute? The published forms, trained as ours is.
 
-    python -m hybrid_scheduler.experiments.ablations             a few minutes on one core
+    python -m studies.agent_ablations             a few minutes on one core
 
 Every form trains in simulation for equally many updates with counterfactual replay, then places tasks that nobody
 trained on and learns on. Ratios to told `earliest_finish`, with 95 % t-intervals of the pairs. Beside them
@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster import Cluster
-from ..core import Floats
-from ..core.scheduling import Scheduler
-from ..hardware.measure import fixed_threads
-from ..schedulers import create
-from ..schedulers.rl_agent import RLAgent
-from ..workload.scenarios import generate, scenario_named
-from . import FIRST_REPORTED_SEED
-from .quality import REFERENCE, interval
+from hybrid_scheduler.cluster import Cluster
+from hybrid_scheduler.core import Floats
+from hybrid_scheduler.core.scheduler_protocols import Scheduler
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.profiling.timing import fixed_threads
+from hybrid_scheduler.schedulers import create
+from hybrid_scheduler.schedulers.rl_agent import RLAgent
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+from .learned_quality import REFERENCE, interval
 
 #: (state, actions); the last is the published agent.
 FORMS = (("queue", "split"), ("queue", "placement"), ("task", "split"), ("task", "placement"))

@@ -1,6 +1,6 @@
-"""Everything issue 7 wants measured on a machine with a GPU, in one run of a few minutes.
+"""Real execution on a machine with a GPU: choices, profile and simulated twin, measured in a few minutes.
 
-    python scripts/device_study.py OUT_FOLDER [--budget 460] [--parts check,execute,compare,profile] [--tiny]
+    python studies/device_study.py OUT_FOLDER [--budget 460] [--parts check,execute,compare,profile] [--tiny]
 
 Needs Python with torch, numpy, numba, scikit-learn and scipy, not the whole program's packages. Each part is on its
 own: one that fails is noted, and the next one goes on. Results are written as they come.
@@ -27,10 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 import numpy as np
 
-from hybrid_scheduler.hardware.calibration import calibrate
-from hybrid_scheduler.hardware.company import Surroundings, calibrate_executor
-from hybrid_scheduler.hardware.devices import describe_machine, find_gpu
-from hybrid_scheduler.hardware.execution import (
+from hybrid_scheduler.profiling.calibration import calibrate
+from hybrid_scheduler.profiling.hardware_profile import save_profile
+from hybrid_scheduler.profiling.kernels import KERNELS
+from hybrid_scheduler.profiling.machine_info import describe_machine, find_gpu
+from hybrid_scheduler.profiling.profiler import HardwareProfiler
+from hybrid_scheduler.runtime.contention_profile import Surroundings, calibrate_executor
+from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.kernel_stream import make_stream, size_grid
+from hybrid_scheduler.runtime.simulated_vs_real import compare_real
+from hybrid_scheduler.runtime.stream_execution import (
     Choices,
     Execution,
     Meters,
@@ -40,13 +46,7 @@ from hybrid_scheduler.hardware.execution import (
     run_stream,
     warm_up,
 )
-from hybrid_scheduler.hardware.executor import HybridExecutor
-from hybrid_scheduler.hardware.jobs import KernelCall
-from hybrid_scheduler.hardware.kernels import KERNELS
-from hybrid_scheduler.hardware.profile import save_profile
-from hybrid_scheduler.hardware.profiler import HardwareProfiler
-from hybrid_scheduler.hardware.real_compare import compare_real
-from hybrid_scheduler.hardware.stream import make_stream, size_grid
+from hybrid_scheduler.runtime.submission import KernelCall
 
 PARTS = ("check", "execute", "compare", "profile")
 #: Sorting takes a CPU seconds at large sizes; the question is decided long before.

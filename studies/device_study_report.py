@@ -1,6 +1,6 @@
-"""The tables of `scripts/device_study.py`'s results, as Markdown.
+"""The tables of `studies/device_study.py`'s results, as Markdown.
 
-python -m hybrid_scheduler.hardware.study_report docs/results/h200/study
+python -m studies.device_study_report docs/results/h200/study
 """
 
 from __future__ import annotations

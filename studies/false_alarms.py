@@ -1,6 +1,6 @@
 """How often does Hybrid ML cry wolf? Alarms in long streams that do not change, and what learning costs there.
 
-    python -m hybrid_scheduler.experiments.false_alarms          a few minutes on one core
+    python -m studies.false_alarms          a few minutes on one core
 
 Every alarm in these streams is false. Beside them: mean latency with learning over mean latency without it, on the
 same tasks and from the same model, with and without execution noise.
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 
-from ..cluster import Cluster, Noise
-from ..schedulers import HybridML
-from ..workload.scenarios import generate, scenario_named
-from . import FIRST_REPORTED_SEED
+from hybrid_scheduler.cluster import Cluster, Noise
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.schedulers import HybridML
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 STREAM_TASKS = 20_000
 #: (scenario, utilisation, sigma of the execution noise)

@@ -1,6 +1,6 @@
 """How much do noisy labels cost the forest, and a cold start a learned scheduler?
 
-    python -m hybrid_scheduler.experiments.forest_noise          a few minutes on one core
+    python -m studies.forest_noise          a few minutes on one core
 
 First: a random forest on isolated tasks whose measured seconds are exact, or off by a log-normal 10 %. R² is that
 of held-out tasks against their exact labels, and against the labels as measured, which nobody can predict better
@@ -16,16 +16,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..cluster import Noise
-from ..core import Floats, workstation
-from ..learning.features import features
-from ..learning.predictors import RandomForestPredictor
-from ..learning.trainer import TRAINING_TARGETS, implied_fraction, labels_for, regret
-from ..physics import AnalyticPhysics
-from ..workload.scenarios import generate, scenario_named
-from . import FIRST_REPORTED_SEED
-from .quality import COLUMNS, Case, interval
-from .quality import study as quality_study
+from hybrid_scheduler.cluster import Noise
+from hybrid_scheduler.core import Floats, workstation
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.learning.duration.features import features
+from hybrid_scheduler.learning.offline_trainer import TRAINING_TARGETS, implied_fraction, labels_for, regret
+from hybrid_scheduler.learning.predictors import RandomForestPredictor
+from hybrid_scheduler.physics import AnalyticPhysics
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+from .learned_quality import COLUMNS, Case, interval
+from .learned_quality import study as quality_study
 
 SIGMAS = (0.0, 0.1)
 FIGURES = ("R², exact", "R², as measured", "regret, %")

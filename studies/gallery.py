@@ -1,6 +1,6 @@
 """The pictures of the guide's gallery, all from one small study:
 
-python -m hybrid_scheduler.experiments.gallery          docs/images/gallery, a minute or two on one core
+python -m studies.gallery          docs/images/gallery, a minute or two on one core
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..reports import figures
-from ..workload.scenarios import scenario_named
-from . import FIRST_REPORTED_SEED
-from .comparing import study
-from .question import Question
-from .reporting import evidence
-from .showcase import show
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.experiments.detailed_run import show
+from hybrid_scheduler.experiments.paired_comparison import study
+from hybrid_scheduler.experiments.report_builder import evidence
+from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.reports import figures
+from hybrid_scheduler.workload.scenarios import scenario_named
 
 FOLDER = Path("docs/images/gallery")
 SCHEDULERS = ("round_robin", "greedy", "earliest_finish", "price_index", "hybrid_ml", "rl_agent", "oracle")

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from ..metrics.statistics import Interval, t_interval
-from .comparing import Study
+from hybrid_scheduler.experiments.distribution_shift import Row, shift_study
+from hybrid_scheduler.experiments.paired_comparison import Study
+from hybrid_scheduler.metrics.statistics import Interval, t_interval
+
 from .false_alarms import STREAM_TASKS, STREAMS, alarms
 from .forest_noise import figures as forest_figures
-from .shift import Row, shift_study
 
 MET, BARELY, MISSED, REPORTED = "yes", "by the mean; the interval crosses", "no", "reported"
 REFERENCE = "earliest_finish"

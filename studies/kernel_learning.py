@@ -1,6 +1,6 @@
 """How well do learners place real kernels after 200 of them? Many streams, on the H200's measured times.
 
-    python -m hybrid_scheduler.experiments.kernel_learning --seeds 60        a minute or two on one core
+    python -m studies.kernel_learning --seeds 60        a minute or two on one core
 
 One run on a real machine says little: which kernels come first is luck, and so is which of them are disturbed. So
 the machine is simulated from its profile, with what was seen on it: times vary, now and then milliseconds are
@@ -16,16 +16,16 @@ from functools import cache
 
 import numpy as np
 
-from ..core import Floats, Outcome, Setting, Task, View
-from ..hardware.calibration import calibrate
-from ..hardware.kernels import KERNELS
-from ..hardware.policy import KernelPolicy, never
-from ..hardware.pools import Pool, as_platform
-from ..hardware.shipped import profile_named
-from ..hardware.splitting import can_split
-from ..hardware.stream import as_workload, make_stream
-from ..physics import ProfiledPhysics
-from . import FIRST_REPORTED_SEED
+from hybrid_scheduler.core import Floats, Outcome, Setting, Task, View
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.physics import ProfiledPhysics
+from hybrid_scheduler.profiling.builtin_profiles import profile_named
+from hybrid_scheduler.profiling.calibration import calibrate
+from hybrid_scheduler.profiling.kernels import KERNELS
+from hybrid_scheduler.runtime.device_pools import Pool, as_platform
+from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, never
+from hybrid_scheduler.runtime.kernel_splitting import can_split
+from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
 
 LEARNING = 200
 _LARGEST = 8192

@@ -1,7 +1,7 @@
 """Do the learned schedulers earn their place? Their figures beside told earliest finish, on the same tasks.
 
-    python -m hybrid_scheduler.experiments.quality              all cases, 20 seeds, about half an hour on one core
-    python -m hybrid_scheduler.experiments.quality --seeds 3    a look
+    python -m studies.learned_quality              all cases, 20 seeds, about half an hour on one core
+    python -m studies.learned_quality --seeds 3    a look
 
 Ratios to told `earliest_finish`, means over seeds that no tuning has seen, with 95 % t-intervals of the pairs.
 Learned schedulers start from the models that ship with the package, or from nothing (`model=None`), and learn on.
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from ..core import Floats
-from ..engine import compare
-from ..workload.scenarios import generate, scenario_named
-from . import FIRST_REPORTED_SEED
+from hybrid_scheduler.core import Floats
+from hybrid_scheduler.engine import compare
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 LEARNED = ("hybrid_ml", "rl_agent")
 REFERENCE = "earliest_finish"

@@ -1,6 +1,6 @@
 """How much prices gain over earliest finish, by load. A few seconds:
 
-    python -m hybrid_scheduler.experiments.price_study
+    python -m studies.price_study
 
 Ratios of `price_index` to `earliest_finish` on the same tasks, means over seeds that no tuning has seen, with 95 %
 t-intervals of the paired ratios.
@@ -13,12 +13,12 @@ import argparse
 import numpy as np
 from scipy import stats
 
-from ..cluster import Cluster, makespan_bound
-from ..core import Floats, workstation
-from ..physics import AnalyticPhysics
-from ..schedulers import EarliestFinish, PriceIndex
-from ..workload.scenarios import generate, scenario_named
-from . import FIRST_REPORTED_SEED
+from hybrid_scheduler.cluster import Cluster, makespan_bound
+from hybrid_scheduler.core import Floats, workstation
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.physics import AnalyticPhysics
+from hybrid_scheduler.schedulers import EarliestFinish, PriceIndex
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 #: (scenario, utilisation or None for a batch, tasks)
 CASES = (

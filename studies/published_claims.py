@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Floats, workstation
-from ..engine import compare
-from ..learning import OfflineTrainer
-from ..metrics.statistics import Interval, t_interval
-from ..physics import AnalyticPhysics, Tariff, dollars_per_second
-from ..workload.scenarios import generate, scenario_named
-from .comparing import Study, study
-from .question import Question
-from .threads import one_thread
+from hybrid_scheduler.core import Floats, workstation
+from hybrid_scheduler.engine import compare
+from hybrid_scheduler.experiments.paired_comparison import Study, study
+from hybrid_scheduler.experiments.single_thread import one_thread
+from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.learning import OfflineTrainer
+from hybrid_scheduler.metrics.statistics import Interval, t_interval
+from hybrid_scheduler.physics import AnalyticPhysics, Tariff, dollars_per_second
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 HOLDS, FAILS, OPEN = "yes", "no", "open: the interval crosses the edge"
 

@@ -1,7 +1,7 @@
 """RESULTS.md and everything in it, by one command:
 
-    python -m hybrid_scheduler.experiments.results_book            all of it, some twenty minutes on two cores
-    python -m hybrid_scheduler.experiments.results_book --quick    a look: few seeds, small runs, other folder
+    python -m studies.results_book            all of it, some twenty minutes on two cores
+    python -m studies.results_book --quick    a look: few seeds, small runs, other folder
 
 Every number comes from a run made here, on seeds from 3000 on that nothing was chosen by, with its 95 % interval.
 Where a claim is tested the verdict is computed: it holds if the interval lies within what was claimed.
@@ -18,20 +18,21 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Floats
-from ..metrics.statistics import Interval, t_interval
-from ..reports import figures
-from ..reports.documents import strict_json
-from ..reports.figures.frame import with_interval
-from ..workload.scenarios import scenario_named
-from . import FIRST_REPORTED_SEED, runs
-from .adversary import find_worst
-from .claims import claims
-from .comparing import Judgement, Study, study
+from hybrid_scheduler.core import Floats
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED, run_record
+from hybrid_scheduler.experiments.detailed_run import show
+from hybrid_scheduler.experiments.paired_comparison import Judgement, Study, study
+from hybrid_scheduler.experiments.report_builder import evidence
+from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.worst_case_search import find_worst
+from hybrid_scheduler.metrics.statistics import Interval, t_interval
+from hybrid_scheduler.reports import figures
+from hybrid_scheduler.reports.figures.figure_layout import with_interval
+from hybrid_scheduler.reports.table_files import strict_json
+from hybrid_scheduler.workload.scenarios import scenario_named
+
 from .goals import MET, Goal, goals
-from .question import Question
-from .reporting import evidence
-from .showcase import show
+from .published_claims import claims
 
 PUBLISHED = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
 FIGURES = ("average_duration", "latency_cdf", "pareto_front", "learning_curves", "gantt", "load_balance")
@@ -83,7 +84,7 @@ def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, tell: Callab
     folder.mkdir(parents=True, exist_ok=True)
     chosen = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds)
     parts = [_head(seeds)]
-    document: dict[str, Any] = {"versions": runs.versions(), "seeds": list(chosen), "cases": []}
+    document: dict[str, Any] = {"versions": run_record.versions(), "seeds": list(chosen), "cases": []}
     studies: dict[str, Study] = {}
     for case in cases(tasks):
         tell(case.title)
@@ -113,7 +114,7 @@ def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, tell: Callab
 def _head(seeds: int) -> str:
     return f"""# Results
 
-Made by `make results` (`python -m hybrid_scheduler.experiments.results_book`), which runs everything below and
+Made by `make results` (`python -m studies.results_book`), which runs everything below and
 writes this page; [results.json](docs/results/evidence/results.json) holds all numbers. {seeds} paired seeds from
 {FIRST_REPORTED_SEED} on, which nothing was tuned or chosen by; means ± half of the 95 % Student interval; no
 warm-up is cut off; the machine is the workstation (1 CPU, 4 GPUs), analytic physics, objective latency. *Better*
@@ -273,12 +274,13 @@ def _tail() -> str:
 
 - [Distribution shift](docs/results/learning/shift.json): `hybrid-scheduler shift`, 20 seeds; also in
   [the learned schedulers](docs/learning.md).
-- [Learned schedulers by case](docs/results/learning/quality.txt): `python -m hybrid_scheduler.experiments.quality`.
-- [Prices against earliest finish](docs/results/prices.txt): `python -m hybrid_scheduler.experiments.price_study`.
-- [Time against energy](docs/results/pareto.txt): `python -m hybrid_scheduler.experiments.pareto`.
-- [Exact optima of small batches](docs/results/evidence/exact.txt): `python -m hybrid_scheduler.experiments.exact`.
+- [Learned schedulers by case](docs/results/learning/quality.txt): `python -m studies.learned_quality`.
+- [Prices against earliest finish](docs/results/prices.txt): `python -m studies.price_study`.
+- [Time against energy](docs/results/pareto.txt): `python -m studies.time_energy_pareto`.
+- [Exact optima of small batches](docs/results/evidence/exact.txt):
+  `python -m hybrid_scheduler.experiments.exact_makespan`.
 - [Intervals within one trace](docs/results/evidence/trace_coverage.txt): how often they hold,
-  `python -m hybrid_scheduler.experiments.trace_coverage`.
+  `python -m studies.trace_coverage`.
 - [Speed of the simulation](docs/results/benchmarks.txt): `python benchmarks`."""
 
 

@@ -1,6 +1,6 @@
 """What does a joule cost in seconds? The objective's weight swept from latency alone to energy alone.
 
-    python -m hybrid_scheduler.experiments.pareto
+    python -m studies.time_energy_pareto
 
 Mixed tasks at a tenth of capacity, where every choice is free; means over 10 seeds with 95 % t-intervals. `w` is
 the weight of energy, 1 - w that of latency, each in units of its payoff range, so that half and half means half and
@@ -14,10 +14,10 @@ import argparse
 import numpy as np
 from scipy import stats
 
-from ..core import Floats, Objective
-from ..engine import compare
-from ..workload.scenarios import generate, scenario_named
-from . import FIRST_REPORTED_SEED
+from hybrid_scheduler.core import Floats, Objective
+from hybrid_scheduler.engine import compare
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 SCHEDULERS = ("earliest_finish", "hybrid_ml", "rl_agent")
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)

@@ -1,6 +1,6 @@
 """Can an interval within one trace be trusted? Traces that are drawn from a known source, each judged by itself.
 
-    python -m hybrid_scheduler.experiments.trace_coverage          a minute or two on one core
+    python -m studies.trace_coverage          a minute or two on one core
 
 Every seed of the mixed scenario is taken for somebody's only trace. Its intervals (batch means over 20 batches)
 should hold the mean over all seeds in 95 of 100 cases, and its verdict should not name the wrong one as the better.
@@ -12,12 +12,12 @@ import argparse
 
 import numpy as np
 
-from ..metrics.statistics import HIGHER, LOWER, dependent_interval
-from ..workload.scenarios import scenario_named
-from . import FIRST_REPORTED_SEED
-from .comparing import trace_study
-from .question import Question
-from .trace import Trace
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.experiments.paired_comparison import trace_study
+from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.trace_source import Trace
+from hybrid_scheduler.metrics.statistics import HIGHER, LOWER, dependent_interval
+from hybrid_scheduler.workload.scenarios import scenario_named
 
 LOADS = (0.3, 0.5, 0.7, 0.85)
 PAIR = ("earliest_finish", "price_index")

@@ -1,6 +1,6 @@
 """Find the coefficients of `price_index` by evolution. Three minutes on one core:
 
-    python -m hybrid_scheduler.experiments.tune_prices
+    python -m studies.tune_prices
 
 A cloud of candidates in logarithms of the coefficients; the better half sets mean and spread of the next cloud.
 A candidate is judged by mean latency, p99 and makespan as ratios to earliest finish on the same tasks, over loads
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cluster import Cluster
-from ..core import Floats, Outcomes, Scheduler, Workload, workstation
-from ..kernels import PRICE_COEFFICIENTS
-from ..physics import AnalyticPhysics
-from ..schedulers.earliest_finish import EarliestFinish
-from ..schedulers.price_index import PriceIndex
-from ..workload.scenarios import generate, scenario_named
+from hybrid_scheduler.cluster import Cluster
+from hybrid_scheduler.compiled import PRICE_COEFFICIENTS
+from hybrid_scheduler.core import Floats, Outcomes, Scheduler, Workload, workstation
+from hybrid_scheduler.physics import AnalyticPhysics
+from hybrid_scheduler.schedulers.earliest_finish import EarliestFinish
+from hybrid_scheduler.schedulers.price_index import PriceIndex
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 #: Where the search begins: round numbers from the meaning of the coefficients.
 START = (0.25, 1.1, 0.15, 1.0, 1.0, 0.01, 0.1)

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid_scheduler.core import Decision, Online, Task, View
-from hybrid_scheduler.hardware.executor import HybridExecutor
-from hybrid_scheduler.hardware.pools import Pool
-from hybrid_scheduler.hardware.settings import POOL
+from hybrid_scheduler.profiling.settings import POOL
+from hybrid_scheduler.runtime.device_pools import Pool
+from hybrid_scheduler.runtime.executor import HybridExecutor
 
 THREADS = (Pool("cpu_wide", "cpu", threads=1), Pool("cpu_narrow", POOL, threads=1))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hybrid_scheduler.core import Device, Platform, Workload, cpu
 from hybrid_scheduler.core.outcome import FAILED, RAN
-from hybrid_scheduler.engine import MeasuredRun, ResultColumns
+from hybrid_scheduler.live import MeasuredRun, ResultColumns
 
 #: As on a machine without a GPU: the second pool is no host, although it has "cpu" in its name.
 PLATFORM = Platform("bench", (cpu("cpu_wide"), Device("cpu_narrow", "threads")))

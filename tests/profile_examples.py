@@ -2,10 +2,10 @@
 
 import math
 
-from hybrid_scheduler.hardware.devices import Gpu, Machine
-from hybrid_scheduler.hardware.kernels import KERNELS
-from hybrid_scheduler.hardware.measure import Timing
-from hybrid_scheduler.hardware.profile import Copies, Method, Point, Profile, Skipped
+from hybrid_scheduler.profiling.hardware_profile import Copies, Method, Point, Profile, Skipped
+from hybrid_scheduler.profiling.kernels import KERNELS
+from hybrid_scheduler.profiling.machine_info import Gpu, Machine
+from hybrid_scheduler.profiling.timing import Timing
 
 #: Of each kernel GFLOP/s on a made-up CPU and GPU.
 _RATES = {

@@ -10,8 +10,8 @@ import time
 import ray
 from ray.cluster_utils import Cluster
 
-from hybrid_scheduler.hardware.jobs import KernelCall
-from hybrid_scheduler.hardware.ray_executor import RayExecutor
+from hybrid_scheduler.runtime.ray_executor import RayExecutor
+from hybrid_scheduler.runtime.submission import KernelCall
 
 SMALL = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 

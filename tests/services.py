@@ -32,7 +32,7 @@ import asyncpg
 import pytest
 
 from hybrid_scheduler.storage import DatabaseAddress
-from hybrid_scheduler.storage.schema import run_blocking, upgrade
+from hybrid_scheduler.storage.schema_version import run_blocking, upgrade
 
 _START_TIMEOUT = 60.0
 

@@ -64,8 +64,8 @@ def _entry(name: str, thing: Any) -> str:
     return sections(part for part in parts if part.strip())
 
 
-#: Rooms whose own names are worth knowing beside the public ones.
-_ROOMS = ("workload", "physics", "learning", "hardware", "metrics", "reports", "testing")
+#: Packages whose own names are worth knowing beside the public ones.
+_PACKAGES = ("workload", "physics", "learning", "live", "profiling", "runtime", "metrics", "reports", "testing")
 
 
 def python_page() -> str:
@@ -80,8 +80,8 @@ def python_page() -> str:
         "## Public names\n",
         *(_entry(name, getattr(package, name)) for name in names),
     ]
-    for room in _ROOMS:
-        module = import_module(f"hybrid_scheduler.{room}")
+    for name_of_package in _PACKAGES:
+        module = import_module(f"hybrid_scheduler.{name_of_package}")
         listed = [name for name in getattr(module, "__all__", []) if name not in names]
         rows = []
         for name in sorted(set(listed)):
@@ -93,7 +93,7 @@ def python_page() -> str:
             )
             rows.append((code(name), escape(words, quote=False)))
         parts.append(
-            f"## hybrid_scheduler.{room}\n\n{first_paragraph(module.__doc__)}\n\n"
+            f"## hybrid_scheduler.{name_of_package}\n\n{first_paragraph(module.__doc__)}\n\n"
             + table(("name", "purpose"), rows)
         )
     return sections(parts)

@@ -156,7 +156,7 @@ def websocket_page() -> str:
 
 
 def metrics_page() -> str:
-    from hybrid_scheduler.server.metrics import Metrics
+    from hybrid_scheduler.server.prometheus_metrics import Metrics
 
     metrics = Metrics()
     labels = {one._name: one._labelnames for one in vars(metrics).values() if hasattr(one, "_labelnames")}

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .cluster import Cluster as Cluster
     from .cluster import Noise as Noise
     from .cluster import RunResult as RunResult
+    from .compiled import FastRule as FastRule
+    from .compiled import rule as rule
     from .core import Central as Central
     from .core import Decision as Decision
     from .core import Device as Device
@@ -31,13 +33,11 @@ if TYPE_CHECKING:
     from .core import platform_named as platform_named
     from .core import workstation as workstation
     from .engine import Comparison as Comparison
-    from .engine import ContinuousSimulation as ContinuousSimulation
-    from .engine import Course as Course
     from .engine import OnlineScheduler as OnlineScheduler
     from .engine import VirtualMultiGPU as VirtualMultiGPU
     from .engine import compare as compare
-    from .kernels import FastRule as FastRule
-    from .kernels import rule as rule
+    from .live import ContinuousSimulation as ContinuousSimulation
+    from .live import Course as Course
     from .physics import AnalyticPhysics as AnalyticPhysics
     from .physics import SerialPhysics as SerialPhysics
     from .physics import TablePhysics as TablePhysics
@@ -50,17 +50,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOM_OF = {
-    name: room
-    for room, names in {
+_PACKAGE_OF = {
+    name: package
+    for package, names in {
         "cluster": ("Cluster", "Noise", "RunResult"),
         "core": (
             "Central", "Decision", "Device", "HybridSchedulerError", "InvalidInputError", "Knowledge", "Objective",
             "Online", "Outcome", "Plan", "Platform", "Scheduler", "Setting", "Static", "Task", "UnknownNameError",
             "View", "Workload", "platform_named", "workstation",
         ),
-        "engine": ("Comparison", "ContinuousSimulation", "Course", "OnlineScheduler", "VirtualMultiGPU", "compare"),
-        "kernels": ("FastRule", "rule"),
+        "compiled": ("FastRule", "rule"),
+        "engine": ("Comparison", "OnlineScheduler", "VirtualMultiGPU", "compare"),
+        "live": ("ContinuousSimulation", "Course"),
         "physics": ("AnalyticPhysics", "SerialPhysics", "TablePhysics", "Tariff"),
         "reports": ("gantt",),
         "schedulers": ("Look", "create", "register"),
@@ -69,10 +70,10 @@ _ROOM_OF = {
     for name in names
 }  # fmt: skip
 
-__all__ = [*sorted(_ROOM_OF), "__version__"]
+__all__ = [*sorted(_PACKAGE_OF), "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOM_OF:
+    if name not in _PACKAGE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_ROOM_OF[name]}", __name__), name)
+    return getattr(import_module(f".{_PACKAGE_OF[name]}", __name__), name)

@@ -6,7 +6,7 @@
     env = gymnasium.make("HybridScheduler-v0", scenarios=["mixed"], loads=[0.7])
     envs = gymnasium.make_vec("HybridScheduler-v0", num_envs=64)  # one array program, not 64 objects
 
-One step places one task. Observation: the queues and the task as `learning/queue_survey.py` describes them.
+One step places one task. Observation: the queues and the task as `learning/dqn/decision_options.py` describes them.
 Actions: five ways to place it. Reward: minus its latency in typical task times, times 1 - gamma.
 ``info["action_mask"]`` marks what fits into memory; an action that does not fit runs on the CPU instead. An episode
 is `episode_tasks` tasks long and ends by truncation: the stream of tasks itself never ends. Options are those of
@@ -25,9 +25,9 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from .core import Floats, Ints
-from .learning.q_network import Floats32
-from .learning.queue_env import Bools, QueueEnv
-from .learning.queue_survey import ACTIONS
+from .learning.dqn.decision_options import ACTIONS
+from .learning.dqn.q_network import Floats32
+from .learning.dqn.queue_env import Bools, QueueEnv
 
 ENVIRONMENT = "HybridScheduler-v0"
 #: Features are shares and logarithms: none comes near it.

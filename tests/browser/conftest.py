@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "faults"), str(Path(__file__).parent)]  # process, looking
 
-from looking import ROOT, SCHEDULERS, make_two_runs  # noqa: E402
+from page_checks import ROOT, SCHEDULERS, make_two_runs  # noqa: E402
 from process import Served, served  # noqa: E402
 
 from build_dashboard import NoDashboardError, ensure_dashboard  # noqa: E402

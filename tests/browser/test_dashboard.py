@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from looking import (
+from page_checks import (
     BUSY,
     ROOT,
     Open,

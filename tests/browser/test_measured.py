@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from looking import Open, seconds, wait_until_settled
-from measured import measured_run
+from measured_examples import measured_run
+from page_checks import Open, seconds, wait_until_settled
 from playwright.sync_api import expect
 from process import Served
 
-from hybrid_scheduler.engine import measured_to_json
+from hybrid_scheduler.live import measured_to_json
 
 
 def test_a_measured_run_says_that_it_is_measured(server: Served, open_page: Open) -> None:

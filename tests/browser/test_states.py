@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from looking import (
+from page_checks import (
     THEMES,
     Open,
     make_two_runs,

@@ -12,7 +12,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from looking import SCHEDULERS, Open, seconds, wait_for_data, wait_for_pill, wait_until_settled
+from page_checks import SCHEDULERS, Open, seconds, wait_for_data, wait_for_pill, wait_until_settled
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 from process import Served

@@ -181,7 +181,7 @@ def test_what_simulate_leaves_can_be_replayed(own_trace: str, run: Run, monkeypa
     Path(own_trace).unlink()  # the record has its own copy
     assert document(run("replay", "own", "--json"))["lines"] == 3 * (200 + 200 + 1)
     assert run("trace", "own", "-o", "trace.json").exit_code == 0
-    monkeypatch.setattr("hybrid_scheduler.cli.results._LOGGED_TASKS", 100)
+    monkeypatch.setattr("hybrid_scheduler.cli.result_files._LOGGED_TASKS", 100)
     assert run("simulate", *SMALL, *specs, "--out", "long").exit_code == 0
     assert document(run("replay", "long", "--json"))["lines"] == 3
     assert run("report", "long", "-o", "long.html", "--figures", "makespan").exit_code == 0

@@ -187,13 +187,16 @@ def test_train_says_what_is_wrong(run: Run, tmp_path: Path) -> None:
 
 
 def test_train_writes_both_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hybrid_scheduler.learning import dqn_training, trainer
-    from hybrid_scheduler.learning.dqn_file import load_model
+    from hybrid_scheduler.learning import offline_trainer
+    from hybrid_scheduler.learning.dqn.double_dqn import training
+    from hybrid_scheduler.learning.dqn.model_file import load_model
     from hybrid_scheduler.learning.model_files import load_times
 
-    whole = trainer.train_default_times_model
-    monkeypatch.setattr(dqn_training, "DEFAULT_UPDATES", 2)
-    monkeypatch.setattr(trainer, "train_default_times_model", lambda path, seed: whole(path, seed, num_tasks=300))
+    whole = offline_trainer.train_default_times_model
+    monkeypatch.setattr(training, "DEFAULT_UPDATES", 2)
+    monkeypatch.setattr(
+        offline_trainer, "train_default_times_model", lambda path, seed: whole(path, seed, num_tasks=300)
+    )
     result = run("train", "--out", "m", "--seed", "3", "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout, parse_constant=refuse)

@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from hybrid_scheduler import HybridSchedulerError, WorkloadGenerator, compare
-from hybrid_scheduler.cli import results
+from hybrid_scheduler.cli import result_files
 from hybrid_scheduler.engine import Comparison
 
 Run = Callable[..., Any]
@@ -122,7 +122,7 @@ def test_an_impossible_place_is_refused_before_the_run(
     def too_late(*_: object, **__: object) -> None:
         raise AssertionError("the simulation has started")
 
-    monkeypatch.setattr("hybrid_scheduler.cli.case.make_case", too_late)
+    monkeypatch.setattr("hybrid_scheduler.cli.inputs.make_case", too_late)
     Path("file").touch()
     result = run("simulate", "--out", out)
     assert result.exit_code == 2
@@ -134,7 +134,7 @@ def test_whatever_happens_before_the_end_leaves_nothing(end: type[BaseException]
     seen: set[str] = set()
 
     def write_and_fail() -> None:
-        with results.staged(Path("new/folder"), comparison, document(comparison)):
+        with result_files.staged(Path("new/folder"), comparison, document(comparison)):
             seen.update(everything())
             raise end
 
@@ -148,10 +148,10 @@ def test_a_disk_that_fails_leaves_nothing(comparison: Comparison, monkeypatch: p
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(results, "_write_tasks", full)
+    monkeypatch.setattr(result_files, "_write_tasks", full)
     with (
         pytest.raises(HybridSchedulerError, match="cannot write r: No space left on device") as caught,
-        results.staged(Path("r"), comparison, document(comparison)),
+        result_files.staged(Path("r"), comparison, document(comparison)),
     ):
         pass
     assert caught.value.exit_code == 1
@@ -161,17 +161,17 @@ def test_a_disk_that_fails_leaves_nothing(comparison: Comparison, monkeypatch: p
 def test_a_replacement_that_fails_keeps_the_old(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("r").mkdir()
     Path("r/summary.json").write_text("old", encoding="utf-8")
-    rename = results.os.rename
+    rename = result_files.os.rename
 
     def no_new(source: Path, target: Path) -> None:
         if Path(target).name == "r" and not (Path(source) / "summary.json").read_text(encoding="utf-8") == "old":
             raise OSError(5, "Input/output error")
         rename(source, target)
 
-    monkeypatch.setattr(results.os, "rename", no_new)
+    monkeypatch.setattr(result_files.os, "rename", no_new)
     with (
         pytest.raises(HybridSchedulerError, match="cannot write r"),
-        results.staged(Path("r"), comparison, document(comparison)) as commit,
+        result_files.staged(Path("r"), comparison, document(comparison)) as commit,
     ):
         commit()
     assert everything() == {"r", "r/summary.json"}

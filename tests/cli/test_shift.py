@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hybrid_scheduler.experiments import shift as study
-from hybrid_scheduler.experiments.shift import Row
+from hybrid_scheduler.experiments import distribution_shift as study
+from hybrid_scheduler.experiments.distribution_shift import Row
 
 Run = Callable[..., Any]
 

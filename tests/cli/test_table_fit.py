@@ -1,6 +1,6 @@
 """What stays in a table that has too little room."""
 
-from hybrid_scheduler.cli.sheet import EXTRA, Column, fitting
+from hybrid_scheduler.cli.table import EXTRA, Column, fitting
 
 NAME = Column("name", ["a" * 10], number=False)
 FIRST = Column("first", ["1"], 1)

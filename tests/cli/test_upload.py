@@ -5,12 +5,12 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from measured import measured_run
+from measured_examples import measured_run
 
-from hybrid_scheduler.cli import storing
+from hybrid_scheduler.cli import upload
 from hybrid_scheduler.config import load_settings
 from hybrid_scheduler.core import HybridSchedulerError
-from hybrid_scheduler.engine import EngineBusy
+from hybrid_scheduler.live import EngineBusy
 
 
 @pytest.fixture
@@ -48,14 +48,14 @@ def settings(server, tmp_path, monkeypatch):
         raise EngineBusy("another process writes")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(storing, "_directly", busy)
-    monkeypatch.setattr(storing, "_PAUSE", 0.0)
+    monkeypatch.setattr(upload, "_directly", busy)
+    monkeypatch.setattr(upload, "_PAUSE", 0.0)
     return load_settings(overrides={"server.port": server.server_port})
 
 
 def test_it_is_sent_again_under_the_same_name(server, settings):
     server.answers = [503, 503, 201]
-    stored = storing.store(measured_run(6), settings)
+    stored = upload.store(measured_run(6), settings)
     names = [body["run_id"] for body in server.sent]
     assert names == [stored.run_id] * 3
     assert stored.by_server
@@ -63,8 +63,8 @@ def test_it_is_sent_again_under_the_same_name(server, settings):
 
 def test_at_last_it_is_given_up(server, settings, monkeypatch):
     server.answers = [503]
-    monkeypatch.setattr(storing, "_PATIENCE", 0.0)
-    monkeypatch.setattr(storing, "_ANSWER", 10.0)
+    monkeypatch.setattr(upload, "_PATIENCE", 0.0)
+    monkeypatch.setattr(upload, "_ANSWER", 10.0)
     with pytest.raises(HybridSchedulerError, match="did not take the run: the database is away"):
-        storing.store(measured_run(6), settings)
+        upload.store(measured_run(6), settings)
     assert len(server.sent) == 1

@@ -4,15 +4,15 @@ import numpy as np
 import orjson
 import pytest
 from batches import RUN, Engine
-from measured import measured_run
+from measured_examples import measured_run
 from services import database_url, postgres_url  # noqa: F401
 
 from hybrid_scheduler.core.outcome import STATUS_NAMES
-from hybrid_scheduler.engine import batch_of
+from hybrid_scheduler.live import batch_of
 from hybrid_scheduler.storage import DatabaseAddress, Repository, SqlJournal, open_database
+from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
-from hybrid_scheduler.storage.rows import RESULT_FLOATS
-from hybrid_scheduler.storage.verify import verify
+from hybrid_scheduler.storage.integrity_check import verify
 
 MINE = "01J00000000000000000000002"
 

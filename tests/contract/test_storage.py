@@ -15,24 +15,24 @@ from batches import RUN, SCHEDULERS, Engine, run_record
 from services import database_url, empty_database_url, fresh_database, postgres_url, redis_url  # noqa: F401
 
 from hybrid_scheduler.core.outcome import STATUS_NAMES
-from hybrid_scheduler.engine.journal import EngineBusy, JournalFull
-from hybrid_scheduler.engine.records import Counters, Idempotency, VersionRecord
+from hybrid_scheduler.live.batch_records import Counters, Idempotency, VersionRecord
+from hybrid_scheduler.live.journal import EngineBusy, JournalFull
 from hybrid_scheduler.storage import (
     DatabaseAddress,
     DatabaseUnusable,
     Repository,
     SqlJournal,
+    journal_writer,
     open_database,
     store,
-    writer,
 )
-from hybrid_scheduler.storage.bus import LocalBus, RedisBus
+from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS, seq_of
+from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
+from hybrid_scheduler.storage.event_reader import EventTail
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
-from hybrid_scheduler.storage.redis_link import RedisAddress
-from hybrid_scheduler.storage.rows import RESULT_FLOATS, seq_of
-from hybrid_scheduler.storage.schema import upgrade, with_connection
-from hybrid_scheduler.storage.tail import EventTail
-from hybrid_scheduler.storage.verify import verify
+from hybrid_scheduler.storage.integrity_check import verify
+from hybrid_scheduler.storage.redis_connection import RedisAddress
+from hybrid_scheduler.storage.schema_version import upgrade, with_connection
 
 NOW = 1_700_000_000.25
 
@@ -334,7 +334,7 @@ async def test_trends_are_means_of_stretches_of_the_run(journal, repository, mon
         row = bucket["schedulers"]["greedy"]
         assert (row["n"], row["avg_latency"]) == (25, pytest.approx(latency[25 * k : 25 * (k + 1)].mean()))
     assert bucket["schedulers"]["round_robin"]["avg_regret"] is None
-    monkeypatch.setattr("hybrid_scheduler.storage.analysis.MOST_SAMPLED", 40)
+    monkeypatch.setattr("hybrid_scheduler.storage.history_analysis.MOST_SAMPLED", 40)
     sampled = await repository.trends(RUN, 4)
     assert sampled["sampled"]
     for k, bucket in enumerate(sampled["buckets"]):
@@ -410,7 +410,7 @@ async def test_events_after_a_number_by_type(journal, repository):
 
 async def test_old_updates_go_and_notifications_stay(journal, repository, monkeypatch):
     monkeypatch.setattr(store, "EVENTS_KEPT", 20)
-    monkeypatch.setattr(writer, "PRUNE_EVERY", 10)
+    monkeypatch.setattr(journal_writer, "PRUNE_EVERY", 10)
     engine = Engine()
     stored(journal, engine.batch(0, events=2, kind="notification"))
     for _ in range(10):
@@ -512,7 +512,7 @@ async def test_two_runs_in_one_transaction(address, repository, monkeypatch):
     with opened(address) as journal:
         engine = Engine()
         stored(journal, engine.batch(1))
-        real = writer.write_group
+        real = journal_writer.write_group
         groups = []
 
         async def slow(store, instance, group, *rest):
@@ -520,7 +520,7 @@ async def test_two_runs_in_one_transaction(address, repository, monkeypatch):
             groups.append(len(group))
             await real(store, instance, group, *rest)
 
-        monkeypatch.setattr(writer, "write_group", slow)
+        monkeypatch.setattr(journal_writer, "write_group", slow)
         first = engine.batch(2)
         journal.append(first)  # holds the writer until the gate opens
         second = engine.batch(3, status="stopped")
@@ -542,7 +542,7 @@ async def test_two_runs_in_one_transaction(address, repository, monkeypatch):
 
 
 async def test_forgetting_keeps_runs_and_numbers(address, repository, tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "DELETED_AT_ONCE", 7)
+    monkeypatch.setattr(journal_writer, "DELETED_AT_ONCE", 7)
     history = HistoryCsv(tmp_path / "data" / "history.csv")
     with opened(address, history=history) as journal:
         engine = Engine()
@@ -595,15 +595,15 @@ async def test_retention_keeps_the_newest_tasks(address, repository):
 
 
 def test_no_room_means_no_more_tasks_but_still_orders(address, monkeypatch):
-    monkeypatch.setattr(writer, "MOST_BATCHES", 3)
+    monkeypatch.setattr(journal_writer, "MOST_BATCHES", 3)
     gate = threading.Event()
-    real = writer.write_group
+    real = journal_writer.write_group
 
     async def slow(*arguments):
         gate.wait(30)
         await real(*arguments)
 
-    monkeypatch.setattr(writer, "write_group", slow)
+    monkeypatch.setattr(journal_writer, "write_group", slow)
     with opened(address) as journal:
         engine = Engine()
         batches = list(engine.batches(3, 2))

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 from compose_services import ROOT, MissingVariable, composed, variables
-from running import FAST, said, started
+from running_server import FAST, said, started
 from services import admin, postgres_server, redis_server
 
 from hybrid_scheduler.config import load_settings
-from hybrid_scheduler.server.compose import options_of
+from hybrid_scheduler.server.composition import options_of
 
 SECRETS = {name: f"{name.lower()}-0123456789abcdefghij" for name in ("POSTGRES_PASSWORD", "REDIS_PASSWORD")}
 SECRETS["API_TOKEN"] = "0123456789abcdefghijklmnopqrstuv"

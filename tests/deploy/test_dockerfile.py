@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from borrowing import ROOT, borrow_kernels, borrow_packages, site_packages
+from borrowed_environment import ROOT, borrow_kernels, borrow_packages, site_packages
 from dockerfile_steps import Build, Stage, is_sent, stages_of
-from running import FAST, started
+from running_server import FAST, started
 
 from bootstrap import UNHASHED_FIRST
 from build_dashboard import NoDashboardError, ensure_dashboard
 from hybrid_scheduler.config import load_settings
-from hybrid_scheduler.server.compose import options_of
+from hybrid_scheduler.server.composition import options_of
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the image is Linux")
 DOCKERFILE = ROOT / "Dockerfile"

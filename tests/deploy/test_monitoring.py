@@ -9,9 +9,9 @@ import time
 
 import pytest
 import yaml
-from borrowing import ROOT
+from borrowed_environment import ROOT
 from prometheus_client.parser import text_string_to_metric_families
-from running import started
+from running_server import started
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 GRAFANA = ROOT / "deploy" / "grafana"

@@ -14,8 +14,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from borrowing import ROOT, SOURCE, borrow_kernels, empty_environment, site_packages
-from running import said, started
+from borrowed_environment import ROOT, SOURCE, borrow_kernels, empty_environment, site_packages
+from running_server import said, started
 
 from build_dashboard import NoDashboardError, ensure_dashboard
 from hybrid_scheduler import __version__

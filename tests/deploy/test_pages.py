@@ -15,7 +15,7 @@ import httpx
 import pytest
 from compose_services import ROOT, composed
 from dotenv import dotenv_values
-from running import FAST, started
+from running_server import FAST, started
 from services import admin, postgres_server
 from websockets.sync.client import connect
 

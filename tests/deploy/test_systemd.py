@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from borrowing import ROOT
-from running import FAST, started
+from borrowed_environment import ROOT
+from running_server import FAST, started
 
 UNIT = ROOT / "deploy" / "systemd" / "hybrid-scheduler.service"
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="systemd is Linux")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError
-from hybrid_scheduler.experiments import heavy
-from hybrid_scheduler.experiments.heavy import COLUMNS, run_heavy
-from hybrid_scheduler.experiments.question import Question
-from hybrid_scheduler.experiments.sketch import RELATIVE_ERROR, Sketch
+from hybrid_scheduler.experiments import heavy_simulation
+from hybrid_scheduler.experiments.heavy_simulation import COLUMNS, run_heavy
+from hybrid_scheduler.experiments.quantile_sketch import RELATIVE_ERROR, Sketch
+from hybrid_scheduler.experiments.spec import Question
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
@@ -50,7 +50,7 @@ def test_learners_and_late_binders_take_part():
 
 
 def test_processes_of_their_own_change_nothing(monkeypatch):
-    monkeypatch.setattr(heavy, "_WORTH_A_PROCESS", 10)
+    monkeypatch.setattr(heavy_simulation, "_WORTH_A_PROCESS", 10)
     asked = question(("oracle", "shortest_first", "fluid_plan"), tasks=60)
     assert run_heavy(asked, 3, processes=2).rows == run_heavy(asked, 3, processes=1).rows
 
@@ -74,7 +74,7 @@ def test_too_many_tasks_for_a_learner():
 
 def test_no_bound_and_no_more_memory_for_many(monkeypatch):
     """What is held does not depend on the number of tasks: sums, sketches, one chunk."""
-    monkeypatch.setattr(heavy, "BOUND_UP_TO", 1000)
+    monkeypatch.setattr(heavy_simulation, "BOUND_UP_TO", 1000)
     result = run_heavy(question(("greedy", "oracle"), tasks=5000), 1, chunk=500)
     assert result.lower_bound is None
     assert result.rows[0]["makespan_over_bound"] is None

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler.core.outcome import FAILED, MOVED_TO_CPU, RAN
-from hybrid_scheduler.experiments.measured import measured_run
-from hybrid_scheduler.hardware.execution import Choices, Execution, run_stream
-from hybrid_scheduler.hardware.executor import HybridExecutor
-from hybrid_scheduler.hardware.jobs import CANCELLED, DONE, MOVED, RETRIED, TIMED_OUT, KernelCall, Record
-from hybrid_scheduler.hardware.pools import Pool, as_platform
+from hybrid_scheduler.experiments.measured_history import measured_run
+from hybrid_scheduler.runtime.device_pools import Pool, as_platform
+from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.stream_execution import Choices, Execution, run_stream
+from hybrid_scheduler.runtime.submission import CANCELLED, DONE, MOVED, RETRIED, TIMED_OUT, KernelCall, Record
 
 PLATFORM = as_platform([Pool("cpu", "cpu"), Pool("gpu_0", "gpu", "cuda:0", memory=1000.0)])
 CALLS = [KernelCall("sort", 64)] * 6

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError, UnknownNameError
-from hybrid_scheduler.experiments.comparing import run_seed, run_seeds, study
-from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.experiments.paired_comparison import run_seed, run_seeds, study
+from hybrid_scheduler.experiments.spec import Question
 from hybrid_scheduler.metrics.statistics import TOO_CLOSE
 from hybrid_scheduler.workload.scenarios import scenario_named
 

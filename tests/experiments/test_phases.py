@@ -7,7 +7,7 @@ import pytest
 
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.experiments import phases as module
-from hybrid_scheduler.experiments.alone import alone
+from hybrid_scheduler.experiments.directory_lock import alone
 from hybrid_scheduler.experiments.phases import HIDDEN, Desk, Phase, run_phases
 
 

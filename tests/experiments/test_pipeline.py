@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import AnalyticPhysics, InvalidInputError, Noise, SerialPhysics, Workload, workstation
-from hybrid_scheduler.experiments import contest, pipeline
-from hybrid_scheduler.experiments.contest import RESULT_COLUMNS, Machine, Witness, split_times
+from hybrid_scheduler.experiments import evaluation, pipeline
+from hybrid_scheduler.experiments.evaluation import RESULT_COLUMNS, Machine, Witness, split_times
 from hybrid_scheduler.experiments.pipeline import QUICK, USUAL, Study, like_trace, phases, prediction_error
-from hybrid_scheduler.experiments.training import train_times
+from hybrid_scheduler.experiments.pipeline_training import train_times
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -75,7 +75,7 @@ def test_every_input_is_an_earlier_output():
 
 def test_tasks_to_learn_from_are_never_scheduled(tmp_path):
     from hybrid_scheduler.experiments.phases import Desk
-    from hybrid_scheduler.workload.files import load
+    from hybrid_scheduler.workload.trace_files import load
 
     desk = Desk(tmp_path, tmp_path, lambda *_: None)
     for seed in (0, 42, 2042):
@@ -123,7 +123,7 @@ def test_a_trace_of_one_task():
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Durations learned from 200 tasks, and an agent that has learned nothing."""
-    from hybrid_scheduler.experiments.training import train_agent
+    from hybrid_scheduler.experiments.pipeline_training import train_agent
 
     folder = tmp_path_factory.mktemp("models")
     tasks = generate(SCENARIO, 200, 1, batch=True)
@@ -139,12 +139,12 @@ def models(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(models):
     tasks = generate(SCENARIO, 150, 1001)
-    return contest.run_contest(tasks, MACHINE, seed=1, progress=lambda *_: None, **models)
+    return evaluation.run_contest(tasks, MACHINE, seed=1, progress=lambda *_: None, **models)
 
 
 def test_everybody_schedules_every_task(run):
     rows = list(run.rows())
-    names = {*contest.BASELINES, "hybrid_ml", "rl_agent"}
+    names = {*evaluation.BASELINES, "hybrid_ml", "rl_agent"}
     assert set(run.comparison.results) == names
     assert len(rows) == 150 * len(names)
     assert all(tuple(row) == RESULT_COLUMNS for row in rows)
@@ -174,9 +174,9 @@ def test_a_witness_changes_nothing(run, models):
 
 
 def test_graphs_are_scheduled_too(models):
-    from hybrid_scheduler.workload.graphs import cholesky
+    from hybrid_scheduler.workload.task_graphs import cholesky
 
-    run = contest.run_contest(cholesky(4), MACHINE, seed=1, progress=lambda *_: None, **models)
+    run = evaluation.run_contest(cholesky(4), MACHINE, seed=1, progress=lambda *_: None, **models)
     assert run.comparison.lower_bound is not None
     assert all(result.outcomes.completed.all() for result in run.comparison.results.values())
 
@@ -191,7 +191,7 @@ def test_split_times():
 def test_failed_tasks_have_no_time_and_no_share(models):
     machine = replace(MACHINE, memory_policy="fail")
     tasks = generate(scenario_named("oom"), 40, 1001)
-    run = contest.run_contest(tasks, machine, seed=1, progress=lambda *_: None, **models)
+    run = evaluation.run_contest(tasks, machine, seed=1, progress=lambda *_: None, **models)
     failed = [row for row in run.rows() if row["scheduler"] == "greedy" and np.isnan(row["actual_time"])]
     assert failed
     assert all(np.isnan(row["gpu_fraction"]) for row in failed)

@@ -10,11 +10,11 @@ import pytest
 
 import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.experiments import runs
-from hybrid_scheduler.experiments.comparing import run_seeds
-from hybrid_scheduler.experiments.heavy import run_heavy
-from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.experiments import run_record
+from hybrid_scheduler.experiments.heavy_simulation import run_heavy
+from hybrid_scheduler.experiments.paired_comparison import run_seeds
 from hybrid_scheduler.experiments.replay import comparison_events, replay
+from hybrid_scheduler.experiments.spec import Question
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 
@@ -22,17 +22,19 @@ def question(schedulers=("greedy", "oracle"), tasks=40):
     return Question(scenario_named("mixed"), tasks, schedulers, utilisation=0.8)
 
 
-def simulation(folder: Path, **more) -> runs.Record:
+def simulation(folder: Path, **more) -> run_record.Record:
     asked = question(**more)
-    return runs.write_run(folder, runs.SIMULATION, asked, [5], runs.simulation_events(asked.run(5)))
+    return run_record.write_run(
+        folder, run_record.SIMULATION, asked, [5], run_record.simulation_events(asked.run(5))
+    )
 
 
 def test_a_log_line_by_line(tmp_path):
     record = simulation(tmp_path)
-    lines = (tmp_path / runs.EVENTS).read_text(encoding="utf-8").splitlines()
+    lines = (tmp_path / run_record.EVENTS).read_text(encoding="utf-8").splitlines()
     assert len(lines) == record.events_count == 2 * (40 + 40 + 1)
     events = [json.loads(line) for line in lines]
-    assert [runs.canonical(event) for event in events] == lines  # canonical already
+    assert [run_record.canonical(event) for event in events] == lines  # canonical already
     own = [event for event in events if event.get("scheduler") == "greedy" and event["type"] != "summary"]
     assert [event["t"] for event in own] == sorted(event["t"] for event in own)
     assert {event["type"] for event in own} == {"decision", "finish"}
@@ -48,7 +50,7 @@ def test_a_log_line_by_line(tmp_path):
 
 def test_the_record(tmp_path):
     record = simulation(tmp_path)
-    assert runs.read_run(tmp_path) == record
+    assert run_record.read_run(tmp_path) == record
     assert len(record.run_id) == 26
     assert record.versions["hybrid-scheduler"] == hybrid_scheduler.__version__
     other = simulation(tmp_path / "other")
@@ -57,13 +59,15 @@ def test_the_record(tmp_path):
     assert simulation(tmp_path / "more", tasks=41).configuration_hash != record.configuration_hash
 
 
-@pytest.mark.parametrize("kind", runs.KINDS)
+@pytest.mark.parametrize("kind", run_record.KINDS)
 def test_replay_gives_the_same_bytes(kind, tmp_path):
     asked = question()
-    if kind == runs.COMPARE:
-        runs.write_run(tmp_path, kind, asked, [1, 2], comparison_events(run_seeds(asked, [1, 2], processes=1)))
-    elif kind == runs.HEAVY:
-        runs.write_run(tmp_path, kind, asked, [1], run_heavy(asked, 1).events())
+    if kind == run_record.COMPARE:
+        run_record.write_run(
+            tmp_path, kind, asked, [1, 2], comparison_events(run_seeds(asked, [1, 2], processes=1))
+        )
+    elif kind == run_record.HEAVY:
+        run_record.write_run(tmp_path, kind, asked, [1], run_heavy(asked, 1).events())
     else:
         simulation(tmp_path)
     found = replay(tmp_path, processes=1)
@@ -74,10 +78,10 @@ def test_replay_gives_the_same_bytes(kind, tmp_path):
 
 def test_a_difference_is_found_and_shown(tmp_path):
     simulation(tmp_path)
-    content = json.loads((tmp_path / runs.RECORD).read_text(encoding="utf-8"))
+    content = json.loads((tmp_path / run_record.RECORD).read_text(encoding="utf-8"))
     content["seeds"] = [6]
     content["versions"]["numpy"] = "0.1"
-    (tmp_path / runs.RECORD).write_text(json.dumps(content), encoding="utf-8")
+    (tmp_path / run_record.RECORD).write_text(json.dumps(content), encoding="utf-8")
     found = replay(tmp_path)
     assert not found.same
     assert found.line is not None
@@ -87,30 +91,30 @@ def test_a_difference_is_found_and_shown(tmp_path):
 
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match="the folder of a recorded run"):
-        runs.read_run(tmp_path / "nothing")
+        run_record.read_run(tmp_path / "nothing")
     with pytest.raises(InvalidInputError, match=r"a folder with a run\.json"):
-        runs.read_run(tmp_path)
-    (tmp_path / runs.RECORD).write_text("{", encoding="utf-8")
+        run_record.read_run(tmp_path)
+    (tmp_path / run_record.RECORD).write_text("{", encoding="utf-8")
     with pytest.raises(HybridSchedulerError, match="cannot be read"):
-        runs.read_run(tmp_path)
+        run_record.read_run(tmp_path)
     simulation(tmp_path)
-    with (tmp_path / runs.EVENTS).open("a", encoding="utf-8") as file:
+    with (tmp_path / run_record.EVENTS).open("a", encoding="utf-8") as file:
         file.write("{}\n")
     with pytest.raises(HybridSchedulerError, match="was changed after the run"):
         replay(tmp_path)
-    (tmp_path / runs.EVENTS).unlink()
+    (tmp_path / run_record.EVENTS).unlink()
     with pytest.raises(HybridSchedulerError, match="missing"):
         replay(tmp_path)
 
 
 PROGRAM = """
 from hybrid_scheduler.experiments import runs
-from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.experiments.spec import Question
 from hybrid_scheduler.workload.scenarios import scenario_named
 import hashlib, sys
 asked = Question(scenario_named("mixed"), 60, ("random", "hybrid_ml", "rl_agent", "oracle"), utilisation=0.8)
 digest = hashlib.sha256()
-for line in runs.lines(runs.simulation_events(asked.run(5))):
+for line in run_record.lines(run_record.simulation_events(asked.run(5))):
     digest.update(line.encode())
 print(digest.hexdigest())
 """

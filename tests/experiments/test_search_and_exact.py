@@ -5,8 +5,8 @@ import pytest
 
 from hybrid_scheduler import InvalidInputError, Task, Workload, compare, workstation
 from hybrid_scheduler.cluster import makespan_bound
-from hybrid_scheduler.experiments.adversary import find_worst, workload_at
-from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.worst_case_search import find_worst, workload_at
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -44,7 +44,7 @@ def test_a_search_needs_two_and_an_interval():
 
 def test_the_exact_optimum_by_hand():
     pytest.importorskip("ortools")
-    from hybrid_scheduler.experiments.exact import exact_makespan
+    from hybrid_scheduler.experiments.exact_makespan import exact_makespan
 
     # CPU 0.5 s, GPU 0.2 s: alone the best split takes 1/7 s; two of them on one GPU keep both sides busy for 2/7 s.
     tasks = [Task(0, 2500, 0.5, 0), Task(1, 2500, 0.5, 0)]
@@ -58,7 +58,7 @@ def test_the_exact_optimum_by_hand():
 
 def test_nothing_beats_the_optimum_and_the_optimum_does_not_beat_the_bound():
     pytest.importorskip("ortools")
-    from hybrid_scheduler.experiments.exact import exact_makespan
+    from hybrid_scheduler.experiments.exact_makespan import exact_makespan
 
     for seed in (1, 2):
         tasks = generate(scenario_named("transfer"), 6, seed, batch=True)
@@ -72,7 +72,7 @@ def test_nothing_beats_the_optimum_and_the_optimum_does_not_beat_the_bound():
 
 def test_what_is_too_much_for_an_exact_optimum():
     from hybrid_scheduler import platform_named
-    from hybrid_scheduler.experiments.exact import exact_makespan
+    from hybrid_scheduler.experiments.exact_makespan import exact_makespan
 
     mixed = scenario_named("mixed")
     with pytest.raises(InvalidInputError, match="at most 60"):

@@ -14,10 +14,10 @@ import pytest
 
 import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.experiments import backends, sweep
-from hybrid_scheduler.experiments.backends import Local, Ray
-from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.experiments import sweep, sweep_backends
+from hybrid_scheduler.experiments.spec import Question
 from hybrid_scheduler.experiments.sweep import CELLS, TABLE, cells_of, read_table, run_sweep
+from hybrid_scheduler.experiments.sweep_backends import Local, Ray
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 
@@ -106,7 +106,7 @@ def test_a_cell_that_fails_costs_only_itself(tmp_path):
 
 def _serial():
     from hybrid_scheduler import SerialPhysics
-    from hybrid_scheduler.experiments.contest import Machine
+    from hybrid_scheduler.experiments.evaluation import Machine
 
     return Machine(hybrid_scheduler.workstation(), SerialPhysics())
 
@@ -117,13 +117,13 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_sweep import plan
 from hybrid_scheduler.experiments import sweep
-from hybrid_scheduler.experiments.backends import Local
+from hybrid_scheduler.experiments.sweep_backends import Local
 original = sweep.run_cell
 def slowly(cell):
     time.sleep(0.15)
     return original(cell)
-import hybrid_scheduler.experiments.backends as backends
-backends.run_cell = slowly
+import hybrid_scheduler.experiments.sweep_backends as backends
+sweep_backends.run_cell = slowly
 sweep.run_sweep(plan(seeds=3), Path(sys.argv[1]), Local(1))
 """
 
@@ -181,17 +181,17 @@ def test_a_ray_address_that_does_not_answer(address, tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(InvalidInputError, match="nobody answers there") as caught:
         run_sweep(plan(seeds=1), tmp_path, Ray(address))
-    assert caught.value.hint == backends.LOCALLY
+    assert caught.value.hint == sweep_backends.LOCALLY
 
 
 def test_a_ray_address_at_which_something_else_listens(tmp_path, monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setattr(backends, "_PATIENCE_WITH_RAY", 1.0)
+    monkeypatch.setattr(sweep_backends, "_PATIENCE_WITH_RAY", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(InvalidInputError, match="does not speak its language") as caught:
             run_sweep(plan(seeds=1), tmp_path, Ray(address))
-    assert caught.value.hint == backends.LOCALLY
+    assert caught.value.hint == sweep_backends.LOCALLY
 
 
 def test_a_ray_address_that_is_none(tmp_path):
@@ -207,7 +207,7 @@ sys.path.insert(0, sys.argv[2])
 from test_sweep import plan, _lines
 from ray.cluster_utils import Cluster
 import ray
-import hybrid_scheduler.experiments.backends as backends
+import hybrid_scheduler.experiments.sweep_backends as backends
 from hybrid_scheduler.experiments.sweep import run_sweep
 
 folder = Path(sys.argv[1])
@@ -222,7 +222,7 @@ def kill():
     print("killed", _lines(folder), flush=True)
 
 threading.Thread(target=kill, daemon=True).start()
-rows = run_sweep(plan(tasks=400, seeds=6), folder, backends.Ray(cluster.address))
+rows = run_sweep(plan(tasks=400, seeds=6), folder, sweep_backends.Ray(cluster.address))
 print("finished", len(rows), flush=True)
 os._exit(0)
 """

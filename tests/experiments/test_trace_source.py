@@ -7,16 +7,16 @@ import pytest
 
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError, Workload, WorkloadGenerator
 from hybrid_scheduler.core import Task, workstation
-from hybrid_scheduler.experiments import runs
-from hybrid_scheduler.experiments.comparing import study, trace_study
-from hybrid_scheduler.experiments.contest import Machine
-from hybrid_scheduler.experiments.question import Question
+from hybrid_scheduler.experiments import run_record
+from hybrid_scheduler.experiments.evaluation import Machine
+from hybrid_scheduler.experiments.paired_comparison import study, trace_study
 from hybrid_scheduler.experiments.replay import comparison_events, replay
-from hybrid_scheduler.experiments.reporting import make_report, stored_study
-from hybrid_scheduler.experiments.trace import MEANS, SUMS, Trace
-from hybrid_scheduler.experiments.trace_coverage import COLUMNS, coverage
+from hybrid_scheduler.experiments.report_builder import make_report, stored_study
+from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.trace_source import MEANS, SUMS, Trace
 from hybrid_scheduler.metrics.statistics import TOO_CLOSE
 from hybrid_scheduler.physics import AnalyticPhysics
+from studies.trace_coverage import COLUMNS, coverage
 
 SCHEDULERS = ("earliest_finish", "greedy", "oracle")
 
@@ -88,19 +88,19 @@ def test_a_trace_is_known_by_its_columns():
 def test_a_record_holds_its_tasks(tmp_path):
     asked = question(batches=6)
     found = trace_study(asked, 7)
-    runs.write_run(tmp_path, runs.COMPARE, asked, [7], comparison_events(found.runs))
-    record = runs.read_run(tmp_path)
+    run_record.write_run(tmp_path, run_record.COMPARE, asked, [7], comparison_events(found.runs))
+    record = run_record.read_run(tmp_path)
     assert record.question == asked
     assert stored_study(tmp_path, record).judge() == found.judge()
     assert replay(tmp_path, processes=1).same
-    from hybrid_scheduler.workload.files import save
+    from hybrid_scheduler.workload.trace_files import save
 
-    save(tasks(301), tmp_path / runs.TRACE)
+    save(tasks(301), tmp_path / run_record.TRACE)
     with pytest.raises(HybridSchedulerError, match="was changed after the run"):
-        runs.read_run(tmp_path)
-    (tmp_path / runs.TRACE).unlink()
+        run_record.read_run(tmp_path)
+    (tmp_path / run_record.TRACE).unlink()
     with pytest.raises(HybridSchedulerError, match=r"trace\.parquet is missing"):
-        runs.read_run(tmp_path)
+        run_record.read_run(tmp_path)
 
 
 def test_a_report_says_where_its_intervals_come_from():

@@ -13,7 +13,7 @@ import httpx
 
 from hybrid_scheduler.config import Settings, load_settings
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.compose import House, opened, options_of
+from hybrid_scheduler.server.composition import House, opened, options_of
 
 
 def settings_of(tmp_path: Path, **more: str) -> Settings:

@@ -4,8 +4,8 @@ import asyncio
 import time
 
 import pytest
-from house import opened_server, settings_of
-from measured import measured_run
+from measured_examples import measured_run
+from server_under_test import opened_server, settings_of
 from services import (  # noqa: F401
     database_url,
     fresh_database,
@@ -15,8 +15,8 @@ from services import (  # noqa: F401
     redis_url,
 )
 
-from hybrid_scheduler.engine import measured_to_json
-from hybrid_scheduler.server.compose import opened
+from hybrid_scheduler.live import measured_to_json
+from hybrid_scheduler.server.composition import opened
 
 pytestmark = pytest.mark.slow
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}

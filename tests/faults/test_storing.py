@@ -11,7 +11,7 @@ import pytest
 from process import served
 
 from hybrid_scheduler.storage import DatabaseAddress, SqlJournal
-from hybrid_scheduler.storage.verify import verify
+from hybrid_scheduler.storage.integrity_check import verify
 
 pytestmark = pytest.mark.slow
 _PROGRAM = "from hybrid_scheduler.cli import main; main()"

@@ -9,13 +9,20 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from hybrid_scheduler import HybridSchedulerError  # noqa: E402
-from hybrid_scheduler.learning.dqn import DQN, Recipe  # noqa: E402
-from hybrid_scheduler.learning.dqn_adam import Adam  # noqa: E402
-from hybrid_scheduler.learning.dqn_training import pretrain, train_agent  # noqa: E402
-from hybrid_scheduler.learning.q_network import RowNetwork, Shape, as_tensors, backward, forward, initial_weights  # noqa: E402
-from hybrid_scheduler.learning.queue_env import QueueEnv  # noqa: E402
-from hybrid_scheduler.learning.queue_survey import ACTIONS, FEATURES  # noqa: E402
-from hybrid_scheduler.learning.replay import Replay  # noqa: E402
+from hybrid_scheduler.learning.dqn.adam import Adam  # noqa: E402
+from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES  # noqa: E402
+from hybrid_scheduler.learning.dqn.double_dqn import DQN, Recipe  # noqa: E402
+from hybrid_scheduler.learning.dqn.q_network import (  # noqa: E402
+    RowNetwork,
+    Shape,
+    as_tensors,
+    backward,
+    forward,
+    initial_weights,
+)
+from hybrid_scheduler.learning.dqn.queue_env import QueueEnv  # noqa: E402
+from hybrid_scheduler.learning.dqn.replay_buffer import Replay  # noqa: E402
+from hybrid_scheduler.learning.dqn.training import pretrain, train_agent  # noqa: E402
 
 SMALL = {"num_envs": 8, "episode_tasks": 100, "scenarios": ["mixed"], "loads": [0.9]}
 
@@ -180,7 +187,7 @@ def test_tensorboard_is_told_every_loss_and_now_and_then_the_reward(monkeypatch,
     module = ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = Log
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    monkeypatch.setattr("hybrid_scheduler.learning.dqn_training._REPORT_EVERY", 20)
+    monkeypatch.setattr("hybrid_scheduler.learning.dqn.training._REPORT_EVERY", 20)
     logged = train_agent(3, 60, log_dir=tmp_path / "runs", **SMALL)
     log = Log.last
     losses = [(value, step) for name, value, step in log.scalars if name == "dqn/loss"]

@@ -8,11 +8,11 @@ pytest.importorskip("skops")
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from hybrid_scheduler import InvalidInputError, workstation
-from hybrid_scheduler.learning.features import FEATURE_NAMES, features, features_row
-from hybrid_scheduler.learning.flat_forest import FlatForest, joined
-from hybrid_scheduler.learning.log_linear import Frame, _quantiles, terms, terms_row
+from hybrid_scheduler.learning.duration.features import FEATURE_NAMES, features, features_row
+from hybrid_scheduler.learning.duration.flat_forest import FlatForest, joined
+from hybrid_scheduler.learning.duration.log_linear import Frame, _quantiles, terms, terms_row
+from hybrid_scheduler.learning.offline_trainer import OfflineTrainer, implied_fraction, labels_for, regret
 from hybrid_scheduler.learning.predictors import PREDICTORS, RandomForestPredictor
-from hybrid_scheduler.learning.trainer import OfflineTrainer, implied_fraction, labels_for, regret
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.testing import small_workload
 from hybrid_scheduler.workload.scenarios import generate, scenario_named

@@ -12,17 +12,10 @@ pytest.importorskip("sklearn")
 pytest.importorskip("skops")
 from hybrid_scheduler import platform_named, workstation
 from hybrid_scheduler.learning import model_files
-from hybrid_scheduler.learning.features import FEATURE_NAMES
-from hybrid_scheduler.learning.model_files import (
-    Manifest,
-    ModelFileError,
-    load,
-    load_times,
-    manifest_path,
-    save,
-)
-from hybrid_scheduler.learning.online_times import OnlineTimes
-from hybrid_scheduler.learning.trainer import train_default_times_model
+from hybrid_scheduler.learning.duration.features import FEATURE_NAMES
+from hybrid_scheduler.learning.duration.online_duration_model import OnlineTimes
+from hybrid_scheduler.learning.model_files import Manifest, ModelFileError, load, load_times, manifest_path, save
+from hybrid_scheduler.learning.offline_trainer import train_default_times_model
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 

@@ -6,10 +6,10 @@ import pytest
 pytest.importorskip("sklearn")
 from hybrid_scheduler import Decision, InvalidInputError, UnknownNameError, platform_named, workstation
 from hybrid_scheduler.core import Outcome, Workload
-from hybrid_scheduler.learning import online_times
-from hybrid_scheduler.learning.drift import DETECTORS, Cusum, detector_named
-from hybrid_scheduler.learning.fallback import FallbackGuard
-from hybrid_scheduler.learning.online_times import OnlineTimes
+from hybrid_scheduler.learning.duration import online_duration_model
+from hybrid_scheduler.learning.duration.drift import DETECTORS, Cusum, detector_named
+from hybrid_scheduler.learning.duration.online_duration_model import OnlineTimes
+from hybrid_scheduler.learning.fallback_guard import FallbackGuard
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -125,7 +125,7 @@ def test_a_retrain_that_fails_keeps_the_old_model(mixed, monkeypatch):
     def broken(*_, **__):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(online_times, "grow", broken)
+    monkeypatch.setattr(online_duration_model, "grow", broken)
     events = feed(model, mixed.rows(200, 300))
     assert {event.kind for event in events} == {"retrain_failed"}
     assert "no room" in events[0].message

@@ -13,8 +13,8 @@ from hybrid_scheduler import (
     platform_named,
 )
 from hybrid_scheduler.core import Objective, workstation
-from hybrid_scheduler.learning.queue_env import QueueEnv
-from hybrid_scheduler.learning.queue_survey import ACTIONS
+from hybrid_scheduler.learning.dqn.decision_options import ACTIONS
+from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 ONE_STREAM = {"scenarios": ["mixed"], "loads": [0.8], "workload_seeds": range(7, 8)}

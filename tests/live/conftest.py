@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hybrid_scheduler.engine import ContinuousSimulation, Course, InlineTrainer
+from hybrid_scheduler.live import ContinuousSimulation, Course, InlineTrainer
 from hybrid_scheduler.testing import FakeClock, MemoryJournal
 
 RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError
-from hybrid_scheduler.engine import Course, Idempotency, JournalAway, JournalFull, SubmittedTask
+from hybrid_scheduler.live import Course, Idempotency, JournalAway, JournalFull, SubmittedTask
 from hybrid_scheduler.testing import MemoryJournal
 from hybrid_scheduler.workload import scenario_named
 

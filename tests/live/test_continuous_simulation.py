@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import Cluster, InvalidInputError, create
-from hybrid_scheduler.engine import Course, EngineClosed, ResultColumns
-from hybrid_scheduler.engine.live_run import LiveRun
+from hybrid_scheduler.live import Course, EngineClosed, ResultColumns
+from hybrid_scheduler.live.live_run import LiveRun
 from hybrid_scheduler.metrics import jain_index
 from hybrid_scheduler.testing import FakeClock
 from hybrid_scheduler.workload import generate, scenario_named

@@ -11,12 +11,13 @@ import pytest
 from hybrid_scheduler import Decision, InvalidInputError, Online, register, workstation
 from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.core import Workload
-from hybrid_scheduler.engine import Course, InlineTrainer, ProcessTrainer, Trained
-from hybrid_scheduler.learning import OnlineTimes, features
-from hybrid_scheduler.learning.errand import train
-from hybrid_scheduler.learning.growth import Samples
-from hybrid_scheduler.learning.online_times import Wanted
-from hybrid_scheduler.learning.replay import Replay
+from hybrid_scheduler.learning import OnlineTimes
+from hybrid_scheduler.learning.dqn.replay_buffer import Replay
+from hybrid_scheduler.learning.duration.features import features
+from hybrid_scheduler.learning.duration.fitting import Samples
+from hybrid_scheduler.learning.duration.online_duration_model import Wanted
+from hybrid_scheduler.learning.duration.retraining import Trained, train
+from hybrid_scheduler.live import Course, InlineTrainer, ProcessTrainer
 from hybrid_scheduler.schedulers import RLAgent, unregister
 from hybrid_scheduler.workload import generate, scenario_named
 

@@ -7,9 +7,9 @@ import pytest
 
 from hybrid_scheduler import AnalyticPhysics, Cluster, Noise, create, platform_named, workstation
 from hybrid_scheduler.cluster import isolated_optimum
-from hybrid_scheduler.engine.course import Course, config_hash
-from hybrid_scheduler.engine.optimum import isolated
-from hybrid_scheduler.engine.ulid import UlidMaker
+from hybrid_scheduler.engine.isolated_optimum import isolated
+from hybrid_scheduler.live.live_config import Course, config_hash
+from hybrid_scheduler.live.ulid import UlidMaker
 from hybrid_scheduler.testing import small_workload
 
 

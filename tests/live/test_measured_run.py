@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from measured import PLATFORM, measured_run
+from measured_examples import PLATFORM, measured_run
 
 from hybrid_scheduler import InvalidInputError
 from hybrid_scheduler.core.outcome import FAILED
-from hybrid_scheduler.engine import (
+from hybrid_scheduler.live import (
     Counters,
     EngineClosed,
     JournalAway,
@@ -18,7 +18,7 @@ from hybrid_scheduler.engine import (
     measured_from_json,
     measured_to_json,
 )
-from hybrid_scheduler.engine.statistics import LaneStatistics
+from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.testing import MemoryJournal
 
 RUN_ID = "01J00000000000000000000009"

@@ -2,20 +2,20 @@
 
 from dataclasses import replace
 
-import examples
 import numpy as np
+import profile_examples
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.hardware.calibration import calibrate, platform_of
-from hybrid_scheduler.hardware.kernels import KERNELS
-from hybrid_scheduler.hardware.profile import Point
-from hybrid_scheduler.hardware.settings import POOL
-from hybrid_scheduler.hardware.shipped import profile_named, shipped_profiles
+from hybrid_scheduler.profiling.builtin_profiles import profile_named, shipped_profiles
+from hybrid_scheduler.profiling.calibration import calibrate, platform_of
+from hybrid_scheduler.profiling.hardware_profile import Point
+from hybrid_scheduler.profiling.kernels import KERNELS
+from hybrid_scheduler.profiling.settings import POOL
 
 
 def test_a_known_law_is_predicted_at_sizes_left_out() -> None:
-    found = calibrate(examples.profile())
+    found = calibrate(profile_examples.profile())
     assert set(found.by_kind) == set(KERNELS)
     assert all(error is not None and error < 0.05 for error in found.by_kind.values())
     assert {(one.kind, one.device) for one in found.held_out} == {(k, d) for k in KERNELS for d in ("cpu", "gpu")}
@@ -26,7 +26,7 @@ def test_a_known_law_is_predicted_at_sizes_left_out() -> None:
 
 
 def test_roads_differ_and_unmeasured_ones_fall_back() -> None:
-    profile = examples.profile()
+    profile = profile_examples.profile()
     pinned, pageable = (calibrate(profile, road=road).physics for road in ("pinned", "pageable"))
     size = np.array([2048.0])
     assert pageable.curve("sort", "gpu").at(size)[0] > 2 * pinned.curve("sort", "gpu").at(size)[0]
@@ -39,7 +39,7 @@ def test_roads_differ_and_unmeasured_ones_fall_back() -> None:
 
 
 def test_put_together_where_the_whole_way_was_not_measured() -> None:
-    profile = examples.profile()
+    profile = profile_examples.profile()
     points = tuple(replace(point, gpu_seconds=None) for point in profile.points)
     whole = calibrate(profile).physics.curve("fft", "gpu")
     made = calibrate(replace(profile, points=points)).physics.curve("fft", "gpu")
@@ -49,10 +49,10 @@ def test_put_together_where_the_whole_way_was_not_measured() -> None:
 
 
 def test_a_single_bad_point_does_not_bend_the_rest() -> None:
-    profile = examples.profile(sizes=tuple(64 * 2**i for i in range(8)))
+    profile = profile_examples.profile(sizes=tuple(64 * 2**i for i in range(8)))
     at_512 = next(p for p in profile.of("matmul") if p.size == 512)
     assert at_512.cpu_seconds is not None
-    bad = replace(at_512, cpu_seconds=examples.timing(5 * at_512.cpu_seconds.median))
+    bad = replace(at_512, cpu_seconds=profile_examples.timing(5 * at_512.cpu_seconds.median))
     points = tuple(bad if (p.kernel, p.size) == ("matmul", 512) else p for p in profile.points)
     curve = calibrate(replace(profile, points=points)).physics.curve("matmul", "cpu")
     good = calibrate(profile).physics.curve("matmul", "cpu")
@@ -61,24 +61,24 @@ def test_a_single_bad_point_does_not_bend_the_rest() -> None:
 
 
 def test_too_few_sizes_have_no_error() -> None:
-    found = calibrate(examples.profile(sizes=(64, 256)))
+    found = calibrate(profile_examples.profile(sizes=(64, 256)))
     assert set(found.by_kind.values()) == {None}
     assert found.as_dict()["held_out"][0]["median_error"] is None
 
 
 def test_nothing_measured() -> None:
     with pytest.raises(InvalidInputError, match="at least one measured time"):
-        calibrate(replace(examples.profile(), points=(Point("x", 1, 1, 1, None),)))
+        calibrate(replace(profile_examples.profile(), points=(Point("x", 1, 1, 1, None),)))
 
 
 def test_machines_as_platforms() -> None:
-    machine = platform_of(examples.profile(), gpus=2)
+    machine = platform_of(profile_examples.profile(), gpus=2)
     assert [device.name for device in machine.devices] == ["cpu", "gpu_0", "gpu_1"]
     assert machine.devices[1].watts == pytest.approx(300.0)
     assert machine.devices[1].bandwidth == pytest.approx(50_000, rel=0.1)
-    pools = platform_of(examples.profile(gpu=False))
+    pools = platform_of(profile_examples.profile(gpu=False))
     assert [(device.name, device.kind) for device in pools.devices] == [("cpu_wide", "cpu"), ("cpu_narrow", POOL)]
-    assert calibrate(examples.profile(gpu=False)).physics.curve("sort", POOL)
+    assert calibrate(profile_examples.profile(gpu=False)).physics.curve("sort", POOL)
 
 
 @pytest.mark.parametrize("name", shipped_profiles())

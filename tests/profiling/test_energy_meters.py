@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hybrid_scheduler.hardware import energy
-from hybrid_scheduler.hardware.energy import NvmlCounter, NvmlPower, cpu_meter, gpu_meter, joules_per_run
+from hybrid_scheduler.profiling import energy_meters
+from hybrid_scheduler.profiling.energy_meters import NvmlCounter, NvmlPower, cpu_meter, gpu_meter, joules_per_run
 
 
 class NVMLError(Exception):
@@ -45,7 +45,7 @@ def test_energy_counter() -> None:
     board = Board()
     meter = NvmlCounter(board.library(), "handle")
     assert joules_per_run(meter, board.run, clock=board.clock) == pytest.approx(3.0, rel=1e-3)
-    assert board.now >= energy.WINDOW
+    assert board.now >= energy_meters.WINDOW
 
 
 def test_power_samples() -> None:
@@ -59,7 +59,7 @@ def test_power_samples() -> None:
 
 def test_which_meter_a_gpu_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     board = Board()
-    monkeypatch.setattr(energy, "nvml", board.library)
+    monkeypatch.setattr(energy_meters, "nvml", board.library)
     for uuid in (None, "abc", "GPU-abc"):
         meter = gpu_meter("cuda", uuid)
         assert isinstance(meter, NvmlCounter)
@@ -69,7 +69,7 @@ def test_which_meter_a_gpu_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(power, NvmlPower)
     power.close()
     assert gpu_meter("mps") is None
-    monkeypatch.setattr(energy, "nvml", lambda: None)
+    monkeypatch.setattr(energy_meters, "nvml", lambda: None)
     assert gpu_meter("cuda") is None
 
 

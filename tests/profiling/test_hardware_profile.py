@@ -6,16 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import examples
+import profile_examples
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.hardware.profile import VERSION, Copies, Point, load_profile, read_profile, save_profile
+from hybrid_scheduler.profiling.hardware_profile import (
+    VERSION,
+    Copies,
+    Point,
+    load_profile,
+    read_profile,
+    save_profile,
+)
 
 
 @pytest.mark.parametrize("gpu", [True, False])
 def test_round_trip(gpu: bool, tmp_path: Path) -> None:
-    profile = examples.profile(gpu)
+    profile = profile_examples.profile(gpu)
     path = tmp_path / "new" / "folders" / "profile.json"
     save_profile(profile, path)
     save_profile(profile, path)
@@ -24,7 +31,7 @@ def test_round_trip(gpu: bool, tmp_path: Path) -> None:
 
 
 def test_the_file_says_what_it_is(tmp_path: Path) -> None:
-    save_profile(examples.profile(), tmp_path / "p.json")
+    save_profile(profile_examples.profile(), tmp_path / "p.json")
     document = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))
     assert document["format"] == "hybrid-scheduler hardware profile"
     assert document["version"] == VERSION
@@ -33,8 +40,9 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
 
 def test_ratio_and_fraction() -> None:
     point = Point(
-        "x", 10, 100, 20, 60.0, cpu_seconds=examples.timing(0.3), gpu_kernel_seconds=examples.timing(0.05),
-        gpu_seconds=Copies(examples.timing(0.1)),
+        "x", 10, 100, 20, 60.0, cpu_seconds=profile_examples.timing(0.3),
+        gpu_kernel_seconds=profile_examples.timing(0.05),
+        gpu_seconds=Copies(profile_examples.timing(0.1)),
     )  # fmt: skip
     assert point.cpu_gpu_ratio == pytest.approx(3.0)
     assert point.gpu_fraction == pytest.approx(0.75)
@@ -47,10 +55,18 @@ def test_ratio_and_fraction() -> None:
 
 def _with_ratios(*ratios: float) -> Any:
     points = tuple(
-        Point("x", 2**i, 8, 8, 1.0, cpu_seconds=examples.timing(ratio), gpu_seconds=Copies(examples.timing(1.0)))
+        Point(
+            "x",
+            2**i,
+            8,
+            8,
+            1.0,
+            cpu_seconds=profile_examples.timing(ratio),
+            gpu_seconds=Copies(profile_examples.timing(1.0)),
+        )
         for i, ratio in enumerate(ratios)
     )
-    return replace(examples.profile(), points=points)
+    return replace(profile_examples.profile(), points=points)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +85,9 @@ def test_crossover(ratios: tuple[float, ...], size: float | None) -> None:
 
 
 def test_another_machine(recwarn: pytest.WarningsRecorder) -> None:
-    profile = examples.profile()
-    profile.check_machine(examples.machine())
-    other = replace(examples.machine(), cpu="another CPU")
+    profile = profile_examples.profile()
+    profile.check_machine(profile_examples.machine())
+    other = replace(profile_examples.machine(), cpu="another CPU")
     with pytest.raises(InvalidInputError, match=f"of this machine \\({other.id}\\)") as caught:
         profile.check_machine(other)
     assert caught.value.hint is not None
@@ -149,7 +165,7 @@ TIMES = ("points", 0, "cpu_seconds")
     ],
 )
 def test_bad_documents(change: Callable[[Any], Any], message: str) -> None:
-    document = json.loads(json.dumps(examples.profile(sizes=(64,)).as_dict()))
+    document = json.loads(json.dumps(profile_examples.profile(sizes=(64,)).as_dict()))
     with pytest.raises(InvalidInputError, match=f"^p.json: {message}"):
         read_profile(change(document), "p.json")
 
@@ -172,7 +188,7 @@ def test_bad_bytes(content: bytes, message: str, tmp_path: Path) -> None:
 
 
 def test_truncated_anywhere(tmp_path: Path) -> None:
-    text = json.dumps(examples.profile(sizes=(64,)).as_dict())
+    text = json.dumps(profile_examples.profile(sizes=(64,)).as_dict())
     for length in range(0, len(text), 997):
         (tmp_path / "p.json").write_text(text[:length], encoding="utf-8")
         with pytest.raises(InvalidInputError):
@@ -180,7 +196,7 @@ def test_truncated_anywhere(tmp_path: Path) -> None:
 
 
 def test_versions_come_with_advice() -> None:
-    document = examples.profile(sizes=(64,)).as_dict()
+    document = profile_examples.profile(sizes=(64,)).as_dict()
     for version, advice in ((0, "measure again"), (VERSION + 1, "newer program")):
         with pytest.raises(InvalidInputError) as caught:
             read_profile({**document, "version": version})
@@ -193,22 +209,22 @@ def test_bad_paths(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="a file that can be read"):
         load_profile(tmp_path)
     with pytest.raises(InvalidInputError, match="a file that can be written"):
-        save_profile(examples.profile(), tmp_path)
+        save_profile(profile_examples.profile(), tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInputError, match="a file that can be written"):
-        save_profile(examples.profile(), tmp_path / "file" / "p.json")
+        save_profile(profile_examples.profile(), tmp_path / "file" / "p.json")
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "p.json"
-    save_profile(examples.profile(), path)
+    save_profile(profile_examples.profile(), path)
 
     def full(self: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(InvalidInputError) as caught:
-        save_profile(examples.profile(gpu=False), path)
+        save_profile(profile_examples.profile(gpu=False), path)
     assert caught.value.hint == "No space left on device"
-    assert load_profile(path) == examples.profile()
+    assert load_profile(path) == profile_examples.profile()
     assert list(tmp_path.iterdir()) == [path]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError
-from hybrid_scheduler.hardware.kernels import KERNELS, Kernel, kernels_named
+from hybrid_scheduler.profiling.kernels import KERNELS, Kernel, kernels_named
 
 EVERY = pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS))
 

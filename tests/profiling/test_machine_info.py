@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import examples
+import profile_examples
 import pytest
 import torch
 
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError
-from hybrid_scheduler.hardware import devices, nvml
-from hybrid_scheduler.hardware.devices import Gpu, describe_machine, find_gpu
+from hybrid_scheduler.profiling import machine_info, nvml
+from hybrid_scheduler.profiling.machine_info import Gpu, describe_machine, find_gpu
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     monkeypatch.setattr(nvml, "gpu_count", lambda: 0)
-    monkeypatch.setattr(devices, "_NVIDIA_GPUS", tmp_path / "nothing")
+    monkeypatch.setattr(machine_info, "_NVIDIA_GPUS", tmp_path / "nothing")
     return monkeypatch
 
 
@@ -115,13 +115,13 @@ def test_this_machine() -> None:
     assert machine.cores >= 1
     assert machine.cpu
     assert machine.memory is None or machine.memory > 2**20
-    assert (devices.available_memory() or 1) > 0
+    assert (machine_info.available_memory() or 1) > 0
     personal = {socket.gethostname(), os.environ.get("USER") or "nobody in particular"}
     assert not personal & set(map(str, machine.as_dict().values()))
 
 
 def test_the_identity_is_of_the_processors() -> None:
-    machine = examples.machine()
+    machine = profile_examples.machine()
     assert re.fullmatch("[0-9a-f]{12}", machine.id)
     assert replace(machine, torch="3.0", python="3.13.0", memory=1, threads=2).id == machine.id
     assert machine.gpu is not None
@@ -131,10 +131,10 @@ def test_the_identity_is_of_the_processors() -> None:
 
 
 def test_container_limits_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(devices, "_CGROUP", tmp_path)
+    monkeypatch.setattr(machine_info, "_CGROUP", tmp_path)
     (tmp_path / "memory.max").write_text("3000\n")
     (tmp_path / "memory.current").write_text("1000\n")
-    assert devices.available_memory() == 2000
+    assert machine_info.available_memory() == 2000
 
 
 def test_no_nvml_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,26 +4,26 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import examples
+import profile_examples
 import pytest
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.hardware import plots
+from hybrid_scheduler.profiling import profile_plots
 
 pytest.importorskip("matplotlib")
 
 
 @pytest.mark.parametrize("gpu", [True, False])
 def test_files(gpu: bool, tmp_path: Path) -> None:
-    whole = examples.profile(gpu, sizes=(64, 256))
+    whole = profile_examples.profile(gpu, sizes=(64, 256))
     profile = replace(whole, points=tuple(p for p in whole.points if p.kernel in ("matmul", "sort")))
-    paths = plots.save_plots(profile, tmp_path / "new" / "folder")
+    paths = profile_plots.save_plots(profile, tmp_path / "new" / "folder")
     assert [path.name for path in paths] == ["crossover.png", "roofline.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
 
 
 def test_panels_say_where_the_gpu_pays_off() -> None:
-    figure = plots.crossover_figure(examples.profile())
+    figure = profile_plots.crossover_figure(profile_examples.profile())
     verdicts = {panel.get_title("left"): panel.get_title("right") for panel in figure.axes}
     assert verdicts["matmul"] == "GPU from 785"
     assert verdicts["sort"] == "GPU faster"
@@ -33,24 +33,24 @@ def test_panels_say_where_the_gpu_pays_off() -> None:
 
 
 def test_without_a_gpu_threads_are_compared() -> None:
-    figure = plots.crossover_figure(examples.profile(gpu=False))
+    figure = profile_plots.crossover_figure(profile_examples.profile(gpu=False))
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["CPU, 1 thread", "CPU, 16 threads"]
     assert figure.axes[0].get_title("right") == "gain 3.2×"
 
 
 def test_gaps_are_left_open() -> None:
-    whole = examples.profile(sizes=(64, 256))
+    whole = profile_examples.profile(sizes=(64, 256))
     points = tuple(replace(p, gpu_seconds=None, gpu_kernel_seconds=None, flops=None) for p in whole.points[:5])
     sparse = replace(whole, points=points, gpu_memory_bandwidth=None)
-    plots.crossover_figure(sparse).draw_without_rendering()
-    plots.roofline_figure(sparse).draw_without_rendering()
+    profile_plots.crossover_figure(sparse).draw_without_rendering()
+    profile_plots.roofline_figure(sparse).draw_without_rendering()
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInputError, match="plots: must be a folder that can be written"):
-        plots.save_plots(examples.profile(sizes=(64,)), tmp_path / "file")
+        profile_plots.save_plots(profile_examples.profile(sizes=(64,)), tmp_path / "file")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(HybridSchedulerError, match="figures need matplotlib"):
-        plots.crossover_figure(examples.profile(sizes=(64,)))
+        profile_plots.crossover_figure(profile_examples.profile(sizes=(64,)))

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError, UnknownNameError
-from hybrid_scheduler.hardware import HardwareProfiler, accelerator, load_profile, measure, profiler
-from hybrid_scheduler.hardware.accelerator import Accelerator
-from hybrid_scheduler.hardware.devices import Gpu
-from hybrid_scheduler.hardware.kernels import KERNELS, Kernel
-from hybrid_scheduler.hardware.measure import Patience
+from hybrid_scheduler.profiling import HardwareProfiler, accelerator_timing, load_profile, profiler, timing
+from hybrid_scheduler.profiling.accelerator_timing import Accelerator
+from hybrid_scheduler.profiling.kernels import KERNELS, Kernel
+from hybrid_scheduler.profiling.machine_info import Gpu
+from hybrid_scheduler.profiling.timing import Patience
 
 QUICK = Patience(precision=0.5, seconds=0.005, warmup_runs=1, warmup_seconds=0.0)
 
@@ -197,8 +197,8 @@ def test_the_budget_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(KERNELS, "broken", Slow(lambda _: False))
     monkeypatch.setattr(profiler, "time", SimpleNamespace(perf_counter=lambda: now))
-    monkeypatch.setattr(profiler, "timed", lambda run: measure.timed(run, clock=lambda: now))
-    monkeypatch.setattr(profiler, "repeat", lambda sample, patience: measure.repeat(sample, patience, lambda: now))
+    monkeypatch.setattr(profiler, "timed", lambda run: timing.timed(run, clock=lambda: now))
+    monkeypatch.setattr(profiler, "repeat", lambda sample, patience: timing.repeat(sample, patience, lambda: now))
     monkeypatch.setattr(profiler._Session, "_bandwidth", lambda *_: None)
     one = HardwareProfiler("cpu", kernels=["broken"], budget=100.0, threads=1)
     profile = one.profile_range([10, 100, 1000, 10_000, 100_000, 1_000_000])
@@ -294,7 +294,7 @@ def test_cuda_time_is_taken_between_events() -> None:
 
 
 def test_a_stand_in_really_copies() -> None:
-    one = accelerator.Accelerator("cpu")
+    one = accelerator_timing.Accelerator("cpu")
     data = (torch.arange(4.0),)
     (there,) = one.upload(data)
     (back,) = one.download((there,))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import examples
+import profile_examples
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -15,9 +15,9 @@ import hybrid_scheduler
 from hybrid_scheduler.cli import profile as command
 from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.cli.printer import Printer
-from hybrid_scheduler.hardware import load_profile
-from hybrid_scheduler.hardware import profiler as measuring
-from hybrid_scheduler.hardware.command import main
+from hybrid_scheduler.profiling import load_profile
+from hybrid_scheduler.profiling import profiler as measuring
+from hybrid_scheduler.profiling.profiler_cli import main
 
 TINY = ("--device", "cpu", "--sizes", "16,32", "--kernels", "sort,conv", "--budget", "2")
 SOURCE = str(Path(hybrid_scheduler.__file__).parents[1])
@@ -93,7 +93,7 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
 
 
 def test_the_table_of_a_machine_with_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
-    command.show(Printer(), examples.profile())
+    command.show(Printer(), profile_examples.profile())
     shown = capsys.readouterr().out
     assert "Example GPU 9000 · launch 9.00 µs" in shown
     assert "CPU memory 120 GB/s · GPU memory 4200 GB/s" in shown
@@ -105,7 +105,7 @@ def test_the_table_of_a_machine_with_a_gpu(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_table_of_a_machine_without(capsys: pytest.CaptureFixture[str]) -> None:
-    command.show(Printer(), examples.profile(gpu=False))
+    command.show(Printer(), profile_examples.profile(gpu=False))
     shown = capsys.readouterr().out
     assert "no GPU; 16 threads are 3.16 to 3.16x as fast as one" in shown
     assert "GPU with" not in shown
@@ -114,7 +114,7 @@ def test_the_table_of_a_machine_without(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_table_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": "80", "LINES": "50"}.items():
         monkeypatch.setenv(name, value)
-    command.show(Printer(), examples.profile())
+    command.show(Printer(), profile_examples.profile())
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("GPU with" in line for line in lines)
@@ -156,7 +156,7 @@ def test_measuring_needs_few_packages() -> None:
     arguments = ["-m", *TINY, "--out", "few.json"]
     code = BLOCKED.format(blocked=few) + (
         f"import runpy, sys\nsys.argv = {arguments!r}\n"
-        "runpy.run_module('hybrid_scheduler.hardware.profiler', run_name='__main__')\n"
+        "runpy.run_module('hybrid_scheduler.profiling.profiler', run_name='__main__')\n"
     )
     done = python(code)
     assert done.returncode == 0, done.stderr
@@ -165,7 +165,7 @@ def test_measuring_needs_few_packages() -> None:
 
 
 def test_reading_needs_no_torch() -> None:
-    measuring.save(examples.profile(), "p.json")
+    measuring.save(profile_examples.profile(), "p.json")
     code = BLOCKED.format(blocked={"torch", "pydantic", "loguru", "typer", "rich", "matplotlib"}) + (
         "from hybrid_scheduler.hardware import HardwareProfiler, load_profile\n"
         "print(len(load_profile('p.json').points))\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.hardware.calibration import calibrate
-from hybrid_scheduler.hardware.profile import load_profile, save_profile
-from hybrid_scheduler.hardware.starpu import kernel_name, measured, read_codelet, read_starpu
+from hybrid_scheduler.profiling.calibration import calibrate
+from hybrid_scheduler.profiling.hardware_profile import load_profile, save_profile
+from hybrid_scheduler.profiling.starpu_models import kernel_name, measured, read_codelet, read_starpu
 
 FOLDER = Path(__file__).parent / "starpu"
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.hardware import measure
-from hybrid_scheduler.hardware.measure import FEWEST_RUNS, Patience, Timing, fixed_threads, timed
+from hybrid_scheduler.profiling import timing
+from hybrid_scheduler.profiling.timing import FEWEST_RUNS, Patience, Timing, fixed_threads, timed
 
 
 class FakeClock:
@@ -31,7 +31,7 @@ class FakeClock:
 
 def timing_of(runs: Iterator[float], **patience: float) -> tuple[Timing, FakeClock]:
     clock = FakeClock(runs)
-    return measure.repeat(clock.sample, Patience(**patience), clock), clock
+    return timing.repeat(clock.sample, Patience(**patience), clock), clock
 
 
 def test_the_first_runs_do_not_count() -> None:

@@ -3,7 +3,7 @@
 import json
 import math
 
-from hybrid_scheduler.reports.documents import number, read_table, strict_json, write_table
+from hybrid_scheduler.reports.table_files import number, read_table, strict_json, write_table
 
 
 def test_what_is_not_a_number_is_null():

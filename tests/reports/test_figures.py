@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError, UnknownNameError, compare
-from hybrid_scheduler.learning.versions import ModelVersion
+from hybrid_scheduler.learning.duration.model_versions import ModelVersion
 from hybrid_scheduler.metrics import Interval
 from hybrid_scheduler.reports import figures
-from hybrid_scheduler.reports.evidence import Evidence, NothingToDraw
-from hybrid_scheduler.reports.figures.frame import with_interval
-from hybrid_scheduler.reports.figures.front import front
+from hybrid_scheduler.reports.figure_data import Evidence, NothingToDraw
+from hybrid_scheduler.reports.figures.figure_layout import with_interval
+from hybrid_scheduler.reports.figures.pareto_front import front
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 NAMES = ("cpu_only", "round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")

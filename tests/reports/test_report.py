@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError, WorkloadGenerator, compare, gantt
-from hybrid_scheduler.experiments.comparing import study
-from hybrid_scheduler.experiments.question import Question
-from hybrid_scheduler.experiments.reporting import make_report, write_report
-from hybrid_scheduler.reports.content import Report, Section, Table, Words
-from hybrid_scheduler.reports.html import as_html
-from hybrid_scheduler.reports.pdf import as_pdf
-from hybrid_scheduler.reports.perfetto import comparison_parts, perfetto_trace
+from hybrid_scheduler.experiments.paired_comparison import study
+from hybrid_scheduler.experiments.report_builder import make_report, write_report
+from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.reports.html_report import as_html
+from hybrid_scheduler.reports.pdf_report import as_pdf
+from hybrid_scheduler.reports.perfetto_trace import comparison_parts, perfetto_trace
+from hybrid_scheduler.reports.report_content import Report, Section, Table, Words
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 FEW = ("makespan", "latency_cdf")

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler.core import Outcome, Setting, Task, View
-from hybrid_scheduler.experiments.kernel_learning import MACHINE
-from hybrid_scheduler.hardware.growing import SHARE, Growing
-from hybrid_scheduler.hardware.policy import KernelPolicy
-from hybrid_scheduler.learning.errand import Trained
-from hybrid_scheduler.learning.growth import Growth
-from hybrid_scheduler.learning.online_times import Wanted
+from hybrid_scheduler.learning.duration.fitting import Growth
+from hybrid_scheduler.learning.duration.online_duration_model import Wanted
+from hybrid_scheduler.learning.duration.retraining import Trained
+from hybrid_scheduler.runtime.background_training import SHARE, Growing
+from hybrid_scheduler.runtime.kernel_policy import KernelPolicy
+from studies.kernel_learning import MACHINE
 
 NAN = float("nan")
 

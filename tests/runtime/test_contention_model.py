@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybrid_scheduler.hardware.contention import Piece, finish_times
+from hybrid_scheduler.runtime.contention_model import Piece, finish_times
 
 
 def test_alone_is_alone() -> None:

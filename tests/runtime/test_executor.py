@@ -11,20 +11,21 @@ from typing import Any
 
 import pytest
 import torch
-from executors import THREADS, Always, made_with
+from executor_helpers import THREADS, Always, made_with
 
 from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Task, UnknownNameError, View
-from hybrid_scheduler.hardware import devices, executor, pools
-from hybrid_scheduler.hardware.calibration import calibrate
-from hybrid_scheduler.hardware.devices import Gpu
-from hybrid_scheduler.hardware.executor import LATE, HybridExecutor
-from hybrid_scheduler.hardware.jobs import KernelCall, Record
-from hybrid_scheduler.hardware.kernels import KERNELS
-from hybrid_scheduler.hardware.pools import Pool, as_platform, pools_for
-from hybrid_scheduler.hardware.roads import CpuRoad, GpuRoad, is_out_of_memory
-from hybrid_scheduler.hardware.settings import POOL
-from hybrid_scheduler.hardware.shipped import profile_named
-from hybrid_scheduler.hardware.splitting import DIVISIONS
+from hybrid_scheduler.profiling import machine_info
+from hybrid_scheduler.profiling.builtin_profiles import profile_named
+from hybrid_scheduler.profiling.calibration import calibrate
+from hybrid_scheduler.profiling.kernels import KERNELS
+from hybrid_scheduler.profiling.machine_info import Gpu
+from hybrid_scheduler.profiling.settings import POOL
+from hybrid_scheduler.runtime import device_pools, executor
+from hybrid_scheduler.runtime.device_backends import CpuRoad, GpuRoad, is_out_of_memory
+from hybrid_scheduler.runtime.device_pools import Pool, as_platform, pools_for
+from hybrid_scheduler.runtime.executor import LATE, HybridExecutor
+from hybrid_scheduler.runtime.kernel_splitting import DIVISIONS
+from hybrid_scheduler.runtime.submission import KernelCall, Record
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_every_kernel_on_every_device_equals_the_reference(kind: str, make: Call
 def test_split_kernels_equal_the_reference(
     kind: str, fraction: float, make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.hardware.splitting.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
     run = make(Always(fraction))
     result = run.submit_kernel(KernelCall(kind, 96)).result()
     for got, wanted in zip(result, _reference(kind, 96), strict=True):
@@ -257,7 +258,7 @@ class Full(CpuRoad):
 def test_out_of_memory_is_retried_on_the_cpu(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.hardware.splitting.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
     run = make(Always(1.0), road=Full)
     (result,) = run.submit_kernel(KernelCall("matmul", 64)).result()
     torch.testing.assert_close(result, _reference("matmul", 64)[0])
@@ -458,13 +459,13 @@ def test_a_decision_out_of_range(make: Callable[..., HybridExecutor]) -> None:
 
 
 def test_cuda_that_cannot_be_used_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "_find_cuda", lambda: "the driver is too old")
+    monkeypatch.setattr(machine_info, "_find_cuda", lambda: "the driver is too old")
     with pytest.warns(UserWarning, match="cuda cannot be used, the CPU is used instead: the driver is too old"):
-        found = pools.find_pools("auto")
+        found = device_pools.find_pools("auto")
     assert [pool.name for pool in found] == ["cpu_wide", "cpu_narrow"]
-    monkeypatch.setattr(devices, "_find_cuda", lambda: None)
+    monkeypatch.setattr(machine_info, "_find_cuda", lambda: None)
     with pytest.raises(InvalidInputError, match="one that this machine has"):
-        pools.find_pools("cuda")
+        device_pools.find_pools("cuda")
 
 
 def test_pools_of_a_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,8 +497,8 @@ def _pretended(monkeypatch: pytest.MonkeyPatch) -> GpuRoad:
             return torch.empty(*shape, **options)
 
     road._torch = Torch()
-    monkeypatch.setattr("hybrid_scheduler.hardware.roads._STAGED", 1000)
-    monkeypatch.setattr("hybrid_scheduler.hardware.roads._PIECE", 4096)
+    monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._STAGED", 1000)
+    monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._PIECE", 4096)
     return road
 
 
@@ -515,7 +516,7 @@ def test_staged_copies_arrive(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_too_much_to_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     road = _pretended(monkeypatch)
-    monkeypatch.setattr("hybrid_scheduler.hardware.roads._MOST_STAGING", 100)
+    monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._MOST_STAGING", 100)
     inputs = KERNELS["sort"].make(64, torch.Generator().manual_seed(64))
     (result,) = road.kernel(KernelCall("sort", 64, 0, inputs))
     torch.testing.assert_close(result, _reference("sort", 64)[0])
@@ -523,7 +524,7 @@ def test_too_much_to_stage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_are_public() -> None:
-    from hybrid_scheduler import hardware
+    from hybrid_scheduler import runtime
 
-    assert hardware.HybridExecutor is executor.HybridExecutor
-    assert hardware.KernelCall is KernelCall
+    assert runtime.HybridExecutor is executor.HybridExecutor
+    assert runtime.KernelCall is KernelCall

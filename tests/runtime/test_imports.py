@@ -29,17 +29,17 @@ ABSENT = [
     "websockets",
     "xgboost",
 ]
-ROOMS = ("core", "physics", "cluster", "learning", "schedulers", "hardware")
+PACKAGES = ("core", "physics", "cluster", "learning", "schedulers", "profiling", "runtime")
 
 IMPORT = """
 import importlib, pkgutil, sys
 for name in {absent!r}:
     sys.modules[name] = None
 import hybrid_scheduler
-for room in {rooms!r}:
-    package = importlib.import_module(f"hybrid_scheduler.{{room}}")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"hybrid_scheduler.{{room}}.{{module.name}}")
+for package_name in {packages!r}:
+    package = importlib.import_module(f"hybrid_scheduler.{{package_name}}")
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
 """
 
 RUN = """
@@ -60,7 +60,7 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_module_imports_without_them() -> None:
-    done = _python(IMPORT.format(absent=ABSENT, rooms=ROOMS))
+    done = _python(IMPORT.format(absent=ABSENT, packages=PACKAGES))
     assert done.returncode == 0, done.stderr[-2000:]
 
 

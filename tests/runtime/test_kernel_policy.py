@@ -8,15 +8,15 @@ import pytest
 
 from hybrid_scheduler.cluster import Cluster, Noise
 from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View, workstation
-from hybrid_scheduler.experiments.kernel_learning import choice_ratio
-from hybrid_scheduler.hardware.calibration import calibrate, platform_of
-from hybrid_scheduler.hardware.kernels import KERNELS
-from hybrid_scheduler.hardware.policy import KernelPolicy, real_spec
-from hybrid_scheduler.hardware.shipped import profile_named
-from hybrid_scheduler.hardware.shown import SPLIT, Shown, shown_by
-from hybrid_scheduler.hardware.stream import as_workload, make_stream
+from hybrid_scheduler.profiling.builtin_profiles import profile_named
+from hybrid_scheduler.profiling.calibration import calibrate, platform_of
+from hybrid_scheduler.profiling.kernels import KERNELS
+from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, real_spec
+from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
+from hybrid_scheduler.runtime.runtime_history import SPLIT, Shown, shown_by
 from hybrid_scheduler.schedulers import register
 from hybrid_scheduler.schedulers.registry import unregister
+from studies.kernel_learning import choice_ratio
 
 MACHINE = platform_of(profile_named("h200"))
 

@@ -1,6 +1,6 @@
 """Which measurements are learned from."""
 
-from hybrid_scheduler.hardware.doubt import Doubt
+from hybrid_scheduler.runtime.outlier_filter import Doubt
 
 CPU, GPU = 0, 1
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.hardware import ray_executor
-from hybrid_scheduler.hardware.ray_executor import connect, seats_of
+from hybrid_scheduler.runtime import ray_executor
+from hybrid_scheduler.runtime.ray_executor import connect, seats_of
 
 HERE = Path(__file__).parent
 
@@ -69,7 +69,7 @@ def test_three_nodes_of_which_one_is_killed(short_folder: Path) -> None:
         **os.environ, "HOME": str(short_folder), "RAY_TMPDIR": str(short_folder), "RAY_USAGE_STATS_ENABLED": "0",
         "PYTHONPATH": str(HERE.parent.parent / "src"),
     }  # fmt: skip
-    script = f"ip link set lo up 2>/dev/null; exec {sys.executable} {HERE / 'ray_cluster.py'}"
+    script = f"ip link set lo up 2>/dev/null; exec {sys.executable} {HERE.parent / 'ray_cluster.py'}"
     words = ["unshare", "--map-root-user", "--net", "sh", "-c", script]
     if subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this system allows no network namespaces")

@@ -9,10 +9,25 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.hardware.calibration import Calibration
-from hybrid_scheduler.hardware.company import Surroundings, Survey, _enough, calibrate_executor, favourites, raised
-from hybrid_scheduler.hardware.contest import Contest
-from hybrid_scheduler.hardware.execution import (
+from hybrid_scheduler.physics import Curve, ProfiledPhysics
+from hybrid_scheduler.profiling.calibration import Calibration
+from hybrid_scheduler.profiling.hardware_profile import load_profile, save_profile
+from hybrid_scheduler.profiling.settings import POOL
+from hybrid_scheduler.runtime.contention_profile import (
+    Surroundings,
+    Survey,
+    _enough,
+    calibrate_executor,
+    favourites,
+    raised,
+)
+from hybrid_scheduler.runtime.device_pools import Pool
+from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.kernel_benchmark import Contest
+from hybrid_scheduler.runtime.kernel_inputs import Inputs
+from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream, size_grid
+from hybrid_scheduler.runtime.simulated_vs_real import compare_real, simulate
+from hybrid_scheduler.runtime.stream_execution import (
     Choices,
     Execution,
     measure_choices,
@@ -20,15 +35,7 @@ from hybrid_scheduler.hardware.execution import (
     run_stream,
     share_energy,
 )
-from hybrid_scheduler.hardware.executor import HybridExecutor
-from hybrid_scheduler.hardware.inputs import Inputs
-from hybrid_scheduler.hardware.jobs import KernelCall, Record
-from hybrid_scheduler.hardware.pools import Pool
-from hybrid_scheduler.hardware.profile import load_profile, save_profile
-from hybrid_scheduler.hardware.real_compare import compare_real, simulate
-from hybrid_scheduler.hardware.settings import POOL
-from hybrid_scheduler.hardware.stream import as_workload, make_stream, size_grid
-from hybrid_scheduler.physics import Curve, ProfiledPhysics
+from hybrid_scheduler.runtime.submission import KernelCall, Record
 
 POOLS = (Pool("cpu_wide", "cpu", threads=1), Pool("cpu_narrow", POOL, threads=1))
 CALLS = [KernelCall(kind, size) for size in (16, 32, 48) for kind in ("sort", "matmul")]

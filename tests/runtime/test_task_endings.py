@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 import torch
-from executors import THREADS, Always, made_with
+from executor_helpers import THREADS, Always, made_with
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.hardware import executor
-from hybrid_scheduler.hardware.execution import run_stream
-from hybrid_scheduler.hardware.executor import HybridExecutor
-from hybrid_scheduler.hardware.job import Job
-from hybrid_scheduler.hardware.jobs import KernelCall
-from hybrid_scheduler.hardware.kernels import KERNELS
-from hybrid_scheduler.hardware.pools import Pool
-from hybrid_scheduler.hardware.roads import CpuRoad
+from hybrid_scheduler.profiling.kernels import KERNELS
+from hybrid_scheduler.runtime import executor
+from hybrid_scheduler.runtime.device_backends import CpuRoad
+from hybrid_scheduler.runtime.device_pools import Pool
+from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.running_task import Job
+from hybrid_scheduler.runtime.stream_execution import run_stream
+from hybrid_scheduler.runtime.submission import KernelCall
 
 GPUS = (Pool("cpu", "cpu"), Pool("gpu_0", "gpu", "cpu"), Pool("gpu_1", "gpu", "cpu"))
 LONG = 60.0
@@ -78,7 +78,7 @@ def test_a_task_that_comes_back_to_the_cpu_while_the_executor_closes(make: Calla
 def test_a_split_that_has_begun_is_finished_although_the_rest_is_cancelled(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.hardware.splitting.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
     run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
     begin = run.begin
     monkeypatch.setattr(run, "begin", lambda part: (begin(part), part.share < 1 and begun.set())[0])
@@ -121,7 +121,7 @@ def test_a_task_that_hangs_does_not_keep_a_shutdown_waiting(make: Callable[..., 
 def test_a_program_that_never_shuts_down_ends_in_silence() -> None:
     """With outcomes that nobody has learned from, and a forest that is due."""
     program = """
-from hybrid_scheduler.hardware.executor import HybridExecutor
+from hybrid_scheduler.runtime.executor import HybridExecutor
 run = HybridExecutor("hybrid_ml", device_type="cpu")
 futures = [run.submit_variants(cpu=sum, args=(range(9 + i),), kind="sum", size=9.0 + i) for i in range(150)]
 print(sum(future.result() for future in futures) > 0)
@@ -303,7 +303,7 @@ def test_nothing_piles_up_where_devices_are_given(
 def test_what_waits_in_a_queue_holds_no_result(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.hardware.splitting.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
     made: list[object] = []
     empty = torch.empty
 

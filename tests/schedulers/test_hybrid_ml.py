@@ -7,7 +7,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("skops")
 from hybrid_scheduler import Cluster, InvalidInputError, Objective, create, workstation
 from hybrid_scheduler.learning.model_files import ModelFileError
-from hybrid_scheduler.learning.trainer import train_default_times_model
+from hybrid_scheduler.learning.offline_trainer import train_default_times_model
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.testing import check_scheduler, small_workload

@@ -7,10 +7,10 @@ torch = pytest.importorskip("torch")
 
 from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameError, create, workstation  # noqa: E402
 from hybrid_scheduler.core import Objective  # noqa: E402
-from hybrid_scheduler.learning.dqn_file import AgentModel, save_model  # noqa: E402
+from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES  # noqa: E402
+from hybrid_scheduler.learning.dqn.model_file import AgentModel, save_model  # noqa: E402
+from hybrid_scheduler.learning.dqn.q_network import Shape, initial_weights  # noqa: E402
 from hybrid_scheduler.learning.model_files import ModelFileError  # noqa: E402
-from hybrid_scheduler.learning.q_network import Shape, initial_weights  # noqa: E402
-from hybrid_scheduler.learning.queue_survey import ACTIONS, FEATURES  # noqa: E402
 from hybrid_scheduler.schedulers import rl_agent  # noqa: E402
 from hybrid_scheduler.schedulers.rl_agent import RLAgent  # noqa: E402
 from hybrid_scheduler.testing import check_scheduler  # noqa: E402

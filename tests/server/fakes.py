@@ -12,14 +12,14 @@ import httpx
 import numpy as np
 import orjson
 
-from hybrid_scheduler.engine import JournalAway, MeasuredRun
-from hybrid_scheduler.engine.statistics import LaneStatistics
+from hybrid_scheduler.live import JournalAway, MeasuredRun
+from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
-from hybrid_scheduler.server.control import NewTask, StartWishes
-from hybrid_scheduler.server.limits import Limiter
-from hybrid_scheduler.server.metrics import Metrics
-from hybrid_scheduler.server.parts import Parts, ServerOptions
-from hybrid_scheduler.server.stream import StreamHub
+from hybrid_scheduler.server.app_context import Parts, ServerOptions
+from hybrid_scheduler.server.engine_control import NewTask, StartWishes
+from hybrid_scheduler.server.prometheus_metrics import Metrics
+from hybrid_scheduler.server.rate_limits import Limiter
+from hybrid_scheduler.server.stream_hub import StreamHub
 
 RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RB"
 OTHER_RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RC"

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.parts import Parts
-from hybrid_scheduler.server.run import Server, config_of, listening
+from hybrid_scheduler.server.app_context import Parts
+from hybrid_scheduler.server.server_process import Server, config_of, listening
 
 
 class Live:

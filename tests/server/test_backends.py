@@ -17,7 +17,7 @@ from test_contract import fits
 from hybrid_scheduler.config import load_settings
 from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.compose import opened, options_of
+from hybrid_scheduler.server.composition import opened, options_of
 
 BACKENDS = ["sqlite", "postgresql", "sqlite+redis", "postgresql+redis"]
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}

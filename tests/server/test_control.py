@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.engine import Course, JournalAway
-from hybrid_scheduler.server import local_control
-from hybrid_scheduler.server.control import NewTask, StartWishes
-from hybrid_scheduler.server.local_control import LocalControl
+from hybrid_scheduler.live import Course, JournalAway
+from hybrid_scheduler.server import local_engine_control
+from hybrid_scheduler.server.engine_control import NewTask, StartWishes
+from hybrid_scheduler.server.local_engine_control import LocalControl
 from hybrid_scheduler.testing import MemoryJournal
 from hybrid_scheduler.workload.scenarios import scenario_named
 
@@ -21,7 +21,7 @@ class _Engine:
     """Notes what it is told."""
 
     def __init__(self, state="stopped"):
-        from hybrid_scheduler.engine import ContinuousSimulation
+        from hybrid_scheduler.live import ContinuousSimulation
 
         self.now = replace(
             ContinuousSimulation(HOME, MemoryJournal()).status(),
@@ -96,7 +96,7 @@ async def test_bad_wishes_are_refused_before_anything_ends():
 
 
 async def test_a_task_that_is_not_stored_in_time_is_not_acknowledged(monkeypatch):
-    monkeypatch.setattr(local_control, "_PATIENCE", 0.01)
+    monkeypatch.setattr(local_engine_control, "_PATIENCE", 0.01)
     engine = _Engine()
     with pytest.raises(JournalAway):
         await control(engine).submit(NewTask(1.0, 0.5, 1.0, key="k", fingerprint="f"))

@@ -4,7 +4,7 @@ import pytest
 from fakes import client_of, fake_parts
 
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.dashboard import find_dashboard, prefers_html
+from hybrid_scheduler.server.dashboard_files import find_dashboard, prefers_html
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 

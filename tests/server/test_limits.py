@@ -4,10 +4,10 @@ import pytest
 from fakes import client_of, fake_parts
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.server.addresses import client_address, networks
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.limits import Limiter, limit_of
-from hybrid_scheduler.server.parts import ServerOptions
+from hybrid_scheduler.server.app_context import ServerOptions
+from hybrid_scheduler.server.client_address import client_address, networks
+from hybrid_scheduler.server.rate_limits import Limiter, limit_of
 
 
 async def test_the_limit_and_when_to_come_back(tmp_path):

@@ -11,9 +11,9 @@ from test_backends import settings_of
 from websockets.asyncio.client import connect
 
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.compose import opened
-from hybrid_scheduler.server.run import Server, config_of, listening
+from hybrid_scheduler.server.composition import opened
 from hybrid_scheduler.server.schemas import Hello, LogLine, Notification, SimulationUpdate
+from hybrid_scheduler.server.server_process import Server, config_of, listening
 
 SHAPES = {"simulation_update": SimulationUpdate, "notification": Notification, "log": LogLine}
 

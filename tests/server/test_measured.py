@@ -5,16 +5,16 @@ import copy
 
 import pytest
 from fakes import OTHER_RUN, RUN, client_of, fake_parts
-from measured import measured_run
+from measured_examples import measured_run
 from services import database_url, postgres_url  # noqa: F401
 from test_backends import server, settings_of
 from test_contract import fits
 
-from hybrid_scheduler.engine import JournalAway, measured_to_json
+from hybrid_scheduler.live import JournalAway, measured_to_json
 from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.remote_control import RemoteControl, carry_out
-from hybrid_scheduler.storage.commands import Answer
+from hybrid_scheduler.server.remote_engine_control import RemoteControl, carry_out
+from hybrid_scheduler.storage.engine_commands import Answer
 
 BODY = measured_to_json(measured_run(6))
 

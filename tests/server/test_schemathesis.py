@@ -14,8 +14,8 @@ from test_backends import settings_of
 
 from hybrid_scheduler.experiments.what_if import Change, what_if
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.compose import opened, options_of
-from hybrid_scheduler.server.run import Server, config_of, listening
+from hybrid_scheduler.server.composition import opened, options_of
+from hybrid_scheduler.server.server_process import Server, config_of, listening
 
 
 async def fuzzed(parts, folder: Path, phases: str) -> None:

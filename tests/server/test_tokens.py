@@ -5,9 +5,9 @@ import os
 import pytest
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.server.addresses import is_loopback
-from hybrid_scheduler.server.run import url_of
-from hybrid_scheduler.server.tokens import token_of
+from hybrid_scheduler.server.access_token import token_of
+from hybrid_scheduler.server.client_address import is_loopback
+from hybrid_scheduler.server.server_process import url_of
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", "localhost.evil", "128.0.0.1"])

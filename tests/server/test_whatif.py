@@ -10,8 +10,8 @@ import pytest
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.experiments.what_if import Change, WhatIfMachine, what_if
-from hybrid_scheduler.server import wondering
-from hybrid_scheduler.server.thinking import ProcessThinker, Question, answer
+from hybrid_scheduler.server import whatif_service
+from hybrid_scheduler.server.whatif_worker import ProcessThinker, Question, answer
 
 QUESTION = {"num_gpus": 2, "utilisation": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
 
@@ -44,7 +44,7 @@ async def test_the_third_is_asked_to_come_back(client, parts, monkeypatch):
         return []
 
     monkeypatch.setattr(parts.thinker, "work", slow)
-    monkeypatch.setattr(wondering, "_PATIENCE", 0.05)
+    monkeypatch.setattr(whatif_service, "_PATIENCE", 0.05)
     first = [asyncio.create_task(client.post("/api/whatif", json=QUESTION)) for _ in range(2)]
     for _ in first:
         await asyncio.to_thread(began.acquire)

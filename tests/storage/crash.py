@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from batches import SCHEDULERS, Engine
 
 from hybrid_scheduler.storage import DatabaseAddress, SqlJournal
-from hybrid_scheduler.storage.schema import with_connection
-from hybrid_scheduler.storage.verify import verify
+from hybrid_scheduler.storage.integrity_check import verify
+from hybrid_scheduler.storage.schema_version import with_connection
 
 
 def worker(url: str) -> None:

@@ -9,9 +9,9 @@ from sqlalchemy import text
 
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError
 from hybrid_scheduler.storage import DatabaseAddress, open_database
-from hybrid_scheduler.storage.bus import LocalBus, RedisBus
-from hybrid_scheduler.storage.commands import CommandQueue, EngineAway
-from hybrid_scheduler.storage.redis_link import RedisAddress
+from hybrid_scheduler.storage.engine_commands import CommandQueue, EngineAway
+from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
+from hybrid_scheduler.storage.redis_connection import RedisAddress
 
 
 @pytest.fixture

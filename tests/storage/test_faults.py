@@ -14,13 +14,13 @@ import pytest
 from batches import Engine
 from services import fresh_database, postgres_server
 
-from hybrid_scheduler.engine.journal import EngineBusy, JournalAway
+from hybrid_scheduler.live.journal import EngineBusy, JournalAway
 from hybrid_scheduler.storage import DatabaseAddress, DatabaseAway, Repository, SqlJournal, open_database
-from hybrid_scheduler.storage.bus import LocalBus
+from hybrid_scheduler.storage.batch_rows import seq_of
+from hybrid_scheduler.storage.event_bus import LocalBus
+from hybrid_scheduler.storage.integrity_check import verify
 from hybrid_scheduler.storage.postgres_store import LOCK
-from hybrid_scheduler.storage.rows import seq_of
 from hybrid_scheduler.storage.sqlite_store import SqliteStore
-from hybrid_scheduler.storage.verify import verify
 
 
 class Watch:
@@ -162,9 +162,9 @@ _DISK = """
 import asyncio, os, resource, sys
 sys.path.insert(0, sys.argv[2])
 from batches import Engine
-from hybrid_scheduler.engine.journal import JournalAway
+from hybrid_scheduler.live.journal import JournalAway
 from hybrid_scheduler.storage import *
-from hybrid_scheduler.storage.verify import verify
+from hybrid_scheduler.storage.integrity_check import verify
 
 address = DatabaseAddress.sqlite(sys.argv[1])
 spare = sys.argv[3] if len(sys.argv) > 3 else None

@@ -5,7 +5,7 @@ from batches import Engine
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.storage.history_csv import COLUMNS, HistoryCsv, read_history
-from hybrid_scheduler.workload.files import load
+from hybrid_scheduler.workload.trace_files import load
 
 
 def test_rows_read_back_exactly_and_as_a_trace(tmp_path):

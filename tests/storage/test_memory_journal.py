@@ -5,7 +5,7 @@ from concurrent.futures import Future
 import pytest
 from batches import Engine
 
-from hybrid_scheduler.engine.journal import JournalAway, JournalFull
+from hybrid_scheduler.live.journal import JournalAway, JournalFull
 from hybrid_scheduler.testing import MemoryJournal
 
 

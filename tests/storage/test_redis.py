@@ -9,9 +9,9 @@ import pytest
 from services import redis_server
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.storage.bus import LocalBus, RedisBus
 from hybrid_scheduler.storage.cache import MemoryCache, RedisCache
-from hybrid_scheduler.storage.redis_link import Breaker, RedisAddress
+from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
+from hybrid_scheduler.storage.redis_connection import Breaker, RedisAddress
 
 
 class Ear:

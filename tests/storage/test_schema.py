@@ -9,13 +9,13 @@ import pytest
 import typer.testing
 from batches import Engine
 
+from hybrid_scheduler.cli.command_context import Session
 from hybrid_scheduler.cli.db import db
-from hybrid_scheduler.cli.session import Session
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.engine.journal import EngineBusy
+from hybrid_scheduler.live.journal import EngineBusy
 from hybrid_scheduler.storage import DatabaseAddress, DatabaseAway, DatabaseUnusable, SqlJournal
-from hybrid_scheduler.storage.schema import newest_revision, require_current, upgrade, with_connection
-from hybrid_scheduler.storage.verify import verify
+from hybrid_scheduler.storage.integrity_check import verify
+from hybrid_scheduler.storage.schema_version import newest_revision, require_current, upgrade, with_connection
 
 # ------------------------------------------------------------------------------------------ addresses
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hybrid_scheduler.hardware.study_report import main, report
+from studies.device_study_report import main, report
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -24,7 +24,7 @@ def test_bad_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_the_study_in_miniature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    script = str(ROOT / "scripts" / "device_study.py")
+    script = str(ROOT / "studies" / "device_study.py")
     words = [sys.executable, script, str(tmp_path), "--tiny", "--budget", "600", "--parts", "check,execute,compare"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from hybrid_scheduler.experiments import goals, results_book
-from hybrid_scheduler.experiments.claims import FAILS, HOLDS, OPEN, Claim
 from hybrid_scheduler.metrics import Interval
+from studies import goals, results_book
+from studies.published_claims import FAILS, HOLDS, OPEN, Claim
 
 
 @pytest.mark.parametrize(

@@ -3,33 +3,38 @@
 import numpy as np
 import pytest
 
-from hybrid_scheduler import InvalidInputError
-from hybrid_scheduler.experiments import (
-    ablations,
+from hybrid_scheduler import AnalyticPhysics, InvalidInputError, workstation
+from hybrid_scheduler.compiled import PRICE_COEFFICIENTS
+from hybrid_scheduler.engine.stability import stability_limit
+from hybrid_scheduler.experiments import distribution_shift
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+from studies import (
+    agent_ablations,
     false_alarms,
     forest_noise,
-    pareto,
+    learned_quality,
     price_study,
-    quality,
-    shift,
-    stability,
+    time_energy_pareto,
     tune_prices,
 )
-from hybrid_scheduler.kernels import PRICE_COEFFICIENTS
+from studies.stability_limits import TASKS
+
+
+def limit_on_mixed(spec):
+    return stability_limit(spec, scenario_named("mixed"), workstation(), AnalyticPhysics(), tasks=TASKS)
 
 
 @pytest.mark.parametrize(
     ("strategy", "quoted"), [("round_robin", 0.15), ("greedy", 0.19), ("random", 0.22), ("gpu_only", 0.81)]
 )
 def test_stability_limits_are_those_quoted(strategy, quoted):
-    assert stability.stability_limit("mixed", strategy) == pytest.approx(quoted, abs=0.01)
+    assert limit_on_mixed(strategy) == pytest.approx(quoted, abs=0.01)
 
 
 def test_a_strategy_is_stable_below_its_limit_and_not_above():
     from hybrid_scheduler import Cluster, create
-    from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
-    limit = stability.stability_limit("mixed", "round_robin")
+    limit = limit_on_mixed("round_robin")
     for load, grows in ((0.7 * limit, False), (1.5 * limit, True)):
         workload = generate(scenario_named("mixed"), 40_000, 1, utilisation=load)
         latency = Cluster().run(workload, create("round_robin")).outcomes.latency
@@ -60,8 +65,8 @@ def test_the_shipped_coefficients_beat_earliest_finish_on_the_tuning_cases(monke
 
 
 def test_the_objective_trades_latency_for_energy():
-    ends = [pareto.figures(weight, 1000, 200) for weight in (0.0, 1.0)]
-    for name in pareto.SCHEDULERS:
+    ends = [time_energy_pareto.figures(weight, 1000, 200) for weight in (0.0, 1.0)]
+    for name in time_energy_pareto.SCHEDULERS:
         (fast, dear, _), (slow, cheap, on_cpu) = ends[0][name], ends[1][name]
         assert fast < slow
         assert cheap < dear
@@ -70,22 +75,24 @@ def test_the_objective_trades_latency_for_energy():
 
 def test_learned_schedulers_come_near_the_told_one():
     """A small case of the quality study: one seed, with the models that ship."""
-    mean, half = quality.study(quality.Case("mixed", 0.7, 500, quality.LEARNED), (1000, 1001))["hybrid_ml"]
+    mean, half = learned_quality.study(
+        learned_quality.Case("mixed", 0.7, 500, learned_quality.LEARNED), (1000, 1001)
+    )["hybrid_ml"]
     assert mean[0] < 1.05
     assert mean[3] > 0.9
-    assert half.shape == (len(quality.COLUMNS),)
+    assert half.shape == (len(learned_quality.COLUMNS),)
 
 
 def test_shift_a_static_forest_fails_and_hybrid_ml_does_not():
-    train, test = shift.shift_regimes()
-    training = shift.Stream.of(shift.generate(train, 300, 1, batch=True))
-    stream = shift.Stream.of(shift.generate(test, 60, 1, batch=True, first_id=300))
-    assert shift.run(shift.PlainForest(training, 1), stream).ratio > 5
-    learned = shift.run(shift.Forest(training, 1), stream)
+    train, test = distribution_shift.shift_regimes()
+    training = distribution_shift.Stream.of(distribution_shift.generate(train, 300, 1, batch=True))
+    stream = distribution_shift.Stream.of(distribution_shift.generate(test, 60, 1, batch=True, first_id=300))
+    assert distribution_shift.run(distribution_shift.PlainForest(training, 1), stream).ratio > 5
+    learned = distribution_shift.run(distribution_shift.Forest(training, 1), stream)
     assert learned.ratio < 1.05
     assert learned.recovery is not None
     with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
-        shift.shift_study(1)
+        distribution_shift.shift_study(1)
 
 
 def test_no_alarm_in_a_stream_that_does_not_change():
@@ -97,22 +104,24 @@ def test_no_alarm_in_a_stream_that_does_not_change():
 def test_the_published_forms_of_the_agent_fall_behind():
     """Hardly trained: what is missing from the state or from the options shows at once."""
     small = {"num_envs": 8, "episode_tasks": 100, "scenarios": ["mixed"], "loads": [0.7]}
-    agents = {state: ablations.trained(state, "placement", 60, **small) for state in ("queue", "task")}
-    found = ablations.figures(agents, 0.7, 300, 1000)
+    agents = {state: agent_ablations.trained(state, "placement", 60, **small) for state in ("queue", "task")}
+    found = agent_ablations.figures(agents, 0.7, 300, 1000)
     assert found["queue"][0] > 1.05
     assert found["task"][0] > 1.5 * found["queue"][0]
     assert found["task"][2] > found["queue"][2] > 0.25  # one GPU gets the most
 
 
 def test_the_ablations_are_paired_with_earliest_finish(monkeypatch):
-    monkeypatch.setattr(ablations, "trained", lambda state, actions, updates: ablations.create("earliest_finish"))
+    monkeypatch.setattr(
+        agent_ablations, "trained", lambda state, actions, updates: agent_ablations.create("earliest_finish")
+    )
     seen = []
-    found = ablations.study(ablations.FORMS, 0, 0.7, 300, (1000, 1001), seen.append)
+    found = agent_ablations.study(agent_ablations.FORMS, 0, 0.7, 300, (1000, 1001), seen.append)
     assert list(found) == ["min_completion", *seen]
     assert found["min_completion"][0][0] > 1.05
     mean, half = found[seen[0]]
     assert mean[:2].tolist() == [1.0, 1.0]  # the reference beside itself
-    assert half.shape == (len(ablations.COLUMNS),)
+    assert half.shape == (len(agent_ablations.COLUMNS),)
 
 
 def test_a_forest_on_noisy_labels_predicts_the_truth_better_than_the_measurements():
@@ -124,6 +133,6 @@ def test_a_forest_on_noisy_labels_predicts_the_truth_better_than_the_measurement
 
 def test_a_cold_batch_is_that_of_greedy():
     schedulers = ("greedy", "hybrid_ml(model=None)", "rl_agent(model=None)", "hybrid_ml")
-    found = forest_noise.cold_batch(quality.Case("mixed", None, 200, schedulers), (1000, 1001))
+    found = forest_noise.cold_batch(learned_quality.Case("mixed", None, 200, schedulers), (1000, 1001))
     assert found["hybrid_ml(model=None)"] == found["rl_agent(model=None)"] == found["greedy"]
     assert found["hybrid_ml"][0] < 0.5 * found["greedy"][0]

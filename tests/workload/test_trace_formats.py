@@ -8,7 +8,7 @@ import pytest
 
 from hybrid_scheduler.core import InvalidInputError, Workload
 from hybrid_scheduler.physics import AnalyticPhysics
-from hybrid_scheduler.workload.foreign import FORMATS, import_trace, recognised
+from hybrid_scheduler.workload.trace_formats import FORMATS, import_trace, recognised
 
 TRACES = Path(__file__).parent / "foreign_traces"
 FILES = {

@@ -13,11 +13,12 @@ from typer.core import TyperGroup
 from .. import __version__
 from .bench import bench
 from .calibrate import calibrate
+from .command_context import Session
 from .compare import compare
 from .db import db
 from .doctor import doctor
 from .execute import execute
-from .failures import BAD_INPUT, exit_code_of
+from .exit_codes import BAD_INPUT, exit_code_of
 from .heavy import heavy
 from .import_trace import import_trace
 from .pipeline import pipeline
@@ -27,7 +28,6 @@ from .replay import replay
 from .report import report
 from .schedulers import schedulers
 from .serve import serve
-from .session import Session
 from .shift import shift
 from .simulate import simulate
 from .sweep import sweep

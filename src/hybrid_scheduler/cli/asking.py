@@ -7,11 +7,11 @@ from pathlib import Path
 from ..cluster import Noise
 from ..config import ALL_SCHEDULERS, Settings
 from ..core import InvalidInputError
-from ..experiments.contest import Machine
-from ..experiments.question import Question
-from ..experiments.trace import Trace
+from ..experiments.evaluation import Machine
+from ..experiments.spec import Question
+from ..experiments.trace_source import Trace
 from ..schedulers import schedulers as registered
-from ..workload.files import load, trace_named
+from ..workload.trace_files import load, trace_named
 
 #: A trace in here can be chosen by its name.
 TRACES = Path("data/workload_traces")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from .session import Session
+from .command_context import Session
 
 #: Benchmarks are no part of the package: they bring the peers they measure against.
 _FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"

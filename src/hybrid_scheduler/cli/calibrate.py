@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .numbers import NOTHING
+from .command_context import Session
+from .number_format import NOTHING
 from .printer import Printer
 from .profile import PROFILE
-from .session import Session
-from .sheet import Column
+from .table import Column
 
 if TYPE_CHECKING:
-    from ..hardware.calibration import Calibration
-    from ..hardware.profile import Profile
+    from ..profiling.calibration import Calibration
+    from ..profiling.hardware_profile import Profile
 
 #: Median error of a kind from which predictions of it are called poor.
 GOOD = 0.15
@@ -51,8 +51,8 @@ def calibrate(
     """
     session: Session = context.obj
     session.settings()
-    from ..hardware.calibration import calibrate as fit
-    from ..hardware.profile import save_profile
+    from ..profiling.calibration import calibrate as fit
+    from ..profiling.hardware_profile import save_profile
 
     read = _read(profile, starpu, machine)
     found = fit(read, road=road)
@@ -67,8 +67,8 @@ def calibrate(
 
 def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Profile:
     from ..core import InvalidInputError
-    from ..hardware.shipped import profile_named, shipped_profiles
-    from ..hardware.starpu import read_starpu
+    from ..profiling.builtin_profiles import profile_named, shipped_profiles
+    from ..profiling.starpu_models import read_starpu
 
     if starpu is not None:
         if profile is not None:

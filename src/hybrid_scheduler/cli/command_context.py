@@ -55,13 +55,13 @@ class Session:
         return settings
 
     def open_log(self, settings: LoggingSettings) -> None:
-        from . import logs
+        from . import logging_setup
 
         # Talk stays small: the level of the settings is the file's, unless it was asked for on the command line.
         usual = "ERROR" if self.printer.quiet else "WARNING"
-        logs.to_stderr(self.printer, settings.level if self.log_level else usual)
+        logging_setup.to_stderr(self.printer, settings.level if self.log_level else usual)
         self._logging = True
-        self._log_file = settings.file if logs.to_file(settings) else None
+        self._log_file = settings.file if logging_setup.to_file(settings) else None
 
     @property
     def is_logging(self) -> bool:
@@ -70,16 +70,16 @@ class Session:
     def keep_traceback(self, error: BaseException) -> str | None:
         """Write it to the log file, and return the file's name if there is one."""
         from ..config import LoggingSettings
-        from . import logs
+        from . import logging_setup
 
         if not self._logging:
             self.open_log(LoggingSettings())
-        logs.keep_traceback(error)
+        logging_setup.keep_traceback(error)
         return self._log_file
 
     def close(self) -> None:
         if self._logging:
-            from . import logs
+            from . import logging_setup
 
-            logs.close()
+            logging_setup.close()
             self._logging = False

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .numbers import NOTHING, SECONDS, significant, unit_for
+from .command_context import Session
+from .number_format import NOTHING, SECONDS, significant, unit_for
 from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
 from .printer import Printer
-from .session import Session
-from .sheet import Column
+from .table import Column
 
 if TYPE_CHECKING:
-    from ..experiments.comparing import Judgement, Standing, Study
+    from ..experiments.paired_comparison import Judgement, Standing, Study
     from ..metrics.statistics import Interval
 
 _SIGNIFICANT = "*"
@@ -108,9 +108,9 @@ def compare(
         }
     )
     from ..core import InvalidInputError
-    from ..experiments.comparing import baseline_of, check_metric, study, trace_study
+    from ..experiments.paired_comparison import baseline_of, check_metric, study, trace_study
     from .asking import question_from
-    from .compiling import announced
+    from .compile_notice import announced
     from .options import check_sources
 
     check_sources(
@@ -170,9 +170,9 @@ def check_empty(folder: Path) -> None:
 
 def write(folder: Path, found: Study, judgement: Judgement) -> None:
     """The judgement, every seed as a row, and the record that `replay` repeats."""
-    from ..experiments import runs
+    from ..experiments import run_record
     from ..experiments.replay import comparison_events
-    from ..reports.documents import strict_json, write_table
+    from ..reports.table_files import strict_json, write_table
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "comparison.json").write_text(strict_json(document(found, judgement)), encoding="utf-8")
@@ -183,7 +183,7 @@ def write(folder: Path, found: Study, judgement: Judgement) -> None:
     ]
     write_table(folder / "seeds.csv", list(rows[0]), rows)
     seeds = [run.seed for run in found.runs]
-    runs.write_run(folder, runs.COMPARE, found.question, seeds, comparison_events(found.runs))
+    run_record.write_run(folder, run_record.COMPARE, found.question, seeds, comparison_events(found.runs))
 
 
 def document(found: Study, judgement: Judgement) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from ..metrics import Summary
 from ..schedulers import SchedulerInfo
 from ..schedulers import schedulers as registered
 from ..schedulers.registry import parse_spec
-from .case import Case
 from .compare import GROWS
-from .numbers import DOLLARS, JOULES, SECONDS, percent, significant, three_decimals, unit_for, with_unit
+from .inputs import Case
+from .number_format import DOLLARS, JOULES, SECONDS, percent, significant, three_decimals, unit_for, with_unit
 from .printer import Printer
-from .sheet import EXTRA, Column
+from .table import EXTRA, Column
 
 #: Nearer than this, three digits show no difference.
 _TOO_CLOSE = 1.005

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .session import Session
-from .sheet import Column
+from .command_context import Session
+from .table import Column
 
 if TYPE_CHECKING:
     from ..storage import DatabaseAddress
@@ -59,7 +59,7 @@ def verify(
 
     Example: hybrid-scheduler db verify
     """
-    from ..storage.verify import verify as check
+    from ..storage.integrity_check import verify as check
 
     session: Session = context.obj
     address = _address(session, url)
@@ -83,7 +83,7 @@ def verify(
 
 
 def _upgrade(session: Session, url: str | None) -> None:
-    from ..storage.schema import upgrade as bring_up_to_date
+    from ..storage.schema_version import upgrade as bring_up_to_date
 
     address = _address(session, url)
     before, after = bring_up_to_date(address)

@@ -99,7 +99,7 @@ def _cache() -> Check:
     """Where compiled kernels are kept. Without it everything works, but each start compiles again."""
     hint = "set NUMBA_CACHE_DIR to a folder that can be written"
     try:
-        from ..cluster.loop import arrival_loop
+        from ..cluster.arrival_loop import arrival_loop
 
         folder = Path(arrival_loop.stats.cache_path)
     except Exception as error:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .session import Session
-from .sheet import Column
+from .command_context import Session
+from .table import Column
 
 if TYPE_CHECKING:
-    from .checkup import Check
+    from .diagnostics import Check
 
 _SIGNS = {"ok": ("✓", "green"), "info": ("·", "dim"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
@@ -26,7 +26,7 @@ def doctor(
 
     Example: hybrid-scheduler doctor
     """
-    from .checkup import checkup
+    from .diagnostics import checkup
 
     session: Session = context.obj
     checks = checkup(session.config_file)

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .numbers import NOTHING, SECONDS, percent, significant, unit_for, with_unit
+from .command_context import Session
+from .number_format import NOTHING, SECONDS, percent, significant, unit_for, with_unit
 from .printer import Printer, uninterrupted
-from .session import Session
-from .sheet import Column
+from .table import Column
 
 if TYPE_CHECKING:
     from ..config import Settings
-    from ..hardware.calibration import Calibration
-    from ..hardware.contest import Contest
-    from ..hardware.executor import HybridExecutor
-    from .storing import Stored
+    from ..profiling.calibration import Calibration
+    from ..runtime.executor import HybridExecutor
+    from ..runtime.kernel_benchmark import Contest
+    from .upload import Stored
 
 BACKENDS = ("local", "ray")
 SIZES = "64,1024"
@@ -112,9 +112,9 @@ def execute_stream(
     """What `execute` does, and `compare --real`."""
     settings = session.settings()
     from ..core import InvalidInputError, UnknownNameError
-    from ..hardware.company import Surroundings
-    from ..hardware.contest import Contest
-    from ..hardware.stream import make_stream
+    from ..runtime.contention_profile import Surroundings
+    from ..runtime.kernel_benchmark import Contest
+    from ..runtime.kernel_stream import make_stream
     from ..schedulers import split_specs
 
     if backend not in BACKENDS:
@@ -205,7 +205,7 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def _kernels(kinds: list[str] | None) -> list[str]:
-    from ..hardware.kernels import kernels_named
+    from ..profiling.kernels import kernels_named
 
     return [kernel.name for kernel in kernels_named(kinds)]
 
@@ -213,9 +213,9 @@ def _kernels(kinds: list[str] | None) -> list[str]:
 def _calibration(profile: str | None, device: str, *, other_machine: bool) -> Calibration | None:
     if profile is None:
         return None
-    from ..hardware.calibration import calibrate
-    from ..hardware.devices import describe_machine, find_gpu
-    from ..hardware.shipped import profile_named
+    from ..profiling.builtin_profiles import profile_named
+    from ..profiling.calibration import calibrate
+    from ..profiling.machine_info import describe_machine, find_gpu
 
     read = profile_named(profile)
     read.check_machine(describe_machine(find_gpu(device)), allow_other=other_machine)
@@ -232,10 +232,10 @@ def _executor(
     timeout: float | None,
 ) -> HybridExecutor:
     if backend == "ray":
-        from ..hardware.ray_executor import RayExecutor
+        from ..runtime.ray_executor import RayExecutor
 
         return RayExecutor("cpu_only", address=address, calibration=calibration, timeout=timeout)
-    from ..hardware.executor import HybridExecutor
+    from ..runtime.executor import HybridExecutor
 
     return HybridExecutor("cpu_only", device_type=device, calibration=calibration, split=split, timeout=timeout)
 
@@ -253,7 +253,7 @@ def _check_out(out: Path | None) -> None:
 
 def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from ..core import InvalidInputError
-    from ..reports.documents import strict_json, write_table
+    from ..reports.table_files import strict_json, write_table
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -265,8 +265,8 @@ def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -
 
 
 def _store(contest: Contest, document: dict[str, Any], settings: Settings, *, began: float) -> Stored:
-    from ..experiments.measured import measured_run
-    from .storing import store
+    from ..experiments.measured_history import measured_run
+    from .upload import store
 
     machine = document["machine"]
     gpu = machine["gpu"]["name"] if machine["gpu"] else None

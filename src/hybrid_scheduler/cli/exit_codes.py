@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
+from .command_context import Session
 from .printer import Printer
-from .session import Session
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .numbers import DOLLARS, JOULES, NOTHING, SECONDS, significant, three_decimals, unit_for, with_unit
+from .command_context import Session
+from .number_format import DOLLARS, JOULES, NOTHING, SECONDS, significant, three_decimals, unit_for, with_unit
 from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
 from .printer import Printer
-from .session import Session
-from .sheet import Column
+from .table import Column
 
 if TYPE_CHECKING:
-    from ..experiments.heavy import HeavyResult
+    from ..experiments.heavy_simulation import HeavyResult
 
 REPORT, PLOTS, RECORD = "heavy_simulation_report.csv", "plots", "heavy_simulation"
 #: Figures that need no single task.
@@ -65,9 +65,9 @@ def heavy(
     )
     from dataclasses import replace
 
-    from ..experiments.heavy import run_heavy
+    from ..experiments.heavy_simulation import run_heavy
     from .asking import question_from
-    from .compiling import announced
+    from .compile_notice import announced
     from .options import check_sources
 
     check_sources(None, utilisation=utilisation, batch=batch or None)
@@ -85,14 +85,14 @@ def heavy(
 
 def write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
     """The table, the record and the plots."""
-    from ..experiments import runs
-    from ..experiments.heavy import COLUMNS
+    from ..experiments import run_record
+    from ..experiments.heavy_simulation import COLUMNS
     from ..reports import figures
-    from ..reports.documents import write_table
+    from ..reports.table_files import write_table
 
     out.mkdir(parents=True, exist_ok=True)
     write_table(out / REPORT, COLUMNS, result.rows)
-    runs.write_run(out / RECORD, runs.HEAVY, result.question, [result.seed], result.events())
+    run_record.write_run(out / RECORD, run_record.HEAVY, result.question, [result.seed], result.events())
     written = [out / REPORT]
     formats = figures.FORMATS if vector else ("png",)
     for name, figure in figures.draw_all(evidence(result), FIGURES).items():
@@ -103,9 +103,9 @@ def write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
 def evidence(result: HeavyResult) -> Any:
     import numpy as np
 
-    from ..experiments.heavy import COLUMNS
+    from ..experiments.heavy_simulation import COLUMNS
     from ..metrics import Interval
-    from ..reports.evidence import Evidence
+    from ..reports.figure_data import Evidence
 
     rows = {row["scheduler"]: row for row in result.rows}
     samples = {
@@ -130,7 +130,7 @@ def evidence(result: HeavyResult) -> Any:
 
 def document(result: HeavyResult) -> dict[str, Any]:
     from .. import __version__
-    from ..experiments.sketch import RELATIVE_ERROR
+    from ..experiments.quantile_sketch import RELATIVE_ERROR
 
     question = result.question
     return {

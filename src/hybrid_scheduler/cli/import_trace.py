@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .session import Session
-from .sheet import Column
+from .command_context import Session
+from .table import Column
 
 if TYPE_CHECKING:
     from ..workload import ReadReport
@@ -49,8 +49,8 @@ def import_trace(
       hybrid-scheduler simulate --trace pods
     """
     from ..core import InvalidInputError
-    from ..workload.files import save
-    from ..workload.foreign import FORMATS, import_trace, recognised
+    from ..workload.trace_files import save
+    from ..workload.trace_formats import FORMATS, import_trace, recognised
     from .asking import TRACES
 
     session: Session = context.obj

@@ -12,7 +12,7 @@ from .. import __version__
 from ..config import ALL_SCHEDULERS, Settings
 from ..core import HybridSchedulerError, Platform, Workload
 from ..engine import Comparison, compare
-from ..experiments.question import Question
+from ..experiments.spec import Question
 from ..physics import Physics
 from ..schedulers import schedulers as registered
 from .asking import question_from

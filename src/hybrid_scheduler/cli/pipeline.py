@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .numbers import DOLLARS, JOULES, SECONDS, percent, significant, unit_for, with_unit
+from .command_context import Session
+from .number_format import DOLLARS, JOULES, SECONDS, percent, significant, unit_for, with_unit
 from .printer import Printer
-from .session import Session
-from .sheet import Column
+from .table import Column
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -73,10 +73,10 @@ def _study(settings: Settings, trace: str | None, *, quick: bool) -> Study:
     from dataclasses import replace
 
     from ..cluster import Noise
-    from ..experiments.contest import Machine
+    from ..experiments.evaluation import Machine
     from ..experiments.pipeline import QUICK, USUAL, Study, like_trace
-    from ..workload.files import load
     from ..workload.scenarios import default_scenario, scenario_named
+    from ..workload.trace_files import load
     from .asking import trace_file
 
     seed, ranges = settings.simulation.seed, settings.workload

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from ..reports.documents import strict_json
-from .sheet import Column, table
+from ..reports.table_files import strict_json
+from .table import Column, table
 
 #: A bar that comes and goes within a blink only flickers.
 _PATIENCE = 0.5

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .numbers import JOULES, NOTHING, SECONDS, significant, with_unit
+from .command_context import Session
+from .number_format import JOULES, NOTHING, SECONDS, significant, with_unit
 from .printer import Printer
-from .session import Session
-from .sheet import Column
+from .table import Column
 
 if TYPE_CHECKING:
-    from ..hardware import Point, Profile, Timing
+    from ..profiling import Point, Profile, Timing
 
 PROFILE = Path("data/profiles/hardware_profile.json")
 
@@ -50,7 +50,7 @@ def profile(
     seconds = _seconds(budget)
     names = None if kernels is None else [name.strip() for name in kernels.split(",")]
 
-    from ..hardware import HardwareProfiler
+    from ..profiling import HardwareProfiler
 
     profiler = HardwareProfiler(device, kernels=names, budget=seconds)
     with session.printer.progress(len(set(wanted)) * len(profiler.kernels)) as update:
@@ -59,7 +59,7 @@ def profile(
     profiler.save_profile(out)
     session.printer.note(f"wrote {out}")
     if plots is not None:
-        from ..hardware.plots import save_plots
+        from ..profiling.profile_plots import save_plots
 
         for path in save_plots(measured, plots):
             session.printer.note(f"wrote {path}")

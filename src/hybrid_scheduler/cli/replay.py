@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .session import Session
+from .command_context import Session
 
 
 def replay(
@@ -28,8 +28,8 @@ def replay(
     session.settings()
     from ..core import HybridSchedulerError
     from ..experiments.replay import replay as repeat
-    from ..experiments.runs import read_run
-    from .compiling import announced
+    from ..experiments.run_record import read_run
+    from .compile_notice import announced
 
     record = read_run(run_dir)
     total = (

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .command_context import Session
 from .options import BatchOption, ScenarioOption, UtilisationOption
-from .session import Session
 
 if TYPE_CHECKING:
-    from ..experiments.comparing import Study
-    from ..experiments.question import Question
-    from ..experiments.runs import Record
+    from ..experiments.paired_comparison import Study
+    from ..experiments.run_record import Record
+    from ..experiments.spec import Question
 
 _SEEDS = 10
 
@@ -73,11 +73,11 @@ def report(
         }
     )
     from ..core import InvalidInputError
-    from ..experiments.reporting import check_suffix, make_report, write_report
+    from ..experiments.report_builder import check_suffix, make_report, write_report
     from ..reports.figures import FIGURES
     from .asking import question_from
     from .compare import check_empty
-    from .compiling import announced
+    from .compile_notice import announced
     from .options import check_sources
 
     check_suffix(out)
@@ -120,17 +120,17 @@ def _check_figure(name: str) -> None:
 
 def _stored(folder: Path) -> tuple[Question, int, Study | None, Record]:
     from ..core import InvalidInputError
-    from ..experiments import runs
-    from ..experiments.reporting import stored_study
+    from ..experiments import run_record
+    from ..experiments.report_builder import stored_study
 
-    record = runs.read_run(folder)
-    if record.kind == runs.HEAVY:
+    record = run_record.read_run(folder)
+    if record.kind == run_record.HEAVY:
         hint = "its own plots and table are beside it"
         raise InvalidInputError(
             "RUN_DIR", "a comparison or a single run", f"{folder}, a heavy simulation", hint=hint
         )
     several = len(record.seeds) > 1 or (record.trace is not None and record.trace.why_no_interval is None)
-    study = stored_study(folder, record) if record.kind == runs.COMPARE and several else None
+    study = stored_study(folder, record) if record.kind == run_record.COMPARE and several else None
     return record.question, record.seeds[0], study, record
 
 
@@ -142,9 +142,9 @@ def _fresh(
     processes: int | None,
     update: Callable[[str, int], None],
 ) -> tuple[Study | None, Record | None]:
-    from ..experiments import runs
-    from ..experiments.comparing import study as judge_seeds
-    from ..experiments.comparing import trace_study
+    from ..experiments import run_record
+    from ..experiments.paired_comparison import study as judge_seeds
+    from ..experiments.paired_comparison import trace_study
     from .compare import write
 
     trace = question.trace
@@ -152,8 +152,8 @@ def _fresh(
     if seeds == 1 and not judged:
         record = None
         if keep is not None:
-            events = runs.simulation_events(question.run(first))
-            record = runs.write_run(keep, runs.SIMULATION, question, [first], events)
+            events = run_record.simulation_events(question.run(first))
+            record = run_record.write_run(keep, run_record.SIMULATION, question, [first], events)
         return None, record
     if judged:
         found = trace_study(question, first)
@@ -162,4 +162,4 @@ def _fresh(
     if keep is None:
         return found, None
     write(keep, found, found.judge())
-    return found, runs.read_run(keep)
+    return found, run_record.read_run(keep)

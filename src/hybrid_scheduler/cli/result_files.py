@@ -19,11 +19,11 @@ from ..cluster import RunResult
 from ..core import HybridSchedulerError, InvalidInputError
 from ..core.outcome import STATUS_NAMES
 from ..engine import Comparison
-from ..experiments import runs
-from ..experiments.comparing import seed_run
+from ..experiments import run_record
+from ..experiments.paired_comparison import seed_run
 from ..experiments.replay import comparison_events
-from ..reports.documents import strict_json
-from .case import Case
+from ..reports.table_files import strict_json
+from .inputs import Case
 
 SUMMARY = "summary.json"
 #: Up to so many tasks of all schedulers together the log tells every single one: some 400 bytes each.
@@ -139,10 +139,12 @@ def write_record(case: Case, comparison: Comparison, folder: Path) -> None:
     """What `replay` repeats. Of a long run the log has one line per scheduler, with a digest of all its tasks."""
     question = replace(case.question, schedulers=tuple(comparison.results))
     if len(comparison.workload) * len(comparison.results) <= _LOGGED_TASKS:
-        runs.write_run(folder, runs.SIMULATION, question, [case.seed], runs.simulation_events(comparison))
+        run_record.write_run(
+            folder, run_record.SIMULATION, question, [case.seed], run_record.simulation_events(comparison)
+        )
     else:
         found = comparison_events([seed_run(question, case.seed, comparison)])
-        runs.write_run(folder, runs.COMPARE, question, [case.seed], found)
+        run_record.write_run(folder, run_record.COMPARE, question, [case.seed], found)
 
 
 def file_name(spec: str) -> str:

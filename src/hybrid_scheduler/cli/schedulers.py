@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .session import Session
-from .sheet import Column
+from .command_context import Session
+from .table import Column
 
 if TYPE_CHECKING:
     from ..schedulers import SchedulerInfo

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .command_context import Session
 from .options import UtilisationOption
-from .session import Session
 
 if TYPE_CHECKING:
-    from ..server.compose import House
+    from ..server.composition import House
 
 
 def serve(
@@ -43,8 +43,8 @@ def serve(
       API_TOKEN=$(openssl rand -hex 32) hybrid-scheduler serve --host 0.0.0.0
     """
     # Not above: these bring the web framework, which --help does not need.
-    from ..server.run import serve as run_server
-    from .compiling import announced
+    from ..server.server_process import serve as run_server
+    from .compile_notice import announced
 
     session: Session = context.obj
     settings = session.settings(

@@ -9,13 +9,13 @@ import typer
 from rich.text import Text
 
 from ..experiments import FIRST_REPORTED_SEED as FIRST_SEED
-from .numbers import NOTHING, significant
+from .command_context import Session
+from .number_format import NOTHING, significant
 from .printer import Printer
-from .session import Session
-from .sheet import Column
+from .table import Column
 
 if TYPE_CHECKING:
-    from ..experiments.shift import Row
+    from ..experiments.distribution_shift import Row
 
 
 def shift(
@@ -34,7 +34,7 @@ def shift(
     session: Session = context.obj
     session.settings()
     from ..core import InvalidInputError
-    from ..experiments.shift import TEST_TASKS, TRAINING_TASKS, shift_study
+    from ..experiments.distribution_shift import TEST_TASKS, TRAINING_TASKS, shift_study
 
     if seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .command_context import Session
 from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
-from .session import Session
 
 
 def simulate(
@@ -51,12 +51,12 @@ def simulate(
     # Not above: these bring NumPy and the compiler, which --help does not need.
     from functools import partial
 
-    from .case import make_case, run_case
-    from .compiling import announced
+    from .comparison_view import show
+    from .compile_notice import announced
+    from .inputs import make_case, run_case
     from .options import check_sources, weights
     from .printer import uninterrupted
-    from .results import check_folder, staged, write_record
-    from .verdict import show
+    from .result_files import check_folder, staged, write_record
 
     session: Session = context.obj
     settings = session.settings(

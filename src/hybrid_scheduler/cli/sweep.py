@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from .command_context import Session
 from .compare import interval, named
-from .numbers import NOTHING, SECONDS, significant, unit_for
+from .number_format import NOTHING, SECONDS, significant, unit_for
 from .printer import Printer
-from .session import Session
-from .sheet import Column
+from .table import Column
 
 if TYPE_CHECKING:
-    from ..experiments.adversary import Worst
-    from ..experiments.question import Question
+    from ..experiments.spec import Question
+    from ..experiments.worst_case_search import Worst
 
 _BACKENDS = ("local", "ray")
 _BATCH = "batch"
@@ -77,8 +77,8 @@ def sweep(
     """
     session: Session = context.obj
     from ..core import UnknownNameError
-    from ..experiments.comparing import check_metric
-    from .compiling import announced
+    from ..experiments.paired_comparison import check_metric
+    from .compile_notice import announced
     from .options import check_sources
 
     if backend not in _BACKENDS:
@@ -96,8 +96,8 @@ def sweep(
         questions = _trace_questions(session, trace, platforms, common)
     else:
         questions = _questions(session, scenarios or "default", loads, platforms, common)
-    from ..experiments.backends import Local, Ray
     from ..experiments.sweep import TABLE, cells_of, run_sweep
+    from ..experiments.sweep_backends import Local, Ray
 
     cells = cells_of(questions, range(first_seed, first_seed + (1 if trace else seeds or _SEEDS)))
     session.after_interrupt = "finished cells are kept; run it again to go on"
@@ -242,13 +242,13 @@ def _adversary(
     processes: int | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     from ..core import InvalidInputError
-    from ..experiments import runs
-    from ..experiments.adversary import find_worst
+    from ..experiments import run_record
     from ..experiments.replay import comparison_events
-    from ..reports.documents import strict_json
+    from ..experiments.worst_case_search import find_worst
+    from ..reports.table_files import strict_json
     from .asking import question_from
     from .compare import check_empty
-    from .compiling import announced
+    from .compile_notice import announced
 
     names = [name.strip() for name in pair.split(":")]
     if len(names) != 2 or not all(names):
@@ -267,7 +267,7 @@ def _adversary(
     out.mkdir(parents=True, exist_ok=True)
     (out / "adversary.json").write_text(strict_json(content), encoding="utf-8")
     tested = [run.seed for run in found.study.runs]
-    runs.write_run(out, runs.COMPARE, found.question, tested, comparison_events(found.study.runs))
+    run_record.write_run(out, run_record.COMPARE, found.question, tested, comparison_events(found.study.runs))
     if as_json:
         session.printer.document(content)
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .session import Session
+from .command_context import Session
 
 
 def trace(
@@ -31,9 +31,9 @@ def trace(
     import json
 
     from ..core import HybridSchedulerError, InvalidInputError
-    from ..experiments.runs import HEAVY, read_run
-    from ..reports.perfetto import comparison_parts, perfetto_trace
-    from .compiling import announced
+    from ..experiments.run_record import HEAVY, read_run
+    from ..reports.perfetto_trace import comparison_parts, perfetto_trace
+    from .compile_notice import announced
 
     record = read_run(run_dir)
     if record.kind == HEAVY:

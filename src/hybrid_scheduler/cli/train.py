@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .numbers import significant
-from .session import Session
+from .command_context import Session
+from .number_format import significant
 
 #: Forest first, then the agent: the bar's steps for each.
 _FOREST, _AGENT = 100, 900
@@ -42,10 +42,10 @@ def train(
     session.settings()
     number = _seed(seed)
     _check(release, minutes, out)
-    from ..hardware.measure import fixed_threads
-    from ..learning.dqn_training import train_default_agent
+    from ..learning.dqn.training import train_default_agent
     from ..learning.model_files import DEFAULT_TIMES
-    from ..learning.trainer import train_default_times_model
+    from ..learning.offline_trainer import train_default_times_model
+    from ..profiling.timing import fixed_threads
     from ..schedulers.rl_agent import SHIPPED_MODEL
 
     folder = out or Path("models")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ..config import ServerSettings, Settings
-    from ..engine import MeasuredRun
+    from ..live import MeasuredRun
 
 #: Seconds until a run is given up that neither database nor server takes, and between tries.
 _PATIENCE, _PAUSE = 60.0, 2.0
@@ -36,8 +36,8 @@ class Stored(NamedTuple):
 
 def store(run: MeasuredRun, settings: Settings) -> Stored:
     """The run's id once it is durable. A server that runs is the only one to write: it is asked then."""
-    from ..engine import EngineBusy
-    from ..engine.ulid import UlidMaker
+    from ..live import EngineBusy
+    from ..live.ulid import UlidMaker
 
     # Named here: however often it has to be sent, it is one run.
     run = replace(run, run_id=UlidMaker(time.time, os.urandom)())
@@ -50,7 +50,7 @@ def store(run: MeasuredRun, settings: Settings) -> Stored:
 
 def _directly(run: MeasuredRun, settings: Settings) -> str:
     from ..core import HybridSchedulerError
-    from ..engine import JournalAway, batch_of
+    from ..live import JournalAway, batch_of
     from ..storage import SqlJournal
 
     journal = SqlJournal(settings.storage.address())
@@ -74,8 +74,8 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
     from urllib.request import ProxyHandler, Request, build_opener
 
     from ..core import HybridSchedulerError
-    from ..engine import measured_to_json
-    from ..server.tokens import token_of
+    from ..live import measured_to_json
+    from ..server.access_token import token_of
 
     server = settings.server
     url = f"{_address(server, '127.0.0.1')}/api/runs"

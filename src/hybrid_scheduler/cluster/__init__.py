@@ -1,11 +1,11 @@
 """The virtual cluster: queues, memory, transfers, dependencies, and the bounds nobody can beat."""
 
+from .arrival_loop import MEMORY_POLICIES
 from .bounds import isolated_optimum, makespan_bound
 from .cluster import Cluster
-from .loop import MEMORY_POLICIES
 from .noise import Noise
-from .result import RunResult
-from .times import PhysicsTimes
+from .physics_times import PhysicsTimes
+from .run_result import RunResult
 
 __all__ = [
     "MEMORY_POLICIES",

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import from_dtype, types
 
+from ..compiled import DEVICE, RULE, TASK, entry, helper
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, RAN
-from ..kernels import DEVICE, RULE, TASK, entry, helper
 from .noise import noise_factor
 
 #: What happens to a share that does not fit into the accelerator's memory.

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..compiled import entry
 from ..core import Floats, Platform, Workload
-from ..kernels import entry
 from ..physics import FluidTasks, Physics, best_prices, fluid_tasks
 from .noise import Noise
-from .times import PhysicsTimes
+from .physics_times import PhysicsTimes
 
 _BLOCK_NUMBERS = 20_000_000
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled import FastRule, compiled, device_table
 from ..core import (
     Central,
     Decision,
@@ -29,13 +30,12 @@ from ..core import (
     Workload,
     workstation,
 )
-from ..kernels import FastRule, compiled, device_table
 from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second, payoff_scales
-from .events import EventRun, data_ready
-from .loop import LOOP_SIGNATURE, MEMORY_POLICIES, PLACE_SIGNATURE, arrival_loop, place_one
+from .arrival_loop import LOOP_SIGNATURE, MEMORY_POLICIES, PLACE_SIGNATURE, arrival_loop, place_one
+from .event_loop import EventRun, data_ready
 from .noise import Noise
-from .result import RunResult
-from .times import PhysicsTimes
+from .physics_times import PhysicsTimes
+from .run_result import RunResult
 
 #: Numbers per chunk of the fast loop: the tables stay in the processor's cache, and Ctrl-C is prompt.
 _CHUNK_NUMBERS = 131_072

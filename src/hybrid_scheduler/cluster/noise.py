@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..compiled import entry, helper, normal
 from ..core import Floats, Ints, InvalidInputError
-from ..kernels import entry, helper, normal
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,17 @@
 """Compiled building blocks shared by the cluster's loop and the schedulers' rules."""
 
-from .compile import compiled, entry, helper
-from .counter import normal, uniform
-from .prices import PRICE_COEFFICIENTS, price_state, priced_placement
-from .rule import DEVICE, RULE, TASK, FastRule, column_prices, device_table, rule
-from .split import beats, best_placement, earliest_free, earliest_free_accelerator, earliest_free_cpu, fitting_share
+from .counter_random import normal, uniform
+from .device_prices import PRICE_COEFFICIENTS, price_state, priced_placement
+from .fast_rule import DEVICE, RULE, TASK, FastRule, column_prices, device_table, rule
+from .jit_cache import compiled, entry, helper
+from .split_placement import (
+    beats,
+    best_placement,
+    earliest_free,
+    earliest_free_accelerator,
+    earliest_free_cpu,
+    fitting_share,
+)
 
 __all__ = [
     "DEVICE",

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import uint64
 
-from .compile import helper
+from .jit_cache import helper
 
 _GOLDEN = uint64(0x9E3779B97F4A7C15)
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import Floats
-from .compile import helper
-from .split import best_placement
+from .jit_cache import helper
+from .split_placement import best_placement
 
-#: Found by evolution on seeds that no reported figure uses: `python -m hybrid_scheduler.experiments.tune_prices`.
+#: Found by evolution on seeds that no reported figure uses: `python -m studies.tune_prices`.
 PRICE_COEFFICIENTS = (0.2321, 1.298, 0.1262, 0.9975, 0.6998, 0.01075, 0.09935)
 
 _WINDOW = 1000

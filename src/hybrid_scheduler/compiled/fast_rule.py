@@ -29,7 +29,7 @@ from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ..core import Decision, Floats, Ints, Online, Platform, Setting, Task, TimeModel, View
-from .compile import compiled, entry
+from .jit_cache import compiled, entry
 
 DEVICE = np.dtype(
     [

@@ -46,6 +46,8 @@ def _digest() -> str:
     """Of every source file whose code can end up inside a kernel."""
     package = Path(__file__).parent.parent
     sources = sorted(
-        path for room in ("kernels", "cluster", "learning", "schedulers") for path in (package / room).glob("*.py")
+        path
+        for folder in ("compiled", "cluster", "learning", "schedulers")
+        for path in (package / folder).rglob("*.py")
     )
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()

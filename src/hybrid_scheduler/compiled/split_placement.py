@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compile import helper
+from .jit_cache import helper
 
 
 @helper

@@ -1,7 +1,6 @@
 """Typed settings. Nothing is read when this package is imported."""
 
-from .kinds import ALL_SCHEDULERS, LOG_LEVELS
-from .layers import (
+from .loading import (
     CONFIG_FILE,
     ENV_FILE,
     FIELDS,
@@ -23,6 +22,7 @@ from .sections import (
     StorageSettings,
     WorkloadSettings,
 )
+from .value_types import ALL_SCHEDULERS, LOG_LEVELS
 
 __all__ = [
     "ALL_SCHEDULERS",

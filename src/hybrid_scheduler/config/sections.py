@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
 from ..core import Objective, Platform, platform_named, workstation
 from ..physics import AnalyticPhysics, Physics, Tariff, physics_named
-from .kinds import (
+from .value_types import (
     Amount,
     AtLeastZero,
     Count,
@@ -39,7 +39,7 @@ from .kinds import (
 )
 
 if TYPE_CHECKING:
-    from ..storage.address import DatabaseAddress
+    from ..storage.database_address import DatabaseAddress
     from ..workload.scenarios import Scenario
 
 DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
@@ -141,7 +141,7 @@ class StorageSettings(_Section):
 
     def address(self) -> DatabaseAddress:
         """The database that these settings choose."""
-        from ..storage.address import DatabaseAddress
+        from ..storage.database_address import DatabaseAddress
 
         if url := self.database_url.get_secret_value():
             return DatabaseAddress.from_url(url)

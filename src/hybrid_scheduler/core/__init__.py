@@ -5,7 +5,7 @@ from .errors import HybridSchedulerError, InvalidInputError, UnknownNameError
 from .objective import Objective, Scales
 from .outcome import Outcome, Outcomes
 from .platform import PLATFORMS, Device, Platform, cluster, cpu, platform_named, workstation
-from .scheduling import (
+from .scheduler_protocols import (
     Central,
     Knowledge,
     Links,

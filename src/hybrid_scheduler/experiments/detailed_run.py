@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from ..cluster import RunResult, isolated_optimum, makespan_bound
 from ..core import Floats, Online
 from ..engine import Comparison
-from ..learning.versions import ModelVersion
+from ..learning.duration.model_versions import ModelVersion
 from ..schedulers import create
-from .contest import Witness
-from .question import Question
-from .threads import one_thread
+from .evaluation import Witness
+from .single_thread import one_thread
+from .spec import Question
 
 
 @dataclass(frozen=True)

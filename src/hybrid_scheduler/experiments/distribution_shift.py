@@ -19,15 +19,15 @@ import numpy as np
 from scipy import stats
 
 from ..core import Floats, InvalidInputError, Outcome, Task, Workload, workstation
-from ..hardware.measure import fixed_threads
-from ..learning.dqn import DQN, Recipe
-from ..learning.drift import Cusum
-from ..learning.features import NUM_FEATURES, features
-from ..learning.flat_forest import FlatForest
-from ..learning.online_times import OnlineTimes
+from ..learning.dqn.double_dqn import DQN, Recipe
+from ..learning.dqn.q_network import Floats32
+from ..learning.duration.drift import Cusum
+from ..learning.duration.features import NUM_FEATURES, features
+from ..learning.duration.flat_forest import FlatForest
+from ..learning.duration.online_duration_model import OnlineTimes
 from ..learning.predictors import RandomForestPredictor
-from ..learning.q_network import Floats32
 from ..physics import SerialPhysics
+from ..profiling.timing import fixed_threads
 from ..workload.scenarios import generate, shift_regimes
 from . import FIRST_REPORTED_SEED
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..cluster import Cluster, Noise, RunResult, isolated_optimum, makespan_bound
-from ..cluster.times import PhysicsTimes
+from ..cluster.physics_times import PhysicsTimes
 from ..core import (
     Decision,
     Floats,

@@ -1,6 +1,6 @@
 """The exact optimum of small batches by CP-SAT, as a check of the lower bound and of the schedulers.
 
-    python -m hybrid_scheduler.experiments.exact
+    python -m hybrid_scheduler.experiments.exact_makespan
 
 All tasks are there at time 0 and do not depend on each other, so the order on a device does not matter: the
 makespan is the load of the busiest device. What is left to choose is the accelerator of each task and its share

@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 
 from ..cluster import makespan_bound
+from ..compiled import FastRule
 from ..core import Floats, InvalidInputError, Outcomes, Platform, Workload
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU
-from ..kernels import FastRule
 from ..metrics import jain_index
-from ..metrics.running import RunningMean
+from ..metrics.running_mean import RunningMean
 from ..physics import Bill, Tariff
 from ..schedulers import create
 from ..workload.scenarios import stream
-from .comparing import cores
-from .question import Question
-from .sketch import Sketch
-from .threads import one_thread
+from .paired_comparison import cores
+from .quantile_sketch import Sketch
+from .single_thread import one_thread
+from .spec import Question
 
 CHUNK = 100_000
 #: Up to so many tasks the lower bound is computed, and schedulers that need all tasks at once are allowed.

@@ -8,11 +8,11 @@ import numpy as np
 
 from ..core import Floats, Platform, Workload
 from ..core.outcome import FAILED, MOVED_TO_CPU, RAN
-from ..engine import MeasuredRun, ResultColumns
-from ..hardware.contest import Contest
-from ..hardware.execution import Choices, Execution
-from ..hardware.jobs import DONE, MOVED, RETRIED, Record
-from ..hardware.stream import as_workload
+from ..live import MeasuredRun, ResultColumns
+from ..runtime.kernel_benchmark import Contest
+from ..runtime.kernel_stream import as_workload
+from ..runtime.stream_execution import Choices, Execution
+from ..runtime.submission import DONE, MOVED, RETRIED, Record
 
 _STATUS = {DONE: RAN, RETRIED: MOVED_TO_CPU, MOVED: MOVED_TO_CPU}
 _NAN = float("nan")

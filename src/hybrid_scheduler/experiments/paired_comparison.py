@@ -40,8 +40,8 @@ from ..metrics.statistics import (
     t_interval,
 )
 from . import FIRST_REPORTED_SEED
-from .question import Question
-from .trace import MEANS, SUMS, batch_values
+from .spec import Question
+from .trace_source import MEANS, SUMS, batch_values
 
 __all__ = [
     "FIRST_REPORTED_SEED",

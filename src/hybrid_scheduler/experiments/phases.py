@@ -23,7 +23,7 @@ from typing import Any
 
 from .. import __version__
 from ..core import HybridSchedulerError, InvalidInputError
-from .alone import alone
+from .directory_lock import alone
 
 #: Notes, lock and unfinished files, all in one place.
 HIDDEN = ".pipeline"

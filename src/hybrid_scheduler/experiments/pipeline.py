@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from ..core import Floats, InvalidInputError, Workload
-from ..reports.documents import number, read_table, strict_json, write_table
-from ..workload.files import load, save
-from ..workload.laws import size_law
+from ..reports.table_files import number, read_table, strict_json, write_table
+from ..workload.distributions import size_law
 from ..workload.scenarios import Scenario, generate, scenario_named
-from .contest import RESULT_COLUMNS, Machine, run_contest
+from ..workload.trace_files import load, save
+from .evaluation import RESULT_COLUMNS, Machine, run_contest
 from .phases import Desk, Done, Phase, Progress, run_phases
 
 PROFILE = "data/profiles/hardware_profile.json"
@@ -184,7 +184,7 @@ def phases(study: Study) -> list[Phase]:
 
 
 def _profile(desk: Desk, effort: Effort) -> None:
-    from ..hardware.profiler import HardwareProfiler
+    from ..profiling.profiler import HardwareProfiler
 
     profiler = HardwareProfiler("auto", budget=effort.profile_seconds)
     points = len(profiler.kernels) * len(effort.profile_sizes)
@@ -207,7 +207,7 @@ def _generate(desk: Desk, study: Study) -> None:
 
 
 def _train(desk: Desk, study: Study) -> None:
-    from .training import train_agent, train_forest, train_times
+    from .pipeline_training import train_agent, train_forest, train_times
 
     laws, effort = (study.machine.platform, study.machine.physics), study.effort
     tasks = load(desk.read(TRAINING_TASKS))
@@ -227,7 +227,7 @@ def _train(desk: Desk, study: Study) -> None:
 
 
 def _schedule(desk: Desk, study: Study) -> None:
-    from ..hardware.measure import fixed_threads
+    from ..profiling.timing import fixed_threads
 
     with fixed_threads(1):
         contest = run_contest(
@@ -248,8 +248,8 @@ def _schedule(desk: Desk, study: Study) -> None:
 
 
 def _evaluate(desk: Desk, caption: tuple[str, ...]) -> None:
+    from ..reports.figure_style import save_png
     from ..reports.performance_analysis import Performance, draw
-    from ..reports.style import save_png
 
     tasks, metrics = load(desk.read(TEST_TASKS)), json.loads(desk.read(METRICS).read_text(encoding="utf-8"))
     summaries = metrics["schedulers"]

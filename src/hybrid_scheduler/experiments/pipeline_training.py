@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ..core import Platform, Workload
-from ..hardware.measure import fixed_threads
-from ..learning import OfflineTrainer, dqn_training
-from ..learning.dqn_file import save_model
-from ..learning.trainer import train_times_model
+from ..learning import OfflineTrainer
+from ..learning.dqn import training
+from ..learning.dqn.model_file import save_model
+from ..learning.offline_trainer import train_times_model
 from ..physics import Physics
+from ..profiling.timing import fixed_threads
 from ..workload.scenarios import Scenario
 
 _EPISODE = 500
@@ -42,7 +43,7 @@ def train_agent(
     """Returns what is known about the training."""
     # A small network: more threads would wait for each other, and add up in another order from run to run.
     with fixed_threads(1):
-        agent = dqn_training.train_agent(
+        agent = training.train_agent(
             seed, updates, progress=lambda share, _: progress(share), num_envs=clusters, episode_tasks=_EPISODE,
             scenarios=(scenario,), platform=platform, physics=physics,
         )  # fmt: skip

@@ -9,10 +9,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ..core import HybridSchedulerError
-from . import runs
-from .comparing import SeedRun, run_seeds
-from .heavy import run_heavy
-from .runs import Event, Record
+from . import run_record
+from .heavy_simulation import run_heavy
+from .paired_comparison import SeedRun, run_seeds
+from .run_record import Event, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ def replay(
     folder: Path, *, processes: int | None = None, progress: Callable[[str, int], None] | None = None
 ) -> Replay:
     """Run it again and compare. A log that no longer fits its own record is refused first."""
-    record = runs.read_run(folder)
-    log = folder / runs.EVENTS
+    record = run_record.read_run(folder)
+    log = folder / run_record.EVENTS
     if not log.exists():
         raise HybridSchedulerError(f"{log} is missing: there is nothing to compare with")
     content = log.read_bytes()
@@ -53,21 +53,21 @@ def replay(
         raise HybridSchedulerError(f"{log} was changed after the run: its digest is not the recorded one")
     digest, first = hashlib.sha256(), None
     stored: Sequence[str] = content.decode().splitlines(keepends=True)
-    repeated = runs.lines(_events(record, processes, progress))
+    repeated = run_record.lines(_events(record, processes, progress))
     for number, (before, after) in enumerate(zip_longest(stored, repeated, fillvalue=""), 1):
         digest.update(after.encode())
         if before != after and first is None:
             first = (number, before.rstrip("\n"), after.rstrip("\n"))
-    return Replay(record, digest.hexdigest(), first, _changed(record.versions, runs.versions()))
+    return Replay(record, digest.hexdigest(), first, _changed(record.versions, run_record.versions()))
 
 
 def _events(record: Record, processes: int | None, progress: Callable[[str, int], None] | None) -> Iterable[Event]:
     question = record.question
-    if record.kind == runs.COMPARE:
+    if record.kind == run_record.COMPARE:
         return comparison_events(run_seeds(question, record.seeds, processes=processes, progress=progress))
-    if record.kind == runs.HEAVY:
+    if record.kind == run_record.HEAVY:
         return run_heavy(question, record.seeds[0], progress=progress).events()
-    return runs.simulation_events(question.run(record.seeds[0], progress=progress))
+    return run_record.simulation_events(question.run(record.seeds[0], progress=progress))
 
 
 def _changed(before: dict[str, str], now: dict[str, str]) -> dict[str, tuple[str, str]]:

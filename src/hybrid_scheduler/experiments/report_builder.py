@@ -13,20 +13,20 @@ import numpy as np
 from ..core import HybridSchedulerError, InvalidInputError
 from ..metrics.statistics import Interval
 from ..reports import figures
-from ..reports.content import Picture, Report, Section, Table, Words
-from ..reports.evidence import Evidence
-from ..reports.figures.frame import with_interval
-from ..reports.html import as_html
-from ..reports.method import CAPTIONS, METHOD, TRACE_METHOD
-from ..reports.pdf import as_pdf
+from ..reports.figure_data import Evidence
+from ..reports.figure_style import label_of
+from ..reports.figures.figure_layout import with_interval
+from ..reports.html_report import as_html
+from ..reports.method_notes import CAPTIONS, METHOD, TRACE_METHOD
+from ..reports.pdf_report import as_pdf
 from ..reports.performance_analysis import three_digits
-from ..reports.style import label_of
-from . import runs
-from .comparing import BATCHES, Judgement, SeedRun, Study
-from .question import Question
-from .runs import Record
-from .showcase import Showcase, show
-from .trace import MEANS, SUMS, Trace
+from ..reports.report_content import Picture, Report, Section, Table, Words
+from . import run_record
+from .detailed_run import Showcase, show
+from .paired_comparison import BATCHES, Judgement, SeedRun, Study
+from .run_record import Record
+from .spec import Question
+from .trace_source import MEANS, SUMS, Trace
 
 SUFFIXES = (".html", ".pdf")
 _OVERVIEW = {
@@ -62,7 +62,7 @@ def check_suffix(path: Path) -> None:
 
 def stored_study(folder: Path, record: Record) -> Study:
     """The seeds of a recorded comparison, from its log."""
-    log = folder / runs.EVENTS
+    log = folder / run_record.EVENTS
     found: dict[int, SeedRun] = {}
     try:
         for line in log.read_text(encoding="utf-8").splitlines():
@@ -317,7 +317,7 @@ def _trace_rows(trace: Trace, seed: int) -> list[list[str]]:
 
 
 def _environment(record: Record | None) -> Table:
-    found = record.versions if record else runs.versions()
+    found = record.versions if record else run_record.versions()
     rows = [[name, version] for name, version in found.items()]
     if record:
         rows = [

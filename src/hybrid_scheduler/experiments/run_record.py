@@ -29,10 +29,10 @@ from ..cluster import RunResult
 from ..core import HybridSchedulerError, InvalidInputError
 from ..core.outcome import STATUS_NAMES
 from ..engine import Comparison
-from ..engine.ulid import UlidMaker
-from ..workload.files import load, save
-from .question import Question
-from .trace import Trace
+from ..live.ulid import UlidMaker
+from ..workload.trace_files import load, save
+from .spec import Question
+from .trace_source import Trace
 
 RECORD, EVENTS, TRACE = "run.json", "events.jsonl", "trace.parquet"
 SIMULATION, COMPARE, HEAVY = "simulation", "compare", "heavy"

@@ -20,7 +20,7 @@ def one_thread(specs: Iterable[str]) -> Iterator[None]:
 
                 limits.enter_context(threadpool_limits(1))
             if find_spec("torch"):
-                from ..hardware.measure import fixed_threads
+                from ..profiling.timing import fixed_threads
 
                 limits.enter_context(fixed_threads(1))
         yield

@@ -17,9 +17,9 @@ from ..physics import AnalyticPhysics, SerialPhysics, Tariff
 from ..schedulers import create
 from ..workload.scenario_json import scenario_from_json, scenario_to_json
 from ..workload.scenarios import Scenario, generate
-from .contest import Machine
-from .threads import one_thread
-from .trace import Trace
+from .evaluation import Machine
+from .single_thread import one_thread
+from .trace_source import Trace
 
 _PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
 

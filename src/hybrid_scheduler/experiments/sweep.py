@@ -23,10 +23,10 @@ import numpy as np
 from .. import __version__
 from ..core import HybridSchedulerError, InvalidInputError
 from ..metrics import dependent_interval
-from .alone import alone
-from .comparing import SeedRun, run_seed
-from .question import Question
-from .runs import canonical
+from .directory_lock import alone
+from .paired_comparison import SeedRun, run_seed
+from .run_record import canonical
+from .spec import Question
 
 CELLS, TABLE = "cells.jsonl", "results.parquet"
 _KEY_LENGTH = 24

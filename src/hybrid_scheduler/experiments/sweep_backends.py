@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core import HybridSchedulerError, InvalidInputError
-from .comparing import cores
+from .paired_comparison import cores
 from .sweep import Cell, run_cell
 
 LOCALLY = "run it on this machine with --backend local"

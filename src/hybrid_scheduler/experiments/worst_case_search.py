@@ -14,10 +14,10 @@ import numpy as np
 
 from ..core import Floats, InvalidInputError
 from ..metrics.statistics import Interval, t_interval
-from ..workload.laws import Uniform
+from ..workload.distributions import Uniform
 from ..workload.scenarios import Scenario
-from .comparing import DEFAULT_METRIC, FIRST_REPORTED_SEED, Study, run_seeds
-from .question import Question
+from .paired_comparison import DEFAULT_METRIC, FIRST_REPORTED_SEED, Study, run_seeds
+from .spec import Question
 
 ARRIVALS = ("poisson", "bursty")
 _DIMENSIONS = 8

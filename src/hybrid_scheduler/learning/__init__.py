@@ -1,17 +1,17 @@
 """What learns: features, predictors, durations learned online, drift, and models on disk."""
 
-from .drift import DETECTORS, Detector, detector_named
-from .fallback import FallbackGuard
-from .features import FEATURE_NAMES, features
-from .flat_forest import FlatForest
-from .growth import Growth, Samples, grow
+from .duration.drift import DETECTORS, Detector, detector_named
+from .duration.duration_model import TimesModel
+from .duration.features import FEATURE_NAMES, features
+from .duration.fitting import Growth, Samples, grow
+from .duration.flat_forest import FlatForest
+from .duration.model_versions import LearningEvent, ModelVersion
+from .duration.online_duration_model import OnlineTimes
+from .duration.pretrained import Pretrained
+from .fallback_guard import FallbackGuard
 from .model_files import Manifest, ModelFileError, load_times, save_times
-from .online_times import OnlineTimes
+from .offline_trainer import OfflineTrainer, train_default_times_model
 from .predictors import PREDICTORS, Predictor, RandomForestPredictor, XGBoostPredictor
-from .pretrained import Pretrained
-from .times_model import TimesModel
-from .trainer import OfflineTrainer, train_default_times_model
-from .versions import LearningEvent, ModelVersion
 
 __all__ = [
     "DETECTORS",

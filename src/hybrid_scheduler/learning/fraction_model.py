@@ -6,10 +6,10 @@ import numpy as np
 
 from ..core import Floats, Platform, Task
 from ..physics import optimal_fraction
-from .features import NUM_FEATURES, features_row
-from .flat_forest import FlatForest, joined
-from .growth import LEAST_SAMPLES
-from .online_times import OnlineTimes
+from .duration.features import NUM_FEATURES, features_row
+from .duration.fitting import LEAST_SAMPLES
+from .duration.flat_forest import FlatForest, joined
+from .duration.online_duration_model import OnlineTimes
 
 
 class FractionForest:

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Floats, HybridSchedulerError
-from .features import FEATURE_NAMES, NUM_FEATURES
-from .flat_forest import FlatForest
-from .growth import Growth
-from .log_linear import NUM_TERMS, Frame
-from .pretrained import Pretrained
+from .duration.features import FEATURE_NAMES, NUM_FEATURES
+from .duration.fitting import Growth
+from .duration.flat_forest import FlatForest
+from .duration.log_linear import NUM_TERMS, Frame
+from .duration.pretrained import Pretrained
 
 #: Models that ship with the package.
 SHIPPED = Path(__file__).parent.parent / "models"

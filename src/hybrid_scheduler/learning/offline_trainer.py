@@ -16,12 +16,12 @@ import numpy as np
 from ..core import Floats, InvalidInputError, Platform, UnknownNameError, Workload, platform_named, workstation
 from ..physics import AnalyticPhysics, Physics, isolated_time, optimal_fraction
 from ..workload.scenarios import SCENARIOS, generate
-from .features import features
-from .growth import Samples, grow
+from .duration.duration_model import TimesModel
+from .duration.features import features
+from .duration.fitting import Samples, grow
+from .duration.pretrained import Pretrained, class_names
 from .model_files import data_digest, save_times
 from .predictors import PREDICTORS, Predictor
-from .pretrained import Pretrained, class_names
-from .times_model import TimesModel
 
 TRAINING_TARGETS = ("times", "fraction")
 

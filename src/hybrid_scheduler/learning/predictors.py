@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core import Floats, Ints, InvalidInputError
-from .features import FEATURE_NAMES
-from .flat_forest import FlatForest
+from .duration.features import FEATURE_NAMES
+from .duration.flat_forest import FlatForest
 from .model_files import Manifest, ModelFileError, data_digest, load, save
 
 _LEAST_ROWS = 10

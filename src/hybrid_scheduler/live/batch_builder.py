@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..core import InvalidInputError, Workload
+from .batch_records import Batch, Counters, Event, Idempotency, ResultColumns, RunRecord, VersionRecord
 from .journal import Journal, JournalFull
 from .live_run import Chunk
-from .records import Batch, Counters, Event, Idempotency, ResultColumns, RunRecord, VersionRecord
 
 #: A client that asks again soon after is answered from memory; the store knows the older keys.
 _KEYS = 10_000

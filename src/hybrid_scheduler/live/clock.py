@@ -8,7 +8,7 @@ import time
 from typing import Protocol
 
 from ..core import InvalidInputError
-from ..workload.checks import positive_number
+from ..workload.argument_checks import positive_number
 
 SLOWEST, FASTEST = 0.01, 10_000.0
 #: A machine that is further behind than this, in wall seconds, lets virtual time slip instead of catching up.

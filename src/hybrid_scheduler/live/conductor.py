@@ -11,19 +11,19 @@ from dataclasses import replace
 
 from ..core import InvalidInputError
 from ..workload import Scenario
+from .batch_records import Idempotency, Recovered, RunRecord
 from .clock import Clock
-from .commands import SubmittedTask
-from .course import Course, config_hash
+from .command_queue import SubmittedTask
 from .journal import Journal, JournalAway
-from .lane import Lane
+from .live_config import Course, config_hash
 from .live_run import LiveRun, News
-from .measured import MeasuredRun, batch_of
-from .records import Idempotency, Recovered, RunRecord
+from .measured_run import MeasuredRun, batch_of
+from .model_snapshots import Snapshots
+from .scheduler_lane import Lane
 from .session import Session
-from .snapshots import Snapshots
-from .stability import notes
+from .stability_notes import stability_notes
 from .status import ModelCard
-from .trainer import Trainer
+from .training_worker import Trainer
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Conductor:
         session.course = course
         run.change_scenario(scenario, course.load)
         session.record = replace(session.record, scenario=scenario.name, utilisation=course.load)
-        session.notes = notes(run.course, scenario, course.load)
+        session.notes = stability_notes(run.course, scenario, course.load)
         session.changed("scenario", f"scenario {scenario.name} at {course.load:g} of capacity")
 
     def retrain(self, name: str) -> None:
@@ -176,7 +176,7 @@ class Conductor:
         session = self._session
         first = session.next_task
         run = LiveRun(course, self._trainer, first_task=first)
-        said = notes(course, course.scenario, course.load)
+        said = stability_notes(course, course.scenario, course.load)
         if session.mode != "stopped":
             self._end()
             session.notify("run_stopped", "another run begins")
@@ -236,7 +236,7 @@ class Conductor:
         )
         run.restore(state, recovered.recent, first)
         scenario, load = run.source.scenario, run.source.utilisation
-        self._take_up(run, old, notes(course, scenario, load))
+        self._take_up(run, old, stability_notes(course, scenario, load))
         self._session.course = replace(run.course, scenario=scenario, utilisation=load)
         self._session.changed("resumed", f"resumed after a restart, at task {first}")
 

@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..workload import Scenario
-from ..workload.checks import positive_number
+from ..workload.argument_checks import positive_number
+from .batch_records import Idempotency
 from .clock import Clock, WallClock, checked_speed
-from .commands import CommandQueue, EngineClosed, SubmittedTask, check_text
+from .command_queue import CommandQueue, EngineClosed, SubmittedTask, check_text
 from .conductor import Conductor
-from .course import Course
 from .journal import Journal
+from .live_config import Course
 from .live_run import LiveRun
-from .measured import MeasuredRun
-from .records import Idempotency
+from .measured_run import MeasuredRun
+from .model_snapshots import Snapshots
 from .session import Session
-from .snapshots import Snapshots
 from .status import ModelCard, Status
-from .trainer import ProcessTrainer, Trainer
+from .training_worker import ProcessTrainer, Trainer
 from .ulid import UlidMaker
 
 _log = logging.getLogger(__name__)

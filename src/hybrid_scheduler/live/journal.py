@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from ..core import HybridSchedulerError
-from .records import Batch, Recovered
+from .batch_records import Batch, Recovered
 
 
 class JournalAway(HybridSchedulerError):

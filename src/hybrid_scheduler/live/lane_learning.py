@@ -6,9 +6,9 @@ It serves every scheduler that keeps its model of durations in an attribute ``ti
 from __future__ import annotations
 
 from ..core import Outcome, Task
-from ..learning.errand import Errand, LearnsTimes
-from ..learning.versions import LearningEvent, ModelVersion
-from .trainer import Trainer
+from ..learning.duration.model_versions import LearningEvent, ModelVersion
+from ..learning.duration.retraining import Errand, LearnsTimes
+from .training_worker import Trainer
 
 
 class Learner:

@@ -10,8 +10,8 @@ import numpy as np
 from ..core import Floats, Ints, Workload
 from ..core.outcome import FAILED
 from ..metrics import jain_index
-from ..metrics.running import RunningMean
-from .records import ResultColumns
+from ..metrics.running_mean import RunningMean
+from .batch_records import ResultColumns
 from .status import ComparisonRow
 
 #: Quantiles look back so far.

@@ -13,7 +13,7 @@ from ..core import InvalidInputError, Objective, Online, Platform, UnknownNameEr
 from ..physics import AnalyticPhysics, Physics, Tariff
 from ..schedulers import create
 from ..workload import Scenario, default_scenario, scenario_from_json, scenario_to_json
-from ..workload.checks import positive_number, whole_number
+from ..workload.argument_checks import positive_number, whole_number
 from .clock import checked_speed
 
 DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")

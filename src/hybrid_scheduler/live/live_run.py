@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import Floats, Online, Outcomes, Scheduler, Workload
+from ..engine.isolated_optimum import isolated
+from ..learning.duration.model_versions import ModelVersion
 from ..learning.model_files import ModelFileError
-from ..learning.versions import ModelVersion
-from ..metrics.running import share_worked
+from ..metrics.running_mean import share_worked
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, generate, scenario_from_json, scenario_to_json
-from ..workload.source import joined
-from .course import Course
-from .lane import Lane
-from .optimum import isolated
-from .records import Recent, ResultColumns
+from ..workload.column_source import joined
+from .batch_records import Recent, ResultColumns
+from .live_config import Course
+from .scheduler_lane import Lane
 from .status import Episode
-from .trainer import Trainer
+from .training_worker import Trainer
 
 _log = logging.getLogger(__name__)
 #: Tasks whose durations set the units of an objective with several goals.

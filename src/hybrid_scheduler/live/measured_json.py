@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core import Device, Floats, InvalidInputError, Platform, UnknownNameError, Workload
 from ..core.outcome import STATUS_NAMES
-from .measured import MeasuredRun
-from .records import ResultColumns
+from .batch_records import ResultColumns
+from .measured_run import MeasuredRun
 
 TASK_NUMBERS = ("size", "compute_intensity", "memory_required", "arrival_time")
 OPTIMA = ("optimal_fraction", "optimal_time")

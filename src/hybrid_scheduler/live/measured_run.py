@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from ..core import Floats, InvalidInputError, Platform, Workload
 from ..core.outcome import FAILED, STATUS_NAMES
-from ..workload.checks import whole_number
-from .commands import check_text
-from .course import config_hash
-from .messages import notification
-from .records import Batch, Counters, Event, ResultColumns, RunRecord
-from .statistics import LaneStatistics
+from ..workload.argument_checks import whole_number
+from .batch_records import Batch, Counters, Event, ResultColumns, RunRecord
+from .command_queue import check_text
+from .lane_statistics import LaneStatistics
+from .live_config import config_hash
 from .ulid import ULID
+from .update_builder import notification
 
 #: More than that is not one run on one machine, and would hold the writer up.
 MOST_TASKS, MOST_SCHEDULERS = 20_000, 16

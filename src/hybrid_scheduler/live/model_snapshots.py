@@ -19,7 +19,7 @@ from ..core import Scheduler
 from ..schedulers import schedulers
 from ..schedulers.registry import parse_spec
 from .clock import Clock
-from .lane import Lane
+from .scheduler_lane import Lane
 
 _log = logging.getLogger(__name__)
 #: Wall seconds between two.

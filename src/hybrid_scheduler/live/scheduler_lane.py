@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from ..cluster import Cluster
+from ..compiled import FastRule
 from ..core import Floats, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
-from ..kernels import FastRule
-from ..learning.errand import LearnsTimes
-from ..learning.versions import LearningEvent
+from ..learning.duration.model_versions import LearningEvent
+from ..learning.duration.retraining import LearnsTimes
 from ..physics import Bill
-from .course import Course
-from .learner import Learner
-from .records import Recent, ResultColumns
-from .statistics import LaneStatistics
-from .trainer import Trainer
+from .batch_records import Recent, ResultColumns
+from .lane_learning import Learner
+from .lane_statistics import LaneStatistics
+from .live_config import Course
+from .training_worker import Trainer
 
 #: Longer states of a rule are written as bytes.
 _LIST_AT_MOST = 64

@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from ..core import InvalidInputError
+from .batch_builder import Ledger
+from .batch_records import Counters, RunRecord, VersionRecord
 from .clock import Clock, VirtualTime
-from .course import Course, config_hash
 from .journal import Journal
-from .lane import Lane
-from .ledger import Ledger
+from .live_config import Course, config_hash
 from .live_run import Chunk, LiveRun, News
-from .messages import Shown, notification
-from .records import Counters, RunRecord, VersionRecord
+from .scheduler_lane import Lane
 from .status import Status
+from .update_builder import Shown, notification
 
 #: Updates over which the rate of tasks is averaged.
 _RATE_UPDATES = 8

@@ -12,8 +12,8 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from typing import Protocol
 
-from ..learning.errand import Trained, train
-from ..learning.online_times import Wanted
+from ..learning.duration.online_duration_model import Wanted
+from ..learning.duration.retraining import Trained, train
 
 _log = logging.getLogger(__name__)
 

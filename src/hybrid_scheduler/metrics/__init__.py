@@ -1,6 +1,6 @@
 """Pure functions: outcomes in, numbers out."""
 
-from .running import RunningMean, share_worked
+from .running_mean import RunningMean, share_worked
 from .statistics import (
     Interval,
     Pair,

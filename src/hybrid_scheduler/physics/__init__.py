@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from ..core import UnknownNameError
 from .analytic import AnalyticPhysics, SerialPhysics, isolated_time, optimal_fraction
-from .base import Physics
-from .bill import Bill, Tariff, dollars_per_second
 from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_tasks
-from .payoff import payoff_scales
+from .energy_and_cost import Bill, Tariff, dollars_per_second
+from .objective_scales import payoff_scales
 from .profiled import Curve, ProfiledPhysics
+from .protocol import Physics
 from .table import TablePhysics
 
 #: Physics that need no data of their own and can be chosen by name.

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import Floats, Ints, InvalidInputError, Links, Platform, TimeTable, Workload
 from ..core.task import WORK_COEFFICIENT, base_duration
-from .base import platform_links
+from .protocol import platform_links
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import Floats, Ints, Platform, TimeTable, Workload
-from .base import Physics
+from .protocol import Physics
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Durations are close to powers of the size, so between measured sizes log seconds follow log size along a monotone
 curve, and beyond them along the slope at the end. A task's `kind` names the kernel and its `size` is the kernel's.
-How curves are made from a profile is not known here: see `hardware/calibration.py`.
+How curves are made from a profile is not known here: see `profiling/calibration.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core import Floats, Ints, InvalidInputError, Links, Platform, TimeTable, UnknownNameError, Workload
-from .base import platform_links
+from .protocol import platform_links
 
 #: Beyond the measured sizes no more than this power of the size is believed: noise at the ends makes steep slopes.
 _STEEPEST = 3.5

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from .devices import need_torch
-from .measure import Sample, timed
+from .machine_info import need_torch
+from .timing import Sample, timed
 
 if TYPE_CHECKING:
     from .kernels import Kernel, Tensors

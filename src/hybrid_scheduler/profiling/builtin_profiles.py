@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..core import UnknownNameError
-from .profile import AnyPath, Profile, load_profile
+from .hardware_profile import AnyPath, Profile, load_profile
 
 FOLDER = Path(__file__).parent.parent / "profiles"
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core import Device, Floats, InvalidInputError, Platform, cpu
 from ..physics import Curve, ProfiledPhysics
-from .profile import Copies, Point, Profile
+from .hardware_profile import Copies, Point, Profile
 from .settings import POOL
 
 ROADS = ("pinned", "pageable")

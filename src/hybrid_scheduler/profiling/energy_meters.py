@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from .measure import Clock
 from .nvml import handle_of, nvml
+from .timing import Clock
 
 #: Several ticks of the slowest counter.
 WINDOW = 0.5

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InvalidInputError
-from .devices import Gpu, Machine
-from .fields import Fields
-from .measure import Timing
+from .machine_info import Gpu, Machine
+from .strict_json import Fields
+from .timing import Timing
 
 FORMAT = "hybrid-scheduler hardware profile"
 #: Raised when the meaning or the layout of a field changes: other versions are refused.

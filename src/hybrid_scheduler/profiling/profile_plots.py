@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import HybridSchedulerError, InvalidInputError
-from .measure import Timing
-from .profile import Point, Profile
+from .hardware_profile import Point, Profile
+from .timing import Timing
 
 CROSSOVER, ROOFLINE = "crossover.png", "roofline.png"
 

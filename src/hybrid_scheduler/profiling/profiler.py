@@ -2,7 +2,7 @@
 
 On machines without the whole program's packages:
 
-    python -m hybrid_scheduler.hardware.profiler --out profile.json --budget 60
+    python -m hybrid_scheduler.profiling.profiler --out profile.json --budget 60
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import HybridSchedulerError, InvalidInputError
-from .accelerator import Accelerator
-from .devices import Gpu, available_memory, describe_machine, find_gpu, need_torch, usable_cores
-from .energy import WINDOW, Meter, cpu_meter, gpu_meter, joules_per_run
-from .measure import FEWEST_RUNS, Patience, Timing, fixed_threads, repeat, timed
-from .profile import AnyPath, Copies, Method, Point, Profile, Skipped
-from .profile import save_profile as save
+from .accelerator_timing import Accelerator
+from .energy_meters import WINDOW, Meter, cpu_meter, gpu_meter, joules_per_run
+from .hardware_profile import AnyPath, Copies, Method, Point, Profile, Skipped
+from .hardware_profile import save_profile as save
+from .machine_info import Gpu, available_memory, describe_machine, find_gpu, need_torch, usable_cores
+from .timing import FEWEST_RUNS, Patience, Timing, fixed_threads, repeat, timed
 
 if TYPE_CHECKING:
     from .kernels import Kernel, Tensors
@@ -402,6 +402,6 @@ def _gigabytes(count: int) -> str:
 if __name__ == "__main__":
     import sys
 
-    from .command import main
+    from .profiler_cli import main
 
     sys.exit(main())

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.errors import HybridSchedulerError
-from .devices import DEVICE_TYPES
-from .profile import Point, Profile
+from .hardware_profile import Point, Profile
+from .machine_info import DEVICE_TYPES
 from .profiler import DEFAULT_SIZES, HardwareProfiler
 
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m hybrid_scheduler.hardware.profiler",
+        prog="python -m hybrid_scheduler.profiling.profiler",
         description="Measure this machine's kernels and write a hardware profile.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the profile goes")
@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
     for line in _lines(profile):
         print(line)
     if options.plots is not None:
-        from .plots import save_plots
+        from .profile_plots import save_plots
 
         for path in save_plots(profile, options.plots):
             print(f"wrote {path}", file=sys.stderr)

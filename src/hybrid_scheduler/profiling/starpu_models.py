@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..core import InvalidInputError
-from .devices import Gpu, Machine
-from .measure import Timing
-from .profile import AnyPath, Copies, Method, Point, Profile, Skipped
+from .hardware_profile import AnyPath, Copies, Method, Point, Profile, Skipped
+from .machine_info import Gpu, Machine
+from .timing import Timing
 
 VERSION = 45
 _CPU, _CUDA = 0, 1

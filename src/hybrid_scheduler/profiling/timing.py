@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InvalidInputError
-from .devices import need_torch
+from .machine_info import need_torch
 
 Clock = Callable[[], float]
 #: Does something once and says how many seconds it took.

@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .evidence import Evidence as Evidence
+    from .figure_data import Evidence as Evidence
+    from .figure_style import house_style as house_style
+    from .figure_style import label_of as label_of
+    from .figure_style import line_style as line_style
     from .figures import FIGURES as FIGURES
     from .figures import draw as draw
-    from .notebook import gantt as gantt
-    from .style import house_style as house_style
-    from .style import label_of as label_of
-    from .style import line_style as line_style
+    from .notebook_plots import gantt as gantt
 
 _FILE_OF = {
     "FIGURES": "figures",

@@ -7,7 +7,7 @@ import io
 from html import escape
 from typing import TYPE_CHECKING
 
-from .content import Picture, Report, Section, Table, Words
+from .report_content import Picture, Report, Section, Table, Words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..engine import Comparison
-from .evidence import Evidence
+from .figure_data import Evidence
+from .figure_style import SCREEN_DPI
 from .figures import draw
-from .style import SCREEN_DPI
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from .content import Picture, Report, Table, Words
+from .report_content import Picture, Report, Table, Words
 
 _DPI = 220
 #: Of a figure, in widths of the text: so low that two share a page.

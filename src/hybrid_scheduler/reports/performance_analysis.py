@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core import Floats, InvalidInputError
-from .style import DPI, HAIRLINE, INK, QUIET, heading, label_of, line_style, look_of, new_figure, styled
+from .figure_style import DPI, HAIRLINE, INK, QUIET, heading, label_of, line_style, look_of, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

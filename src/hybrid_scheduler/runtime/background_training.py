@@ -13,8 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..core import Online
-from ..learning.errand import Errand, LearnsTimes, Trained, train
-from ..learning.online_times import Wanted
+from ..learning.duration.online_duration_model import Wanted
+from ..learning.duration.retraining import Errand, LearnsTimes, Trained, train
 
 #: The share of the time that may go into growing.
 SHARE = 0.05

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from ..physics import ProfiledPhysics
-from .calibration import Calibration, calibrate
-from .devices import describe_machine, find_gpu
-from .execution import Progress, Unheld, nothing, shuffled
+from ..profiling.calibration import Calibration, calibrate
+from ..profiling.hardware_profile import Copies, Method, Point, Profile
+from ..profiling.machine_info import describe_machine, find_gpu
+from ..profiling.timing import Timing
 from .executor import HybridExecutor
-from .jobs import DONE, KernelCall
-from .measure import Timing
-from .profile import Copies, Method, Point, Profile
+from .stream_execution import Progress, Unheld, nothing, shuffled
+from .submission import DONE, KernelCall
 
 #: Seconds of each kind and size, by class of device.
 Services = dict[tuple[str, int], dict[str, list[float]]]

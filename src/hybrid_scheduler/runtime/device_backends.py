@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .devices import need_torch
-from .jobs import KernelCall, Variant, Variants, run_variant
-from .pools import Pool
+from ..profiling.machine_info import need_torch
+from .device_pools import Pool
+from .submission import KernelCall, Variant, Variants, run_variant
 
 Tensors = tuple[Any, ...]
 Run = Callable[[Tensors], Tensors]

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..core import Device, InvalidInputError, Platform, UnknownNameError, cpu
-from .devices import Gpu, find_gpu, need_torch, usable_cores
-from .settings import POOL
+from ..profiling.machine_info import Gpu, find_gpu, need_torch, usable_cores
+from ..profiling.settings import POOL
 
 #: Threads that copy into staging buffers beside a GPU: with fewer, copies are slower than the GPU's link.
 _STAGING_THREADS = 4

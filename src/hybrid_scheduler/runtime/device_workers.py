@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .pools import Pool
-from .roads import CpuRoad, DeviceLostError
+from .device_backends import CpuRoad, DeviceLostError
+from .device_pools import Pool
 
 if TYPE_CHECKING:
-    from .job import Job
+    from .running_task import Job
 
 _log = logging.getLogger(__name__)
 #: Seconds that a part counts for where nobody knows what it takes: of two queues the shorter one is free first.

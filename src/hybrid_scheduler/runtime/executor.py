@@ -27,12 +27,19 @@ import numpy as np
 
 from ..core import Decision, InvalidInputError, Knowledge, Online, Outcome, Setting, Task, View
 from ..physics import Tariff, dollars_per_second
-from .calibration import Calibration
-from .devices import available_memory
-from .growing import Growing
-from .inputs import Inputs
-from .job import Job
-from .jobs import (
+from ..profiling.calibrated_times import CalibratedTimes
+from ..profiling.calibration import Calibration
+from ..profiling.machine_info import available_memory
+from .background_training import Growing
+from .device_backends import CpuRoad, DeviceLostError, is_out_of_memory, road_to
+from .device_pools import Pool, as_platform, chosen, find_pools
+from .device_workers import Part, Reports, Watch, Worker
+from .kernel_inputs import Inputs
+from .kernel_policy import LEARNING_TASKS, KernelPolicy
+from .kernel_splitting import DIVISIONS, LEAST_BYTES, can_split
+from .running_task import Job
+from .runtime_history import Shown, shown_by
+from .submission import (
     CANCELLED,
     DONE,
     FAILED,
@@ -45,14 +52,7 @@ from .jobs import (
     Variants,
     checked_limit,
 )
-from .parts import parts_of
-from .policy import LEARNING_TASKS, KernelPolicy
-from .pools import Pool, as_platform, chosen, find_pools
-from .roads import CpuRoad, DeviceLostError, is_out_of_memory, road_to
-from .shown import Shown, shown_by
-from .splitting import DIVISIONS, LEAST_BYTES, can_split
-from .told import CalibratedTimes
-from .workers import Part, Reports, Watch, Worker
+from .task_parts import parts_of
 
 _log = logging.getLogger(__name__)
 #: Kind of what comes through plain `submit`: nothing is decided about it.

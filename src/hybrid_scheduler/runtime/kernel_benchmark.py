@@ -11,24 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core import Knowledge
+from ..profiling.calibration import Calibration
+from ..profiling.machine_info import describe_machine, find_gpu
 from ..schedulers import create
-from .calibration import Calibration
-from .company import Surroundings, calibrate_executor
-from .devices import describe_machine, find_gpu
-from .execution import (
-    Choices,
-    Execution,
-    Progress,
-    measure_choices,
-    nothing,
-    prepare,
-    run_stream,
-    warm_up,
-)
+from .contention_profile import Surroundings, calibrate_executor
 from .executor import HybridExecutor
-from .jobs import KernelCall
-from .policy import real_spec
-from .real_compare import compare_real, compile_rules
+from .kernel_policy import real_spec
+from .simulated_vs_real import compare_real, compile_rules
+from .stream_execution import Choices, Execution, Progress, measure_choices, nothing, prepare, run_stream, warm_up
+from .submission import KernelCall
 
 
 @dataclass

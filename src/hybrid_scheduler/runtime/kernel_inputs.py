@@ -6,8 +6,8 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from .devices import available_memory, need_torch
-from .jobs import KernelCall
+from ..profiling.machine_info import available_memory, need_torch
+from .submission import KernelCall
 
 Tensors = tuple[Any, ...]
 #: Of the memory that is free when the first data is made.

@@ -23,12 +23,12 @@ import math
 from collections.abc import Callable
 
 from ..core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View
+from ..profiling.settings import POOL
 from ..schedulers import create
 from ..schedulers.registry import parse_spec
-from .doubt import Doubt
-from .growing import Growing
-from .settings import POOL
-from .shown import SPLIT, Guess, Shown, shown_by
+from .background_training import Growing
+from .outlier_filter import Doubt
+from .runtime_history import SPLIT, Guess, Shown, shown_by
 
 #: How learned schedulers are made for real hardware, where nobody says what a task would have taken elsewhere. No
 #: prices: they trade the task at hand for later ones, and each copy sees only its own kind.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ..core import InvalidInputError, Task, Workload
-from .jobs import KernelCall
+from .submission import KernelCall
 
 _PER_OCTAVE = 4
 #: Sizes are multiples of it, so that every kernel takes every size.
@@ -43,7 +43,7 @@ def make_stream(
     limits: Mapping[str, int] | None = None,
 ) -> list[KernelCall]:
     """`tasks` calls, each kind about as often as the others; `limits` holds a largest size for some kinds."""
-    from .kernels import kernels_named
+    from ..profiling.kernels import kernels_named
 
     names = [kernel.name for kernel in kernels_named(kinds)]
     if tasks < 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from .shown import Shown
+from .runtime_history import Shown
 
 #: Sizes within this factor (its ln) of one that has run on the device find things ready.
 _FAMILIAR = math.log(1.5)

@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import Decision, HybridSchedulerError, InvalidInputError, Online, Task, View
-from .calibration import Calibration
+from ..profiling.calibration import Calibration
+from .device_backends import CpuRoad, DeviceLostError
+from .device_pools import Pool
+from .device_workers import Part
 from .executor import HybridExecutor
-from .jobs import KernelCall, Variant, Variants
-from .policy import LEARNING_TASKS
-from .pools import Pool
-from .roads import CpuRoad, DeviceLostError
-from .workers import Part
+from .kernel_policy import LEARNING_TASKS
+from .submission import KernelCall, Variant, Variants
 
 LOST = "lost_devices"
 RESENT = "resent"
@@ -109,8 +109,8 @@ def _actor_class(ray: Any) -> Any:
         """Lives on the device's node and runs what it is sent, one after the other."""
 
         def __init__(self, pool: Pool) -> None:
-            from hybrid_scheduler.hardware.inputs import Inputs
-            from hybrid_scheduler.hardware.roads import road_to
+            from .device_backends import road_to
+            from .kernel_inputs import Inputs
 
             self._road, self._inputs = road_to(pool), Inputs()
             self._road.enter()

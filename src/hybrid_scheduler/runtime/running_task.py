@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from ..core import Outcome, Platform, Task
-from .jobs import CANCELLED, Record
-from .workers import Part
+from .device_workers import Part
+from .submission import CANCELLED, Record
 
 Join = Callable[[Any, Any], Any]
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from ..cluster import Cluster
 from ..core import HybridSchedulerError, Outcomes, TimeTable
-from .calibration import Calibration
-from .company import Surroundings, Survey
-from .contention import Piece, finish_times
-from .execution import Execution, Progress, nothing, run_stream
+from ..profiling.calibration import Calibration
+from .contention_model import Piece, finish_times
+from .contention_profile import Surroundings, Survey
 from .executor import HybridExecutor
-from .jobs import KernelCall, Record
-from .policy import KernelPolicy
-from .stream import as_workload
+from .kernel_policy import KernelPolicy
+from .kernel_stream import as_workload
+from .stream_execution import Execution, Progress, nothing, run_stream
+from .submission import KernelCall, Record
 
 #: Decisions after which a scheduler's compiled functions are certainly there.
 _FIRST = 9

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core import Floats, HybridSchedulerError, InvalidInputError
-from .devices import find_gpu, need_torch
-from .energy import Meter, cpu_meter, gpu_meter
+from ..profiling.energy_meters import Meter, cpu_meter, gpu_meter
+from ..profiling.machine_info import find_gpu, need_torch
 from .executor import HybridExecutor
-from .jobs import DONE, MOVED, RETRIED, KernelCall, Record
+from .submission import DONE, MOVED, RETRIED, KernelCall, Record
 
 Progress = Callable[[str, int], None]
 Item = TypeVar("Item")

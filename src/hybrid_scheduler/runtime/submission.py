@@ -28,7 +28,7 @@ class KernelCall:
 
     @property
     def kernel(self) -> Any:
-        from .kernels import KERNELS
+        from ..profiling.kernels import KERNELS
 
         if self.kind not in KERNELS:
             raise UnknownNameError("kernel", self.kind, KERNELS)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core import Task
-from .devices import need_torch
-from .job import Job
-from .jobs import KernelCall, Variants
-from .pools import Pool
-from .roads import CpuRoad, Into, Run
-from .splitting import DIVISIONS, Division
-from .workers import Part
+from ..profiling.machine_info import need_torch
+from .device_backends import CpuRoad, Into, Run
+from .device_pools import Pool
+from .device_workers import Part
+from .kernel_splitting import DIVISIONS, Division
+from .running_task import Job
+from .submission import KernelCall, Variants
 
 #: Seconds of a share of a task on a device.
 Predict = Callable[[Task, int, float], float]

@@ -5,7 +5,7 @@ Assumes there are no accelerators. Rule: everything on the CPU that is free earl
 
 from __future__ import annotations
 
-from ..kernels import FastRule, earliest_free_cpu, rule
+from ..compiled import FastRule, earliest_free_cpu, rule
 from .registry import Look, register
 
 

@@ -8,8 +8,8 @@ With an objective other than latency it minimises the weighted sum instead.
 
 from __future__ import annotations
 
+from ..compiled import FastRule, best_placement, column_prices, rule
 from ..core import Floats, Knowledge
-from ..kernels import FastRule, best_placement, column_prices, rule
 from .registry import Look, register
 
 

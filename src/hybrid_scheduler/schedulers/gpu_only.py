@@ -6,7 +6,7 @@ what does not fit into its memory is left to the CPU. Collapses at about 0.8 of 
 
 from __future__ import annotations
 
-from ..kernels import FastRule, earliest_free_accelerator, earliest_free_cpu, fitting_share, rule
+from ..compiled import FastRule, earliest_free_accelerator, earliest_free_cpu, fitting_share, rule
 from .registry import Look, register
 
 

@@ -7,7 +7,7 @@ so the CPU, which gets (1 - I) of every task, overflows at about 0.19 of capacit
 
 from __future__ import annotations
 
-from ..kernels import FastRule, earliest_free_accelerator, earliest_free_cpu, rule
+from ..compiled import FastRule, earliest_free_accelerator, earliest_free_cpu, rule
 from .registry import Look, register
 
 

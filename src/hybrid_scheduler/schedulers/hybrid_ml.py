@@ -9,7 +9,7 @@ that is best for the task alone; the accelerator with the least weighted time an
 ignores the CPU's queue, and overflows at a third of capacity: it is here because it was published.
 
 Until it has learned enough it is `warming` and acts as greedy does: fraction = intensity, on the accelerator that
-is free earliest. It also hands over to that rule while it trails it significantly, see `learning/fallback.py`.
+is free earliest. It also hands over to that rule while it trails it significantly, see `fallback_guard.py`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,25 @@ from pathlib import Path
 
 import numpy as np
 
+from ..compiled import PRICE_COEFFICIENTS, device_table, price_state
 from ..core import Decision, Floats, InvalidInputError, Online, Outcome, Setting, Task, UnknownNameError, View
-from ..kernels import PRICE_COEFFICIENTS, device_table, price_state
-from ..learning.fallback import FallbackGuard
-from ..learning.features import FEATURE_NAMES
-from ..learning.fractions import FractionForest
+from ..learning.duration.compiled_placement import (
+    EARLIEST,
+    FRACTION,
+    GREEDY,
+    NOTE,
+    PRICED,
+    WEIGHT,
+    choosing,
+    choosing_greedily,
+)
+from ..learning.duration.features import FEATURE_NAMES
+from ..learning.duration.model_versions import LearningEvent, ModelVersion
+from ..learning.duration.online_duration_model import OnlineTimes
+from ..learning.duration.sliding_window import observed, tasks_as_workload
+from ..learning.fallback_guard import FallbackGuard
+from ..learning.fraction_model import FractionForest
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError
-from ..learning.online_times import OnlineTimes
-from ..learning.placement import EARLIEST, FRACTION, GREEDY, NOTE, PRICED, WEIGHT, choosing, choosing_greedily
-from ..learning.versions import LearningEvent, ModelVersion
-from ..learning.window import observed, tasks_as_workload
 from ..physics import payoff_scales
 from .registry import Look, register
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..compiled import FastRule, beats, column_prices, rule
 from ..core import Floats, Knowledge
-from ..kernels import FastRule, beats, column_prices, rule
 from .registry import Look, register
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..compiled import FastRule, beats, best_placement, column_prices, fitting_share, rule
 from ..core import Floats, InvalidInputError, Knowledge
-from ..kernels import FastRule, beats, best_placement, column_prices, fitting_share, rule
 from .registry import Look, register
 
 

@@ -2,7 +2,7 @@
 
 Assumes that durations are told and that backlogs are exact.
 Rule: least ``finish - now + p_c * CPU seconds + p_g * GPU seconds + k * [split]`` over {CPU, balancing share, GPU},
-with prices that rise with the backlog (see `kernels/prices.py`). Below half load it is earliest finish with a
+with prices that rise with the backlog (`compiled/device_prices.py`). Below half load it is earliest finish with a
 per cent lost; near capacity it halves the latency, because it stops splitting where splitting wastes machine time.
 
 The coefficients were tuned on mean latency together with p99 and makespan: tuning on the mean alone would sacrifice
@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..compiled import PRICE_COEFFICIENTS, FastRule, column_prices, price_state, priced_placement, rule
 from ..core import Floats, InvalidInputError, Knowledge
-from ..kernels import PRICE_COEFFICIENTS, FastRule, column_prices, price_state, priced_placement, rule
 from .registry import Look, register
 
 

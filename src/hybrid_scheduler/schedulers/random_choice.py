@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..compiled import FastRule, earliest_free_cpu, rule, uniform
 from ..core import Floats
-from ..kernels import FastRule, earliest_free_cpu, rule, uniform
 from .registry import Look, register
 
 

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled import device_table
 from ..core import Decision, InvalidInputError, Objective, Online, Outcome, Setting, Task, UnknownNameError, View
-from ..kernels import device_table
-from ..learning.dqn import DQN, Recipe
-from ..learning.dqn_file import AgentModel, load_model, save_model
-from ..learning.dqn_online import OnlineExperience, Step
-from ..learning.dqn_training import train_agent
+from ..learning.dqn.decision_options import ACTIONS, FEATURES, kernel, new_mix, survey_one, survey_params
+from ..learning.dqn.double_dqn import DQN, Recipe
+from ..learning.dqn.model_file import AgentModel, load_model, save_model
+from ..learning.dqn.online_experience import OnlineExperience, Step
+from ..learning.dqn.training import train_agent
+from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineTimes
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError
-from ..learning.online_times import LearningEvent, ModelVersion, OnlineTimes
-from ..learning.queue_survey import ACTIONS, FEATURES, kernel, new_mix, survey_one, survey_params
 from ..physics import Tariff, dollars_per_second
 from .registry import Look, register
 

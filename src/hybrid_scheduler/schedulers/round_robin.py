@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..compiled import FastRule, rule
 from ..core import Floats, UnknownNameError
-from ..kernels import FastRule, rule
 from .registry import Look, register
 
 #: variant -> fraction for even ids, fraction for odd ids

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..compiled import FastRule, best_placement, column_prices, rule
 from ..core import Floats, Knowledge
-from ..kernels import FastRule, best_placement, column_prices, rule
 from .registry import Look, register
 
 # params: [nodes, leaves, first device of node 0, of node 1, ..., end, latency weight, prices...]

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from ..core import HybridSchedulerError, InvalidInputError
-from .addresses import is_loopback
+from .client_address import is_loopback
 
 #: 22 characters of base64 are 132 bits.
 _SHORTEST = 22

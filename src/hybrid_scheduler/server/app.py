@@ -12,12 +12,12 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.routing import Route
 
-from . import dashboard, errors
-from .parts import Parts, ServerOptions
+from . import dashboard_files, errors
+from .app_context import Parts, ServerOptions
 from .routes import ROUTERS
 from .schemas import ErrorBody, Hello, SchedulerResultCreate
-from .security import Gate
-from .sockets import Sockets
+from .security_middleware import Gate
+from .websocket_endpoint import Sockets
 
 _TITLE = "Hybrid ML Scheduler"
 _DESCRIPTION = """Watches and steers a live comparison of schedulers on a machine of CPUs and GPUs.
@@ -53,7 +53,7 @@ def create_app(parts: Parts) -> FastAPI:
 
     app = bare_app(parts.options, lifespan)
     app.state.parts = parts
-    dashboard.install(app, parts.static)
+    dashboard_files.install(app, parts.static)
     # The last one added is the outermost.
     app.add_middleware(Sockets, parts=parts)
     app.add_middleware(Gate, options=parts.options, limiter=parts.limiter, metrics=parts.metrics)

@@ -13,15 +13,15 @@ from starlette.requests import HTTPConnection
 
 from .. import __version__
 from ..experiments.what_if import WhatIfMachine
-from .thinking import Thinker, ThreadThinker
+from .whatif_worker import Thinker, ThreadThinker
 
 if TYPE_CHECKING:
     from ..storage import Repository
     from ..storage.cache import Cache
-    from .control import EngineControl
-    from .limits import Limiter
-    from .metrics import Metrics
-    from .stream import StreamHub
+    from .engine_control import EngineControl
+    from .prometheus_metrics import Metrics
+    from .rate_limits import Limiter
+    from .stream_hub import StreamHub
 
 MIB = 2**20
 

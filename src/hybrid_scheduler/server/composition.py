@@ -15,26 +15,26 @@ from urllib.parse import quote
 from ..cluster import Noise
 from ..config import ALL_SCHEDULERS
 from ..core import InvalidInputError, Online, UnknownNameError
-from ..engine import ContinuousSimulation, Course
 from ..experiments.what_if import WhatIfMachine
+from ..live import ContinuousSimulation, Course
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
-from ..storage.bus import EVENTS, EventBus, LocalBus, RedisBus
 from ..storage.cache import Cache, MemoryCache, RedisCache
-from ..storage.commands import CommandQueue
+from ..storage.engine_commands import CommandQueue
+from ..storage.event_bus import EVENTS, EventBus, LocalBus, RedisBus
+from ..storage.event_reader import EventTail
 from ..storage.history_csv import HistoryCsv
-from ..storage.redis_link import RedisAddress
-from ..storage.tail import EventTail
-from .control import EngineControl
-from .dashboard import find_dashboard
-from .limits import Limiter
-from .local_control import LocalControl
-from .metrics import Metrics
-from .parts import Parts, ServerOptions
-from .remote_control import RemoteControl, beat, carry_out
-from .stream import StreamHub
-from .thinking import ProcessThinker
-from .tokens import token_of
+from ..storage.redis_connection import RedisAddress
+from .access_token import token_of
+from .app_context import Parts, ServerOptions
+from .dashboard_files import find_dashboard
+from .engine_control import EngineControl
+from .local_engine_control import LocalControl
+from .prometheus_metrics import Metrics
+from .rate_limits import Limiter
+from .remote_engine_control import RemoteControl, beat, carry_out
+from .stream_hub import StreamHub
+from .whatif_worker import ProcessThinker
 
 if TYPE_CHECKING:
     from ..config import Settings

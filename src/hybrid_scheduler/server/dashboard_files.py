@@ -13,7 +13,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from .parts import Parts, parts_of
+from .app_context import Parts, parts_of
 
 #: Views that the page itself draws.
 VIEWS = ("compare", "scheduler", "history", "diff")

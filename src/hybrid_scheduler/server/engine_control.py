@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..engine import MeasuredRun
+from ..live import MeasuredRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from ..core import HybridSchedulerError, InvalidInputError
-from ..engine import EngineBusy, EngineClosed, JournalAway, JournalFull
+from ..live import EngineBusy, EngineClosed, JournalAway, JournalFull
 from ..storage import DatabaseAway
-from ..storage.commands import EngineAway
-from .answers import Json
-from .dashboard import lost
+from ..storage.engine_commands import EngineAway
+from .dashboard_files import lost
+from .json_response import Json
 
 _CODES = {
     400: "invalid_input",

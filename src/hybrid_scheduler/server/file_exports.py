@@ -12,7 +12,7 @@ import io
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .answers import dumps
+from .json_response import dumps
 
 if TYPE_CHECKING:
     from ..storage import Repository

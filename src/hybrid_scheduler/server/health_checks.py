@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .parts import Parts
+from .app_context import Parts
 
 #: An engine in another process that has been silent for so long is taken for gone.
 _SILENCE = 10.0

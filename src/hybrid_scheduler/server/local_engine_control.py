@@ -8,17 +8,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..engine import (
-    ContinuousSimulation,
-    Course,
-    Idempotency,
-    JournalAway,
-    MeasuredRun,
-    Status,
-    SubmittedTask,
-)
+from ..live import ContinuousSimulation, Course, Idempotency, JournalAway, MeasuredRun, Status, SubmittedTask
 from ..workload.scenarios import Scenario
-from .control import NewTask, StartWishes
+from .engine_control import NewTask, StartWishes
 
 _T = TypeVar("_T")
 #: A task that is not stored after so many seconds is not acknowledged.

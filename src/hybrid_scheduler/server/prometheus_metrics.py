@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
-    from .parts import Parts
+    from .app_context import Parts
 
 _PREFIX = "hybrid_scheduler_"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -73,7 +73,7 @@ class Metrics:
 
     async def page(self, parts: Parts) -> tuple[bytes, str]:
         """Everything as text, with the gauges brought up to date."""
-        from .health import check_up
+        from .health_checks import check_up
 
         health = await check_up(parts)
         for gauge, part in ((self.database, "database"), (self.cache, "cache")):

@@ -21,7 +21,7 @@ from ..core import InvalidInputError
 from .errors import Refused
 
 if TYPE_CHECKING:
-    from .parts import ServerOptions
+    from .app_context import ServerOptions
 
 #: Longer than that, a frozen Redis would be felt.
 _PATIENCE = 0.25

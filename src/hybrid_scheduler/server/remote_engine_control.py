@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ..core import HybridSchedulerError
-from ..engine import MeasuredRun, measured_from_json, measured_to_json
+from ..live import MeasuredRun, measured_from_json, measured_to_json
 from ..storage import Repository
-from ..storage.commands import CommandQueue
-from .control import EngineControl, NewTask, StartWishes
+from ..storage.engine_commands import CommandQueue
+from .engine_control import EngineControl, NewTask, StartWishes
 from .errors import Refused
 
 _AWAY = {"JournalAway", "JournalFull", "EngineClosed", "DatabaseAway", "EngineBusy"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .answers import dumps
-from .parts import Parts
+from .app_context import Parts
+from .json_response import dumps
 
 _SECONDS = 1.0
 

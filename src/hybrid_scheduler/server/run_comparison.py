@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.statistics import WINDOW, LaneStatistics
-from .parts import Parts
+from ..live.lane_statistics import WINDOW, LaneStatistics
+from .app_context import Parts
 
 
 async def comparison_of(parts: Parts, run_id: str) -> list[dict[str, Any]]:

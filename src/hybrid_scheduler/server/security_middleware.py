@@ -18,14 +18,14 @@ from loguru import logger
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from .addresses import Headers, client_address, networks
+from .client_address import Headers, client_address, networks
 from .errors import Refused, internal_error, refusal
-from .limits import Limiter
-from .uploads import FORMATS
+from .rate_limits import Limiter
+from .trace_uploads import FORMATS
 
 if TYPE_CHECKING:
-    from .metrics import Metrics
-    from .parts import ServerOptions
+    from .app_context import ServerOptions
+    from .prometheus_metrics import Metrics
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -18,15 +18,15 @@ import uvicorn
 from loguru import logger
 
 from ..core import HybridSchedulerError
-from .addresses import is_loopback
 from .app import create_app
-from .compose import House, opened, options_of
-from .parts import ServerOptions
-from .protocol import FrameProtocol
+from .app_context import ServerOptions
+from .client_address import is_loopback
+from .composition import House, opened, options_of
+from .frame_protocol import FrameProtocol
 
 if TYPE_CHECKING:
     from ..config import Settings
-    from .stream import StreamHub
+    from .stream_hub import StreamHub
 
 _GRACE = 4.0
 _PING = 20.0

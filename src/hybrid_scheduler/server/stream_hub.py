@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from .protocol import EXTENSION, FrameProtocol, text_frame
+from .frame_protocol import EXTENSION, FrameProtocol, text_frame
 
 QUEUE = 64
 #: Seconds a connection may take nothing while something waits for it, and then to take its close frame.

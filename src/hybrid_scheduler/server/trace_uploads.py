@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core import InvalidInputError
-from ..workload.files import load_with_report
+from ..workload.trace_files import load_with_report
+from .app_context import MIB, ServerOptions
 from .errors import Refused
-from .parts import MIB, ServerOptions
 
 #: Content types and the format each stands for.
 FORMATS = {"text/csv": "csv", "application/vnd.apache.parquet": "parquet"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from loguru import logger
 
-from .answers import dumps
+from .app_context import Parts
 from .errors import Refused, refusal
-from .parts import Parts
-from .security import SUBPROTOCOL, Application, Receive, Scope, Send, refuse
-from .stream import client_for
+from .json_response import dumps
+from .security_middleware import SUBPROTOCOL, Application, Receive, Scope, Send, refuse
+from .stream_hub import client_for
 
 PATH = "/ws"
 

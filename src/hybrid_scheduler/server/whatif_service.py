@@ -11,10 +11,10 @@ from ..core import UnknownNameError
 from ..experiments.what_if import SCHEDULERS, Change
 from ..schedulers import schedulers
 from ..workload.scenarios import SCENARIOS
+from .app_context import Parts
 from .errors import Refused
-from .parts import Parts
 from .schemas import WhatIfRequest
-from .thinking import Question
+from .whatif_worker import Question
 
 #: A slider asks again and again, and the first question waits until all is loaded: whoever would wait longer than
 #: that is turned away politely.

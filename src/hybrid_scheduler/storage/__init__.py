@@ -1,10 +1,10 @@
 """Durable history: SQLite or PostgreSQL for rows, Redis or this process for cache and event bus."""
 
-from .address import DatabaseAddress
 from .database import Database, open_database
+from .database_address import DatabaseAddress
 from .errors import DatabaseAway, DatabaseUnusable
+from .journal_writer import SqlJournal
 from .repository import EventsPage, Repository
-from .writer import SqlJournal
 
 __all__ = [
     "Database",

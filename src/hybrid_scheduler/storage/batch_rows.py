@@ -13,7 +13,7 @@ import orjson
 
 from ..core import Floats, InvalidInputError
 from ..core.outcome import STATUS_NAMES
-from ..engine.records import Batch, Event, ResultColumns, RunRecord
+from ..live.batch_records import Batch, Event, ResultColumns, RunRecord
 from . import tables
 
 #: One list per column, all of the same length.

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from .redis_link import Breaker, RedisAddress, close_quietly
+from .redis_connection import Breaker, RedisAddress, close_quietly
 
 
 class Cache(Protocol):

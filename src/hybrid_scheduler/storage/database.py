@@ -16,7 +16,7 @@ from sqlalchemy import URL, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from .address import DatabaseAddress
+from .database_address import DatabaseAddress
 from .errors import DatabaseAway
 
 _log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ import orjson
 from sqlalchemy import text
 
 from ..core import HybridSchedulerError, InvalidInputError
-from .bus import ANSWERS, COMMANDS, EventBus
 from .database import Database
 from .errors import DatabaseAway
+from .event_bus import ANSWERS, COMMANDS, EventBus
 
 _log = logging.getLogger(__name__)
 

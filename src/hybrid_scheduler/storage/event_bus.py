@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .redis_link import FAILURES, TIMEOUT, Breaker, RedisAddress, close_quietly
+from .redis_connection import FAILURES, TIMEOUT, Breaker, RedisAddress, close_quietly
 
 _log = logging.getLogger(__name__)
 

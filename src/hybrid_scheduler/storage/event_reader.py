@@ -8,10 +8,10 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator
 
-from .bus import EventBus
+from .batch_rows import seq_of
 from .errors import DatabaseAway
+from .event_bus import EventBus
 from .repository import Repository
-from .rows import seq_of
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core import Floats, InvalidInputError, Workload
-from ..engine.records import Batch
+from ..live.batch_records import Batch
 
 _log = logging.getLogger(__name__)
 

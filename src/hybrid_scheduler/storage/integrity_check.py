@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from .address import DatabaseAddress
+from .database_address import DatabaseAddress
 from .errors import DatabaseUnusable
-from .schema import newest_revision, revision_of, with_connection
+from .schema_version import newest_revision, revision_of, with_connection
 from .store import COUNTED
 from .tables import metadata
 

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..core import HybridSchedulerError
-from ..engine.journal import JournalAway, JournalFull
-from ..engine.records import Batch, Recovered
-from .address import DatabaseAddress
+from ..live.batch_records import Batch, Recovered
+from ..live.journal import JournalAway, JournalFull
+from .batch_rows import Pending, json_text
 from .database import reason_of
+from .database_address import DatabaseAddress
 from .errors import DatabaseUnusable
 from .recovery import recover
 from .retention import Retention
-from .rows import Pending, json_text
 from .sqlite_store import SqliteStore
 from .store import PRUNE_EVERY, Store, delete_tasks, last_stored, prune_events, set_meta, write_group
 

@@ -19,11 +19,11 @@ from typing import Any
 import asyncpg
 
 from ..core import HybridSchedulerError
-from ..engine.journal import EngineBusy
-from . import schema
-from .address import DatabaseAddress
+from ..live.journal import EngineBusy
+from . import schema_version
+from .batch_rows import Columns, interleaved
 from .database import CONNECT_TIMEOUT
-from .rows import Columns, interleaved
+from .database_address import DatabaseAddress
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +67,8 @@ class PostgresStore:
         try:
             await self._connect()
             try:
-                schema.with_connection(
-                    self.address, lambda connection: schema.upgrade_connection(connection, self.address)
+                schema_version.with_connection(
+                    self.address, lambda connection: schema_version.upgrade_connection(connection, self.address)
                 )
             except BaseException:
                 await self.close()
@@ -161,7 +161,7 @@ class PostgresStore:
         return isinstance(error, OSError | TimeoutError | asyncpg.InterfaceError | asyncpg.InternalClientError)
 
     def explained(self, error: Exception) -> HybridSchedulerError:
-        return schema.explained(self.address, error)
+        return schema_version.explained(self.address, error)
 
     async def close(self) -> None:
         if self._connection is None:

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core import Workload
 from ..core.outcome import STATUS_NAMES
-from ..engine.records import Recent, Recovered, ResultColumns, RunRecord
+from ..live.batch_records import Recent, Recovered, ResultColumns, RunRecord
 from . import tables
-from .rows import RESULT_FLOATS
+from .batch_rows import RESULT_FLOATS
 from .store import Store, stored_counters
 
 #: Newest tasks that learners are warmed with.

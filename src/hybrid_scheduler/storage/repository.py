@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import ColumnElement, Select, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from . import analysis, tables
+from . import history_analysis, tables
 from .database import Database
 from .store import COUNTED
 
@@ -100,7 +100,7 @@ class Repository:
         found = await self._row(select(runs.c.state), ("state",), runs.c.run_id, run_id)
         if found is None or found["state"] is None:
             return None
-        state: Row = analysis.exact_json(found["state"])
+        state: Row = history_analysis.exact_json(found["state"])
         return state
 
     # ---------------------------------------------------------------- tasks
@@ -154,7 +154,7 @@ class Repository:
         if _is_odd(run_id) or _is_odd(scheduler):
             return []
         async with self.database.reading() as connection:
-            span = await analysis.task_range(connection, run_id)
+            span = await history_analysis.task_range(connection, run_id)
             if span is None:
                 return []
             first = span[0] if after_task is None else max(span[0], _bounded(after_task) + 1)
@@ -195,16 +195,20 @@ class Repository:
             run_id = ""
         async with self.database.reading() as connection:
             newest = await _some_tasks(
-                connection, run_id, newest=True, limit=min(limit, analysis.MOST_COMPARED), columns=("task_id",)
+                connection,
+                run_id,
+                newest=True,
+                limit=min(limit, history_analysis.MOST_COMPARED),
+                columns=("task_id",),
             )
-            return await analysis.comparative(connection, [row["task_id"] for row in newest][::-1], run_id)
+            return await history_analysis.comparative(connection, [row["task_id"] for row in newest][::-1], run_id)
 
     async def trends(self, run_id: str, buckets: int = 120) -> Row | None:
         """Means per stretch of the run; None for an unknown run."""
         if _is_odd(run_id) or await self.run(run_id) is None:
             return None
         async with self.database.reading() as connection:
-            return await analysis.trends(connection, run_id, buckets)
+            return await history_analysis.trends(connection, run_id, buckets)
 
     async def gantt(
         self,
@@ -218,7 +222,7 @@ class Repository:
         if _is_odd(run_id) or _is_odd(scheduler):
             return None
         async with self.database.reading() as connection:
-            return await analysis.gantt(connection, run_id, scheduler, start, end, limit)
+            return await history_analysis.gantt(connection, run_id, scheduler, start, end, limit)
 
     async def model_versions(self, run_id: str | None = None, scheduler: str | None = None) -> list[Row]:
         table = tables.model_versions
@@ -298,7 +302,7 @@ async def _some_tasks(
     if external_id is not None:
         query = query.where(tasks.c.external_id == external_id)
     if run_id is not None and (before is not None or after is not None):
-        span = await analysis.task_range(connection, run_id)
+        span = await history_analysis.task_range(connection, run_id)
         if span is None:
             return []
         query = query.where(tasks.c.task_id.between(*span))  # so that nobody walks on through other runs

@@ -21,8 +21,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from .address import DatabaseAddress
 from .database import CONNECT_TIMEOUT, DRIVER_ERRORS, reason_of
+from .database_address import DatabaseAddress
 from .errors import DatabaseAway, DatabaseUnusable
 from .tables import metadata
 
@@ -79,7 +79,7 @@ def upgrade(address: DatabaseAddress) -> tuple[str | None, str]:
 
     One that is current is left alone, whoever uses it. Raises `EngineBusy`, `DatabaseAway` and `DatabaseUnusable`.
     """
-    from .writer import store_of  # it upgrades when it is opened, under the engine's lock
+    from .journal_writer import store_of  # it upgrades when it is opened, under the engine's lock
 
     if not address.is_sqlite or address.path.exists():
         revision = with_connection(address, lambda c: revision_of(c, address), read_only=True)

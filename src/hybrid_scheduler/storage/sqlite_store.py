@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core import HybridSchedulerError
-from ..engine.journal import EngineBusy
-from . import schema
-from .address import DatabaseAddress
-from .rows import Columns
+from ..live.journal import EngineBusy
+from . import schema_version
+from .batch_rows import Columns
+from .database_address import DatabaseAddress
 
 _log = logging.getLogger(__name__)
 
@@ -110,8 +110,8 @@ class SqliteStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             self.lock.take()
             try:
-                schema.with_connection(
-                    self.address, lambda connection: schema.upgrade_connection(connection, self.address)
+                schema_version.with_connection(
+                    self.address, lambda connection: schema_version.upgrade_connection(connection, self.address)
                 )
                 self._connection = self._connect()
             except BaseException:
@@ -202,7 +202,7 @@ class SqliteStore:
         return isinstance(error, OSError)
 
     def explained(self, error: Exception) -> HybridSchedulerError:
-        return schema.explained(self.address, error)
+        return schema_version.explained(self.address, error)
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import orjson
 
 from ..core import HybridSchedulerError
-from ..engine.records import Counters
-from . import rows
-from .rows import Columns, Pending, json_text
+from ..live.batch_records import Counters
+from . import batch_rows
+from .batch_rows import Columns, Pending, json_text
 
 #: Newest events of these types that stay; notifications stay all.
 EVENTS_KEPT = 4000
@@ -24,7 +24,8 @@ COUNTED = ("tasks", "scheduler_results", "training_data")
 _UPSERT_META = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 _COUNT = "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + ? AS TEXT) WHERE key = ?"
 _UPSERT_RUN = (
-    f"INSERT INTO runs ({', '.join(rows.RUN_COLUMNS)}) VALUES ({', '.join('?' * len(rows.RUN_COLUMNS))}) "
+    f"INSERT INTO runs ({', '.join(batch_rows.RUN_COLUMNS)}) "
+    f"VALUES ({', '.join('?' * len(batch_rows.RUN_COLUMNS))}) "
     "ON CONFLICT (run_id) DO UPDATE SET ended_at = excluded.ended_at, status = excluded.status, "
     "scenario = excluded.scenario, utilisation = excluded.utilisation, schedulers = excluded.schedulers, "
     "config = excluded.config, config_hash = excluded.config_hash, tasks = runs.tasks + excluded.tasks, "
@@ -102,16 +103,16 @@ async def write_group(
         newest_of_run[run_id] = pending
         added[run_id] = added.get(run_id, 0) + len(batch)
         if batch.tasks is not None:
-            tasks += store.prepared([rows.task_columns(pending)])
+            tasks += store.prepared([batch_rows.task_columns(pending)])
             counts["tasks"] += len(batch)
             if batch.results:
-                results += store.prepared(rows.result_parts(batch, nan_is_null=store.nan_is_null))
+                results += store.prepared(batch_rows.result_parts(batch, nan_is_null=store.nan_is_null))
                 counts["scheduler_results"] += pending.rows
             if batch.optimal_fraction is not None:
-                training += store.prepared([rows.training_columns(batch, nan_is_null=store.nan_is_null)])
+                training += store.prepared([batch_rows.training_columns(batch, nan_is_null=store.nan_is_null)])
                 counts["training_data"] += len(batch)
         if batch.events:
-            events += store.prepared([rows.event_columns(pending)])
+            events += store.prepared([batch_rows.event_columns(pending)])
 
     async with store.transaction():
         for run_id, pending in newest_of_run.items():
@@ -119,14 +120,14 @@ async def write_group(
                 longest[run_id] = await _longest_of(store, run_id)
             for each in group:
                 if each.batch.run.run_id == run_id:
-                    _raise_to(longest[run_id], rows.longest_latencies(each.batch))
-            row = rows.run_row(pending.batch.run, pending, added[run_id], longest[run_id])
+                    _raise_to(longest[run_id], batch_rows.longest_latencies(each.batch))
+            row = batch_rows.run_row(pending.batch.run, pending, added[run_id], longest[run_id])
             await store.execute(_UPSERT_RUN, *row)
         for table, columns, prepared in (
-            ("tasks", rows.TASK_COLUMNS, tasks),
-            ("scheduler_results", rows.RESULT_COLUMNS, results),
-            ("training_data", rows.TRAINING_COLUMNS, training),
-            ("events", rows.EVENT_COLUMNS, events),
+            ("tasks", batch_rows.TASK_COLUMNS, tasks),
+            ("scheduler_results", batch_rows.RESULT_COLUMNS, results),
+            ("training_data", batch_rows.TRAINING_COLUMNS, training),
+            ("events", batch_rows.EVENT_COLUMNS, events),
         ):
             if prepared:
                 await store.insert(table, columns, prepared)

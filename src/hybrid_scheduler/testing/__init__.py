@@ -1,8 +1,8 @@
 """For people who write their own scheduler: the checks that every scheduler in this package passes."""
 
-from .contract import check_scheduler
 from .fake_clock import FakeClock
 from .memory_journal import MemoryJournal
-from .workloads import fork_join_workload, small_workload
+from .sample_workloads import fork_join_workload, small_workload
+from .scheduler_contract import check_scheduler
 
 __all__ = ["FakeClock", "MemoryJournal", "check_scheduler", "fork_join_workload", "small_workload"]

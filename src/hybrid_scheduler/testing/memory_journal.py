@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-from ..engine.journal import JournalAway, JournalFull
-from ..engine.records import Batch, Counters, Event, Recent, Recovered
+from ..live.batch_records import Batch, Counters, Event, Recent, Recovered
+from ..live.journal import JournalAway, JournalFull
 
 
 class MemoryJournal:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ..cluster import Cluster, Noise
+from ..compiled import FastRule
 from ..core import Central, Online, Outcomes, Platform, Scheduler, Static, Workload, platform_named, workstation
-from ..kernels import FastRule
-from .workloads import fork_join_workload, small_workload
+from .sample_workloads import fork_join_workload, small_workload
 
 #: CPU alone, one GPU, the default machine, unequal accelerators, several nodes.
 _PLATFORMS: tuple[Callable[[], Platform], ...] = (

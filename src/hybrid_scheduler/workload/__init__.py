@@ -1,12 +1,9 @@
 """Where tasks come from: drawn from ranges or named scenarios, built as graphs, or read from files."""
 
-from .columns import OPTIONAL, REQUIRED
-from .endless import EndlessSource
-from .files import load, load_with_report, save, trace_named
+from .distributions import DISTRIBUTIONS, BoundedPareto, LogNormal, SizeLaw, Uniform
+from .endless_source import EndlessSource
 from .generator import OverloadWarning, WorkloadGenerator
-from .graphs import GRAPHS, chain, cholesky, fork_join, graph_named, layered, lu, qr
-from .laws import DISTRIBUTIONS, BoundedPareto, LogNormal, SizeLaw, Uniform
-from .report import ReadReport, Rejection
+from .read_report import ReadReport, Rejection
 from .scenario_json import scenario_from_json, scenario_to_json
 from .scenarios import (
     SCENARIOS,
@@ -18,6 +15,9 @@ from .scenarios import (
     shift_regimes,
     stream,
 )
+from .task_graphs import GRAPHS, chain, cholesky, fork_join, graph_named, layered, lu, qr
+from .trace_columns import OPTIONAL, REQUIRED
+from .trace_files import load, load_with_report, save, trace_named
 
 __all__ = [
     "DISTRIBUTIONS",

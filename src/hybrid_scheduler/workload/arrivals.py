@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 
 from ..core import Floats
-from .laws import exponential
-from .portable import cos_turns, sin_turns
+from .distributions import exponential
+from .portable_math import cos_turns, sin_turns
 
 
 class Clock(Protocol):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import Floats, Workload
 from .arrivals import ARRIVALS
-from .laws import Law, exponential
+from .distributions import Law, exponential
 
 # Numbered from 1: SeedSequence ignores trailing zeros, so column 0 would repeat the stream of the bare seed.
 SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK, SHAPE, DATA = range(1, 8)

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from ..core import Floats, UnknownNameError
-from .checks import number_range, positive_number
-from .portable import cos_turns, exp, log
+from .argument_checks import number_range, positive_number
+from .portable_math import cos_turns, exp, log
 
 
 class Law(Protocol):

@@ -14,9 +14,9 @@ import numpy as np
 from ..core import Floats, Platform
 from ..physics import Physics
 from .arrivals import ARRIVALS, Bursts, Clock
-from .laws import exponential
+from .column_source import ARRIVAL, CLOCK, INTENSITY, MEMORY, SIZE, Piece, Regime, column_stream
+from .distributions import exponential
 from .scenarios import Scenario, capacity_of
-from .source import ARRIVAL, CLOCK, INTENSITY, MEMORY, SIZE, Piece, Regime, column_stream
 
 _COLUMNS = (SIZE, INTENSITY, MEMORY, ARRIVAL)
 _BLOCK = 4096

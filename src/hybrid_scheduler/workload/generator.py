@@ -10,11 +10,11 @@ import numpy as np
 
 from ..core import InvalidInputError, Platform, Workload, workstation
 from ..physics import AnalyticPhysics, Physics
-from .checks import Range, number_range, positive_number, whole_number
-from .files import load, save
-from .laws import size_law
+from .argument_checks import Range, number_range, positive_number, whole_number
+from .column_source import joined, pieces
+from .distributions import size_law
 from .scenarios import Scenario, capacity_of
-from .source import joined, pieces
+from .trace_files import load, save
 
 if TYPE_CHECKING:
     import pandas as pd

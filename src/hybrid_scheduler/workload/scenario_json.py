@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..core import InvalidInputError
-from .laws import BoundedPareto, LogNormal, SizeLaw, Uniform
+from .distributions import BoundedPareto, LogNormal, SizeLaw, Uniform
 from .scenarios import Scenario
 
 _LAWS: dict[str, type[Any]] = {law.__name__: law for law in (Uniform, LogNormal, BoundedPareto)}

@@ -12,10 +12,10 @@ from functools import lru_cache
 
 from ..core import InvalidInputError, Platform, UnknownNameError, Workload, workstation
 from ..physics import PHYSICS, Physics, capacity, physics_named
+from .argument_checks import Range, number_range, positive_number, whole_number
 from .arrivals import ARRIVALS
-from .checks import Range, number_range, positive_number, whole_number
-from .laws import BoundedPareto, LogNormal, SizeLaw, Uniform
-from .source import Regime, joined, pieces
+from .column_source import Regime, joined, pieces
+from .distributions import BoundedPareto, LogNormal, SizeLaw, Uniform
 
 _CAPACITY_DRAWS = 200_000
 _CAPACITY_SEED = 0

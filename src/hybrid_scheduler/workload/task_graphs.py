@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..core import UnknownNameError, Workload
-from .checks import Range, number_range, whole_number
-from .laws import Uniform
-from .portable import exp, log
+from .argument_checks import Range, number_range, whole_number
+from .column_source import DATA, SHAPE, column_stream, joined, pieces
+from .distributions import Uniform
+from .portable_math import exp, log
 from .scenarios import scenario_named
-from .source import DATA, SHAPE, column_stream, joined, pieces
 
 _DATA = (1.0, 100.0)
 

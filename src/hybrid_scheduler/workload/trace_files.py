@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..core import InvalidInputError, UnknownNameError, Workload
-from .columns import workload_from
 from .csv_file import read_csv, write_csv
-from .report import ReadReport
+from .read_report import ReadReport
+from .trace_columns import workload_from
 
 SUFFIXES = (".csv", ".parquet")
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import types
 
-from ..kernels import compiled, entry
+from ...compiled import compiled, entry
 from .q_network import Floats32
 
 _vector = types.float32[::1]

@@ -18,9 +18,9 @@ import numpy as np
 from numba import from_dtype, njit, types
 from numpy.typing import NDArray
 
-from ..cluster.loop import CLIP, place
-from ..core import Floats, Objective, Platform, UnknownNameError
-from ..kernels import DEVICE, beats, compiled, earliest_free, entry, fitting_share
+from ...cluster.arrival_loop import CLIP, place
+from ...compiled import DEVICE, beats, compiled, earliest_free, entry, fitting_share
+from ...core import Floats, Objective, Platform, UnknownNameError
 
 ACTIONS = 5
 #: Length of the observation by kind of state.

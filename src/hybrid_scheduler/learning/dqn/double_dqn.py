@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Floats, Ints
-from .dqn_adam import Adam
+from ...core import Floats, Ints
+from .adam import Adam
 from .q_network import Floats32, RowNetwork, Shape, as_tensors, backward, forward, initial_weights
-from .replay import Batch, Replay
+from .replay_buffer import Batch, Replay
 
 
 @dataclass(frozen=True, slots=True)

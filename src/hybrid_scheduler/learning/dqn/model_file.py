@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from .model_files import ModelFileError
+from ..model_files import ModelFileError
+from .decision_options import ACTION_SETS, ACTIONS, FEATURES
 from .q_network import NAMES, Floats32, Shape
-from .queue_survey import ACTION_SETS, ACTIONS, FEATURES
 
 FORMAT = "hybrid-scheduler rl_agent"
 #: Raised when the meaning of the features or the layout changes: older files are refused.

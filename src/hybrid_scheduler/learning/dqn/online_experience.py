@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core import Floats, Ints, Outcome, Task
+from ...core import Floats, Ints, Outcome, Task
+from .decision_options import ACTIONS, imagine_one, kernel, typical_time
 from .q_network import Floats32
-from .queue_survey import ACTIONS, imagine_one, kernel, typical_time
 
 if TYPE_CHECKING:
-    from .dqn import DQN
+    from .double_dqn import DQN
 
 #: Decisions whose outcome never comes (a task that failed) are dropped when so many wait.
 MOST_WAITING = 20_000

@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from ..core import Floats
-from ..kernels import compiled
+from ...compiled import compiled
+from ...core import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor

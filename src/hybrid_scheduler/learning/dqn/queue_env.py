@@ -20,11 +20,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Floats, Ints, InvalidInputError, Objective, Platform, workstation
-from ..kernels import device_table
-from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second
-from ..workload.scenarios import Scenario, generate, scenario_named
-from .queue_survey import (
+from ...compiled import device_table
+from ...core import Floats, Ints, InvalidInputError, Objective, Platform, workstation
+from ...physics import AnalyticPhysics, Physics, Tariff, dollars_per_second
+from ...workload.scenarios import Scenario, generate, scenario_named
+from .decision_options import (
     ACTIONS,
     FEATURES,
     WORST_KNOWN,

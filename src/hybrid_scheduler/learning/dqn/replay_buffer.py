@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Floats, Ints
+from ...core import Floats, Ints
 from .q_network import Floats32
 
 

@@ -1,6 +1,6 @@
 """Training the agent in simulation, and making the model that ships with the package.
 
-    python -m hybrid_scheduler.learning.dqn_training rl_agent.pth
+    python -m hybrid_scheduler.learning.dqn.training rl_agent.pth
 
 Training uses workloads with seeds below 1000; every reported figure uses seeds from 1000 on.
 """
@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import HybridSchedulerError
-from .dqn import DQN, Recipe
-from .dqn_file import AgentModel, save_model
+from ...core import HybridSchedulerError
+from .decision_options import ACTIONS, FEATURES
+from .double_dqn import DQN, Recipe
+from .model_file import AgentModel, save_model
 from .queue_env import QueueEnv
-from .queue_survey import ACTIONS, FEATURES
 
 #: Called with (share done, mean reward of the last steps).
 Progress = Callable[[float, float], None]

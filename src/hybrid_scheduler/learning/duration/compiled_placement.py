@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, types
 
-from ..kernels import (
+from ...compiled import (
     DEVICE,
     PRICE_COEFFICIENTS,
     best_placement,
@@ -23,7 +23,7 @@ from ..kernels import (
     helper,
     priced_placement,
 )
-from .times_model import MODEL, predict_task, to_times
+from .duration_model import MODEL, predict_task, to_times
 
 EARLIEST, PRICED, FRACTION = 0, 1, 2
 # params: [mode, number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]

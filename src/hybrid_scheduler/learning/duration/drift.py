@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core import Floats, UnknownNameError
+from ...core import Floats, UnknownNameError
 
 
 class Detector(Protocol):

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from ..core import Floats, TimeTable, Workload
-from ..kernels import compiled, entry, helper
+from ...compiled import compiled, entry, helper
+from ...core import Floats, TimeTable, Workload
 from .features import NUM_FEATURES, features_row
+from .fitting import GUARDED, Growth
 from .flat_forest import FOREST, FlatForest, descend, joined
-from .growth import GUARDED, Growth
 from .log_linear import NUM_TERMS, terms_row
 
 _KNEES = 9

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core import Floats, Workload
-from ..kernels import helper
+from ...compiled import helper
+from ...core import Floats, Workload
 
 FEATURE_NAMES = ("size", "intensity", "memory", "memory_per_size", "compute_to_memory")
 NUM_FEATURES = len(FEATURE_NAMES)

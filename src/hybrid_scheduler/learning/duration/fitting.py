@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core import Floats, InvalidInputError
+from ...core import Floats, InvalidInputError
 from . import log_linear
 from .features import NUM_FEATURES
 from .flat_forest import FlatForest

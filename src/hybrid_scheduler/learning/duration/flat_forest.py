@@ -16,8 +16,8 @@ import numpy as np
 from numba import types
 from numpy.typing import ArrayLike, NDArray
 
-from ..core import Floats, InvalidInputError
-from ..kernels import compiled, entry, helper
+from ...compiled import compiled, entry, helper
+from ...core import Floats, InvalidInputError
 
 Indices = NDArray[np.uint32]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core import Floats
-from ..kernels import helper
+from ...compiled import helper
+from ...core import Floats
 from .features import NUM_FEATURES
 
 _KNEES = 3

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core import (
+from ...core import (
     Floats,
     Ints,
     InvalidInputError,
@@ -31,12 +31,12 @@ from ..core import (
     Workload,
 )
 from .drift import DETECTORS, detector_named
-from .growth import LEAST_SAMPLES, Growth, Samples, grow
+from .duration_model import TimesModel, answering
+from .fitting import LEAST_SAMPLES, Growth, Samples, grow
+from .model_versions import LearningEvent, ModelVersion
+from .prediction_scores import Scores
 from .pretrained import Pretrained
-from .scores import Scores
-from .times_model import TimesModel, answering
-from .versions import LearningEvent, ModelVersion
-from .window import Window, observed
+from .sliding_window import Window, observed
 
 __all__ = ["FEEDBACK", "LearningEvent", "ModelVersion", "OnlineTimes", "Wanted"]
 
@@ -118,7 +118,7 @@ class OnlineTimes:
     def _load(self) -> Growth | None:
         found = self.pretrained
         if isinstance(found, str | Path):
-            from .model_files import load_times
+            from ..model_files import load_times
 
             found = load_times(found)
         return None if found is None else found.for_platform(self.platform)

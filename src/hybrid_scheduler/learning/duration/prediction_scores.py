@@ -6,7 +6,7 @@ from collections import deque
 
 import numpy as np
 
-from ..core import Floats
+from ...core import Floats
 
 _LENGTH, _RESIDUALS = 500, 200
 #: Fewer scores than this say nothing about trust; fewer than that nothing about R².

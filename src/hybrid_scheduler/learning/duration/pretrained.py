@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core import Platform
-from .growth import Growth
+from ...core import Platform
+from .fitting import Growth
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from .growth import Growth
-from .online_times import OnlineTimes, Wanted
-from .versions import LearningEvent
+from .fitting import Growth
+from .model_versions import LearningEvent
+from .online_duration_model import OnlineTimes, Wanted
 
 
 @runtime_checkable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core import Floats, Ints, Outcome, Platform, Task, Workload
+from ...core import Floats, Ints, Outcome, Platform, Task, Workload
 from .features import features_of
-from .growth import Samples
+from .fitting import Samples
 
 
 class Window:

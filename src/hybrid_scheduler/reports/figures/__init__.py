@@ -7,27 +7,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core import UnknownNameError
-from ..evidence import Evidence, NothingToDraw
-from . import bars, course, front, learned, spread, tasks
+from ..figure_data import Evidence, NothingToDraw
+from . import model_quality, pareto_front, scheduler_bars, task_distributions, timelines, workload_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIGURES: dict[str, Callable[[Evidence], Figure]] = {
-    "makespan": bars.makespan,
-    "average_duration": bars.average_duration,
-    "speed_up": bars.speed_up,
-    "cost_comparison": bars.cost,
-    "load_balance": bars.load_balance,
-    "latency_cdf": spread.latency_cdf,
-    "fraction_distribution": spread.fractions,
-    "workload": tasks.workload,
-    "allocation": course.allocation,
-    "pareto_front": front.pareto,
-    "feature_importance": learned.importance,
-    "predicted_actual": learned.predicted_actual,
-    "learning_curves": learned.curves,
-    "gantt": course.gantt,
+    "makespan": scheduler_bars.makespan,
+    "average_duration": scheduler_bars.average_duration,
+    "speed_up": scheduler_bars.speed_up,
+    "cost_comparison": scheduler_bars.cost,
+    "load_balance": scheduler_bars.load_balance,
+    "latency_cdf": task_distributions.latency_cdf,
+    "fraction_distribution": task_distributions.fractions,
+    "workload": workload_figure.workload,
+    "allocation": timelines.allocation,
+    "pareto_front": pareto_front.pareto,
+    "feature_importance": model_quality.importance,
+    "predicted_actual": model_quality.predicted_actual,
+    "learning_curves": model_quality.curves,
+    "gantt": timelines.gantt,
 }
 FORMATS = ("png", "svg", "pdf")
 DPI = 200

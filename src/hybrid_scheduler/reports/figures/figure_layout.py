@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...metrics.statistics import Interval
-from ..evidence import Evidence
+from ..figure_data import Evidence
+from ..figure_style import HAIRLINE, INK, QUIET, label_of, line_style, look_of, new_figure, styled
 from ..performance_analysis import three_digits
-from ..style import HAIRLINE, INK, QUIET, label_of, line_style, look_of, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

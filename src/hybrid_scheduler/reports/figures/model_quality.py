@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..evidence import Evidence, NothingToDraw
-from ..style import INK, QUIET, heading, label_of, line_style, look_of
-from .frame import framed, legend_below, legend_height, plain_log_ticks
+from ..figure_data import Evidence, NothingToDraw
+from ..figure_style import INK, QUIET, heading, label_of, line_style, look_of
+from .figure_layout import framed, legend_below, legend_height, plain_log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metrics.statistics import Interval
-from ..evidence import Evidence
-from ..style import INK, QUIET, heading, label_of, line_style
-from .frame import framed, legend_below, legend_height, plain_log_ticks
+from ..figure_data import Evidence
+from ..figure_style import INK, QUIET, heading, label_of, line_style
+from .figure_layout import framed, legend_below, legend_height, plain_log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

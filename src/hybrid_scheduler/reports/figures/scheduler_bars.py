@@ -8,10 +8,10 @@ import numpy as np
 
 from ...core import Floats
 from ...metrics.statistics import Interval
-from ..evidence import Evidence, NothingToDraw, interval_of
+from ..figure_data import Evidence, NothingToDraw, interval_of
+from ..figure_style import INK, QUIET, label_of
 from ..performance_analysis import three_digits
-from ..style import INK, QUIET, label_of
-from .frame import dots, framed
+from .figure_layout import dots, framed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core import Floats
-from ..evidence import Evidence, NothingToDraw
-from ..style import HAIRLINE, INK, QUIET, line_style, look_of
-from .frame import framed, legend_below, legend_height, name_rows, plain_log_ticks
+from ..figure_data import Evidence, NothingToDraw
+from ..figure_style import HAIRLINE, INK, QUIET, line_style, look_of
+from .figure_layout import framed, legend_below, legend_height, name_rows, plain_log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...engine import Comparison
-from ..evidence import Evidence
+from ..figure_data import Evidence
+from ..figure_style import HAIRLINE, INK, QUIET, label_of, line_style, look_of
 from ..performance_analysis import rolling_mean
-from ..style import HAIRLINE, INK, QUIET, label_of, line_style, look_of
-from .frame import framed, legend_below, legend_height
+from .figure_layout import framed, legend_below, legend_height
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core import Floats
-from ..evidence import Evidence
+from ..figure_data import Evidence
+from ..figure_style import INK, heading
 from ..performance_analysis import three_digits
-from ..style import INK, heading
-from .frame import framed
+from .figure_layout import framed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from ..answers import Json
-from ..parts import PartsHere
-from ..schemas import EventPage, problems, types
-from .strict import StrictRoute
+from ..app_context import PartsHere
+from ..json_response import Json
+from ..schemas import EventPage, base_models, problems
+from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRoute)
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRoute)
 )
 async def events(
     parts: PartsHere,
-    after: Annotated[int, Query(ge=0, le=types.INT64_MAX, description="The last one you have.")] = 0,
+    after: Annotated[int, Query(ge=0, le=base_models.INT64_MAX, description="The last one you have.")] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many.")] = 500,
     type: Annotated[
         Literal["simulation_update", "notification", "log"] | None, Query(description="Only this type.")

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from ...storage.analysis import hosts_of
-from .. import exports
+from ...storage.history_analysis import hosts_of
+from .. import file_exports
+from ..app_context import Parts, PartsHere
 from ..errors import not_found
-from ..parts import Parts, PartsHere
 from ..schemas import problems
-from .strict import _RUN_ID, RunQuery, SchedulerQuery, StrictRoute, newest_run
+from .strict_route import _RUN_ID, RunQuery, SchedulerQuery, StrictRoute, newest_run
 
 router = APIRouter(prefix="/api/export", tags=["exports"], route_class=StrictRoute)
 
@@ -58,8 +58,8 @@ async def _known(parts: Parts, run_id: str | None) -> None:
 )
 async def tasks_csv(parts: PartsHere, run_id: RunQuery = None, limit: Rows = "all") -> Response:
     await _known(parts, run_id)
-    pages = await exports.pages(parts.repository, run_id, limit)
-    return _download(exports.tasks_csv(pages), "text/csv", "tasks.csv")
+    pages = await file_exports.pages(parts.repository, run_id, limit)
+    return _download(file_exports.tasks_csv(pages), "text/csv", "tasks.csv")
 
 
 @router.get(
@@ -73,8 +73,8 @@ async def results_csv(
     parts: PartsHere, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
 ) -> Response:
     await _known(parts, run_id)
-    pages = await exports.pages(parts.repository, run_id, limit)
-    return _download(exports.results_csv(pages, scheduler), "text/csv", "results.csv")
+    pages = await file_exports.pages(parts.repository, run_id, limit)
+    return _download(file_exports.results_csv(pages, scheduler), "text/csv", "results.csv")
 
 
 @router.get(
@@ -88,8 +88,8 @@ async def results_parquet(
     parts: PartsHere, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
 ) -> Response:
     await _known(parts, run_id)
-    pages = await exports.pages(parts.repository, run_id, limit)
-    chunks = exports.results_parquet(pages, scheduler)
+    pages = await file_exports.pages(parts.repository, run_id, limit)
+    chunks = file_exports.results_parquet(pages, scheduler)
     return _download(chunks, "application/vnd.apache.parquet", "results.parquet")
 
 
@@ -109,6 +109,6 @@ async def trace(
     await _known(parts, run_id)
     chosen = run_id or await newest_run(parts)
     run = None if chosen is None else await parts.repository.run(chosen)
-    pages = await exports.pages(parts.repository, chosen, limit)
+    pages = await file_exports.pages(parts.repository, chosen, limit)
     hosts = {} if run is None else hosts_of((), run["config"])
-    return _download(exports.perfetto(pages, scheduler, hosts), "application/json", "trace.json")
+    return _download(file_exports.perfetto(pages, scheduler, hosts), "application/json", "trace.json")

@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from ..answers import Json
+from ..app_context import PartsHere
 from ..errors import Refused
-from ..health import check_up
-from ..parts import PartsHere
+from ..health_checks import check_up
+from ..json_response import Json
 from ..schemas import Alive, Health, problems
 
 router = APIRouter(prefix="/api", tags=["health"])

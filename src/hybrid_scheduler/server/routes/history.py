@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from ..answers import Json, dumps
-from ..cached import cached
-from ..parts import Parts, PartsHere
+from ..app_context import Parts, PartsHere
+from ..json_response import Json, dumps
+from ..response_cache import cached
 from ..schemas import Comparative, Deleted, Statistics, TaskDetail, Trends, problems
-from .strict import Limit, RunQuery, StrictRoute, newest_run
+from .strict_route import Limit, RunQuery, StrictRoute, newest_run
 
 router = APIRouter(prefix="/api", tags=["history"], route_class=StrictRoute)
 

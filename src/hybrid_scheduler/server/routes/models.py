@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from ..answers import Json
+from ..app_context import PartsHere
 from ..errors import not_found
-from ..parts import PartsHere
+from ..json_response import Json
 from ..schemas import Model, RetrainAccepted, problems
-from .strict import SchedulerInPath, StrictRoute
+from .strict_route import SchedulerInPath, StrictRoute
 
 router = APIRouter(prefix="/api", tags=["models"], route_class=StrictRoute)
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from ..answers import Json
-from ..parts import PartsHere
-from ..schemas import ResultPage, problems, types
-from .strict import Limit, RunQuery, SchedulerQuery, StrictRoute, newest_run
+from ..app_context import PartsHere
+from ..json_response import Json
+from ..schemas import ResultPage, base_models, problems
+from .strict_route import Limit, RunQuery, SchedulerQuery, StrictRoute, newest_run
 
 router = APIRouter(prefix="/api", tags=["results"], route_class=StrictRoute)
 
@@ -25,7 +25,9 @@ async def results(
     parts: PartsHere,
     run_id: RunQuery = None,
     scheduler: SchedulerQuery = None,
-    after_task: Annotated[int, Query(ge=0, le=types.INT64_MAX, description="Only tasks with a higher id.")] = 0,
+    after_task: Annotated[
+        int, Query(ge=0, le=base_models.INT64_MAX, description="Only tasks with a higher id.")
+    ] = 0,
     limit: Limit = 1000,
 ) -> Response:
     """Without a run: the live one. A page ends with a whole task."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from ..answers import Json
-from ..dashboard import front_page, prefers_html
-from ..parts import PartsHere
+from ..app_context import PartsHere
+from ..dashboard_files import front_page, prefers_html
+from ..json_response import Json
 from ..schemas import Online, problems
 
 router = APIRouter(tags=["root"])

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from ...engine import MeasuredRun, measured_from_json
-from ..answers import Json
-from ..comparisons import comparison_of
+from ...live import MeasuredRun, measured_from_json
+from ..app_context import Parts, PartsHere
 from ..errors import Refused, not_found
-from ..parts import Parts, PartsHere
+from ..json_response import Json
+from ..run_comparison import comparison_of
 from ..schemas import Gantt, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
-from .strict import _RUN_ID, _SCHEDULER, REPLAY, Limit, RunInPath, StrictRoute
+from .strict_route import _RUN_ID, _SCHEDULER, REPLAY, Limit, RunInPath, StrictRoute
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Response
 from ...schedulers import schedulers
 from ...schedulers.registry import parse_spec
 from ...workload.scenarios import SCENARIOS, Scenario
-from ..answers import Json
-from ..parts import PartsHere
+from ..app_context import PartsHere
+from ..json_response import Json
 from ..schemas import ScenarioInfo, Scheduler, problems
-from .strict import StrictRoute
+from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["library"], route_class=StrictRoute)
 

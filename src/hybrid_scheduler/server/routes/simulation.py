@@ -6,11 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from ..answers import Json
-from ..control import StartWishes
-from ..parts import PartsHere
+from ..app_context import PartsHere
+from ..engine_control import StartWishes
+from ..json_response import Json
 from ..schemas import ScenarioRequest, SpeedRequest, StartRequest, Status, problems
-from .strict import StrictRoute
+from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["simulation"], route_class=StrictRoute)
 _ORDER: dict[str, Any] = {"response_model": Status, "responses": problems(415, 413, 422, 503)}

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
+from ..app_context import Parts
 from ..errors import Refused
-from ..parts import Parts
-from ..schemas import types
+from ..schemas import base_models
 
 
 class StrictRequest(Request):
@@ -59,13 +59,13 @@ REPLAY: dict[str, Any] = {
         "schema": {"type": "string"},
     }
 }
-_RUN_ID = types.RUN_ID
+_RUN_ID = base_models.RUN_ID
 _SCHEDULER = r"^[a-z][a-z0-9_]{0,63}(\([A-Za-z0-9_=., +\-]{0,200}\))?$"
 
 RunInPath = Annotated[
     str, Path(pattern=_RUN_ID, description="A run's id.", examples=["01JCQ4W3E8Z0V6M8T1S9Y5K2RB"])
 ]
-TaskInPath = Annotated[int, Path(ge=1, le=types.INT64_MAX, description="A task's id.", examples=[105])]
+TaskInPath = Annotated[int, Path(ge=1, le=base_models.INT64_MAX, description="A task's id.", examples=[105])]
 SchedulerInPath = Annotated[
     str, Path(pattern=_SCHEDULER, description="A scheduler's name.", examples=["hybrid_ml"])
 ]

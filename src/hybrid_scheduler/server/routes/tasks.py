@@ -7,12 +7,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from ..answers import Json, dumps
-from ..control import NewTask
+from ..app_context import Parts, PartsHere
+from ..engine_control import NewTask
 from ..errors import Refused, not_found
-from ..parts import Parts, PartsHere
-from ..schemas import TaskCreate, TaskDetail, TaskPage, problems, types
-from .strict import REPLAY, Limit, RunQuery, StrictRoute, TaskInPath
+from ..json_response import Json, dumps
+from ..schemas import TaskCreate, TaskDetail, TaskPage, base_models, problems
+from .strict_route import REPLAY, Limit, RunQuery, StrictRoute, TaskInPath
 
 router = APIRouter(prefix="/api", tags=["tasks"], route_class=StrictRoute)
 
@@ -80,7 +80,7 @@ async def tasks(
     parts: PartsHere,
     limit: Limit = 100,
     before: Annotated[
-        int | None, Query(ge=1, le=types.INT64_MAX, description="Only tasks with a lower id.")
+        int | None, Query(ge=1, le=base_models.INT64_MAX, description="Only tasks with a lower id.")
     ] = None,
     run_id: RunQuery = None,
     external_id: Annotated[

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from ..answers import Json
-from ..parts import PartsHere
+from ..app_context import PartsHere
+from ..json_response import Json
 from ..schemas import TraceAccepted, TraceList, problems
-from ..uploads import FORMATS, kept, listed
+from ..trace_uploads import FORMATS, kept, listed
 
 router = APIRouter(prefix="/api", tags=["traces"])
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from ..answers import Json
-from ..parts import PartsHere
+from ..app_context import PartsHere
+from ..json_response import Json
 from ..schemas import WhatIfAnswer, WhatIfRequest, problems
-from ..wondering import wonder
-from .strict import StrictRoute
+from ..whatif_service import wonder
+from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
 

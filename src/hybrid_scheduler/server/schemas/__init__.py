@@ -1,7 +1,6 @@
 """The shapes of everything that crosses the wire, each with an example."""
 
-from .errors import ErrorBody, FieldProblem, Problem, problems
-from .library import (
+from .catalogue import (
     Agent,
     Alive,
     EngineHealth,
@@ -19,6 +18,7 @@ from .library import (
     TraceAccepted,
     TraceList,
 )
+from .errors import ErrorBody, FieldProblem, Problem, problems
 from .measured import MeasuredRunCreate, RunStored
 from .runs import (
     Comparative,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .types import Answer, example
+from .base_models import Answer, example
 
 ErrorCode = Literal[
     "invalid_input",

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from ...engine.measured import MOST_SCHEDULERS, MOST_TASKS
+from ...live.measured_run import MOST_SCHEDULERS, MOST_TASKS
+from .base_models import Answer, Kind, Question, RunId, SchedulerKey, Seed, Text, asked, example
 from .tasks import ResultStatus
-from .types import Answer, Kind, Question, RunId, SchedulerKey, Seed, Text, asked, example
 
 _LONGEST_CONFIG = 65_536
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from .base_models import Answer, Question, ScenarioName, SchedulerName, Seed, Speed, Utilisation, asked
 from .runs import ComparisonRow
-from .types import Answer, Question, ScenarioName, SchedulerName, Seed, Speed, Utilisation, asked
 
 
 class DeviceInfo(Answer):

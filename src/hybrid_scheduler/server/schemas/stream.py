@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from .base_models import Answer
 from .runs import ComparisonRow
 from .simulation import Status
-from .types import Answer
 
 
 class _Event(Answer):

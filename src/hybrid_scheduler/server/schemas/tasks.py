@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .types import Answer, ExternalId, Kind, Question, asked, example
+from .base_models import Answer, ExternalId, Kind, Question, asked, example
 
 ResultStatus = Literal["ran", "clipped", "moved_to_cpu", "failed"]
 

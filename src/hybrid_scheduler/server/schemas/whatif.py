@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .types import Answer, Question, ScenarioName, SchedulerName, asked
+from .base_models import Answer, Question, ScenarioName, SchedulerName, asked
 
 
 class WhatIfRequest(Question):

@@ -1,8 +1,8 @@
-"""Run by Alembic. The connection comes from `hybrid_scheduler.storage.schema`."""
+"""Run by Alembic. The connection comes from `hybrid_scheduler.storage.schema_version`."""
 
 from alembic import context
 
-from hybrid_scheduler.storage.tables import metadata
+from ..tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

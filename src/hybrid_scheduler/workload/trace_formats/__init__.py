@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...core import InvalidInputError, UnknownNameError, Workload
-from ..checks import positive_number
-from ..columns import Rows, workload_from
-from ..report import ReadReport
+from ..argument_checks import positive_number
+from ..read_report import ReadReport
+from ..trace_columns import Rows, workload_from
 from . import alibaba, azure, gavel, swf, wfformat
 
 __all__ = ["FORMATS", "Format", "import_trace", "recognised"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..columns import Rows
-from .draft import Draft, number, share
-from .text import table_of
+from ..trace_columns import Rows
+from .task_collector import Draft, number, share
+from .text_lines import table_of
 
 COLUMNS = (
     "name",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from ..columns import Rows
-from .draft import Draft, number
-from .text import table_of
+from ..trace_columns import Rows
+from .task_collector import Draft, number
+from .text_lines import table_of
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MAPPING = {

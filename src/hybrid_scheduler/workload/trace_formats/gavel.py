@@ -10,9 +10,9 @@ import json
 from functools import cache
 from pathlib import Path
 
-from ..columns import Rows
-from .draft import UNKNOWN_MEMORY, Draft, number
-from .text import lines_of
+from ..trace_columns import Rows
+from .task_collector import UNKNOWN_MEMORY, Draft, number
+from .text_lines import lines_of
 
 MAPPING = {
     "arrival_time": "the last field",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..columns import Rows
-from .draft import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, Draft, number, share
-from .text import lines_of
+from ..trace_columns import Rows
+from .task_collector import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, Draft, number, share
+from .text_lines import lines_of
 
 MAPPING = {
     "external_id": "field 1, the job's number",

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...physics import AnalyticPhysics
-from ..columns import Rows
-from ..report import Rejections
+from ..read_report import Rejections
+from ..trace_columns import Rows
 
 #: Where a trace does not say what a task needs: the middle of the range.
 UNKNOWN_INTENSITY = 0.5

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core import InvalidInputError
-from ..columns import Rows
-from .draft import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, Draft, share
+from ..trace_columns import Rows
+from .task_collector import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, Draft, share
 
 MAPPING = {
     "external_id": "id",

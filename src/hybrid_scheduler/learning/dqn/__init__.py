@@ -1,0 +1,1 @@
+"""Deep Q-learning: network, replay buffer, training in simulation, learning online."""

@@ -1,0 +1,1 @@
+"""Models of task durations: fitting, online learning, drift detection, retraining."""

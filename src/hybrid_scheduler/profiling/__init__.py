@@ -1,0 +1,47 @@
+"""Measurement of the real machine: kernels, profiles, calibration, energy meters, StarPU models."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .builtin_profiles import profile_named as profile_named
+    from .builtin_profiles import shipped_profiles as shipped_profiles
+    from .calibration import Calibration as Calibration
+    from .calibration import calibrate as calibrate
+    from .calibration import platform_of as platform_of
+    from .hardware_profile import Point as Point
+    from .hardware_profile import Profile as Profile
+    from .hardware_profile import load_profile as load_profile
+    from .hardware_profile import save_profile as save_profile
+    from .kernels import KERNELS as KERNELS
+    from .kernels import Kernel as Kernel
+    from .machine_info import Gpu as Gpu
+    from .machine_info import Machine as Machine
+    from .machine_info import describe_machine as describe_machine
+    from .machine_info import find_gpu as find_gpu
+    from .profiler import HardwareProfiler as HardwareProfiler
+    from .starpu_models import read_starpu as read_starpu
+    from .timing import Timing as Timing
+
+_MODULE_OF = {
+    name: module
+    for module, names in {
+        "builtin_profiles": ("profile_named", "shipped_profiles"),
+        "calibration": ("Calibration", "calibrate", "platform_of"),
+        "hardware_profile": ("Point", "Profile", "load_profile", "save_profile"),
+        "kernels": ("KERNELS", "Kernel"),
+        "machine_info": ("Gpu", "Machine", "describe_machine", "find_gpu"),
+        "profiler": ("HardwareProfiler",),
+        "starpu_models": ("read_starpu",),
+        "timing": ("Timing",),
+    }.items()
+    for name in names
+}
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
