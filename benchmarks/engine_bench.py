@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from hybrid_scheduler.live import Batch, ContinuousSimulation, Counters, Course, Recovered
+from hybrid_scheduler.live import Batch, ContinuousSimulation, Counters, LiveConfig, Recovered
 
 SIX = "round_robin,random,greedy,oracle,earliest_finish,gpu_only"
 
@@ -43,7 +43,7 @@ class Nothing:
         pass
 
 
-def measure(journal: Any, course: Course, seconds: float) -> tuple[float, float]:
+def measure(journal: Any, course: LiveConfig, seconds: float) -> tuple[float, float]:
     """Durable tasks per wall second, and per CPU second of this process with all its threads."""
     engine = ContinuousSimulation(course, journal)
     engine.open()
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=None, help="where the SQLite file goes")
     options = parser.parse_args()
     schedulers = tuple(options.schedulers.split(","))
-    course = Course(schedulers=schedulers, speed=math.inf)
+    course = LiveConfig(schedulers=schedulers, speed=math.inf)
     lanes = len(schedulers)
     show("engine alone", *measure(Nothing(), course, options.seconds), lanes)
     try:

@@ -42,7 +42,7 @@ def batches_of(tasks: int, per_batch: int) -> list[Batch]:
 
 def tuples(batches: list[Batch]) -> tuple[tuple, dict[str, list[tuple]]]:
     """The rows that the batches will become, for the bare driver."""
-    pending = [batch_rows.Pending.of(number, batch, 1.0) for number, batch in enumerate(batches)]
+    pending = [batch_rows.PendingBatch.of(number, batch, 1.0) for number, batch in enumerate(batches)]
     run = batch_rows.run_row(batches[-1].run, pending[-1], 0, {})
     content: dict[str, list[tuple]] = {"tasks": [], "scheduler_results": [], "training_data": [], "events": []}
     for one in pending:

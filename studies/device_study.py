@@ -32,14 +32,14 @@ from hybrid_scheduler.profiling.hardware_profile import save_profile
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.profiling.machine_info import describe_machine, find_gpu
 from hybrid_scheduler.profiling.profiler import HardwareProfiler
-from hybrid_scheduler.runtime.contention_profile import Surroundings, calibrate_executor
+from hybrid_scheduler.runtime.contention_profile import ContentionCalibration, calibrate_executor
 from hybrid_scheduler.runtime.executor import HybridExecutor
 from hybrid_scheduler.runtime.kernel_stream import make_stream, size_grid
 from hybrid_scheduler.runtime.simulated_vs_real import compare_real
 from hybrid_scheduler.runtime.stream_execution import (
     Choices,
-    Execution,
     Meters,
+    StreamExecution,
     measure_choices,
     prepare,
     ratios,
@@ -91,7 +91,7 @@ class Study:
         self.accelerators = [pool.name for pool in self.executor.pools if pool.kind != "cpu"]
         self.learning = self._stream(0)
         self.evaluation = self._stream(1)
-        self.calibrated: Surroundings | None = None
+        self.calibrated: ContentionCalibration | None = None
         self.batches: list[dict[str, Any]] = []
 
     def _stream(self, half: int, seed: int | None = None) -> list[KernelCall]:
@@ -207,7 +207,7 @@ class Study:
         """
         self._compile()
         measured: list[Choices] = []
-        runs: dict[str, list[Execution]] = {name: [] for name, _, _ in EXECUTED}
+        runs: dict[str, list[StreamExecution]] = {name: [] for name, _, _ in EXECUTED}
         for turn in range(1 if self.tiny else REPEATS):
             self.say(f"round {turn + 1}")
             self.executor.split = False
@@ -236,7 +236,7 @@ class Study:
     def _adopt(self, spec: str) -> None:
         self.executor.adopt(spec, calibration=self.calibrated.alone if self.calibrated else None)
 
-    def _once(self, spec: str, split: bool, turn: int) -> Execution:
+    def _once(self, spec: str, split: bool, turn: int) -> StreamExecution:
         self.executor.split = split
         self._adopt(spec)
         learning = self._stream(0, self.seed + turn) if self.executor.policy.learns else ()
@@ -263,7 +263,7 @@ class Study:
             self.say(f"always {device}: {shown(document[f'always_{device}'])}")
         self.summary["yardstick"] = document
 
-    def _judged(self, execution: Execution) -> dict[str, Any]:
+    def _judged(self, execution: StreamExecution) -> dict[str, Any]:
         document = execution.as_dict(self.choices)
         document["by_kind"] = {}
         for kind in self.kinds:

@@ -25,12 +25,12 @@ from hybrid_scheduler.learning.predictors import RandomForestPredictor
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
-from .learned_quality import COLUMNS, Case, interval
+from .learned_quality import COLUMNS, QualityCase, interval
 from .learned_quality import study as quality_study
 
 SIGMAS = (0.0, 0.1)
 FIGURES = ("R², exact", "R², as measured", "regret, %")
-COLD_BATCH = Case(
+COLD_BATCH = QualityCase(
     "mixed",
     None,
     1000,
@@ -70,7 +70,7 @@ def study(tasks: int, seeds: Sequence[int]) -> dict[tuple[str, float], tuple[Flo
     }
 
 
-def cold_batch(case: Case, seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
+def cold_batch(case: QualityCase, seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
     """Makespan over the lower bound, with the half width of its interval."""
     which = COLUMNS.index("makespan / bound")
     return {name: (mean[which], half[which]) for name, (mean, half) in quality_study(case, seeds).items()}

@@ -9,10 +9,10 @@ import argparse
 from pathlib import Path
 
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
-from hybrid_scheduler.experiments.detailed_run import show
-from hybrid_scheduler.experiments.paired_comparison import study
+from hybrid_scheduler.experiments.detailed_run import run_detailed
+from hybrid_scheduler.experiments.paired_comparison import compare_seeds
 from hybrid_scheduler.experiments.report_builder import evidence
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.reports import figures
 from hybrid_scheduler.workload.scenarios import scenario_named
 
@@ -24,9 +24,9 @@ _DPI = 110
 
 def draw_gallery(folder: Path, *, tasks: int, seeds: int) -> list[Path]:
     """Every figure there is, as a small PNG."""
-    asked = Question(scenario_named("mixed"), tasks, SCHEDULERS, utilisation=0.7)
-    found = study(asked, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds))
-    material = evidence(asked, FIRST_REPORTED_SEED, show(asked, FIRST_REPORTED_SEED), found)
+    asked = ExperimentSpec(scenario_named("mixed"), tasks, SCHEDULERS, utilisation=0.7)
+    found = compare_seeds(asked, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds))
+    material = evidence(asked, FIRST_REPORTED_SEED, run_detailed(asked, FIRST_REPORTED_SEED), found)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name in figures.FIGURES:

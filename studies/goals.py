@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from hybrid_scheduler.experiments.distribution_shift import Row, shift_study
-from hybrid_scheduler.experiments.paired_comparison import Study
+from hybrid_scheduler.experiments.distribution_shift import ShiftRow, shift_study
+from hybrid_scheduler.experiments.paired_comparison import PairedComparison
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
 
 from .false_alarms import STREAM_TASKS, STREAMS, alarms
@@ -57,7 +57,7 @@ class Goal:
         }  # fmt: skip
 
 
-def goals(studies: dict[str, Study], *, seeds: Sequence[int], tell: Callable[[str], None]) -> list[Goal]:
+def goals(studies: dict[str, PairedComparison], *, seeds: Sequence[int], tell: Callable[[str], None]) -> list[Goal]:
     """All of them; `studies` are those of the book by their key."""
     tell("goals: shift")
     rows = {row.name: row for row in shift_study(len(seeds), first_seed=seeds[0])}
@@ -67,7 +67,7 @@ def goals(studies: dict[str, Study], *, seeds: Sequence[int], tell: Callable[[st
     return [*_shift(rows), calm, *_batch(studies["batch"]), *_loaded(studies), *_forest(seeds)]
 
 
-def _ratio(found: Study, metric: str, name: str) -> Interval:
+def _ratio(found: PairedComparison, metric: str, name: str) -> Interval:
     samples = found.samples(metric)
     return t_interval(samples[name] / samples[REFERENCE])
 
@@ -75,7 +75,7 @@ def _ratio(found: Study, metric: str, name: str) -> Interval:
 # ------------------------------------------------------------------------------------------ shift
 
 
-def _shift(rows: dict[str, Row]) -> list[Goal]:
+def _shift(rows: dict[str, ShiftRow]) -> list[Goal]:
     group = "Distribution shift, serial physics, 500 tasks"
 
     def ratio(name: str, must: float | None = None, stretch: float | None = None) -> Goal:
@@ -115,7 +115,7 @@ def _false_alarms(seeds: Sequence[int]) -> Goal:
 # ------------------------------------------------------------------------------------------ queues
 
 
-def _batch(found: Study) -> list[Goal]:
+def _batch(found: PairedComparison) -> list[Goal]:
     group = "Mixed batch, 1,000 tasks"
     spans = {name: t_interval(values) for name, values in found.samples("makespan_over_bound").items()}
     learned = min(("hybrid_ml", "rl_agent"), key=lambda name: spans[name].mean)
@@ -125,7 +125,7 @@ def _batch(found: Study) -> list[Goal]:
     ]
 
 
-def _loaded(studies: dict[str, Study]) -> list[Goal]:
+def _loaded(studies: dict[str, PairedComparison]) -> list[Goal]:
     """Mean latency and tails as ratios to earliest finish that is told all durations."""
     found = []
 

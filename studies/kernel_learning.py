@@ -22,7 +22,7 @@ from hybrid_scheduler.physics import ProfiledPhysics
 from hybrid_scheduler.profiling.builtin_profiles import profile_named
 from hybrid_scheduler.profiling.calibration import calibrate
 from hybrid_scheduler.profiling.kernels import KERNELS
-from hybrid_scheduler.runtime.device_pools import Pool, as_platform
+from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform
 from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, never
 from hybrid_scheduler.runtime.kernel_splitting import can_split
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
@@ -39,7 +39,7 @@ _COMPANY, _START = 1.2, (0.15e-3, 0.4e-3)
 
 
 #: The machine as the executor describes it: nothing is known of its speed.
-MACHINE = as_platform([Pool("cpu", "cpu"), Pool("gpu_0", "gpu", where="cuda:0")])
+MACHINE = as_platform([DevicePool("cpu", "cpu"), DevicePool("gpu_0", "gpu", where="cuda:0")])
 
 
 @cache

@@ -26,7 +26,7 @@ REFERENCE = "earliest_finish"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class QualityCase:
     """A workload and who runs it; utilisation None is a batch."""
 
     scenario: str
@@ -36,8 +36,8 @@ class Case:
 
 
 CASES = (
-    Case("mixed", 0.1, 2000),
-    Case(
+    QualityCase("mixed", 0.1, 2000),
+    QualityCase(
         "mixed",
         0.7,
         2000,
@@ -53,15 +53,15 @@ CASES = (
             "rl_agent(actions=placement)",
         ),
     ),
-    Case("mixed", 0.95, 2000),
-    Case("mixed", 0.95, 10_000, ("price_index", "hybrid_ml")),
-    Case("transfer", 0.85, 10_000, ("price_index", "hybrid_ml")),
-    Case("mixed", None, 1000),
+    QualityCase("mixed", 0.95, 2000),
+    QualityCase("mixed", 0.95, 10_000, ("price_index", "hybrid_ml")),
+    QualityCase("transfer", 0.85, 10_000, ("price_index", "hybrid_ml")),
+    QualityCase("mixed", None, 1000),
 )
 COLUMNS = ("mean latency", "p99 latency", "makespan / bound", "load balance")
 
 
-def figures(case: Case, seed: int) -> dict[str, Floats]:
+def figures(case: QualityCase, seed: int) -> dict[str, Floats]:
     """For each scheduler one row of `COLUMNS`, latencies as ratios to the reference."""
     workload = generate(
         scenario_named(case.scenario), case.tasks, seed,
@@ -82,7 +82,7 @@ def figures(case: Case, seed: int) -> dict[str, Floats]:
     }
 
 
-def study(case: Case, seeds: Sequence[int]) -> dict[str, tuple[Floats, Floats]]:
+def study(case: QualityCase, seeds: Sequence[int]) -> dict[str, tuple[Floats, Floats]]:
     """Mean and half width of the 95 % interval of every figure."""
     rows: dict[str, list[Floats]] = {}
     for seed in seeds:
@@ -109,7 +109,7 @@ def main() -> None:
         print(f"\n{case.scenario}, {load}, {case.tasks:,} tasks, {options.seeds} seeds")
         print(f"  {'':28s}" + "".join(f"{name:>20s}" for name in COLUMNS))
         wanted = tuple(name for name in case.schedulers if not options.only or options.only in name)
-        chosen = Case(case.scenario, case.utilisation, case.tasks, wanted)
+        chosen = QualityCase(case.scenario, case.utilisation, case.tasks, wanted)
         for name, (mean, half) in study(
             chosen, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
         ).items():

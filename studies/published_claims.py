@@ -17,9 +17,9 @@ import numpy as np
 
 from hybrid_scheduler.core import Floats, workstation
 from hybrid_scheduler.engine import compare
-from hybrid_scheduler.experiments.paired_comparison import Study, study
+from hybrid_scheduler.experiments.paired_comparison import PairedComparison, compare_seeds
 from hybrid_scheduler.experiments.single_thread import one_thread
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.learning import OfflineTrainer
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
 from hybrid_scheduler.physics import AnalyticPhysics, Tariff, dollars_per_second
@@ -50,7 +50,7 @@ class Claim:
                 "claimed": [self.low, self.high], "verdict": self.verdict}  # fmt: skip
 
 
-def claims(studies: dict[str, Study], *, seeds: Sequence[int], tasks: int) -> list[Claim]:
+def claims(studies: dict[str, PairedComparison], *, seeds: Sequence[int], tasks: int) -> list[Claim]:
     """`studies` are those of the book by their key: `low` is that of the published six at a low load."""
     low = studies["low"]
     batch = _study("mixed", ("cpu_only", "round_robin", "hybrid_ml", "oracle"), None, tasks // 2, seeds)
@@ -63,17 +63,19 @@ def claims(studies: dict[str, Study], *, seeds: Sequence[int], tasks: int) -> li
     ]
 
 
-def _study(scenario: str, specs: tuple[str, ...], load: float | None, tasks: int, seeds: Sequence[int]) -> Study:
-    asked = Question(scenario_named(scenario), tasks, specs, utilisation=load, batch=load is None)
-    return study(asked, seeds)
+def _study(
+    scenario: str, specs: tuple[str, ...], load: float | None, tasks: int, seeds: Sequence[int]
+) -> PairedComparison:
+    asked = ExperimentSpec(scenario_named(scenario), tasks, specs, utilisation=load, batch=load is None)
+    return compare_seeds(asked, seeds)
 
 
-def _ratio(found: Study, metric: str, above: str, below: str) -> Interval:
+def _ratio(found: PairedComparison, metric: str, above: str, below: str) -> Interval:
     samples = found.samples(metric)
     return t_interval(samples[above] / samples[below])
 
 
-def _speed(low: Study, batch: Study) -> list[Claim]:
+def _speed(low: PairedComparison, batch: PairedComparison) -> list[Claim]:
     latency = _ratio(low, "mean_latency", "round_robin", "hybrid_ml")
     times = low.samples("mean_time")
     saved = t_interval(1.0 - times["hybrid_ml"] / times["round_robin"])
@@ -100,7 +102,7 @@ def _oracle(tasks: int, seeds: Sequence[int]) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _money(low: Study, batch: Study) -> list[Claim]:
+def _money(low: PairedComparison, batch: PairedComparison) -> list[Claim]:
     cost = _ratio(batch, "cost", "oracle", "cpu_only")
     tariff, machine = Tariff(), workstation()
     dollars = dollars_per_second(machine, tariff)
@@ -145,7 +147,7 @@ def _learning(tasks: int, seeds: Sequence[int]) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _first_tasks(found: Study, block: int) -> Interval:
+def _first_tasks(found: PairedComparison, block: int) -> Interval:
     """Latency of the second block of tasks over the reference's, seed by seed."""
     ratios = []
     for run in found.runs:
@@ -158,7 +160,7 @@ def _first_tasks(found: Study, block: int) -> Interval:
 def _pile(seed: int) -> float:
     """How much of a short stretch lands on one device, once the agent no longer tries things out."""
     spec = "rl_agent(state=task,actions=placement)"
-    asked = Question(scenario_named("mixed"), 2000, (spec,), utilisation=0.5)
+    asked = ExperimentSpec(scenario_named("mixed"), 2000, (spec,), utilisation=0.5)
     device = asked.run(seed).results[spec].outcomes.device
     return float(np.mean([np.bincount(device[i : i + 100]).max() / 100 for i in range(1000, 2000, 100)]))
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from hybrid_scheduler.core import Floats
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED, run_record
-from hybrid_scheduler.experiments.detailed_run import show
-from hybrid_scheduler.experiments.paired_comparison import Judgement, Study, study
+from hybrid_scheduler.experiments.detailed_run import run_detailed
+from hybrid_scheduler.experiments.paired_comparison import Judgement, PairedComparison, compare_seeds
 from hybrid_scheduler.experiments.report_builder import evidence
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.experiments.worst_case_search import find_worst
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
 from hybrid_scheduler.reports import figures
@@ -46,34 +46,35 @@ _ADVERSARIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class BookCase:
     """One comparison of the book, with the key by which claims and goals find it."""
 
     key: str
     title: str
-    question: Question
+    question: ExperimentSpec
     baseline: str
     why: str
 
 
-def cases(tasks: int) -> list[Case]:
-    def ask(scenario: str, specs: Sequence[str], load: float | None, count: int) -> Question:
-        return Question(scenario_named(scenario), count, tuple(specs), utilisation=load, batch=load is None)
+def cases(tasks: int) -> list[BookCase]:
+    def ask(scenario: str, specs: Sequence[str], load: float | None, count: int) -> ExperimentSpec:
+        return ExperimentSpec(scenario_named(scenario), count, tuple(specs), utilisation=load, batch=load is None)
 
     fast = ("earliest_finish", "price_index", "hybrid_ml", "rl_agent")
     many = LONG * tasks
     return [
-        Case("low", "The published six, where all are stable", ask("default", PUBLISHED, 0.10, tasks), "oracle",
+        BookCase("low", "The published six, where all are stable", ask("default", PUBLISHED, 0.10, tasks), "oracle",
              "The live default: a tenth of capacity."),
-        Case("calm", "At 0.7 of capacity", ask("mixed", (*fast, "gpu_only"), 0.7, tasks), "earliest_finish",
+        BookCase("calm", "At 0.7 of capacity", ask("mixed", (*fast, "gpu_only"), 0.7, tasks), "earliest_finish",
              "The naive strategies have collapsed here; those that look at the queues are left."),
-        Case("near", "At 0.95 of capacity", ask("mixed", fast, 0.95, tasks), "earliest_finish",
+        BookCase("near", "At 0.95 of capacity", ask("mixed", fast, 0.95, tasks), "earliest_finish",
              "Near capacity ratios grow with the number of tasks: they hold for this number."),
-        Case("near, long", "At 0.95 of capacity, for longer", ask("mixed", fast[:3], 0.95, many), "earliest_finish",
+        BookCase("near, long", "At 0.95 of capacity, for longer",
+             ask("mixed", fast[:3], 0.95, many), "earliest_finish",
              "The same with five times as many tasks: what splitting wastes adds up."),
-        Case("transfer", "Much data to move, at 0.85 of capacity", ask("transfer", fast[:3], 0.85, many),
+        BookCase("transfer", "Much data to move, at 0.85 of capacity", ask("transfer", fast[:3], 0.85, many),
              "earliest_finish", "Tasks carry up to 4 GB, so a GPU is often not worth the walk."),
-        Case("batch", "A batch", ask("mixed", (*fast, "fluid_plan"), None, tasks // 2), "earliest_finish",
+        BookCase("batch", "A batch", ask("mixed", (*fast, "fluid_plan"), None, tasks // 2), "earliest_finish",
              "All tasks at time 0: the place to judge makespans. fluid_plan knows all tasks beforehand."),
     ]  # fmt: skip
 
@@ -85,10 +86,10 @@ def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, tell: Callab
     chosen = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds)
     parts = [_head(seeds)]
     document: dict[str, Any] = {"versions": run_record.versions(), "seeds": list(chosen), "cases": []}
-    studies: dict[str, Study] = {}
+    studies: dict[str, PairedComparison] = {}
     for case in cases(tasks):
         tell(case.title)
-        found = study(case.question, chosen)
+        found = compare_seeds(case.question, chosen)
         studies[case.key] = found
         judged = found.judge(baseline=case.baseline)
         document["cases"].append({"title": case.title, **found.question.as_json(), **judged.as_dict()})
@@ -123,7 +124,7 @@ mean difference agree on the mean latency; everything else is too close to call.
 [METHODOLOGY.md](METHODOLOGY.md) says what is modelled and what is not."""
 
 
-def _section(case: Case, found: Study, judged: Judgement) -> str:
+def _section(case: BookCase, found: PairedComparison, judged: Judgement) -> str:
     rows = [
         [
             f"`{row.name}`", with_interval(row.value), _ratio(found, row.name, case.baseline),
@@ -151,12 +152,12 @@ def _section(case: Case, found: Study, judged: Judgement) -> str:
     )  # fmt: skip
 
 
-def _ratio(found: Study, name: str, baseline: str) -> str:
+def _ratio(found: PairedComparison, name: str, baseline: str) -> str:
     samples = found.samples("mean_latency")
     return "1" if name == baseline else with_interval(t_interval(samples[name] / samples[baseline]))
 
 
-def _mean(found: Study, metric: str, name: str, factor: float = 1.0) -> str:
+def _mean(found: PairedComparison, metric: str, name: str, factor: float = 1.0) -> str:
     values: Floats = factor * found.samples(metric)[name]
     return with_interval(t_interval(values)) if np.isfinite(values).all() else "–"
 
@@ -232,7 +233,7 @@ def _adversaries(document: dict[str, Any], seeds: int, evaluations: int) -> Iter
     """Where each does worst, found by a search and confirmed on other seeds."""
     rows, document["adversaries"] = [], []
     for first, second in _ADVERSARIES:
-        asked = Question(scenario_named("mixed"), 400, (first, second))
+        asked = ExperimentSpec(scenario_named("mixed"), 400, (first, second))
         steps = evaluations if first != "hybrid_ml" else evaluations // 5
         found = find_worst(asked, evaluations=steps, confirming=seeds)
         mix: Any = found.question.mix
@@ -256,9 +257,9 @@ def _adversaries(document: dict[str, Any], seeds: int, evaluations: int) -> Iter
     yield from _table(["pair", "ratio", "sizes", "intensities", "memory, MB", "load"], rows)
 
 
-def _figures(folder: Path, page: Path, case: Case, found: Study) -> Iterator[str]:
+def _figures(folder: Path, page: Path, case: BookCase, found: PairedComparison) -> Iterator[str]:
     question, seed = case.question, found.runs[0].seed
-    material = evidence(question, seed, show(question, seed), found)
+    material = evidence(question, seed, run_detailed(question, seed), found)
     yield "## Figures"
     yield ""
     yield f"{case.title}: {', '.join(question.facts)}. Each is there as SVG, too."

@@ -13,9 +13,9 @@ import argparse
 import numpy as np
 
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
-from hybrid_scheduler.experiments.paired_comparison import trace_study
-from hybrid_scheduler.experiments.spec import Question
-from hybrid_scheduler.experiments.trace_source import Trace
+from hybrid_scheduler.experiments.paired_comparison import compare_trace
+from hybrid_scheduler.experiments.spec import ExperimentSpec
+from hybrid_scheduler.experiments.trace_source import TraceSource
 from hybrid_scheduler.metrics.statistics import HIGHER, LOWER, dependent_interval
 from hybrid_scheduler.workload.scenarios import scenario_named
 
@@ -33,12 +33,12 @@ COLUMNS = (
 
 def coverage(load: float, tasks: int, traces: int) -> tuple[float, ...]:
     """`COLUMNS`: the difference in milliseconds, everything else as a share of the traces."""
-    asked = Question(scenario_named("mixed"), tasks, PAIR, utilisation=load)
+    asked = ExperimentSpec(scenario_named("mixed"), tasks, PAIR, utilisation=load)
     first, second = PAIR
     means, gaps, verdicts = [], [], []
     for seed in range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + traces):
-        trace = Trace.of("drawn", asked.workload(seed))
-        found = trace_study(Question.about(trace, PAIR, asked.machine), seed)
+        trace = TraceSource.of("drawn", asked.workload(seed))
+        found = compare_trace(ExperimentSpec.about(trace, PAIR, asked.machine), seed)
         samples = found.samples("mean_latency")
         means.append(dependent_interval(samples[second]))
         gaps.append(dependent_interval(samples[second] - samples[first]))

@@ -40,14 +40,14 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class Case:
+class TuningCase:
     """One workload and what earliest finish makes of it: (mean latency, p99, makespan)."""
 
     workload: Workload
     reference: Floats
 
 
-def make_cases(seeds: range) -> list[Case]:
+def make_cases(seeds: range) -> list[TuningCase]:
     platform, physics = workstation(), AnalyticPhysics()
     cases = []
     for name, load, tasks in CASES:
@@ -57,11 +57,11 @@ def make_cases(seeds: range) -> list[Case]:
                 scenario_named(name), tasks, seed,
                 platform=platform, physics=physics, utilisation=load, batch=load is None,
             )  # fmt: skip
-            cases.append(Case(workload, _figures(workload, EarliestFinish())))
+            cases.append(TuningCase(workload, _figures(workload, EarliestFinish())))
     return cases
 
 
-def loss(coefficients: Floats, cases: list[Case]) -> float:
+def loss(coefficients: Floats, cases: list[TuningCase]) -> float:
     """Mean over the cases of log mean + 0.3 log p99 + 10 log makespan, each against earliest finish.
 
     Makespan moves only in batches and only by per cents there, hence its weight. A tail worse than earliest
@@ -75,7 +75,7 @@ def loss(coefficients: Floats, cases: list[Case]) -> float:
     return total / len(cases)
 
 
-def evolve(cases: list[Case], *, population: int, generations: int, seed: int) -> tuple[Floats, float]:
+def evolve(cases: list[TuningCase], *, population: int, generations: int, seed: int) -> tuple[Floats, float]:
     """The best coefficients seen and their loss."""
     rng = np.random.default_rng(seed)
     centre, spread = np.log(np.array(START)), np.full(len(START), 0.5)

@@ -4,7 +4,7 @@ import math
 
 from hybrid_scheduler.profiling.hardware_profile import Copies, Method, Point, Profile, Skipped
 from hybrid_scheduler.profiling.kernels import KERNELS
-from hybrid_scheduler.profiling.machine_info import Gpu, Machine
+from hybrid_scheduler.profiling.machine_info import Gpu, MachineInfo
 from hybrid_scheduler.profiling.timing import Timing
 
 #: Of each kernel GFLOP/s on a made-up CPU and GPU.
@@ -24,9 +24,9 @@ def timing(seconds: float, spread: float = 0.04, n: int = 40) -> Timing:
     return Timing(seconds, spread * seconds, seconds * (1 - spread), seconds * (1 + 2 * spread), n)
 
 
-def machine(gpu: bool = True) -> Machine:
+def machine(gpu: bool = True) -> MachineInfo:
     device = Gpu("cuda", "Example GPU 9000", 140 * 2**30, "580.1", "13.0") if gpu else None
-    return Machine("Example CPU @ 3.00GHz", "x86_64", 16, 16, 128 * 2**30, "Linux", "3.12.3", "2.11.0", device)
+    return MachineInfo("Example CPU @ 3.00GHz", "x86_64", 16, 16, 128 * 2**30, "Linux", "3.12.3", "2.11.0", device)
 
 
 def _point(name: str, size: int, gpu: bool) -> Point:

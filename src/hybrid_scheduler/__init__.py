@@ -3,8 +3,9 @@
 Public names are imported when first used, so that `hybrid-scheduler --help` does not wait for a compiler.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .cluster import Cluster as Cluster
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .engine import compare as compare
     from .live import ContinuousSimulation as ContinuousSimulation
     from .live import Course as Course
+    from .live import LiveConfig as LiveConfig
     from .physics import AnalyticPhysics as AnalyticPhysics
     from .physics import SerialPhysics as SerialPhysics
     from .physics import TablePhysics as TablePhysics
@@ -50,30 +52,64 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PACKAGE_OF = {
-    name: package
-    for package, names in {
-        "cluster": ("Cluster", "Noise", "RunResult"),
-        "core": (
-            "Central", "Decision", "Device", "HybridSchedulerError", "InvalidInputError", "Knowledge", "Objective",
-            "Online", "Outcome", "Plan", "Platform", "Scheduler", "Setting", "Static", "Task", "UnknownNameError",
-            "View", "Workload", "platform_named", "workstation",
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "cluster": (
+            "Cluster",
+            "Noise",
+            "RunResult",
         ),
-        "compiled": ("FastRule", "rule"),
-        "engine": ("Comparison", "OnlineScheduler", "VirtualMultiGPU", "compare"),
-        "live": ("ContinuousSimulation", "Course"),
-        "physics": ("AnalyticPhysics", "SerialPhysics", "TablePhysics", "Tariff"),
+        "compiled": (
+            "FastRule",
+            "rule",
+        ),
+        "core": (
+            "Central",
+            "Decision",
+            "Device",
+            "HybridSchedulerError",
+            "InvalidInputError",
+            "Knowledge",
+            "Objective",
+            "Online",
+            "Outcome",
+            "Plan",
+            "Platform",
+            "Scheduler",
+            "Setting",
+            "Static",
+            "Task",
+            "UnknownNameError",
+            "View",
+            "Workload",
+            "platform_named",
+            "workstation",
+        ),
+        "engine": (
+            "Comparison",
+            "OnlineScheduler",
+            "VirtualMultiGPU",
+            "compare",
+        ),
+        "live": (
+            "ContinuousSimulation",
+            "Course",
+            "LiveConfig",
+        ),
+        "physics": (
+            "AnalyticPhysics",
+            "SerialPhysics",
+            "TablePhysics",
+            "Tariff",
+        ),
         "reports": ("gantt",),
-        "schedulers": ("Look", "create", "register"),
+        "schedulers": (
+            "Look",
+            "create",
+            "register",
+        ),
         "workload": ("WorkloadGenerator",),
-    }.items()
-    for name in names
-}  # fmt: skip
-
-__all__ = [*sorted(_PACKAGE_OF), "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PACKAGE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_PACKAGE_OF[name]}", __name__), name)
+    },
+)
+__all__ = [*__all__, "__version__"]

@@ -115,7 +115,7 @@ def test_a_defect_of_ours_is_confessed_and_logged(run: Run, monkeypatch: pytest.
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("on purpose")
 
-    monkeypatch.setattr("hybrid_scheduler.cli.inputs.make_case", broken)
+    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_inputs", broken)
     result = run("simulate")
     assert result.exit_code == 1
     assert result.stderr == "error: unexpected ZeroDivisionError: on purpose, see logs/app.log\n"
@@ -137,7 +137,7 @@ def test_too_little_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("hybrid_scheduler.cli.inputs.make_case", greedy)
+    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_inputs", greedy)
     result = run("simulate")
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
@@ -150,7 +150,7 @@ def test_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hybrid_scheduler.cli.inputs.make_case", interrupted)
+    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_inputs", interrupted)
     result = run("simulate", "--out", "results")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: nothing was written\n"

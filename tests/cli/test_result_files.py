@@ -122,7 +122,7 @@ def test_an_impossible_place_is_refused_before_the_run(
     def too_late(*_: object, **__: object) -> None:
         raise AssertionError("the simulation has started")
 
-    monkeypatch.setattr("hybrid_scheduler.cli.inputs.make_case", too_late)
+    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_inputs", too_late)
     Path("file").touch()
     result = run("simulate", "--out", out)
     assert result.exit_code == 2

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from hybrid_scheduler.experiments import distribution_shift as study
-from hybrid_scheduler.experiments.distribution_shift import Row
+from hybrid_scheduler.experiments.distribution_shift import ShiftRow
 
 Run = Callable[..., Any]
 
 ROWS = [
-    Row("optimal", 12.97, 1.0, 13.1, 0.0262, 1.0, 0.0, 1.0, 0.0, 0),
-    Row("greedy", 18.30, 1.411, 18.5, 0.037, 1.4123, 0.0046, 1.43, None, None),
-    Row("static forest", 122.92, 9.477, 121.0, 0.242, 9.231, 0.1, 9.8, None, None),
-    Row("hybrid_ml, bandit", None, None, 13.9, 0.0278, 1.061, 0.003, 1.08, 7.5, 12),
+    ShiftRow("optimal", 12.97, 1.0, 13.1, 0.0262, 1.0, 0.0, 1.0, 0.0, 0),
+    ShiftRow("greedy", 18.30, 1.411, 18.5, 0.037, 1.4123, 0.0046, 1.43, None, None),
+    ShiftRow("static forest", 122.92, 9.477, 121.0, 0.242, 9.231, 0.1, 9.8, None, None),
+    ShiftRow("hybrid_ml, bandit", None, None, 13.9, 0.0278, 1.061, 0.003, 1.08, 7.5, 12),
 ]
 
 
@@ -24,7 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The study answers at once; how many seeds were asked for is noted."""
     asked: list[int] = []
 
-    def shift_study(seeds: int, *, first_seed: int, progress: Callable[[str], None]) -> list[Row]:
+    def shift_study(seeds: int, *, first_seed: int, progress: Callable[[str], None]) -> list[ShiftRow]:
         asked.append(seeds)
         progress(f"seed {first_seed}: greedy")
         return ROWS

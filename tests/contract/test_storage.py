@@ -15,7 +15,7 @@ from batches import RUN, SCHEDULERS, Engine, run_record
 from services import database_url, empty_database_url, fresh_database, postgres_url, redis_url  # noqa: F401
 
 from hybrid_scheduler.core.outcome import STATUS_NAMES
-from hybrid_scheduler.live.batch_records import Counters, Idempotency, VersionRecord
+from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, VersionRecord
 from hybrid_scheduler.live.journal import EngineBusy, JournalFull
 from hybrid_scheduler.storage import (
     DatabaseAddress,
@@ -28,7 +28,7 @@ from hybrid_scheduler.storage import (
 )
 from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS, seq_of
 from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
-from hybrid_scheduler.storage.event_reader import EventTail
+from hybrid_scheduler.storage.event_reader import EventReader
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
 from hybrid_scheduler.storage.integrity_check import verify
 from hybrid_scheduler.storage.redis_connection import RedisAddress
@@ -261,8 +261,8 @@ async def test_keys_versions_and_the_beat_are_kept(journal, repository):
     engine = Engine()
     stored(
         journal,
-        engine.batch(1, key=Idempotency("k1", "f1", 1)),
-        engine.batch(1, key=Idempotency("k1", "other", 2), versions=(version,)),
+        engine.batch(1, key=IdempotencyKey("k1", "f1", 1)),
+        engine.batch(1, key=IdempotencyKey("k1", "other", 2), versions=(version,)),
         engine.batch(0, versions=(replace(version, version=2, r2=None, seconds=None), replace(version, r2=0.8))),
     )
     assert await repository.idempotent("k1") == ("f1", 1)
@@ -441,7 +441,7 @@ async def test_a_tail_hands_out_every_event_once_and_in_order(address, repositor
     with opened(address, bus=Forgetful()) as journal:
         engine = Engine()
         stored(journal, *engine.batches(3, 1, events=2))
-        tail = EventTail(repository, bus, after=2, poll=0.2)
+        tail = EventReader(repository, bus, after=2, poll=0.2)
         found = []
         async for payload in tail:
             found.append(seq_of(payload))
@@ -456,7 +456,7 @@ async def test_a_tail_without_a_start_begins_with_what_is_new(address, repositor
     with opened(address, bus=bus) as journal:
         engine = Engine()
         stored(journal, *engine.batches(2))
-        tail = EventTail(repository, bus, poll=0.05)
+        tail = EventReader(repository, bus, poll=0.05)
         stream = aiter(tail)
         waiting = asyncio.ensure_future(anext(stream))
         while tail.seq is None:
@@ -546,7 +546,7 @@ async def test_forgetting_keeps_runs_and_numbers(address, repository, tmp_path, 
     history = HistoryCsv(tmp_path / "data" / "history.csv")
     with opened(address, history=history) as journal:
         engine = Engine()
-        stored(journal, *engine.batches(4, 10, key=None), engine.batch(1, key=Idempotency("k", "f", 41)))
+        stored(journal, *engine.batches(4, 10, key=None), engine.batch(1, key=IdempotencyKey("k", "f", 41)))
         settled(journal, engine)
         assert len(read_history(history.path)[0]) == 41
         assert deleted(journal) == 41
@@ -664,7 +664,7 @@ async def everything(address):
         stored(journal, *engine.batches(5, 30), engine.batch(3, events=2, kind="notification", external="ä€𝄞"))
         deleted(journal)
         engine.new_run("01J00000000000000000000009", created_at=3000.0)
-        stored(journal, *engine.batches(8, 25, key=Idempotency("k", "f", 160)))
+        stored(journal, *engine.batches(8, 25, key=IdempotencyKey("k", "f", 160)))
         stored(journal, engine.batch(1, versions=(VersionRecord(RUN, "b_c", 1, 2, None, "x", 3, 4.0),)))
         stored(journal, engine.batch(1, versions=(VersionRecord(RUN, "bC", 1, 2, 0.5, "x", 3, 4.0),)))
     database = open_database(address)

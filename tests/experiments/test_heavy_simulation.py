@@ -6,8 +6,8 @@ import pytest
 from hybrid_scheduler import InvalidInputError
 from hybrid_scheduler.experiments import heavy_simulation
 from hybrid_scheduler.experiments.heavy_simulation import COLUMNS, run_heavy
-from hybrid_scheduler.experiments.quantile_sketch import RELATIVE_ERROR, Sketch
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.quantile_sketch import RELATIVE_ERROR, QuantileSketch
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
@@ -21,7 +21,7 @@ EXACT = (
 
 
 def question(schedulers=RULES, tasks=3000, scenario="mixed"):
-    return Question(scenario_named(scenario), tasks, schedulers, utilisation=0.9)
+    return ExperimentSpec(scenario_named(scenario), tasks, schedulers, utilisation=0.9)
 
 
 @pytest.mark.parametrize("scenario", ["mixed", "shift"])
@@ -90,7 +90,7 @@ def test_no_bound_and_no_more_memory_for_many(monkeypatch):
 def test_a_sketch_keeps_its_promise():
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.lognormal(0, 2, 20_000), rng.pareto(1.2, 5000), np.zeros(100)])
-    sketch, other = Sketch(), Sketch()
+    sketch, other = QuantileSketch(), QuantileSketch()
     sketch.add(values[:9000])
     other.add(np.append(values[9000:], np.nan))
     sketch.merge(other)
@@ -105,6 +105,6 @@ def test_a_sketch_keeps_its_promise():
     assert (np.diff(places) >= 0).all()
     assert (np.diff(shares) > 0).all()
     assert shares[-1] == 1.0
-    assert np.isnan(Sketch().quantile(0.5))
+    assert np.isnan(QuantileSketch().quantile(0.5))
     with pytest.raises(InvalidInputError, match="at least 0"):
         sketch.add(np.array([-1.0]))

@@ -7,12 +7,20 @@ import pytest
 
 from hybrid_scheduler.core.outcome import FAILED, MOVED_TO_CPU, RAN
 from hybrid_scheduler.experiments.measured_history import measured_run
-from hybrid_scheduler.runtime.device_pools import Pool, as_platform
+from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform
 from hybrid_scheduler.runtime.executor import HybridExecutor
-from hybrid_scheduler.runtime.stream_execution import Choices, Execution, run_stream
-from hybrid_scheduler.runtime.submission import CANCELLED, DONE, MOVED, RETRIED, TIMED_OUT, KernelCall, Record
+from hybrid_scheduler.runtime.stream_execution import Choices, StreamExecution, run_stream
+from hybrid_scheduler.runtime.submission import (
+    CANCELLED,
+    DONE,
+    MOVED,
+    RETRIED,
+    TIMED_OUT,
+    ExecutionRecord,
+    KernelCall,
+)
 
-PLATFORM = as_platform([Pool("cpu", "cpu"), Pool("gpu_0", "gpu", "cuda:0", memory=1000.0)])
+PLATFORM = as_platform([DevicePool("cpu", "cpu"), DevicePool("gpu_0", "gpu", "cuda:0", memory=1000.0)])
 CALLS = [KernelCall("sort", 64)] * 6
 
 
@@ -20,7 +28,7 @@ def record(row, at, device="cpu", fraction=0.0, status=DONE, **values):
     times = {"started": at + 0.01, "finished": at + 0.05, "measured": 0.04, "wait": 0.01}
     if status in (TIMED_OUT, CANCELLED):
         times = {}
-    return Record(row, "sort", 64.0, device, fraction, status, at, None, **times | values)
+    return ExecutionRecord(row, "sort", 64.0, device, fraction, status, at, None, **times | values)
 
 
 RECORDS = [
@@ -44,7 +52,9 @@ def contest(**records):
         learning=(),
         mode="sequential",
         choices=Choices(("cpu", "gpu_0"), SECONDS),
-        executions={name: Execution(name, "sequential", rows, 1.0, 0.0, 0.0) for name, rows in records.items()},
+        executions={
+            name: StreamExecution(name, "sequential", rows, 1.0, 0.0, 0.0) for name, rows in records.items()
+        },
     )
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError, UnknownNameError
-from hybrid_scheduler.experiments.paired_comparison import run_seed, run_seeds, study
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.paired_comparison import compare_seeds, run_seed, run_seeds
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.metrics.statistics import TOO_CLOSE
 from hybrid_scheduler.workload.scenarios import scenario_named
 
@@ -13,7 +13,7 @@ FAST = ("earliest_finish", "greedy", "oracle")
 
 
 def question(schedulers=FAST, tasks=120, load=0.8):
-    return Question(scenario_named("mixed"), tasks, schedulers, utilisation=load)
+    return ExperimentSpec(scenario_named("mixed"), tasks, schedulers, utilisation=load)
 
 
 def test_the_number_of_processes_does_not_show():
@@ -22,7 +22,7 @@ def test_the_number_of_processes_does_not_show():
 
 
 def test_the_table():
-    found = study(question(), range(3000, 3010), processes=1)
+    found = compare_seeds(question(), range(3000, 3010), processes=1)
     judged = found.judge(baseline="earliest_finish")
     assert [row.name for row in judged.standings][-1] == "greedy"
     greedy, oracle = judged.standing("greedy"), judged.standing("oracle")
@@ -44,17 +44,19 @@ def test_the_table():
 
 
 def test_more_is_better_where_it_is():
-    judged = study(question(("greedy", "oracle")), range(8), processes=1).judge("load_balance", "greedy")
+    judged = compare_seeds(question(("greedy", "oracle")), range(8), processes=1).judge("load_balance", "greedy")
     assert judged.standings[0].name == "oracle"
     assert judged.better(judged.standing("oracle").verdict)
     assert judged.seeds_needed == 6
 
 
 def test_it_stops_when_it_is_clear():
-    found = study(question(("oracle", "greedy")), range(60), until_clear=True, baseline="oracle", processes=1)
+    found = compare_seeds(
+        question(("oracle", "greedy")), range(60), until_clear=True, baseline="oracle", processes=1
+    )
     assert found.stopped_early
     assert len(found.runs) in (5, 10, 15)
-    same = study(question(("oracle", "earliest_finish")), range(6), until_clear=True, processes=1)
+    same = compare_seeds(question(("oracle", "earliest_finish")), range(6), until_clear=True, processes=1)
     assert len(same.runs) == 5  # the same numbers on every seed: nothing more to learn
 
 
@@ -73,11 +75,11 @@ def test_noise_comes_from_the_seed():
 
 def test_refusals():
     with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
-        study(question(), [1])
+        compare_seeds(question(), [1])
     with pytest.raises(UnknownNameError, match="metric"):
-        study(question(), [1, 2], metric="mean_latenci")
+        compare_seeds(question(), [1, 2], metric="mean_latenci")
     with pytest.raises(UnknownNameError, match="baseline"):
-        study(question(), [1, 2], baseline="gredy")
+        compare_seeds(question(), [1, 2], baseline="gredy")
     with pytest.raises(UnknownNameError, match="scheduler"):
         question(("gredy",))
     with pytest.raises(InvalidInputError, match="different names"):
@@ -100,6 +102,6 @@ def test_a_question_survives_json():
         ),
     )
     for one in (asked, other, replace(asked, scenario=scenario_named("lognormal"), batch=True, utilisation=None)):
-        again = Question.from_json(json.loads(json.dumps(one.as_json(), allow_nan=False)))
+        again = ExperimentSpec.from_json(json.loads(json.dumps(one.as_json(), allow_nan=False)))
         assert again.as_json() == one.as_json()
         assert np.array_equal(again.workload(5).size, one.workload(5).size)

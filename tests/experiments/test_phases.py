@@ -7,8 +7,8 @@ import pytest
 
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.experiments import phases as module
-from hybrid_scheduler.experiments.directory_lock import alone
-from hybrid_scheduler.experiments.phases import HIDDEN, Desk, Phase, run_phases
+from hybrid_scheduler.experiments.directory_lock import directory_lock
+from hybrid_scheduler.experiments.phases import HIDDEN, Phase, PhaseContext, run_phases
 
 
 class Row:
@@ -29,11 +29,11 @@ class Row:
             Phase("second", ("data/b.txt", "c/c.txt"), self.second, inputs=("data/a.txt",)),
         ]
 
-    def first(self, desk: Desk) -> None:
+    def first(self, desk: PhaseContext) -> None:
         self.ran.append("first")
         desk.write("data/a.txt").write_text(str(self.number))
 
-    def second(self, desk: Desk) -> None:
+    def second(self, desk: PhaseContext) -> None:
         self.ran.append("second")
         desk.write("data/b.txt").write_text(str(2 * int(desk.read("data/a.txt").read_text())))
         if self.fails:
@@ -148,7 +148,7 @@ def test_what_a_killed_run_left_behind_is_removed(row):
 def test_one_run_at_a_time(row):
     row.run()
     with (
-        alone(row.folder / HIDDEN / "lock", row.folder),
+        directory_lock(row.folder / HIDDEN / "lock", row.folder),
         pytest.raises(InvalidInputError, match="no other run is writing to"),
     ):
         row.run()

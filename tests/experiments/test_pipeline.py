@@ -7,8 +7,8 @@ import pytest
 
 from hybrid_scheduler import AnalyticPhysics, InvalidInputError, Noise, SerialPhysics, Workload, workstation
 from hybrid_scheduler.experiments import evaluation, pipeline
-from hybrid_scheduler.experiments.evaluation import RESULT_COLUMNS, Machine, Witness, split_times
-from hybrid_scheduler.experiments.pipeline import QUICK, USUAL, Study, like_trace, phases, prediction_error
+from hybrid_scheduler.experiments.evaluation import RESULT_COLUMNS, Machine, PredictionRecorder, split_times
+from hybrid_scheduler.experiments.pipeline import QUICK, USUAL, PipelineStudy, like_trace, phases, prediction_error
 from hybrid_scheduler.experiments.pipeline_training import train_times
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -17,8 +17,8 @@ SCENARIO = scenario_named("rush-hour")
 MACHINE = Machine(workstation(), AnalyticPhysics())
 
 
-def study(**changes) -> Study:
-    return replace(Study(MACHINE, SCENARIO, effort=QUICK), **changes)
+def study(**changes) -> PipelineStudy:
+    return replace(PipelineStudy(MACHINE, SCENARIO, effort=QUICK), **changes)
 
 
 def trace(tasks: int = 12, seed: int = 5) -> Workload:
@@ -74,10 +74,10 @@ def test_every_input_is_an_earlier_output():
 
 
 def test_tasks_to_learn_from_are_never_scheduled(tmp_path):
-    from hybrid_scheduler.experiments.phases import Desk
+    from hybrid_scheduler.experiments.phases import PhaseContext
     from hybrid_scheduler.workload.trace_files import load
 
-    desk = Desk(tmp_path, tmp_path, lambda *_: None)
+    desk = PhaseContext(tmp_path, tmp_path, lambda *_: None)
     for seed in (0, 42, 2042):
         pipeline._generate(desk, study(seed=seed))
         training, test = load(tmp_path / pipeline.TRAINING_TASKS), load(tmp_path / pipeline.TEST_TASKS)
@@ -97,7 +97,7 @@ def test_tasks_to_learn_from_are_never_scheduled(tmp_path):
 )
 def test_what_cannot_be_run_is_refused_at_once(machine, reason):
     with pytest.raises(InvalidInputError, match=reason):
-        Study(machine, SCENARIO)
+        PipelineStudy(machine, SCENARIO)
 
 
 # ------------------------------------------------------------------------------------------ a trace
@@ -139,7 +139,7 @@ def models(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(models):
     tasks = generate(SCENARIO, 150, 1001)
-    return evaluation.run_contest(tasks, MACHINE, seed=1, progress=lambda *_: None, **models)
+    return evaluation.run_evaluation(tasks, MACHINE, seed=1, progress=lambda *_: None, **models)
 
 
 def test_everybody_schedules_every_task(run):
@@ -169,14 +169,14 @@ def test_a_witness_changes_nothing(run, models):
     tasks = run.comparison.workload
     alone = MACHINE.cluster().run(tasks, HybridML(model=models["times_model"]), seed=1)
     assert (alone.outcomes.fraction == run.comparison.results["hybrid_ml"].outcomes.fraction).all()
-    witness = Witness(HybridML(learn=False))
+    witness = PredictionRecorder(HybridML(learn=False))
     assert (witness.wants_labels, witness.learns) == (False, False)
 
 
 def test_graphs_are_scheduled_too(models):
     from hybrid_scheduler.workload.task_graphs import cholesky
 
-    run = evaluation.run_contest(cholesky(4), MACHINE, seed=1, progress=lambda *_: None, **models)
+    run = evaluation.run_evaluation(cholesky(4), MACHINE, seed=1, progress=lambda *_: None, **models)
     assert run.comparison.lower_bound is not None
     assert all(result.outcomes.completed.all() for result in run.comparison.results.values())
 
@@ -191,7 +191,7 @@ def test_split_times():
 def test_failed_tasks_have_no_time_and_no_share(models):
     machine = replace(MACHINE, memory_policy="fail")
     tasks = generate(scenario_named("oom"), 40, 1001)
-    run = evaluation.run_contest(tasks, machine, seed=1, progress=lambda *_: None, **models)
+    run = evaluation.run_evaluation(tasks, machine, seed=1, progress=lambda *_: None, **models)
     failed = [row for row in run.rows() if row["scheduler"] == "greedy" and np.isnan(row["actual_time"])]
     assert failed
     assert all(np.isnan(row["gpu_fraction"]) for row in failed)

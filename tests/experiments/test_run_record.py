@@ -14,15 +14,15 @@ from hybrid_scheduler.experiments import run_record
 from hybrid_scheduler.experiments.heavy_simulation import run_heavy
 from hybrid_scheduler.experiments.paired_comparison import run_seeds
 from hybrid_scheduler.experiments.replay import comparison_events, replay
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 
 def question(schedulers=("greedy", "oracle"), tasks=40):
-    return Question(scenario_named("mixed"), tasks, schedulers, utilisation=0.8)
+    return ExperimentSpec(scenario_named("mixed"), tasks, schedulers, utilisation=0.8)
 
 
-def simulation(folder: Path, **more) -> run_record.Record:
+def simulation(folder: Path, **more) -> run_record.RunFile:
     asked = question(**more)
     return run_record.write_run(
         folder, run_record.SIMULATION, asked, [5], run_record.simulation_events(asked.run(5))
@@ -109,10 +109,10 @@ def test_what_is_no_run_is_refused(tmp_path):
 
 PROGRAM = """
 from hybrid_scheduler.experiments import runs
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.workload.scenarios import scenario_named
 import hashlib, sys
-asked = Question(scenario_named("mixed"), 60, ("random", "hybrid_ml", "rl_agent", "oracle"), utilisation=0.8)
+asked = ExperimentSpec(scenario_named("mixed"), 60, ("random", "hybrid_ml", "rl_agent", "oracle"), utilisation=0.8)
 digest = hashlib.sha256()
 for line in run_record.lines(run_record.simulation_events(asked.run(5))):
     digest.update(line.encode())

@@ -5,14 +5,14 @@ import pytest
 
 from hybrid_scheduler import InvalidInputError, Task, Workload, compare, workstation
 from hybrid_scheduler.cluster import makespan_bound
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.experiments.worst_case_search import find_worst, workload_at
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
 def question(*schedulers):
-    return Question(scenario_named("mixed"), 80, schedulers)
+    return ExperimentSpec(scenario_named("mixed"), 80, schedulers)
 
 
 def test_the_search_finds_something_bad_and_finds_it_again():

@@ -15,14 +15,14 @@ import pytest
 import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.experiments import sweep, sweep_backends
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.experiments.sweep import CELLS, TABLE, cells_of, read_table, run_sweep
 from hybrid_scheduler.experiments.sweep_backends import Local, Ray
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 
 def plan(tasks=60, seeds=2, loads=(0.5, 0.9)):
-    mixed = Question(scenario_named("mixed"), tasks, ("greedy", "oracle"))
+    mixed = ExperimentSpec(scenario_named("mixed"), tasks, ("greedy", "oracle"))
     questions = [replace(mixed, utilisation=load) for load in loads] + [replace(mixed, batch=True)]
     return cells_of(questions, range(3000, 3000 + seeds))
 
@@ -95,7 +95,7 @@ def test_damage_in_the_middle_is_refused(tmp_path):
 
 
 def test_a_cell_that_fails_costs_only_itself(tmp_path):
-    bad = Question(scenario_named("shift"), 20, ("greedy",), machine=_serial())
+    bad = ExperimentSpec(scenario_named("shift"), 20, ("greedy",), machine=_serial())
     with pytest.raises(HybridSchedulerError, match="1 of 7 cells failed") as caught:
         run_sweep([*plan(seeds=1), *cells_of([bad], [1])], tmp_path, Local(1))
     assert "6 are kept" in (caught.value.hint or "")

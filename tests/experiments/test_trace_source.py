@@ -9,11 +9,11 @@ from hybrid_scheduler import HybridSchedulerError, InvalidInputError, Workload, 
 from hybrid_scheduler.core import Task, workstation
 from hybrid_scheduler.experiments import run_record
 from hybrid_scheduler.experiments.evaluation import Machine
-from hybrid_scheduler.experiments.paired_comparison import study, trace_study
+from hybrid_scheduler.experiments.paired_comparison import compare_seeds, compare_trace
 from hybrid_scheduler.experiments.replay import comparison_events, replay
 from hybrid_scheduler.experiments.report_builder import make_report, stored_study
-from hybrid_scheduler.experiments.spec import Question
-from hybrid_scheduler.experiments.trace_source import MEANS, SUMS, Trace
+from hybrid_scheduler.experiments.spec import ExperimentSpec
+from hybrid_scheduler.experiments.trace_source import MEANS, SUMS, TraceSource
 from hybrid_scheduler.metrics.statistics import TOO_CLOSE
 from hybrid_scheduler.physics import AnalyticPhysics
 from studies.trace_coverage import COLUMNS, coverage
@@ -25,14 +25,14 @@ def tasks(count: int = 300, load: float = 0.5) -> Workload:
     return WorkloadGenerator(1).generate_workload(count, utilisation=load)
 
 
-def question(workload: Workload | None = None, batches: int | None = None) -> Question:
-    trace = Trace.of("mine.csv", tasks() if workload is None else workload, batches)
-    return Question.about(trace, SCHEDULERS, Machine(workstation(), AnalyticPhysics()))
+def question(workload: Workload | None = None, batches: int | None = None) -> ExperimentSpec:
+    trace = TraceSource.of("mine.csv", tasks() if workload is None else workload, batches)
+    return ExperimentSpec.about(trace, SCHEDULERS, Machine(workstation(), AnalyticPhysics()))
 
 
 def test_batches_add_up_to_the_run():
     asked = question()
-    found = trace_study(asked, 7)
+    found = compare_trace(asked, 7)
     whole = asked.run(7).summaries
     for metric in (*MEANS, *SUMS):
         for name, values in found.samples(metric).items():
@@ -45,7 +45,7 @@ def test_batches_add_up_to_the_run():
 
 
 def test_the_judgement():
-    judged = trace_study(question(), 7).judge(baseline="earliest_finish")
+    judged = compare_trace(question(), 7).judge(baseline="earliest_finish")
     assert (judged.unit, judged.seeds) == ("batches", 20)
     greedy, oracle = judged.standing("greedy"), judged.standing("oracle")
     assert judged.worse(greedy.verdict)
@@ -57,37 +57,37 @@ def test_the_judgement():
 
 
 def test_what_one_run_cannot_say():
-    found = trace_study(question(), 7)
+    found = compare_trace(question(), 7)
     with pytest.raises(InvalidInputError, match="metric: must be one that stretches of a trace have"):
         found.judge("p99_latency")
     with pytest.raises(InvalidInputError, match="a trace is one run"):
-        study(question(), [1, 2])
+        compare_seeds(question(), [1, 2])
     with pytest.raises(InvalidInputError, match="--batches: must be from 2 to 30, for 300 tasks, got 31"):
         question(batches=31)
     with pytest.raises(InvalidInputError, match="it has 15 tasks, and two stretches need 20"):
-        trace_study(question(tasks(15)), 1)
+        compare_trace(question(tasks(15)), 1)
     flat = Workload(**{**tasks(50).columns(), "arrival_time": np.zeros(50)})
     with pytest.raises(InvalidInputError, match="all its tasks arrive at once"):
-        trace_study(question(flat), 1)
+        compare_trace(question(flat), 1)
     chain = Workload.from_tasks(
         [Task(i, 500.0, 0.5, 50.0, float(i), dependencies=(i - 1,) if i else ()) for i in range(40)]
     )
     with pytest.raises(InvalidInputError, match="its tasks depend on each other"):
-        trace_study(question(chain), 1)
+        compare_trace(question(chain), 1)
     with pytest.raises(InvalidInputError, match="about a scenario or a trace"):
         replace(question(), trace=None)
 
 
 def test_a_trace_is_known_by_its_columns():
-    one, other = Trace.of("a", tasks()), Trace.of("a", tasks(301))
-    assert one == Trace.of("a", tasks())
+    one, other = TraceSource.of("a", tasks()), TraceSource.of("a", tasks(301))
+    assert one == TraceSource.of("a", tasks())
     assert one.sha256 != other.sha256
-    assert Trace.of("a", tasks(45)).batches == 4
+    assert TraceSource.of("a", tasks(45)).batches == 4
 
 
 def test_a_record_holds_its_tasks(tmp_path):
     asked = question(batches=6)
-    found = trace_study(asked, 7)
+    found = compare_trace(asked, 7)
     run_record.write_run(tmp_path, run_record.COMPARE, asked, [7], comparison_events(found.runs))
     record = run_record.read_run(tmp_path)
     assert record.question == asked
@@ -104,7 +104,7 @@ def test_a_record_holds_its_tasks(tmp_path):
 
 
 def test_a_report_says_where_its_intervals_come_from():
-    found = trace_study(question(), 7)
+    found = compare_trace(question(), 7)
     report = make_report(question(), 7, study=found, wanted=("average_duration",))
     assert "one trace; interval from batch means over 20 batches" in report.facts
     method = next(section for section in report.sections if section.title == "Method")

@@ -13,7 +13,7 @@ import httpx
 
 from hybrid_scheduler.config import Settings, load_settings
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.composition import House, opened, options_of
+from hybrid_scheduler.server.composition import RunningServer, opened, options_of
 
 
 def settings_of(tmp_path: Path, **more: str) -> Settings:
@@ -31,7 +31,7 @@ def settings_of(tmp_path: Path, **more: str) -> Settings:
 @asynccontextmanager
 async def opened_server(
     tmp_path: Path, monkeypatch: Any, *, start: bool, role: str = "all", **more: str
-) -> AsyncIterator[tuple[httpx.AsyncClient, House]]:
+) -> AsyncIterator[tuple[httpx.AsyncClient, RunningServer]]:
     monkeypatch.chdir(tmp_path)
     settings = settings_of(tmp_path, **more)
     options = options_of(settings)

@@ -11,17 +11,17 @@ torch = pytest.importorskip("torch")
 from hybrid_scheduler import HybridSchedulerError  # noqa: E402
 from hybrid_scheduler.learning.dqn.adam import Adam  # noqa: E402
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES  # noqa: E402
-from hybrid_scheduler.learning.dqn.double_dqn import DQN, Recipe  # noqa: E402
+from hybrid_scheduler.learning.dqn.double_dqn import DQN, DQNSettings  # noqa: E402
 from hybrid_scheduler.learning.dqn.q_network import (  # noqa: E402
+    NetworkShape,
     RowNetwork,
-    Shape,
     as_tensors,
     backward,
     forward,
     initial_weights,
 )
 from hybrid_scheduler.learning.dqn.queue_env import QueueEnv  # noqa: E402
-from hybrid_scheduler.learning.dqn.replay_buffer import Replay  # noqa: E402
+from hybrid_scheduler.learning.dqn.replay_buffer import ReplayBuffer  # noqa: E402
 from hybrid_scheduler.learning.dqn.training import pretrain, train_agent  # noqa: E402
 
 SMALL = {"num_envs": 8, "episode_tasks": 100, "scenarios": ["mixed"], "loads": [0.9]}
@@ -65,7 +65,7 @@ class Corridor:
 
 
 def test_it_solves_a_trivial_environment():
-    agent = DQN(2, 2, seed=0, recipe=Recipe(gamma=0.9, hidden=32, replay=2000))
+    agent = DQN(2, 2, seed=0, recipe=DQNSettings(gamma=0.9, hidden=32, replay=2000))
     env = Corridor(0)
     assert agent.act(env.features, env.known).tolist() == [0] * 16  # untrained: what costs least now
     pretrain(agent, env, 800, epsilon=(1.0, 0.1))
@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_agent(replay):
 
 def test_torch_and_the_compiled_row_agree():
     rng = np.random.default_rng(0)
-    shape = Shape(FEATURES["queue"], ACTIONS)
+    shape = NetworkShape(FEATURES["queue"], ACTIONS)
     weights = initial_weights(shape, rng)
     for part in shape.split(weights)[4:]:
         part[:] = rng.normal(size=part.shape) / 10
@@ -109,7 +109,7 @@ def test_torch_and_the_compiled_row_agree():
 
 def test_the_gradient_is_that_of_torch():
     rng = np.random.default_rng(1)
-    shape = Shape(7, 3, 16)
+    shape = NetworkShape(7, 3, 16)
     weights = rng.normal(size=len(shape)).astype(np.float32)
     x, dq = (torch.from_numpy(rng.normal(size=size).astype(np.float32)) for size in ((9, 7), (9, 3)))
     parts, gradients = as_tensors(shape, weights), as_tensors(shape, np.zeros_like(weights))
@@ -136,7 +136,7 @@ def test_adam_is_that_of_torch():
 
 
 def test_the_compiled_row_sees_updates_at_once():
-    agent = DQN(3, 2, seed=0, recipe=Recipe(hidden=16))
+    agent = DQN(3, 2, seed=0, recipe=DQNSettings(hidden=16))
     x, known = np.ones((1, 3), np.float32), np.zeros((1, 2))
     agent.replay.add(
         np.repeat(x, 64, 0), np.zeros((64, 2)), np.ones((64, 1), np.int64), np.ones((64, 1)),
@@ -148,7 +148,7 @@ def test_the_compiled_row_sees_updates_at_once():
 
 
 def test_actions_that_are_not_considered_are_never_taken():
-    agent = DQN(3, 4, seed=0, recipe=Recipe(hidden=16))
+    agent = DQN(3, 4, seed=0, recipe=DQNSettings(hidden=16))
     known = np.array([[np.inf, 1.0, np.inf, 2.0]] * 200)
     x = np.zeros((200, 3), np.float32)
     assert set(agent.act(x, known, epsilon=1.0).tolist()) == {1, 3}
@@ -156,7 +156,7 @@ def test_actions_that_are_not_considered_are_never_taken():
 
 
 def test_a_ring_forgets_the_oldest():
-    ring = Replay(10, 1, 2, 1)
+    ring = ReplayBuffer(10, 1, 2, 1)
     for i in range(25):
         ring.add(
             np.full((1, 1), i, np.float32), np.zeros((1, 2)), np.zeros((1, 1), np.int64), np.zeros((1, 1)),

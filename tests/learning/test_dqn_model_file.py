@@ -9,13 +9,13 @@ torch = pytest.importorskip("torch")
 
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES  # noqa: E402
 from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model  # noqa: E402
-from hybrid_scheduler.learning.dqn.q_network import Shape, initial_weights  # noqa: E402
+from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights  # noqa: E402
 from hybrid_scheduler.learning.model_files import ModelFileError  # noqa: E402
 
 
 @pytest.fixture
 def model():
-    weights = initial_weights(Shape(FEATURES["queue"], ACTIONS, 16), np.random.default_rng(0))
+    weights = initial_weights(NetworkShape(FEATURES["queue"], ACTIONS, 16), np.random.default_rng(0))
     return AgentModel("queue", "split", 0.98, weights, {"seed": 0}, 16)
 
 

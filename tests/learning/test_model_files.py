@@ -13,7 +13,7 @@ pytest.importorskip("skops")
 from hybrid_scheduler import platform_named, workstation
 from hybrid_scheduler.learning import model_files
 from hybrid_scheduler.learning.duration.features import FEATURE_NAMES
-from hybrid_scheduler.learning.duration.online_duration_model import OnlineTimes
+from hybrid_scheduler.learning.duration.online_duration_model import OnlineDurationModel
 from hybrid_scheduler.learning.model_files import Manifest, ModelFileError, load, load_times, manifest_path, save
 from hybrid_scheduler.learning.offline_trainer import train_default_times_model
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -43,7 +43,7 @@ def rewrite(path, **changes):
 
 @pytest.mark.parametrize("platform", ["workstation", "laptop", "mixed-gpus", "accelerators", "cluster-16"])
 def test_one_model_serves_every_built_in_machine(trained, platform):
-    times = OnlineTimes(pretrained=trained)
+    times = OnlineDurationModel(pretrained=trained)
     times.start(platform_named(platform), 0)
     assert times.ready
     assert times.versions[0].trigger == "pretrained"
@@ -54,7 +54,7 @@ def test_a_machine_it_does_not_know_starts_from_nothing(trained):
 
     strange = workstation(1)
     strange = replace(strange, devices=(strange.devices[0], replace(strange.devices[1], speedup_slope=9.0)))
-    times = OnlineTimes(pretrained=trained)
+    times = OnlineDurationModel(pretrained=trained)
     times.start(strange, 0)
     assert not times.ready
 
@@ -63,7 +63,7 @@ def test_saved_and_loaded_answers_are_the_same_bit_for_bit(trained, copy):
     work = generate(scenario_named("mixed"), 50, 1)
     tables = []
     for path in (trained, copy):
-        times = OnlineTimes(pretrained=path)
+        times = OnlineDurationModel(pretrained=path)
         times.start(workstation(), 0)
         tables.append(times.table(work))
     assert np.array_equal(*tables)

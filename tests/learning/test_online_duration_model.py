@@ -8,7 +8,7 @@ from hybrid_scheduler import Decision, InvalidInputError, UnknownNameError, plat
 from hybrid_scheduler.core import Outcome, Workload
 from hybrid_scheduler.learning.duration import online_duration_model
 from hybrid_scheduler.learning.duration.drift import DETECTORS, Cusum, detector_named
-from hybrid_scheduler.learning.duration.online_duration_model import OnlineTimes
+from hybrid_scheduler.learning.duration.online_duration_model import OnlineDurationModel
 from hybrid_scheduler.learning.fallback_guard import FallbackGuard
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -34,7 +34,7 @@ def feed(model, work, *, factor=1.0, noise=0.0, seed=0, decision=HALF):
 
 
 def started(**options):
-    model = OnlineTimes(**options)
+    model = OnlineDurationModel(**options)
     model.start(workstation(), 7)
     return model
 
@@ -86,7 +86,7 @@ def test_the_same_seed_gives_the_same_model_and_start_forgets(mixed):
 
 def test_several_classes_of_device_are_learned_from_bandit_feedback():
     work = generate(scenario_named("mixed"), 300, 9)
-    model = OnlineTimes(feedback="bandit", trees=10)
+    model = OnlineDurationModel(feedback="bandit", trees=10)
     model.start(platform_named("accelerators"), 1)
     for row in range(0, 300, 3):
         for offset in range(3):
@@ -140,7 +140,7 @@ def test_growing_elsewhere_and_swapping_gives_the_synchronous_model(mixed):
         feed(live, mixed.rows(row, row + 1))
         if live.wanted:
             wanted, live.wanted = live.wanted, None
-            live.swap(wanted.grow(), row, whole=wanted.whole, trigger=wanted.trigger)
+            live.swap(wanted.fit(), row, whole=wanted.whole, trigger=wanted.trigger)
     assert np.array_equal(here.table(mixed), live.table(mixed))
 
 
@@ -155,7 +155,7 @@ def test_growing_elsewhere_and_swapping_gives_the_synchronous_model(mixed):
 )
 def test_bad_options_are_refused(options, complaint):
     with pytest.raises((InvalidInputError, UnknownNameError), match=complaint):
-        OnlineTimes(**options)
+        OnlineDurationModel(**options)
 
 
 def test_cusum_by_hand():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hybrid_scheduler.live import ContinuousSimulation, Course, InlineTrainer
+from hybrid_scheduler.live import ContinuousSimulation, InlineTrainingWorker, LiveConfig
 from hybrid_scheduler.testing import FakeClock, MemoryJournal
 
 RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
@@ -18,7 +18,7 @@ class Live:
     """An engine with its journal and its clock."""
 
     def __init__(self, course=None, journal=None, clock=None, trainer=None, **options):
-        self.course = course or Course(schedulers=RULES)
+        self.course = course or LiveConfig(schedulers=RULES)
         self.journal = journal or MemoryJournal()
         self.clock = clock or FakeClock()
         entropy = itertools.count(1)
@@ -26,7 +26,7 @@ class Live:
             self.course,
             self.journal,
             clock=self.clock,
-            trainer=trainer or InlineTrainer(),
+            trainer=trainer or InlineTrainingWorker(),
             entropy=lambda count: next(entropy).to_bytes(count, "big"),
             **options,
         )
@@ -69,7 +69,7 @@ def live():
     def make(course=None, **options):
         schedulers = options.pop("schedulers", None)
         if schedulers is not None:
-            course = replace(course or Course(), schedulers=tuple(schedulers))
+            course = replace(course or LiveConfig(), schedulers=tuple(schedulers))
         made.append(Live(course, **options))
         return made[-1]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError
-from hybrid_scheduler.live import Course, Idempotency, JournalAway, JournalFull, SubmittedTask
+from hybrid_scheduler.live import IdempotencyKey, JournalFull, JournalUnavailable, LiveConfig, SubmittedTask
 from hybrid_scheduler.testing import MemoryJournal
 from hybrid_scheduler.workload import scenario_named
 
@@ -141,19 +141,19 @@ def test_tasks_are_taken_while_time_stands_still(live):
 
 
 def test_the_same_key_gives_the_same_task(one):
-    key = Idempotency("k1", "digest", 0)
+    key = IdempotencyKey("k1", "digest", 0)
     one.run(1.0)
     first = one.engine.submit(TASK, key).result(5)
     assert one.engine.submit(TASK, key).result(5) == first
     one.journal.hold()
-    waiting = [one.engine.submit(TASK, Idempotency("k2", "digest", 0)) for _ in range(2)]
+    waiting = [one.engine.submit(TASK, IdempotencyKey("k2", "digest", 0)) for _ in range(2)]
     assert not waiting[0].done()
     one.journal.release()
     assert waiting[0].result(5) == waiting[1].result(5) == first + 1
-    with pytest.raises(InvalidInputError, match="Idempotency-Key"):
-        one.engine.submit(TASK, Idempotency("k1", "another", 0)).result(5)
+    with pytest.raises(InvalidInputError, match="IdempotencyKey-Key"):
+        one.engine.submit(TASK, IdempotencyKey("k1", "another", 0)).result(5)
     stored = [entry for batch in one.journal.batches for entry in batch.idempotency]
-    assert stored == [Idempotency("k1", "digest", first), Idempotency("k2", "digest", first + 1)]
+    assert stored == [IdempotencyKey("k1", "digest", first), IdempotencyKey("k2", "digest", first + 1)]
 
 
 def test_bad_tasks_are_refused():
@@ -221,7 +221,7 @@ def test_a_store_that_is_away_is_reported_and_takes_no_tasks(one):
     one.run(5.0)
     one.journal.fail()
     assert one.run(1.0).storage == "away"
-    with pytest.raises(JournalAway):
+    with pytest.raises(JournalUnavailable):
         one.engine.submit(TASK).result(5)
     one.journal.release()
     assert one.run(1.0).storage == "ok"
@@ -252,7 +252,7 @@ def test_a_journal_that_refuses_gets_the_batch_again(live):
 
 
 def test_course_changes_while_stopped_count_for_the_next_run(live):
-    one = live(Course(schedulers=("greedy",)))
+    one = live(LiveConfig(schedulers=("greedy",)))
     one.engine.open()
     one.engine.set_scenario(scenario_named("small"), 0.12)
     one.engine.set_speed(4.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import Cluster, InvalidInputError, create
-from hybrid_scheduler.live import Course, EngineClosed, ResultColumns
+from hybrid_scheduler.live import EngineClosed, LiveConfig, ResultColumns
 from hybrid_scheduler.live.live_run import LiveRun
 from hybrid_scheduler.metrics import jain_index
 from hybrid_scheduler.testing import FakeClock
@@ -22,7 +22,7 @@ COLUMNS = [field.name for field in fields(ResultColumns) if field.name != "model
 @pytest.fixture
 def played(live):
     """Five minutes of the default scenario at twenty times the speed."""
-    one = live(Course(schedulers=RULES, speed=20.0)).started()
+    one = live(LiveConfig(schedulers=RULES, speed=20.0)).started()
     one.run(15.0)
     return one
 
@@ -149,7 +149,7 @@ def test_updates_show_the_newest_decisions(played):
 
 
 def test_many_tasks_in_an_update_leave_decisions_out(live):
-    one = live(Course(schedulers=RULES, speed=1000.0)).started()
+    one = live(LiveConfig(schedulers=RULES, speed=1000.0)).started()
     one.run(1.0)
     update = one.updates()[-1]
     assert len(update["decisions"]) == 200 // len(RULES) * len(RULES)
@@ -157,7 +157,7 @@ def test_many_tasks_in_an_update_leave_decisions_out(live):
 
 
 def test_a_restart_in_the_middle_changes_no_row(live):
-    course = Course(schedulers=RULES, speed=20.0)
+    course = LiveConfig(schedulers=RULES, speed=20.0)
     undisturbed = live(course).started()
     undisturbed.run(15.0)
     first = live(course).started()
@@ -228,7 +228,7 @@ def test_a_broken_checkpoint_is_reported_and_a_new_run_begins(live):
 
 
 def test_rush_hour_empties_all_clusters_after_each_episode(live):
-    course = Course(scenario_named("rush-hour"), schedulers=RULES, speed=100.0)
+    course = LiveConfig(scenario_named("rush-hour"), schedulers=RULES, speed=100.0)
     one = live(course).started()
     one.run(2.0)
     status = one.engine.pause()
@@ -251,7 +251,7 @@ def test_the_default_load_needs_no_words(played):
 
 def test_same_seed_and_commands_same_batches(live):
     def rows():
-        one = live(Course(schedulers=("random", "hybrid_ml", "oracle"), speed=20.0)).started()
+        one = live(LiveConfig(schedulers=("random", "hybrid_ml", "oracle"), speed=20.0)).started()
         one.run(3.0)
         one.engine.set_scenario(scenario_named("mixed"), 0.1)
         one.run(2.0)
@@ -276,7 +276,7 @@ def test_same_seed_and_commands_same_batches(live):
 
 def test_virtual_time_slips_where_the_machine_cannot_follow(live, monkeypatch):
     """A chunk that takes longer than the tasks in it last must not pile up work for ever."""
-    one = live(Course(schedulers=("greedy",), speed=100.0))
+    one = live(LiveConfig(schedulers=("greedy",), speed=100.0))
     real = LiveRun.advance
 
     def slow(self, *arguments):
@@ -294,7 +294,7 @@ def test_virtual_time_slips_where_the_machine_cannot_follow(live, monkeypatch):
 
 
 def test_as_fast_as_possible(live):
-    course = Course(schedulers=("greedy", "oracle"), speed=math.inf)
+    course = LiveConfig(schedulers=("greedy", "oracle"), speed=math.inf)
     one = live(course, clock=FakeClock(tick=0.05)).started()
     status = one.run(1.0)
     assert status.tasks_processed > 15_000
@@ -335,7 +335,7 @@ def test_courses_that_cannot_run():
         ({"memory_policy": "swap"}, "memory_policy"),
     ]:
         with pytest.raises(InvalidInputError, match=message):
-            Course(**changes)
+            LiveConfig(**changes)
 
 
 def test_nothing_is_answered_before_opening_or_after_closing(live):

@@ -11,20 +11,20 @@ import pytest
 from hybrid_scheduler import Decision, InvalidInputError, Online, register, workstation
 from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.core import Workload
-from hybrid_scheduler.learning import OnlineTimes
-from hybrid_scheduler.learning.dqn.replay_buffer import Replay
+from hybrid_scheduler.learning import OnlineDurationModel
+from hybrid_scheduler.learning.dqn.replay_buffer import ReplayBuffer
 from hybrid_scheduler.learning.duration.features import features
 from hybrid_scheduler.learning.duration.fitting import Samples
-from hybrid_scheduler.learning.duration.online_duration_model import Wanted
-from hybrid_scheduler.learning.duration.retraining import Trained, train
-from hybrid_scheduler.live import Course, InlineTrainer, ProcessTrainer
+from hybrid_scheduler.learning.duration.online_duration_model import TrainingRequest
+from hybrid_scheduler.learning.duration.retraining import TrainedModel, train
+from hybrid_scheduler.live import InlineTrainingWorker, LiveConfig, ProcessTrainingWorker
 from hybrid_scheduler.schedulers import RLAgent, unregister
 from hybrid_scheduler.workload import generate, scenario_named
 
 
 @pytest.fixture
 def learning(live):
-    return live(Course(schedulers=("hybrid_ml", "oracle"), speed=20.0)).started()
+    return live(LiveConfig(schedulers=("hybrid_ml", "oracle"), speed=20.0)).started()
 
 
 def test_results_carry_the_version_that_decided(learning):
@@ -77,7 +77,7 @@ def test_a_failed_training_leaves_the_old_model(live):
     def broken(wanted):
         raise MemoryError("no room for trees")
 
-    one = live(Course(schedulers=("hybrid_ml",), speed=20.0), trainer=InlineTrainer(broken)).started()
+    one = live(LiveConfig(schedulers=("hybrid_ml",), speed=20.0), trainer=InlineTrainingWorker(broken)).started()
     status = one.run(4.0)
     failed = one.notifications("retrain_failed")
     assert failed[0]["message"] == "kept the old model: no room for trees"
@@ -99,7 +99,7 @@ def test_a_training_that_takes_long_holds_nobody_up(live):
             pass
 
     trainer = Slow()
-    one = live(Course(schedulers=("hybrid_ml",), speed=20.0), trainer=trainer).started()
+    one = live(LiveConfig(schedulers=("hybrid_ml",), speed=20.0), trainer=trainer).started()
     assert one.run(5.0).tasks_processed > 500
     [(wish, answer)] = trainer.wishes  # one at a time
     assert one.engine.status().comparison[0].model_version == 1
@@ -120,7 +120,7 @@ def _wanted():
         arrival_time=np.zeros(80),
     )
     logs = np.log(np.column_stack([tasks.duration_estimate, tasks.duration_estimate / 3.0]))
-    return Wanted(Samples(features(tasks), logs, np.zeros((80, 2)), 0), 1, 5, None, True, "test")
+    return TrainingRequest(Samples(features(tasks), logs, np.zeros((80, 2)), 0), 1, 5, None, True, "test")
 
 
 def die_if_whole(wanted):
@@ -132,25 +132,25 @@ def die_if_whole(wanted):
 
 @pytest.mark.slow
 def test_a_training_process_that_dies_is_replaced():
-    trainer = ProcessTrainer(die_if_whole)
+    trainer = ProcessTrainingWorker(die_if_whole)
     try:
         with pytest.raises(Exception, match="terminated abruptly"):
             trainer.submit(_wanted()).result(120)
         trained = trainer.submit(replace(_wanted(), whole=False)).result(120)
     finally:
         trainer.close()
-    assert isinstance(trained, Trained)
+    assert isinstance(trained, TrainedModel)
     assert len(trained.growth.trees) == 5
 
 
 def test_what_was_grown_for_a_world_that_is_gone_is_dropped():
-    times = OnlineTimes()
+    times = OnlineDurationModel()
     times.start(workstation(), 0)
     times.synchronous = False
     wish = _wanted()
-    assert times.apply(wish, wish.grow(), 1)
+    assert times.apply(wish, wish.fit(), 1)
     times._era += 1
-    assert times.apply(wish, wish.grow(), 2) == []
+    assert times.apply(wish, wish.fit(), 2) == []
     assert len(times.versions) == 1
 
 
@@ -158,7 +158,7 @@ def test_what_was_grown_for_a_world_that_is_gone_is_dropped():
 
 
 def test_learners_are_warm_after_a_restart_and_versions_go_on(live, tmp_path):
-    course = Course(schedulers=("hybrid_ml", "rl_agent", "oracle"), speed=20.0)
+    course = LiveConfig(schedulers=("hybrid_ml", "rl_agent", "oracle"), speed=20.0)
     first = live(course, snapshots=tmp_path).started()
     status = first.run(3.0)
     reached = {row.name: row.model_version for row in status.comparison}
@@ -185,7 +185,7 @@ def test_learners_are_warm_after_a_restart_and_versions_go_on(live, tmp_path):
 
 
 def test_a_damaged_snapshot_is_refused_and_the_shipped_model_decides(live, tmp_path):
-    course = Course(schedulers=("rl_agent",))
+    course = LiveConfig(schedulers=("rl_agent",))
     first = live(course, snapshots=tmp_path).started()
     first.run(1.0)
     first.engine.close()
@@ -255,7 +255,7 @@ def test_a_scheduler_that_raises_is_switched_off_alone(live, fragile, where):
 def test_a_live_run_takes_its_memory_at_once(live, monkeypatch):
     """What fills up during the first minutes would look like a leak, and end a run that has too little."""
     taken = []
-    monkeypatch.setattr(Replay, "take_memory", lambda self: taken.append(self.capacity))
+    monkeypatch.setattr(ReplayBuffer, "take_memory", lambda self: taken.append(self.capacity))
     Cluster().run(generate(scenario_named("default"), 20, 1), RLAgent(), seed=1)
     assert taken == []
     live(schedulers=["rl_agent"]).started()

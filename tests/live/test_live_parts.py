@@ -7,16 +7,16 @@ import pytest
 
 from hybrid_scheduler import AnalyticPhysics, Cluster, Noise, create, platform_named, workstation
 from hybrid_scheduler.cluster import isolated_optimum
-from hybrid_scheduler.engine.isolated_optimum import isolated
-from hybrid_scheduler.live.live_config import Course, config_hash
-from hybrid_scheduler.live.ulid import UlidMaker
+from hybrid_scheduler.engine.isolated_optimum import isolated_split
+from hybrid_scheduler.live.live_config import LiveConfig, config_hash
+from hybrid_scheduler.live.ulid import UlidGenerator
 from hybrid_scheduler.testing import small_workload
 
 
 def test_ulids_sort_by_time_and_never_repeat():
     moments = iter([1.0, 1.0, 0.5, 2.0])
     entropy = iter([b"\xff" * 10, b"\x00" * 10, b"\x01" * 10, b"\x00" * 10])
-    make = UlidMaker(lambda: next(moments), lambda _: next(entropy))
+    make = UlidGenerator(lambda: next(moments), lambda _: next(entropy))
     made = [make() for _ in range(4)]
     assert made == sorted(set(made))
     assert all(len(one) == 26 and set(one) <= set("0123456789ABCDEFGHJKMNPQRSTVWXYZ") for one in made)
@@ -27,26 +27,26 @@ def test_ulids_sort_by_time_and_never_repeat():
 @pytest.mark.parametrize("physics", [AnalyticPhysics(), AnalyticPhysics(launch_overhead=0.3)])
 def test_isolated_optimum_with_its_share(name, physics):
     platform, tasks = platform_named(name), small_workload(300, max_memory=20_000.0)
-    share, time = isolated(tasks, platform, physics)
+    share, time = isolated_split(tasks, platform, physics)
     assert time == pytest.approx(isolated_optimum(tasks, platform, physics))
     assert ((share >= 0) & (share <= 1)).all()
     assert (share > 0).any()
 
 
 def test_the_hash_tells_courses_apart():
-    one = Course()
+    one = LiveConfig()
     json.dumps(one.config(), allow_nan=False)
-    assert config_hash(one.config()) == config_hash(Course().config())
+    assert config_hash(one.config()) == config_hash(LiveConfig().config())
     others = [
-        Course(seed=1),
-        Course(platform=workstation(2)),
-        Course(physics=AnalyticPhysics(launch_overhead=0.1)),
-        Course(noise=Noise(0.1)),
-        Course(utilisation=0.2),
-        Course(schedulers=("greedy",)),
+        LiveConfig(seed=1),
+        LiveConfig(platform=workstation(2)),
+        LiveConfig(physics=AnalyticPhysics(launch_overhead=0.1)),
+        LiveConfig(noise=Noise(0.1)),
+        LiveConfig(utilisation=0.2),
+        LiveConfig(schedulers=("greedy",)),
     ]
     assert len({config_hash(course.config()) for course in [one, *others]}) == 7
-    assert config_hash(Course(speed=3.0).config()) == config_hash(one.config())  # speed changes no row
+    assert config_hash(LiveConfig(speed=3.0).config()) == config_hash(one.config())  # speed changes no row
 
 
 @pytest.mark.parametrize("name", ["round_robin", "random", "greedy", "oracle", "price_index", "earliest_finish"])

@@ -12,7 +12,7 @@ from hybrid_scheduler.core.outcome import FAILED
 from hybrid_scheduler.live import (
     Counters,
     EngineClosed,
-    JournalAway,
+    JournalUnavailable,
     SubmittedTask,
     batch_of,
     measured_from_json,
@@ -230,7 +230,7 @@ def test_no_room_is_said_at_once_and_uses_no_numbers(live):
     one.journal.hold()
     one.run(3.0)
     before = one.engine.status().next_task_id
-    with pytest.raises(JournalAway):
+    with pytest.raises(JournalUnavailable):
         one.engine.store_measured(measured_run()).result(10)
     one.engine.pause()
     one.journal.release()
@@ -241,7 +241,7 @@ def test_no_room_is_said_at_once_and_uses_no_numbers(live):
 def test_a_store_that_is_away(one):
     one.run(1.0)
     one.journal.fail()
-    with pytest.raises(JournalAway):
+    with pytest.raises(JournalUnavailable):
         one.engine.store_measured(measured_run()).result(10)
 
 

@@ -15,7 +15,7 @@ from hybrid_scheduler import (
     platform_named,
     workstation,
 )
-from hybrid_scheduler.physics import Tariff, dollars_per_second, isolated_time, optimal_fraction, payoff_scales
+from hybrid_scheduler.physics import Tariff, dollars_per_second, isolated_time, objective_scales, optimal_fraction
 
 seconds = st.floats(1e-4, 50)
 
@@ -117,7 +117,7 @@ def test_payoff_scales_by_hand():
     # Energy optimum: GPU, 0.25 s, 12.5 J. Rent alone: GPU 2.5e-5 $, CPU 2e-5 $: cost optimum is the CPU, 1 s, 30 J.
     table = np.array([[[1.0, 0.0], [0.25, 0.0]]])
     dollars = dollars_per_second(workstation(1), Tariff(electricity=False))
-    scales = payoff_scales(table, np.array([0, 1]), workstation(1), dollars)
+    scales = objective_scales(table, np.array([0, 1]), workstation(1), dollars)
     assert scales.seconds == pytest.approx(1.0 - 0.2)
     assert scales.joules == pytest.approx(30 - 12.5)
     assert scales.dollars == pytest.approx(2.5e-5 - 2e-5)

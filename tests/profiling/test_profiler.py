@@ -12,9 +12,9 @@ from hybrid_scheduler.profiling import HardwareProfiler, accelerator_timing, loa
 from hybrid_scheduler.profiling.accelerator_timing import Accelerator
 from hybrid_scheduler.profiling.kernels import KERNELS, Kernel
 from hybrid_scheduler.profiling.machine_info import Gpu
-from hybrid_scheduler.profiling.timing import Patience
+from hybrid_scheduler.profiling.timing import RepetitionLimits
 
-QUICK = Patience(precision=0.5, seconds=0.005, warmup_runs=1, warmup_seconds=0.0)
+QUICK = RepetitionLimits(precision=0.5, seconds=0.005, warmup_runs=1, warmup_seconds=0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -148,7 +148,7 @@ def test_a_kernel_that_raises_is_recorded(
     on: Callable[[int], bool], measured: str, failed: str, gpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(KERNELS, "broken", Broken(on))
-    patience = Patience(precision=0.5, seconds=1e-9, warmup_runs=1, warmup_seconds=0.0)
+    patience = RepetitionLimits(precision=0.5, seconds=1e-9, warmup_runs=1, warmup_seconds=0.0)
     profile = HardwareProfiler(patience=patience, kernels=["broken", "sort"], threads=1).profile_range([16])
     (broken,) = profile.of("broken")
     assert getattr(broken, measured) is not None

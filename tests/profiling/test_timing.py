@@ -10,7 +10,7 @@ import torch
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.profiling import timing
-from hybrid_scheduler.profiling.timing import FEWEST_RUNS, Patience, Timing, fixed_threads, timed
+from hybrid_scheduler.profiling.timing import FEWEST_RUNS, RepetitionLimits, Timing, fixed_threads, timed
 
 
 class FakeClock:
@@ -31,7 +31,7 @@ class FakeClock:
 
 def timing_of(runs: Iterator[float], **patience: float) -> tuple[Timing, FakeClock]:
     clock = FakeClock(runs)
-    return timing.repeat(clock.sample, Patience(**patience), clock), clock
+    return timing.repeat(clock.sample, RepetitionLimits(**patience), clock), clock
 
 
 def test_the_first_runs_do_not_count() -> None:
@@ -81,7 +81,7 @@ def test_most_runs() -> None:
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 def test_patience_is_positive(value: float) -> None:
     with pytest.raises(InvalidInputError, match="seconds"):
-        Patience(seconds=value)
+        RepetitionLimits(seconds=value)
 
 
 def test_waits_for_the_device_before_and_after() -> None:

@@ -9,7 +9,7 @@ from hybrid_scheduler import InvalidInputError, UnknownNameError, compare
 from hybrid_scheduler.learning.duration.model_versions import ModelVersion
 from hybrid_scheduler.metrics import Interval
 from hybrid_scheduler.reports import figures
-from hybrid_scheduler.reports.figure_data import Evidence, NothingToDraw
+from hybrid_scheduler.reports.figure_data import FigureData, NothingToDraw
 from hybrid_scheduler.reports.figures.figure_layout import with_interval
 from hybrid_scheduler.reports.figures.pareto_front import front
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -18,7 +18,7 @@ NAMES = ("cpu_only", "round_robin", "random", "greedy", "earliest_finish", "pric
 
 
 @pytest.fixture(scope="module")
-def evidence() -> Evidence:
+def evidence() -> FigureData:
     """Three seeds of seven schedulers, two of them dressed up as learners."""
     runs = [compare(generate(scenario_named("mixed"), 300, seed, utilisation=0.8), NAMES) for seed in range(3)]
     rows = [run.as_dict()["schedulers"] for run in runs]
@@ -27,7 +27,7 @@ def evidence() -> Evidence:
     rng = np.random.default_rng(0)
     actual = runs[0].results["price_index"].outcomes.time
     learners = ("price_index", "oracle")
-    return Evidence(
+    return FigureData(
         samples,
         ["mixed at load 0.8", "300 tasks", "3 seeds"],
         lower_bound=runs[0].lower_bound,
@@ -84,10 +84,10 @@ def test_intervals_are_drawn(evidence):
 
 
 def test_one_run_has_no_intervals_unless_batch_means_give_one(evidence):
-    single = Evidence({m: {n: v[:1] for n, v in one.items()} for m, one in evidence.samples.items()})
+    single = FigureData({m: {n: v[:1] for n, v in one.items()} for m, one in evidence.samples.items()})
     assert all(one.half_width == 0 for one in single.intervals("makespan").values())
     assert single.whiskers("mean_latency") == "one run"
-    banded = Evidence(single.samples, bands={"mean_latency": {"oracle": Interval(1.0, 0.5, 1.5)}})
+    banded = FigureData(single.samples, bands={"mean_latency": {"oracle": Interval(1.0, 0.5, 1.5)}})
     assert banded.intervals("mean_latency")["oracle"].half_width == 0.5
     assert "batch means" in banded.whiskers("mean_latency")
     assert "batch means" not in banded.whiskers("makespan")
@@ -111,13 +111,13 @@ def test_unknown_figures_and_formats(evidence, tmp_path):
 
 
 def test_what_is_not_there_cannot_be_drawn(evidence):
-    bare = Evidence({})
+    bare = FigureData({})
     for name in figures.FIGURES:
         with pytest.raises(NothingToDraw):
             figures.draw(name, bare)
     assert issubclass(NothingToDraw, InvalidInputError)
     assert figures.draw_all(bare) == {}
-    numbers = Evidence(evidence.samples)
+    numbers = FigureData(evidence.samples)
     assert set(figures.draw_all(numbers)) == {
         "makespan", "average_duration", "speed_up", "cost_comparison", "load_balance", "pareto_front",
     }  # fmt: skip
@@ -126,7 +126,7 @@ def test_what_is_not_there_cannot_be_drawn(evidence):
 def test_a_batch_and_a_single_task():
     for tasks in (1, 40):
         run = compare(generate(scenario_named("pareto"), tasks, 1, batch=True), ["round_robin", "oracle"])
-        shown = Evidence({}, comparison=run)
+        shown = FigureData({}, comparison=run)
         for name in ("workload", "allocation", "gantt", "fraction_distribution", "latency_cdf"):
             figures.draw(name, shown)
 
@@ -134,7 +134,7 @@ def test_a_batch_and_a_single_task():
 def test_a_small_run_is_shown_to_its_end_with_the_bound():
     run = compare(generate(scenario_named("mixed"), 20, 1000, batch=True), ["greedy", "price_index"])
     last = max(summary.makespan for summary in run.summaries.values())
-    for axes in figures.draw("gantt", Evidence({}, comparison=run)).axes:
+    for axes in figures.draw("gantt", FigureData({}, comparison=run)).axes:
         assert axes.get_xlim() == pytest.approx((0.0, last))
         assert [line.get_xdata()[0] for line in axes.get_lines()] == [run.lower_bound]
 

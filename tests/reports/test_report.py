@@ -6,22 +6,24 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError, WorkloadGenerator, compare, gantt
-from hybrid_scheduler.experiments.paired_comparison import study
+from hybrid_scheduler.experiments.paired_comparison import compare_seeds
 from hybrid_scheduler.experiments.report_builder import make_report, write_report
-from hybrid_scheduler.experiments.spec import Question
+from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.reports.html_report import as_html
 from hybrid_scheduler.reports.pdf_report import as_pdf
 from hybrid_scheduler.reports.perfetto_trace import comparison_parts, perfetto_trace
-from hybrid_scheduler.reports.report_content import Report, Section, Table, Words
+from hybrid_scheduler.reports.report_content import ReportContent, Section, Table, Words
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 FEW = ("makespan", "latency_cdf")
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
-    asked = Question(scenario_named("mixed"), 80, ("round_robin", "earliest_finish", "oracle"), utilisation=0.8)
-    return make_report(asked, 3000, study=study(asked, range(3000, 3004), processes=1), wanted=FEW)
+def report() -> ReportContent:
+    asked = ExperimentSpec(
+        scenario_named("mixed"), 80, ("round_robin", "earliest_finish", "oracle"), utilisation=0.8
+    )
+    return make_report(asked, 3000, study=compare_seeds(asked, range(3000, 3004), processes=1), wanted=FEW)
 
 
 def test_html_stands_alone(report):
@@ -38,7 +40,9 @@ def test_html_stands_alone(report):
 
 
 def test_words_are_escaped():
-    hostile = Report("<b>&", ["<x>"], "<script>", [Section("a<b", [Words("<i>"), Table(["<h>"], [["<td>"]])])])
+    hostile = ReportContent(
+        "<b>&", ["<x>"], "<script>", [Section("a<b", [Words("<i>"), Table(["<h>"], [["<td>"]])])]
+    )
     text = as_html(hostile)
     assert "<script>" not in text
     assert "<i>" not in text
@@ -54,7 +58,7 @@ def test_pdf_has_pages_and_the_same_bytes(report):
 
 
 def test_a_report_of_one_run_says_so(tmp_path):
-    asked = Question(scenario_named("mixed"), 40, ("greedy", "oracle"), utilisation=0.8)
+    asked = ExperimentSpec(scenario_named("mixed"), 40, ("greedy", "oracle"), utilisation=0.8)
     single = make_report(asked, 1, wanted=("gantt", "learning_curves"))
     assert "takes several seeds" in single.headline
     assert [section.title for section in single.sections][1] == "Figures"

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler.core import Outcome, Setting, Task, View
-from hybrid_scheduler.learning.duration.fitting import Growth
-from hybrid_scheduler.learning.duration.online_duration_model import Wanted
-from hybrid_scheduler.learning.duration.retraining import Trained
-from hybrid_scheduler.runtime.background_training import SHARE, Growing
+from hybrid_scheduler.learning.duration.fitting import FittedDurations
+from hybrid_scheduler.learning.duration.online_duration_model import TrainingRequest
+from hybrid_scheduler.learning.duration.retraining import TrainedModel
+from hybrid_scheduler.runtime.background_training import SHARE, BackgroundTraining
 from hybrid_scheduler.runtime.kernel_policy import KernelPolicy
 from studies.kernel_learning import MACHINE
 
@@ -19,12 +19,12 @@ NAN = float("nan")
 
 @pytest.fixture
 def growing():
-    made = Growing()
+    made = BackgroundTraining()
     yield made
     made.close()
 
 
-def started(growing: Growing, spec: str = "hybrid_ml") -> KernelPolicy:
+def started(growing: BackgroundTraining, spec: str = "hybrid_ml") -> KernelPolicy:
     policy = KernelPolicy(spec, growing=growing)
     policy.start(Setting(MACHINE))
     return policy
@@ -43,22 +43,22 @@ def feed(policy: KernelPolicy, count: int, first: int = 0) -> None:
         )
 
 
-def waits_for(growing: Growing) -> Future[Trained]:
+def waits_for(growing: BackgroundTraining) -> Future[TrainedModel]:
     assert growing._errand is not None
     return growing._errand._answer
 
 
 def test_a_forest_is_grown_in_another_thread_and_swapped_in(growing, monkeypatch):
     threads = []
-    grow, go = Wanted.grow, threading.Event()
+    grow, go = TrainingRequest.grow, threading.Event()
 
-    def noted(self: Wanted) -> Growth:
+    def noted(self: TrainingRequest) -> FittedDurations:
         if self.trees:
             threads.append(threading.current_thread().name)
             assert go.wait(60)
         return grow(self)
 
-    monkeypatch.setattr(Wanted, "grow", noted)
+    monkeypatch.setattr(TrainingRequest, "grow", noted)
     policy = started(growing)
     feed(policy, 80)  # nobody waits for the forest
     times = policy.scheduler_for("fft").times_
@@ -73,15 +73,15 @@ def test_a_forest_is_grown_in_another_thread_and_swapped_in(growing, monkeypatch
 
 
 def test_a_growth_that_fails_leaves_the_model_as_it_was(growing, monkeypatch):
-    grow, go = Wanted.grow, threading.Event()
+    grow, go = TrainingRequest.grow, threading.Event()
 
-    def fails(self: Wanted) -> Growth:
+    def fails(self: TrainingRequest) -> FittedDurations:
         if self.trees:
             assert go.wait(60)
             raise MemoryError("no room for trees")
         return grow(self)
 
-    monkeypatch.setattr(Wanted, "grow", fails)
+    monkeypatch.setattr(TrainingRequest, "grow", fails)
     policy = started(growing)
     feed(policy, 70)
     go.set()
@@ -97,17 +97,17 @@ def test_a_growth_that_fails_leaves_the_model_as_it_was(growing, monkeypatch):
 def test_growing_rests_most_of_the_time(monkeypatch):
     """Here every growth takes a second of a clock that stands still otherwise."""
     seconds, begun = [100.0], []
-    grow, go = Wanted.grow, threading.Event()
+    grow, go = TrainingRequest.grow, threading.Event()
 
-    def slow(self: Wanted) -> Growth:
+    def slow(self: TrainingRequest) -> FittedDurations:
         if self.trees:
             assert go.wait(60)
             begun.append(seconds[0])
             seconds[0] += 1.0
         return grow(self)
 
-    monkeypatch.setattr(Wanted, "grow", slow)
-    growing = Growing(clock=lambda: seconds[0])
+    monkeypatch.setattr(TrainingRequest, "grow", slow)
+    growing = BackgroundTraining(clock=lambda: seconds[0])
     try:
         policy = started(growing)
         feed(policy, 80)

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybrid_scheduler.runtime.contention_model import Piece, finish_times
+from hybrid_scheduler.runtime.contention_model import QueuedPart, finish_times
 
 
 def test_alone_is_alone() -> None:
-    pieces = [Piece(0, 0.0, 1.0, 2.0), Piece(0, 0.0, 3.0, 9.0), Piece(0, 10.0, 1.0, 2.0)]
+    pieces = [QueuedPart(0, 0.0, 1.0, 2.0), QueuedPart(0, 0.0, 3.0, 9.0), QueuedPart(0, 10.0, 1.0, 2.0)]
     assert finish_times(pieces, 2) == [1.0, 4.0, 11.0]
 
 
 def test_together_until_one_is_done() -> None:
     # Both at half speed: the first is done after 2 s, when the second has done a third; the rest takes 2 s alone.
-    assert finish_times([Piece(0, 0.0, 1.0, 2.0), Piece(1, 0.0, 3.0, 6.0)], 2) == [2.0, 4.0]
+    assert finish_times([QueuedPart(0, 0.0, 1.0, 2.0), QueuedPart(1, 0.0, 3.0, 6.0)], 2) == [2.0, 4.0]
 
 
 def test_company_that_comes_later() -> None:
     # Alone for 1 of 2 s, then in company at a quarter of the speed for 4 s; the neighbour is not disturbed.
-    finish = finish_times([Piece(0, 0.0, 2.0, 8.0), Piece(1, 1.0, 4.0, 4.0)], 2)
+    finish = finish_times([QueuedPart(0, 0.0, 2.0, 8.0), QueuedPart(1, 1.0, 4.0, 4.0)], 2)
     assert finish == pytest.approx([5.0, 5.0])
 
 
@@ -38,7 +38,7 @@ pieces_of_three = st.lists(
 @given(pieces_of_three)
 def test_never_faster_than_alone_nor_slower_than_in_company(rows: list[tuple[int, float, float, float]]) -> None:
     rows.sort(key=lambda row: row[1])
-    pieces = [Piece(device, arrival, alone, alone * factor) for device, arrival, alone, factor in rows]
+    pieces = [QueuedPart(device, arrival, alone, alone * factor) for device, arrival, alone, factor in rows]
     finish = finish_times(pieces, 3)
     for device in range(3):
         fastest = slowest = 0.0

@@ -21,11 +21,11 @@ from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.profiling.machine_info import Gpu
 from hybrid_scheduler.profiling.settings import POOL
 from hybrid_scheduler.runtime import device_pools, executor
-from hybrid_scheduler.runtime.device_backends import CpuRoad, GpuRoad, is_out_of_memory
-from hybrid_scheduler.runtime.device_pools import Pool, as_platform, pools_for
+from hybrid_scheduler.runtime.device_backends import CpuBackend, CudaBackend, is_out_of_memory
+from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform, pools_for
 from hybrid_scheduler.runtime.executor import LATE, HybridExecutor
 from hybrid_scheduler.runtime.kernel_splitting import DIVISIONS
-from hybrid_scheduler.runtime.submission import KernelCall, Record
+from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def _reference(kind: str, size: int) -> Any:
     return kernel.run(kernel.make(size, torch.Generator().manual_seed(size)))
 
 
-def _last(one: HybridExecutor) -> Record:
+def _last(one: HybridExecutor) -> ExecutionRecord:
     return one.records[-1]
 
 
@@ -192,7 +192,7 @@ def test_threads_of_others_are_left_alone(make: Callable[..., HybridExecutor]) -
     before = threading.Thread(target=ask)
     before.start()
     before.join()
-    run = make(pools=(Pool("cpu_wide", "cpu", threads=3), Pool("cpu_narrow", POOL, threads=2)))
+    run = make(pools=(DevicePool("cpu_wide", "cpu", threads=3), DevicePool("cpu_narrow", POOL, threads=2)))
     inside = [run.submit_variants(cpu=torch.get_num_threads, device=p.name).result() for p in run.pools]
     after = threading.Thread(target=ask)
     after.start()
@@ -241,7 +241,7 @@ def test_a_worker_that_dies_is_replaced(make: Callable[..., HybridExecutor]) -> 
     assert run.workers_replaced == 1
 
 
-class Full(CpuRoad):
+class Full(CpuBackend):
     """A device without room."""
 
     def kernel(self, call: KernelCall) -> Any:
@@ -280,8 +280,8 @@ def test_what_counts_as_out_of_memory() -> None:
 
 
 def test_variants_go_where_they_can(make: Callable[..., HybridExecutor]) -> None:
-    with_gpu = (THREADS[0], Pool("gpu_0", "gpu", "cpu", memory=100.0))
-    run = make(Always(1.0), pools=with_gpu, road=CpuRoad)
+    with_gpu = (THREADS[0], DevicePool("gpu_0", "gpu", "cpu", memory=100.0))
+    run = make(Always(1.0), pools=with_gpu, road=CpuBackend)
     assert run.submit_variants(cpu=lambda x: ("cpu", x), gpu=lambda x: ("gpu", x), args=(1,)).result() == ("gpu", 1)
     assert run.submit_variants(cpu=lambda: "cpu").result() == "cpu"
     assert _last(run).status == "moved"
@@ -358,12 +358,12 @@ def test_backlogs_are_what_the_scheduler_sees(make: Callable[..., HybridExecutor
     assert seen[3] >= 0.04
 
 
-@pytest.mark.parametrize(("second", "first_ones"), [(THREADS[1], 0), (Pool("gpu_0", "gpu", "cpu"), 2)])
+@pytest.mark.parametrize(("second", "first_ones"), [(THREADS[1], 0), (DevicePool("gpu_0", "gpu", "cpu"), 2)])
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
 def test_learners_hear_what_was_executed_and_nothing_else(
-    spec: str, second: Pool, first_ones: int, make: Callable[..., HybridExecutor]
+    spec: str, second: DevicePool, first_ones: int, make: Callable[..., HybridExecutor]
 ) -> None:
-    run = make(spec, pools=(THREADS[0], second), road=CpuRoad)
+    run = make(spec, pools=(THREADS[0], second), road=CpuBackend)
     for i in range(24):
         run.submit_kernel(KernelCall(("sort", "fft")[i % 2], 64)).result()
     run.learn()
@@ -375,7 +375,7 @@ def test_learners_hear_what_was_executed_and_nothing_else(
 
 
 def test_learners_do_not_hear_of_memory_that_was_made_ready(make: Callable[..., HybridExecutor]) -> None:
-    class Preparing(CpuRoad):
+    class Preparing(CpuBackend):
         """As a GPU's way does with page-locked memory; here it is all there is."""
 
         def carry(self, run: Callable[..., Any], inputs: Any) -> Any:
@@ -483,9 +483,9 @@ def test_pools_of_a_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------------------ the way to a GPU
 
 
-def _pretended(monkeypatch: pytest.MonkeyPatch) -> GpuRoad:
+def _pretended(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     """Main memory as the GPU's, ordinary memory as page-locked."""
-    road = GpuRoad(Pool("gpu_0", "gpu", "cpu"))
+    road = CudaBackend(DevicePool("gpu_0", "gpu", "cpu"))
     road._cuda = True
 
     class Torch:

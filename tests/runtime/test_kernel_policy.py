@@ -13,7 +13,7 @@ from hybrid_scheduler.profiling.calibration import calibrate, platform_of
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, real_spec
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
-from hybrid_scheduler.runtime.runtime_history import SPLIT, Shown, shown_by
+from hybrid_scheduler.runtime.runtime_history import SPLIT, RuntimeHistory, measurements_of
 from hybrid_scheduler.schedulers import register
 from hybrid_scheduler.schedulers.registry import unregister
 from studies.kernel_learning import choice_ratio
@@ -201,9 +201,9 @@ def test_a_share_that_would_last_longer_than_the_whole_elsewhere_is_not_taken(ha
 
 
 def test_parts_of_a_split_say_nothing_about_the_whole() -> None:
-    assert shown_by(_split(_task(0), 1e-3, 4e-3), MACHINE) == (SPLIT, 4e-3)
-    assert shown_by(_done(_task(0), Decision(0, 0.0), 2.0), MACHINE) == (0, 2.0)
-    assert shown_by(_done(_task(0), Decision(1, 1.0), 3.0), MACHINE) == (1, 3.0)
+    assert measurements_of(_split(_task(0), 1e-3, 4e-3), MACHINE) == (SPLIT, 4e-3)
+    assert measurements_of(_done(_task(0), Decision(0, 0.0), 2.0), MACHINE) == (0, 2.0)
+    assert measurements_of(_done(_task(0), Decision(1, 1.0), 3.0), MACHINE) == (1, 3.0)
 
 
 def test_of_equal_devices_the_idlest_is_taken() -> None:
@@ -248,7 +248,7 @@ def test_outcomes_reach_the_scheduler_that_decided() -> None:
 
 
 def test_shown_times() -> None:
-    shown = Shown()
+    shown = RuntimeHistory()
     assert shown.nearest("x", 0, 10.0) is None
     shown.add("x", 0, 10.0, 1.0)
     shown.add("x", 0, 1000.0, 100.0)

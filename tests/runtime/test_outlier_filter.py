@@ -1,12 +1,12 @@
 """Which measurements are learned from."""
 
-from hybrid_scheduler.runtime.outlier_filter import Doubt
+from hybrid_scheduler.runtime.outlier_filter import OutlierFilter
 
 CPU, GPU = 0, 1
 
 
 def test_a_first_run_of_its_size_says_nothing_where_things_must_be_made_ready() -> None:
-    doubt = Doubt(frozenset({GPU}))
+    doubt = OutlierFilter(frozenset({GPU}))
     assert doubt.believes("fft", CPU, 100.0, 1.0)
     assert not doubt.believes("fft", GPU, 100.0, 1.0)
     assert doubt.believes("fft", GPU, 100.0, 1.0)
@@ -17,7 +17,7 @@ def test_a_first_run_of_its_size_says_nothing_where_things_must_be_made_ready() 
 
 
 def test_a_slow_run_among_others_is_doubted_and_a_second_one_is_believed() -> None:
-    doubt = Doubt(frozenset())
+    doubt = OutlierFilter(frozenset())
     took = [1.0, 1.1, 8.0, 0.9, 8.0, 8.0, 8.0]
     assert [doubt.believes("fft", CPU, 100.0, seconds) for seconds in took] == [
         True, True, False, True, False, True, True,
@@ -25,12 +25,12 @@ def test_a_slow_run_among_others_is_doubted_and_a_second_one_is_believed() -> No
 
 
 def test_a_faster_run_is_always_believed() -> None:
-    doubt = Doubt(frozenset())
+    doubt = OutlierFilter(frozenset())
     assert doubt.believes("fft", CPU, 100.0, 1.0)
     assert doubt.believes("fft", CPU, 100.0, 0.01)
 
 
 def test_growth_with_the_data_is_no_disturbance() -> None:
-    doubt = Doubt(frozenset())
+    doubt = OutlierFilter(frozenset())
     assert doubt.believes("fft", CPU, 100.0, 1.0)
     assert doubt.believes("fft", CPU, 145.0, 2.6)

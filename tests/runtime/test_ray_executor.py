@@ -14,7 +14,7 @@ import pytest
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.runtime import ray_executor
-from hybrid_scheduler.runtime.ray_executor import connect, seats_of
+from hybrid_scheduler.runtime.ray_executor import connect, ray_devices
 
 HERE = Path(__file__).parent
 
@@ -25,12 +25,12 @@ def _node(name: str, alive: bool = True, **resources: float) -> dict[str, Any]:
 
 def test_devices_of_the_nodes() -> None:
     nodes = [_node("b", CPU=4, GPU=2), _node("a", CPU=2), _node("c", alive=False, CPU=9), _node("d", memory=1.0)]
-    seats = seats_of(nodes)
+    seats = ray_devices(nodes)
     assert [(s.pool.name, s.pool.node, s.node_id, s.cpus, s.gpus) for s in seats] == [
         ("n0.cpu", 0, "a", 2, 0), ("n1.cpu", 1, "b", 2, 0), ("n1.gpu_0", 1, "b", 1, 1), ("n1.gpu_1", 1, "b", 1, 1),
     ]  # fmt: skip
     with pytest.raises(HybridSchedulerError, match="no node with a CPU"):
-        seats_of([_node("x", CPU=0)])
+        ray_devices([_node("x", CPU=0)])
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:

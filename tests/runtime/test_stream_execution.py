@@ -14,30 +14,30 @@ from hybrid_scheduler.profiling.calibration import Calibration
 from hybrid_scheduler.profiling.hardware_profile import load_profile, save_profile
 from hybrid_scheduler.profiling.settings import POOL
 from hybrid_scheduler.runtime.contention_profile import (
-    Surroundings,
-    Survey,
+    ContentionCalibration,
+    ContentionSurvey,
     _enough,
     calibrate_executor,
     favourites,
     raised,
 )
-from hybrid_scheduler.runtime.device_pools import Pool
+from hybrid_scheduler.runtime.device_pools import DevicePool
 from hybrid_scheduler.runtime.executor import HybridExecutor
-from hybrid_scheduler.runtime.kernel_benchmark import Contest
-from hybrid_scheduler.runtime.kernel_inputs import Inputs
+from hybrid_scheduler.runtime.kernel_benchmark import KernelBenchmark
+from hybrid_scheduler.runtime.kernel_inputs import KernelInputs
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream, size_grid
 from hybrid_scheduler.runtime.simulated_vs_real import compare_real, simulate
 from hybrid_scheduler.runtime.stream_execution import (
     Choices,
-    Execution,
+    StreamExecution,
     measure_choices,
     ratios,
     run_stream,
     share_energy,
 )
-from hybrid_scheduler.runtime.submission import KernelCall, Record
+from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
 
-POOLS = (Pool("cpu_wide", "cpu", threads=1), Pool("cpu_narrow", POOL, threads=1))
+POOLS = (DevicePool("cpu_wide", "cpu", threads=1), DevicePool("cpu_narrow", POOL, threads=1))
 CALLS = [KernelCall(kind, size) for size in (16, 32, 48) for kind in ("sort", "matmul")]
 
 
@@ -88,7 +88,7 @@ def test_as_a_workload() -> None:
 
 
 def test_inputs_are_kept_up_to_a_limit() -> None:
-    kept = Inputs(most_bytes=3 * 4 * 32**2)
+    kept = KernelInputs(most_bytes=3 * 4 * 32**2)
     first = kept.of(KernelCall("sort", 32))
     assert kept.of(KernelCall("sort", 32)) is first
     for size in (31, 30, 29):
@@ -101,8 +101,10 @@ def test_inputs_are_kept_up_to_a_limit() -> None:
 # ------------------------------------------------------------------------------------------ judging
 
 
-def _record(task_id: int, device: str, seconds: float, fraction: float = 0.0, status: str = "done") -> Record:
-    return Record(task_id, "sort", 16.0, device, fraction, status, 0.0, None, 0.0, seconds, seconds)
+def _record(
+    task_id: int, device: str, seconds: float, fraction: float = 0.0, status: str = "done"
+) -> ExecutionRecord:
+    return ExecutionRecord(task_id, "sort", 16.0, device, fraction, status, 0.0, None, 0.0, seconds, seconds)
 
 
 def test_ratios_by_hand() -> None:
@@ -115,11 +117,13 @@ def test_ratios_by_hand() -> None:
         _record(2, "cpu", 4.0, status="failed"),
         _record(3, "gpu_0", 2.5, 0.5),
     ]
-    found = ratios(Execution("x", "sequential", records, 1.0, 0.0, 0.0), choices)
+    found = ratios(StreamExecution("x", "sequential", records, 1.0, 0.0, 0.0), choices)
     assert found["ratio"] == pytest.approx((2.2 + 3.0 + 2.5) / 9.0)
     assert found["choice_ratio"] == pytest.approx((2.0 + 3.0 + 2.5) / 9.0)
     assert found["ratio_geometric"] == pytest.approx((2.2 * 1.0 * 0.5) ** (1 / 3))
-    nothing = ratios(Execution("x", "sequential", [records[2]], 1.0, 0.0, 0.0), Choices(("cpu",), np.ones((1, 1))))
+    nothing = ratios(
+        StreamExecution("x", "sequential", [records[2]], 1.0, 0.0, 0.0), Choices(("cpu",), np.ones((1, 1)))
+    )
     assert nothing["ratio"] is None
 
 
@@ -171,7 +175,7 @@ def test_bad_mode(executor: HybridExecutor) -> None:
 
 
 def test_calibrations_alone_and_in_company(executor: HybridExecutor, tmp_path: Path) -> None:
-    survey = Survey(executor, CALLS)
+    survey = ContentionSurvey(executor, CALLS)
     for _ in range(2):
         survey.measure()
     assert all(len(runs) == 2 for by_class in survey.alone.values() for runs in by_class.values())
@@ -223,7 +227,7 @@ def test_twins_keep_the_tasks_numbers(executor: HybridExecutor) -> None:
     curves = tuple(Curve("sort", device, (16.0, 64.0), (1.0, 10.0)) for device in ("cpu", POOL))
     calibration = Calibration(ProfiledPhysics(curves), (), {}, "pageable")
     calls = [KernelCall("sort", 64), KernelCall("sort", 16), KernelCall("sort", 16)]
-    both = Surroundings(calibration, calibration)
+    both = ContentionCalibration(calibration, calibration)
     for first, makespan in ((0, 11.0), (1, 11.0)):
         records = [_record(first + i, "cpu_wide", 0.0) for i in range(3)]
         twin = simulate(executor, calibration, both, calls, records, "round_robin(variant=gpu-cpu)")
@@ -246,7 +250,9 @@ def test_side_by_side_from_a_given_calibration(executor: HybridExecutor) -> None
 
 
 def test_a_contest(executor: HybridExecutor) -> None:
-    contest = Contest(executor, CALLS, ["hybrid_ml", "min_completion"], learning=CALLS[:4], compare=True, repeats=1)
+    contest = KernelBenchmark(
+        executor, CALLS, ["hybrid_ml", "min_completion"], learning=CALLS[:4], compare=True, repeats=1
+    )
     assert contest.needs_calibration()
     document = contest.run()
     assert document["source"] == "measured"
@@ -262,4 +268,4 @@ def test_a_contest(executor: HybridExecutor) -> None:
 
 
 def test_a_contest_of_those_who_need_no_times(executor: HybridExecutor) -> None:
-    assert not Contest(executor, CALLS, ["greedy", "hybrid_ml"]).needs_calibration()
+    assert not KernelBenchmark(executor, CALLS, ["greedy", "hybrid_ml"]).needs_calibration()

@@ -15,20 +15,20 @@ from executor_helpers import THREADS, Always, made_with
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime import executor
-from hybrid_scheduler.runtime.device_backends import CpuRoad
-from hybrid_scheduler.runtime.device_pools import Pool
+from hybrid_scheduler.runtime.device_backends import CpuBackend
+from hybrid_scheduler.runtime.device_pools import DevicePool
 from hybrid_scheduler.runtime.executor import HybridExecutor
-from hybrid_scheduler.runtime.running_task import Job
+from hybrid_scheduler.runtime.running_task import RunningTask
 from hybrid_scheduler.runtime.stream_execution import run_stream
 from hybrid_scheduler.runtime.submission import KernelCall
 
-GPUS = (Pool("cpu", "cpu"), Pool("gpu_0", "gpu", "cpu"), Pool("gpu_1", "gpu", "cpu"))
+GPUS = (DevicePool("cpu", "cpu"), DevicePool("gpu_0", "gpu", "cpu"), DevicePool("gpu_1", "gpu", "cpu"))
 LONG = 60.0
 
 
 @pytest.fixture
 def make() -> Iterator[Callable[..., HybridExecutor]]:
-    with made_with("gpu_only", pools=GPUS, road=CpuRoad) as build:
+    with made_with("gpu_only", pools=GPUS, road=CpuBackend) as build:
         yield build
 
 
@@ -155,13 +155,13 @@ def test_a_callable_is_watched_where_the_other_variant_is_a_command(make: Callab
 def test_a_limit_that_passes_while_the_result_is_written_down(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, measure = make(), Job.measure
+    run, measure = make(), RunningTask.measure
 
-    def at_the_last_moment(job: Job, *arguments: Any) -> None:
+    def at_the_last_moment(job: RunningTask, *arguments: Any) -> None:
         run._too_late(job, 1.0)
         measure(job, *arguments)
 
-    monkeypatch.setattr(Job, "measure", at_the_last_moment)
+    monkeypatch.setattr(RunningTask, "measure", at_the_last_moment)
     assert run.submit_variants(cpu=lambda: 1, timeout=LONG, device="cpu").result(LONG) == 1
     assert run.submit(lambda: 2).result(LONG) == 2
     assert (run.counts["done"], run.counts["timed_out"], run.workers_replaced) == (2, 0, 0)
@@ -181,7 +181,7 @@ def test_who_takes_over_has_buffers_of_his_own(make: Callable[..., HybridExecuto
 
 
 def test_a_device_that_cannot_be_entered_leaves_its_work_to_the_cpu(make: Callable[..., HybridExecutor]) -> None:
-    class Locked(CpuRoad):
+    class Locked(CpuBackend):
         def enter(self) -> None:
             if self.pool.name == "gpu_0":
                 raise RuntimeError("the device is in exclusive mode")
@@ -195,14 +195,14 @@ def test_a_device_that_cannot_be_entered_leaves_its_work_to_the_cpu(make: Callab
 def test_a_fault_in_the_books_ends_the_task_and_not_the_worker(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, back = make(), Job.back
+    run, back = make(), RunningTask.back
 
-    def broken(job: Job, part: Any) -> bool:
+    def broken(job: RunningTask, part: Any) -> bool:
         if job.task.kind == "broken":
             raise KeyError("no such page")
         return back(job, part)
 
-    monkeypatch.setattr(Job, "back", broken)
+    monkeypatch.setattr(RunningTask, "back", broken)
     future = run.submit_variants(cpu=int, kind="broken", device="cpu")
     assert isinstance(future.exception(LONG), KeyError)
     assert run.submit(lambda: 2).result(LONG) == 2

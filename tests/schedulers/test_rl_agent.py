@@ -9,7 +9,7 @@ from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameErr
 from hybrid_scheduler.core import Objective  # noqa: E402
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES  # noqa: E402
 from hybrid_scheduler.learning.dqn.model_file import AgentModel, save_model  # noqa: E402
-from hybrid_scheduler.learning.dqn.q_network import Shape, initial_weights  # noqa: E402
+from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights  # noqa: E402
 from hybrid_scheduler.learning.model_files import ModelFileError  # noqa: E402
 from hybrid_scheduler.schedulers import rl_agent  # noqa: E402
 from hybrid_scheduler.schedulers.rl_agent import RLAgent  # noqa: E402
@@ -33,7 +33,7 @@ def mixed(tasks=400, seed=5, load=0.3):
 
 def random_model(state="queue", actions="split"):
     rng = np.random.default_rng(1)
-    shape = Shape(FEATURES[state], ACTIONS)
+    shape = NetworkShape(FEATURES[state], ACTIONS)
     weights = initial_weights(shape, rng)
     for part in shape.split(weights)[4:]:
         part[:] = rng.normal(size=part.shape) / 30

@@ -12,11 +12,11 @@ import httpx
 import numpy as np
 import orjson
 
-from hybrid_scheduler.live import JournalAway, MeasuredRun
+from hybrid_scheduler.live import JournalUnavailable, MeasuredRun
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
-from hybrid_scheduler.server.app_context import Parts, ServerOptions
-from hybrid_scheduler.server.engine_control import NewTask, StartWishes
+from hybrid_scheduler.server.app_context import AppContext, ServerOptions
+from hybrid_scheduler.server.engine_control import NewTask, StartOptions
 from hybrid_scheduler.server.prometheus_metrics import Metrics
 from hybrid_scheduler.server.rate_limits import Limiter
 from hybrid_scheduler.server.stream_hub import StreamHub
@@ -341,7 +341,7 @@ class FakeControl:
         self.state = state or self.state
         return await self.status()
 
-    async def start(self, wishes: StartWishes) -> dict[str, Any]:
+    async def start(self, wishes: StartOptions) -> dict[str, Any]:
         return await self._obey(("start", wishes), "running")
 
     async def stop(self) -> dict[str, Any]:
@@ -368,19 +368,19 @@ class FakeControl:
 
     async def submit(self, task: NewTask) -> int:
         if self.repository.away is not None:
-            raise JournalAway("the database is away")
+            raise JournalUnavailable("the database is away")
         self.orders.append(("submit", task))
         return self.repository.add(task)
 
     async def store_measured(self, run: MeasuredRun) -> str:
         if self.repository.away is not None:
-            raise JournalAway("the database is away")
+            raise JournalUnavailable("the database is away")
         self.orders.append(("measured", run))
         return OTHER_RUN
 
     async def forget(self) -> int:
         if self.repository.away is not None:
-            raise JournalAway("the database is away")
+            raise JournalUnavailable("the database is away")
         count = len(self.repository.tasks_by_id)
         self.repository.tasks_by_id.clear()
         return count
@@ -415,12 +415,12 @@ class FakeCache:
 
 def fake_parts(
     tmp_path: Path, *, hub: StreamHub | None = None, static: Path | None = None, **options: Any
-) -> Parts:
-    """Parts over fakes. Limits are off unless they are asked for."""
+) -> AppContext:
+    """AppContext over fakes. Limits are off unless they are asked for."""
     given = {"traces": tmp_path / "traces", "rate_limit": "off", "write_rate_limit": "off", **options}
     chosen = replace(ServerOptions(), **given)
     repository = FakeRepository()
-    return Parts(
+    return AppContext(
         repository=repository,  # type: ignore[arg-type]
         control=FakeControl(repository),
         hub=hub or StreamHub(max_clients=chosen.max_clients),

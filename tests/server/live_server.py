@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.app_context import Parts
+from hybrid_scheduler.server.app_context import AppContext
 from hybrid_scheduler.server.server_process import Server, config_of, listening
 
 
 class Live:
     """A running server; `call` runs something on its event loop."""
 
-    def __init__(self, parts: Parts, port: int, loop: asyncio.AbstractEventLoop, server: Server) -> None:
+    def __init__(self, parts: AppContext, port: int, loop: asyncio.AbstractEventLoop, server: Server) -> None:
         self.parts, self.port, self._loop, self.server = parts, port, loop, server
 
     @property
@@ -35,7 +35,7 @@ class Live:
 
 
 @contextmanager
-def serving(parts: Parts, **changes: Any) -> Iterator[Live]:
+def serving(parts: AppContext, **changes: Any) -> Iterator[Live]:
     """Serve these parts until the block is left."""
     ready = threading.Event()
     found: dict[str, Any] = {}

@@ -100,7 +100,7 @@ async def script(client):
     await ask("GET", "/api/events?type=notification", schemas.EventPage)
     await ask("GET", "/api/statistics", schemas.Statistics)
     await ask("GET", "/api/models", list[schemas.Model])
-    await ask("GET", "/api/schedulers", list[schemas.Scheduler])
+    await ask("GET", "/api/schedulers", list[schemas.SchedulerResponse])
     for name in ("tasks.csv", "results.csv", "trace.json"):
         await ask("GET", f"/api/export/{name}")
     await ask("POST", "/api/models/greedy/retrain")

@@ -29,11 +29,11 @@ READS = [
     (f"/api/runs/{RUN}/gantt?scheduler=greedy&limit=5", schemas.Gantt),
     (f"/api/diff?a={RUN}&b={OTHER_RUN}", schemas.RunDiff),
     ("/api/events?after=2&limit=2", schemas.EventPage),
-    ("/api/schedulers", list[schemas.Scheduler]),
+    ("/api/schedulers", list[schemas.SchedulerResponse]),
     ("/api/scenarios", list[schemas.ScenarioInfo]),
     ("/api/models", list[schemas.Model]),
     ("/api/traces", schemas.TraceList),
-    ("/", schemas.Online),
+    ("/", schemas.OnlineResponse),
 ]
 ORDERS = [
     ("/api/simulation/start", None, schemas.Status),

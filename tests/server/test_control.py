@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.live import Course, JournalAway
+from hybrid_scheduler.live import JournalUnavailable, LiveConfig
 from hybrid_scheduler.server import local_engine_control
-from hybrid_scheduler.server.engine_control import NewTask, StartWishes
-from hybrid_scheduler.server.local_engine_control import LocalControl
+from hybrid_scheduler.server.engine_control import NewTask, StartOptions
+from hybrid_scheduler.server.local_engine_control import LocalEngineControl
 from hybrid_scheduler.testing import MemoryJournal
 from hybrid_scheduler.workload.scenarios import scenario_named
 
-HOME = Course(schedulers=("greedy", "oracle"), seed=1)
+HOME = LiveConfig(schedulers=("greedy", "oracle"), seed=1)
 
 
 class _Engine:
@@ -53,20 +53,20 @@ class _Engine:
 
 
 def control(engine):
-    return LocalControl(engine, HOME, scenario_named)
+    return LocalEngineControl(engine, HOME, scenario_named)
 
 
 @pytest.mark.parametrize("state", ["running", "held"])
 async def test_a_running_run_is_left_alone(state):
     engine = _Engine(state)
-    await control(engine).start(StartWishes(scenario="mixed", seed=7))
+    await control(engine).start(StartOptions(scenario="mixed", seed=7))
     assert engine.told == ["start"]
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped"])
 async def test_other_settings_are_another_run(state):
     engine = _Engine(state)
-    await control(engine).start(StartWishes(scenario="mixed", seed=7, schedulers=("greedy",)))
+    await control(engine).start(StartOptions(scenario="mixed", seed=7, schedulers=("greedy",)))
     (course,) = engine.told
     assert (course.scenario.name, course.seed, course.schedulers) == ("mixed", 7, ("greedy",))
     assert course.utilisation is None  # the new scenario's own
@@ -75,30 +75,30 @@ async def test_other_settings_are_another_run(state):
 @pytest.mark.parametrize("state", ["paused", "stopped"])
 async def test_the_same_settings_go_on(state):
     engine = _Engine(state)
-    await control(engine).start(StartWishes())
-    await control(engine).start(StartWishes(scenario="default", seed=1))
+    await control(engine).start(StartOptions())
+    await control(engine).start(StartOptions(scenario="default", seed=1))
     assert engine.told == ["start", "start"]
 
 
 async def test_another_speed_is_no_other_run():
     engine = _Engine("paused")
-    await control(engine).start(StartWishes(speed=4.0))
+    await control(engine).start(StartOptions(speed=4.0))
     assert engine.told == [4.0, "start"]
 
 
 async def test_bad_wishes_are_refused_before_anything_ends():
     engine = _Engine()
     with pytest.raises(InvalidInputError):
-        await control(engine).start(StartWishes(scenario="nowhere"))
+        await control(engine).start(StartOptions(scenario="nowhere"))
     with pytest.raises(InvalidInputError):
-        await control(engine).start(StartWishes(schedulers=("heft",)))  # needs the whole workload
+        await control(engine).start(StartOptions(schedulers=("heft",)))  # needs the whole workload
     assert engine.told == []
 
 
 async def test_a_task_that_is_not_stored_in_time_is_not_acknowledged(monkeypatch):
     monkeypatch.setattr(local_engine_control, "_PATIENCE", 0.01)
     engine = _Engine()
-    with pytest.raises(JournalAway):
+    with pytest.raises(JournalUnavailable):
         await control(engine).submit(NewTask(1.0, 0.5, 1.0, key="k", fingerprint="f"))
     (_, key), *_ = engine.told
     assert (key.key, key.fingerprint) == ("k", "f")

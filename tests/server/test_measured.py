@@ -10,11 +10,11 @@ from services import database_url, postgres_url  # noqa: F401
 from test_backends import server, settings_of
 from test_contract import fits
 
-from hybrid_scheduler.live import JournalAway, measured_to_json
+from hybrid_scheduler.live import JournalUnavailable, measured_to_json
 from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.remote_engine_control import RemoteControl, carry_out
-from hybrid_scheduler.storage.engine_commands import Answer
+from hybrid_scheduler.server.remote_engine_control import RemoteEngineControl, carry_out
+from hybrid_scheduler.storage.engine_commands import CommandReply
 
 BODY = measured_to_json(measured_run(6))
 
@@ -113,7 +113,7 @@ async def test_nan_is_no_number(client):
 
 
 async def test_a_database_that_is_away(client, parts):
-    parts.repository.away = JournalAway("away")
+    parts.repository.away = JournalUnavailable("away")
     answer = await client.post("/api/runs", json=BODY)
     assert answer.status_code == 503
     assert "Retry-After" in answer.headers
@@ -147,11 +147,11 @@ class DirectQueue:
         self.control = control
 
     async def ask(self, kind, payload=None, timeout=10.0):
-        return Answer(True, await carry_out(self.control, kind, payload or {}))
+        return CommandReply(True, await carry_out(self.control, kind, payload or {}))
 
 
 async def test_from_an_api_process_to_the_engines(parts):
-    control = RemoteControl(DirectQueue(parts.control), parts.repository, lambda: 0.0)
+    control = RemoteEngineControl(DirectQueue(parts.control), parts.repository, lambda: 0.0)
     assert await control.store_measured(measured_run(6)) == OTHER_RUN
     (kind, run) = parts.control.orders[-1]
     assert (kind, measured_to_json(run)) == ("measured", BODY)

@@ -11,7 +11,7 @@ import pytest
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.experiments.what_if import Change, WhatIfMachine, what_if
 from hybrid_scheduler.server import whatif_service
-from hybrid_scheduler.server.whatif_worker import ProcessThinker, Question, answer
+from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfQuestion, answer
 
 QUESTION = {"num_gpus": 2, "utilisation": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
 
@@ -73,11 +73,11 @@ def _refuses(question):
 
 
 def _question(scenario="default", gpus=2):
-    return Question(Change(num_gpus=gpus), WhatIfMachine(), str(scenario), ("greedy", "oracle"), 60, 3)
+    return WhatIfQuestion(Change(num_gpus=gpus), WhatIfMachine(), str(scenario), ("greedy", "oracle"), 60, 3)
 
 
 async def test_another_process_says_the_same_the_second_time_too():
-    thinker = ProcessThinker(prepare=_nothing)
+    thinker = ProcessWhatIfWorker(prepare=_nothing)
     try:
         for gpus in (2, 6):
             assert await thinker.ask(_question(gpus=gpus)) == answer(_question(gpus=gpus))
@@ -86,12 +86,12 @@ async def test_another_process_says_the_same_the_second_time_too():
 
 
 async def test_a_process_that_dies_is_replaced_and_errors_come_out_whole(tmp_path):
-    thinker = ProcessThinker(_dies_once, _nothing)
+    thinker = ProcessWhatIfWorker(_dies_once, _nothing)
     try:
         assert await thinker.ask(_question(tmp_path / "died")) == []
     finally:
         thinker.close()
-    thinker = ProcessThinker(_refuses, _nothing)
+    thinker = ProcessWhatIfWorker(_refuses, _nothing)
     try:
         with pytest.raises(InvalidInputError, match="must be left out, got 2") as caught:
             await thinker.ask(_question())
@@ -105,7 +105,7 @@ def _never_ends(question):
 
 
 async def test_nobody_waits_for_an_answer_that_nobody_wants():
-    thinker = ProcessThinker(_never_ends, _nothing)
+    thinker = ProcessWhatIfWorker(_never_ends, _nothing)
     asked = asyncio.create_task(thinker.ask(_question()))
     await asyncio.sleep(0)  # it is on its way
     thinker.close()

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError
 from hybrid_scheduler.storage import DatabaseAddress, open_database
-from hybrid_scheduler.storage.engine_commands import CommandQueue, EngineAway
+from hybrid_scheduler.storage.engine_commands import EngineCommandTable, EngineUnavailable
 from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
 from hybrid_scheduler.storage.redis_connection import RedisAddress
 
@@ -61,7 +61,7 @@ class Engine:
 
 
 async def test_an_order_is_carried_out_and_answered(database, bus):
-    queue = CommandQueue(database, bus)
+    queue = EngineCommandTable(database, bus)
     async with Engine(queue) as engine:
         answer = await queue.ask("speed", {"speed": 2.5}, timeout=30)
         assert answer == (True, {"kind": "speed", "speed": 2.5})
@@ -75,7 +75,7 @@ async def test_an_order_is_carried_out_and_answered(database, bus):
 
 
 async def test_a_slow_order_does_not_hold_up_the_next(database):
-    queue = CommandQueue(database)
+    queue = EngineCommandTable(database)
     async with Engine(queue) as engine:
         slow = asyncio.ensure_future(queue.ask("wait", timeout=30))
         assert (await queue.ask("quick", timeout=30)).ok
@@ -84,8 +84,8 @@ async def test_a_slow_order_does_not_hold_up_the_next(database):
 
 
 async def test_an_order_that_nobody_takes_is_withdrawn(database):
-    queue = CommandQueue(database)
-    with pytest.raises(EngineAway, match="did not answer to 'pause' in time"):
+    queue = EngineCommandTable(database)
+    with pytest.raises(EngineUnavailable, match="did not answer to 'pause' in time"):
         await queue.ask("pause", timeout=0.2)
     async with Engine(queue) as engine:
         assert (await queue.ask("resume", timeout=30)).ok
@@ -93,7 +93,7 @@ async def test_an_order_that_nobody_takes_is_withdrawn(database):
 
 
 async def test_orders_run_at_most_once_and_not_after_their_time(database):
-    queue = CommandQueue(database)
+    queue = EngineCommandTable(database)
     async with database.writing() as connection:
         await connection.execute(
             text(
@@ -109,5 +109,5 @@ async def test_orders_run_at_most_once_and_not_after_their_time(database):
 async def test_sqlite_has_no_commands(tmp_path):
     database = open_database(DatabaseAddress.sqlite(tmp_path / "x.db"))
     with pytest.raises(InvalidInputError, match="PostgreSQL where engine and API are apart"):
-        CommandQueue(database)
+        EngineCommandTable(database)
     await database.close()

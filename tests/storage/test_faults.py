@@ -14,8 +14,8 @@ import pytest
 from batches import Engine
 from services import fresh_database, postgres_server
 
-from hybrid_scheduler.live.journal import EngineBusy, JournalAway
-from hybrid_scheduler.storage import DatabaseAddress, DatabaseAway, Repository, SqlJournal, open_database
+from hybrid_scheduler.live.journal import EngineBusy, JournalUnavailable
+from hybrid_scheduler.storage import DatabaseAddress, DatabaseUnavailable, Repository, SqlJournal, open_database
 from hybrid_scheduler.storage.batch_rows import seq_of
 from hybrid_scheduler.storage.event_bus import LocalBus
 from hybrid_scheduler.storage.integrity_check import verify
@@ -63,7 +63,7 @@ async def test_the_writer_syncs_every_commit_and_readers_cannot_write(tmp_path):
     assert await store.fetch("PRAGMA synchronous") == [(2,)]
     database = open_database(address)
     for statement in ("DELETE FROM tasks", "PRAGMA wal_checkpoint(TRUNCATE)"):
-        with contextlib.suppress(DatabaseAway):
+        with contextlib.suppress(DatabaseUnavailable):
             async with database.reading() as connection:
                 outcome = (await connection.exec_driver_sql(statement)).all()
                 assert outcome[0][0] != 0 or outcome[0][1] <= 0, "a reader moved the log"
@@ -106,16 +106,16 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
         in_writer(journal, journal._store.fetch(f"PRAGMA max_page_count = {pages}"))
         second = engine.batch(500)
         journal.append(second)
-        with pytest.raises(JournalAway):
+        with pytest.raises(JournalUnavailable):
             second.committed.result(30)
         assert journal.away
         third = engine.batch(1)
         journal.append(third)
-        with pytest.raises(JournalAway):
+        with pytest.raises(JournalUnavailable):
             third.committed.result(0)  # told at once while the store is away
         refused = Future()
         journal.forget(refused)
-        with pytest.raises(JournalAway):
+        with pytest.raises(JournalUnavailable):
             refused.result(0)
         database = open_database(address)
         assert len(await Repository(database).history(1000)) == 50  # reads go on
@@ -162,7 +162,7 @@ _DISK = """
 import asyncio, os, resource, sys
 sys.path.insert(0, sys.argv[2])
 from batches import Engine
-from hybrid_scheduler.live.journal import JournalAway
+from hybrid_scheduler.live.journal import JournalUnavailable
 from hybrid_scheduler.storage import *
 from hybrid_scheduler.storage.integrity_check import verify
 
@@ -196,7 +196,7 @@ journal.append(second)
 try:
     second.committed.result(30)
     sys.exit("acknowledged on a full disk")
-except JournalAway:
+except JournalUnavailable:
     pass
 
 async def read():
@@ -216,7 +216,7 @@ while True:  # told at once as long as the store is away; the batches stay
     try:
         third.committed.result(30)
         break
-    except JournalAway:
+    except JournalUnavailable:
         third = engine.batch(5)
 stored = asyncio.run(read())
 assert stored == engine.counters.next_task_id - 1, stored
@@ -274,7 +274,7 @@ def test_a_commit_whose_answer_got_lost_is_not_stored_twice(address):
         journal.append(first)
         journal.append(second)
         watch.wait_for(2)
-        with pytest.raises(JournalAway):  # nobody can know: the caller asks again with its key
+        with pytest.raises(JournalUnavailable):  # nobody can know: the caller asks again with its key
             first.committed.result(30)
     assert watch.seqs == [1, 2]
     assert all(finding.ok for finding in verify(address))
@@ -292,7 +292,7 @@ def test_a_row_that_the_database_refuses_stops_the_writer_and_says_why(address):
     good.committed.result(30)
     twice = Engine().batch(2)  # the same ids again
     journal.append(twice)
-    with pytest.raises(JournalAway, match="cannot be written"):
+    with pytest.raises(JournalUnavailable, match="cannot be written"):
         twice.committed.result(30)
     assert journal.away
     assert not journal.room
@@ -312,7 +312,7 @@ def test_closing_without_a_database_gives_up_in_time(address, monkeypatch):
         journal._store.transaction = broken
         batch = Engine().batch(1)
         journal.append(batch)
-        with pytest.raises(JournalAway):
+        with pytest.raises(JournalUnavailable):
             batch.committed.result(30)
         journal.close(timeout=0.2)
         assert not journal._thread.is_alive()
@@ -343,7 +343,7 @@ def test_a_server_that_goes_and_returns_loses_nothing(server, how):
         for batch in batches:
             journal.append(batch)
         for batch in batches:
-            with pytest.raises(JournalAway):
+            with pytest.raises(JournalUnavailable):
                 batch.committed.result(60)
         assert journal.away
         server.start()
@@ -389,7 +389,7 @@ def test_a_frozen_server_takes_nothing_and_then_everything_once(server, monkeypa
         for batch in batches:
             journal.append(batch)
         for batch in batches:
-            with pytest.raises(JournalAway):
+            with pytest.raises(JournalUnavailable):
                 batch.committed.result(60)
         server.thaw()
         watch.wait_for(4)
@@ -410,7 +410,7 @@ async def test_a_frozen_server_is_away_for_readers_and_back_afterwards(server, m
         await repository.ping()
         server.freeze()
         for question in (repository.ping(), repository.history(5), repository.events_after(0)):
-            with pytest.raises(DatabaseAway):
+            with pytest.raises(DatabaseUnavailable):
                 await question
         server.thaw()
         monkeypatch.setattr("hybrid_scheduler.storage.database.PATIENCE", 30.0)
@@ -430,7 +430,7 @@ async def test_readers_find_their_way_back_after_a_restart(server):
     assert len(await repository.history(5)) == 3
     server.stop()
     for _ in range(2):
-        with pytest.raises(DatabaseAway, match="does not answer") as away:
+        with pytest.raises(DatabaseUnavailable, match="does not answer") as away:
             await repository.history(5)
         assert "\n" not in str(away.value)
     server.start()
@@ -455,7 +455,7 @@ async def test_an_engine_that_lost_the_database_to_another_one_stops(postgres_ur
         await waiting
         batch = Engine().batch(1)
         journal.append(batch)
-        with pytest.raises(JournalAway):
+        with pytest.raises(JournalUnavailable):
             batch.committed.result(30)
         assert await asyncio.to_thread(gone.wait, 30)
         assert isinstance(journal.failed, EngineBusy)

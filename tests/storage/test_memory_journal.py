@@ -5,7 +5,7 @@ from concurrent.futures import Future
 import pytest
 from batches import Engine
 
-from hybrid_scheduler.live.journal import JournalAway, JournalFull
+from hybrid_scheduler.live.journal import JournalFull, JournalUnavailable
 from hybrid_scheduler.testing import MemoryJournal
 
 
@@ -29,7 +29,7 @@ def test_it_stores_at_once_unless_told_otherwise():
         journal.append(engine.batch(1))
     journal.fail()
     assert journal.away
-    with pytest.raises(JournalAway):
+    with pytest.raises(JournalUnavailable):
         second.committed.result(0)
     journal.release()
     assert journal.wait_for(lambda journal: journal.tasks == 6, 0)

@@ -9,11 +9,11 @@ import pytest
 import typer.testing
 from batches import Engine
 
-from hybrid_scheduler.cli.command_context import Session
+from hybrid_scheduler.cli.command_context import CommandContext
 from hybrid_scheduler.cli.db import db
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.live.journal import EngineBusy
-from hybrid_scheduler.storage import DatabaseAddress, DatabaseAway, DatabaseUnusable, SqlJournal
+from hybrid_scheduler.storage import DatabaseAddress, DatabaseUnavailable, DatabaseUnusable, SqlJournal
 from hybrid_scheduler.storage.integrity_check import verify
 from hybrid_scheduler.storage.schema_version import newest_revision, require_current, upgrade, with_connection
 
@@ -147,9 +147,9 @@ def test_places_where_no_database_can_be(tmp_path):
         SqlJournal(DatabaseAddress.sqlite(tmp_path / "file" / "x.db")).open()
     with pytest.raises(DatabaseUnusable, match="no such file"):
         verify(DatabaseAddress.sqlite(tmp_path / "none.db"))
-    with pytest.raises(DatabaseAway, match="does not answer"):
+    with pytest.raises(DatabaseUnavailable, match="does not answer"):
         SqlJournal(DatabaseAddress.postgres("127.0.0.1", 1, "me", "secret", "runs")).open()
-    with pytest.raises(DatabaseAway, match="does not answer"):
+    with pytest.raises(DatabaseUnavailable, match="does not answer"):
         verify(DatabaseAddress.postgres("127.0.0.1", 1, "me", "secret", "runs"))
 
 
@@ -157,7 +157,7 @@ def test_places_where_no_database_can_be(tmp_path):
 
 
 def run(*words):
-    return typer.testing.CliRunner().invoke(db, list(words), obj=Session())
+    return typer.testing.CliRunner().invoke(db, list(words), obj=CommandContext())
 
 
 def test_the_commands_create_and_check(address, tmp_path, monkeypatch, capsys):

@@ -76,7 +76,7 @@ def test_the_objective_trades_latency_for_energy():
 def test_learned_schedulers_come_near_the_told_one():
     """A small case of the quality study: one seed, with the models that ship."""
     mean, half = learned_quality.study(
-        learned_quality.Case("mixed", 0.7, 500, learned_quality.LEARNED), (1000, 1001)
+        learned_quality.QualityCase("mixed", 0.7, 500, learned_quality.LEARNED), (1000, 1001)
     )["hybrid_ml"]
     assert mean[0] < 1.05
     assert mean[3] > 0.9
@@ -87,8 +87,8 @@ def test_shift_a_static_forest_fails_and_hybrid_ml_does_not():
     train, test = distribution_shift.shift_regimes()
     training = distribution_shift.Stream.of(distribution_shift.generate(train, 300, 1, batch=True))
     stream = distribution_shift.Stream.of(distribution_shift.generate(test, 60, 1, batch=True, first_id=300))
-    assert distribution_shift.run(distribution_shift.PlainForest(training, 1), stream).ratio > 5
-    learned = distribution_shift.run(distribution_shift.Forest(training, 1), stream)
+    assert distribution_shift.run(distribution_shift.PlainForestPolicy(training, 1), stream).ratio > 5
+    learned = distribution_shift.run(distribution_shift.ForestPolicy(training, 1), stream)
     assert learned.ratio < 1.05
     assert learned.recovery is not None
     with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
@@ -133,6 +133,6 @@ def test_a_forest_on_noisy_labels_predicts_the_truth_better_than_the_measurement
 
 def test_a_cold_batch_is_that_of_greedy():
     schedulers = ("greedy", "hybrid_ml(model=None)", "rl_agent(model=None)", "hybrid_ml")
-    found = forest_noise.cold_batch(learned_quality.Case("mixed", None, 200, schedulers), (1000, 1001))
+    found = forest_noise.cold_batch(learned_quality.QualityCase("mixed", None, 200, schedulers), (1000, 1001))
     assert found["hybrid_ml(model=None)"] == found["rl_agent(model=None)"] == found["greedy"]
     assert found["hybrid_ml"][0] < 0.5 * found["greedy"][0]

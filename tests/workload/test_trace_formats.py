@@ -8,7 +8,7 @@ import pytest
 
 from hybrid_scheduler.core import InvalidInputError, Workload
 from hybrid_scheduler.physics import AnalyticPhysics
-from hybrid_scheduler.workload.trace_formats import FORMATS, import_trace, recognised
+from hybrid_scheduler.workload.trace_formats import FORMATS, detect_format, import_trace
 
 TRACES = Path(__file__).parent / "foreign_traces"
 FILES = {
@@ -26,7 +26,7 @@ def cpu_seconds(workload: Workload) -> np.ndarray:
 
 @pytest.mark.parametrize(("name", "file"), FILES.items())
 def test_every_format_is_recognised_and_says_how_it_maps(name: str, file: str) -> None:
-    assert recognised(TRACES / file) == name
+    assert detect_format(TRACES / file) == name
     workload, report = import_trace(TRACES / file, skip_bad=True)
     assert len(workload) == report.rows_kept > 0
     assert report.mapping == FORMATS[name].mapping
@@ -152,7 +152,7 @@ def test_damaged_files_are_refused_or_read_but_never_crash(file: str, tmp_path: 
                 damaged = damaged[: place + 1]
         path.write_bytes(bytes(damaged))
         try:
-            workload, report = import_trace(path, format=recognised(TRACES / file), skip_bad=True)
+            workload, report = import_trace(path, format=detect_format(TRACES / file), skip_bad=True)
         except InvalidInputError:
             continue
         assert len(workload) == report.rows_kept

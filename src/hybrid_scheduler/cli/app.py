@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from .. import __version__
 from .bench import bench
 from .calibrate import calibrate
-from .command_context import Session
+from .command_context import CommandContext
 from .compare import compare
 from .db import db
 from .doctor import doctor
@@ -73,7 +73,7 @@ class Program(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        session = Session()
+        session = CommandContext()
         parse_and_run = super().main
 
         def command() -> Any:
@@ -137,7 +137,7 @@ def program(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(BAD_INPUT)
-    session: Session = context.obj
+    session: CommandContext = context.obj
     session.printer = Printer(quiet=quiet)
     session.config_file = config
     if plugin:

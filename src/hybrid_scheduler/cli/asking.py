@@ -8,8 +8,8 @@ from ..cluster import Noise
 from ..config import ALL_SCHEDULERS, Settings
 from ..core import InvalidInputError
 from ..experiments.evaluation import Machine
-from ..experiments.spec import Question
-from ..experiments.trace_source import Trace
+from ..experiments.spec import ExperimentSpec
+from ..experiments.trace_source import TraceSource
 from ..schedulers import schedulers as registered
 from ..workload.trace_files import load, trace_named
 
@@ -19,7 +19,7 @@ TRACES = Path("data/workload_traces")
 
 def question_from(
     settings: Settings, *, batch: bool = False, trace: str | None = None, batches: int | None = None
-) -> Question:
+) -> ExperimentSpec:
     """For all commands that run something."""
     chosen, machine = settings.simulation, machine_of(settings)
     specs = chosen.schedulers
@@ -27,10 +27,10 @@ def question_from(
         specs = tuple(name for name, info in registered().items() if info.protocol != "static")
     if trace is not None:
         path = trace_file(trace)
-        return Question.about(Trace.of(path.name, load(path), batches), specs, machine)
+        return ExperimentSpec.about(TraceSource.of(path.name, load(path), batches), specs, machine)
     if batches is not None:
         raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
-    return Question(
+    return ExperimentSpec(
         settings.scenario(chosen.scenario),
         chosen.tasks,
         specs,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from .command_context import Session
+from .command_context import CommandContext
 
 #: Benchmarks are no part of the package: they bring the peers they measure against.
 _FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -39,7 +39,7 @@ def bench(
     """
     from ..core import HybridSchedulerError, UnknownNameError
 
-    session: Session = context.obj
+    session: CommandContext = context.obj
     chosen = names or list(_FILES)
     for name in chosen:
         if name not in _FILES:

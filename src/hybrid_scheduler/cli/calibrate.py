@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .number_format import NOTHING
 from .printer import Printer
 from .profile import PROFILE
@@ -49,7 +49,7 @@ def calibrate(
       hybrid-scheduler calibrate h200 --json
       hybrid-scheduler calibrate --starpu sampling --machine mirage --out mirage.json
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     session.settings()
     from ..profiling.calibration import calibrate as fit
     from ..profiling.hardware_profile import save_profile

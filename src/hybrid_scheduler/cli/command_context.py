@@ -29,7 +29,7 @@ OPTION_NAMES = {
 }
 
 
-class Session:
+class CommandContext:
     """One call of the program."""
 
     def __init__(self) -> None:

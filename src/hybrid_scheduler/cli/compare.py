@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .number_format import NOTHING, SECONDS, significant, unit_for
 from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
 from .printer import Printer
 from .table import Column
 
 if TYPE_CHECKING:
-    from ..experiments.paired_comparison import Judgement, Standing, Study
+    from ..experiments.paired_comparison import Judgement, PairedComparison, Standing
     from ..metrics.statistics import Interval
 
 _SIGNIFICANT = "*"
@@ -91,7 +91,7 @@ def compare(
       hybrid-scheduler compare --baseline greedy --fail-if-slower hybrid_ml
       hybrid-scheduler compare --real --schedulers hybrid_ml,earliest_finish
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     if real or store:
         from .execute import compare_real
 
@@ -108,7 +108,7 @@ def compare(
         }
     )
     from ..core import InvalidInputError
-    from ..experiments.paired_comparison import baseline_of, check_metric, study, trace_study
+    from ..experiments.paired_comparison import baseline_of, check_metric, compare_seeds, compare_trace
     from .asking import question_from
     from .compile_notice import announced
     from .options import check_sources
@@ -132,9 +132,9 @@ def compare(
     total = question.tasks * len(question.schedulers) if trace else len(chosen)
     with announced(session.printer.note), session.printer.progress(total) as update:
         if trace is not None:
-            found = trace_study(question, first_seed, added_up(update))
+            found = compare_trace(question, first_seed, added_up(update))
         else:
-            found = study(
+            found = compare_seeds(
                 question, chosen, metric=metric, baseline=against, until_clear=until_clear, processes=processes,
                 progress=update,
             )  # fmt: skip
@@ -168,7 +168,7 @@ def check_empty(folder: Path) -> None:
         raise InvalidInputError("--out", "a new or empty folder", str(folder))
 
 
-def write(folder: Path, found: Study, judgement: Judgement) -> None:
+def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
     """The judgement, every seed as a row, and the record that `replay` repeats."""
     from ..experiments import run_record
     from ..experiments.replay import comparison_events
@@ -186,7 +186,7 @@ def write(folder: Path, found: Study, judgement: Judgement) -> None:
     run_record.write_run(folder, run_record.COMPARE, found.question, seeds, comparison_events(found.runs))
 
 
-def document(found: Study, judgement: Judgement) -> dict[str, Any]:
+def document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
     from .. import __version__
 
     question = found.question
@@ -225,7 +225,7 @@ def _fail_if_slower(judgement: Judgement, name: str | None) -> None:
 # ------------------------------------------------------------------------------------------ for people
 
 
-def show(printer: Printer, found: Study, judgement: Judgement) -> None:
+def show(printer: Printer, found: PairedComparison, judgement: Judgement) -> None:
     words = "more" if not judgement.less_is_better else "less"
     stopped = ", stopped when it was clear" if found.stopped_early else ""
     trace = found.question.trace

@@ -15,7 +15,7 @@ from ..schedulers import SchedulerInfo
 from ..schedulers import schedulers as registered
 from ..schedulers.registry import parse_spec
 from .compare import GROWS
-from .inputs import Case
+from .inputs import SimulationInputs
 from .number_format import DOLLARS, JOULES, SECONDS, percent, significant, three_decimals, unit_for, with_unit
 from .printer import Printer
 from .table import EXTRA, Column
@@ -26,7 +26,7 @@ _TOO_CLOSE = 1.005
 Shown = Callable[[float | None], str]
 
 
-def show(printer: Printer, case: Case, comparison: Comparison) -> None:
+def show(printer: Printer, case: SimulationInputs, comparison: Comparison) -> None:
     summaries = dict(sorted(comparison.summaries.items(), key=lambda item: _rank(item[1])))
     growing = {
         name
@@ -51,7 +51,7 @@ def _rank(summary: Summary) -> tuple[bool, float]:
 # ------------------------------------------------------------------------------------------ caption
 
 
-def caption(case: Case, comparison: Comparison) -> Iterator[list[str]]:
+def caption(case: SimulationInputs, comparison: Comparison) -> Iterator[list[str]]:
     """What was run, in lines of facts."""
     if case.trace is not None:
         source = f"trace {case.trace}"
@@ -69,7 +69,7 @@ def caption(case: Case, comparison: Comparison) -> Iterator[list[str]]:
     yield list(_unusual(case))
 
 
-def _unusual(case: Case) -> Iterator[str]:
+def _unusual(case: SimulationInputs) -> Iterator[str]:
     """Settings that change the meaning of the numbers, when they are not the usual ones."""
     settings = case.settings
     if settings.physics.noise_sigma:

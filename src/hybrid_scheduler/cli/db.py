@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .table import Column
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def verify(
     """
     from ..storage.integrity_check import verify as check
 
-    session: Session = context.obj
+    session: CommandContext = context.obj
     address = _address(session, url)
     findings = check(address)
     wrong = [finding.name for finding in findings if not finding.ok]
@@ -82,7 +82,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _upgrade(session: Session, url: str | None) -> None:
+def _upgrade(session: CommandContext, url: str | None) -> None:
     from ..storage.schema_version import upgrade as bring_up_to_date
 
     address = _address(session, url)
@@ -95,7 +95,7 @@ def _upgrade(session: Session, url: str | None) -> None:
         session.printer.text(f"{address}: upgraded from version {before} to {after}")
 
 
-def _address(session: Session, url: str | None) -> DatabaseAddress:
+def _address(session: CommandContext, url: str | None) -> DatabaseAddress:
     settings = session.settings()
     if url is None:
         return settings.storage.address()

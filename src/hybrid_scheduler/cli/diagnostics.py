@@ -40,7 +40,7 @@ class Check:
         return asdict(self)
 
 
-def checkup(config_file: Path | None = None) -> list[Check]:
+def run_diagnostics(config_file: Path | None = None) -> list[Check]:
     """All checks in the order in which a person would put things right."""
     configuration, settings = _settings(config_file)
     return [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .table import Column
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def doctor(
 
     Example: hybrid-scheduler doctor
     """
-    from .diagnostics import checkup
+    from .diagnostics import run_diagnostics
 
-    session: Session = context.obj
-    checks = checkup(session.config_file)
+    session: CommandContext = context.obj
+    checks = run_diagnostics(session.config_file)
     failed = list(dict.fromkeys(check.name for check in checks if check.status == "failed"))
     if as_json:
         session.printer.document({"ok": not failed, "checks": [check.as_dict() for check in checks]})

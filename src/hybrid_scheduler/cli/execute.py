@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .number_format import NOTHING, SECONDS, percent, significant, unit_for, with_unit
 from .printer import Printer, uninterrupted
 from .table import Column
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ..config import Settings
     from ..profiling.calibration import Calibration
     from ..runtime.executor import HybridExecutor
-    from ..runtime.kernel_benchmark import Contest
-    from .upload import Stored
+    from ..runtime.kernel_benchmark import KernelBenchmark
+    from .upload import UploadedRun
 
 BACKENDS = ("local", "ray")
 SIZES = "64,1024"
@@ -88,7 +88,7 @@ def execute(
 
 
 def execute_stream(
-    session: Session,
+    session: CommandContext,
     *,
     scheduler: str,
     tasks: int = _TASKS,
@@ -112,8 +112,8 @@ def execute_stream(
     """What `execute` does, and `compare --real`."""
     settings = session.settings()
     from ..core import InvalidInputError, UnknownNameError
-    from ..runtime.contention_profile import Surroundings
-    from ..runtime.kernel_benchmark import Contest
+    from ..runtime.contention_profile import ContentionCalibration
+    from ..runtime.kernel_benchmark import KernelBenchmark
     from ..runtime.kernel_stream import make_stream
     from ..schedulers import split_specs
 
@@ -133,11 +133,13 @@ def execute_stream(
         raise InvalidInputError("--scheduler", "at least one name", scheduler)
     _check_out(out)
     calibration = _calibration(profile, device, other_machine=other_machine)
-    calibrated = Surroundings(calibration, calibration) if calibration else None
+    calibrated = ContentionCalibration(calibration, calibration) if calibration else None
     executor = _executor(backend, address, device, calibration, split=not whole, timeout=timeout)
     began = time.time()
     try:
-        contest = Contest(executor, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare)
+        contest = KernelBenchmark(
+            executor, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare
+        )
         with session.printer.progress(_steps(contest)) as update:
             contest.progress = update
             document = contest.run()
@@ -264,7 +266,7 @@ def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -
         raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
 
 
-def _store(contest: Contest, document: dict[str, Any], settings: Settings, *, began: float) -> Stored:
+def _store(contest: KernelBenchmark, document: dict[str, Any], settings: Settings, *, began: float) -> UploadedRun:
     from ..experiments.measured_history import measured_run
     from .upload import store
 

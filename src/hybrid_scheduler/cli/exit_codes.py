@@ -11,13 +11,13 @@ from typing import Any
 
 import typer
 
-from .command_context import Session
+from .command_context import CommandContext
 from .printer import Printer
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
-def exit_code_of(command: Callable[[], Any], session: Session) -> int:
+def exit_code_of(command: Callable[[], Any], session: CommandContext) -> int:
     """Run a command, explain what went wrong, and close the log."""
     try:
         # The parser turns an interrupt into the exit code, too.
@@ -37,7 +37,7 @@ def exit_code_of(command: Callable[[], Any], session: Session) -> int:
         session.close()
 
 
-def _explain_usage(error: typer.TyperException, session: Session) -> int:
+def _explain_usage(error: typer.TyperException, session: CommandContext) -> int:
     """The parser's sentence in our form, with the nearest name as the hint."""
     message = re.sub(r" \(Possible options: .*\)$", "", error.format_message().rstrip("."))
     near = list(getattr(error, "possibilities", None) or ())
@@ -49,7 +49,7 @@ def _explain_usage(error: typer.TyperException, session: Session) -> int:
     return error.exit_code
 
 
-def _explain(error: Exception, session: Session) -> int:
+def _explain(error: Exception, session: CommandContext) -> int:
     from ..core import HybridSchedulerError  # not above: --help should not wait for NumPy
 
     if isinstance(error, HybridSchedulerError):
@@ -66,7 +66,7 @@ def _explain(error: Exception, session: Session) -> int:
     return FAILED
 
 
-def _tell(session: Session, message: str, hint: str | None = None) -> None:
+def _tell(session: CommandContext, message: str, hint: str | None = None) -> None:
     session.printer.report("error", message)
     if hint:
         session.printer.report("hint", hint)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .number_format import DOLLARS, JOULES, NOTHING, SECONDS, significant, three_decimals, unit_for, with_unit
 from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
 from .printer import Printer
@@ -52,7 +52,7 @@ def heavy(
       hybrid-scheduler heavy
       hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     settings = session.settings(
         {
             "simulation.scenario": scenario,
@@ -105,7 +105,7 @@ def evidence(result: HeavyResult) -> Any:
 
     from ..experiments.heavy_simulation import COLUMNS
     from ..metrics import Interval
-    from ..reports.figure_data import Evidence
+    from ..reports.figure_data import FigureData
 
     rows = {row["scheduler"]: row for row in result.rows}
     samples = {
@@ -119,7 +119,7 @@ def evidence(result: HeavyResult) -> Any:
         if half is not None:
             mean = row["mean_latency"]
             bands[name] = Interval(mean, mean - half, mean + half)
-    return Evidence(
+    return FigureData(
         samples,
         [*result.question.facts, f"seed {result.seed}"],
         {"mean_latency": bands},

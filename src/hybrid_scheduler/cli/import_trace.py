@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command_context import Session
+from .command_context import CommandContext
 from .table import Column
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def import_trace(
     """
     from ..core import InvalidInputError
     from ..workload.trace_files import save
-    from ..workload.trace_formats import FORMATS, import_trace, recognised
+    from ..workload.trace_formats import FORMATS, detect_format, import_trace
     from .asking import TRACES
 
-    session: Session = context.obj
+    session: CommandContext = context.obj
     if not file.is_file():
         raise InvalidInputError("FILE", "a file that exists", str(file))
     called = name or file.stem
@@ -62,7 +62,7 @@ def import_trace(
     target = TRACES / f"{called}.csv"
     if target.exists() and not force:
         raise InvalidInputError("--name", "one that is not taken", called, hint="--force replaces the trace")
-    found = format or recognised(file)
+    found = format or detect_format(file)
     workload, report = import_trace(file, found, scale=scale, skip_bad=skip_bad)
     target.parent.mkdir(parents=True, exist_ok=True)
     save(workload, target)

@@ -12,7 +12,7 @@ from .. import __version__
 from ..config import ALL_SCHEDULERS, Settings
 from ..core import HybridSchedulerError, Platform, Workload
 from ..engine import Comparison, compare
-from ..experiments.spec import Question
+from ..experiments.spec import ExperimentSpec
 from ..physics import Physics
 from ..schedulers import schedulers as registered
 from .asking import question_from
@@ -20,11 +20,11 @@ from .printer import Printer
 
 
 @dataclass(frozen=True)
-class Case:
+class SimulationInputs:
     """One comparison before it is run: tasks from a scenario at some utilisation, in a batch, or from a trace."""
 
     settings: Settings
-    question: Question
+    question: ExperimentSpec
 
     @property
     def seed(self) -> int:
@@ -80,16 +80,16 @@ class Case:
         }
 
 
-def make_case(settings: Settings, *, batch: bool = False, trace: str | None = None) -> Case:
+def read_inputs(settings: Settings, *, batch: bool = False, trace: str | None = None) -> SimulationInputs:
     """Build the machine and the tasks."""
-    case = Case(settings, question_from(settings, batch=batch, trace=trace))
+    case = SimulationInputs(settings, question_from(settings, batch=batch, trace=trace))
     _ = case.workload  # a mistake in it shows here, before anything runs
     if case.utilisation is not None and case.utilisation >= 1:
         logger.warning(f"load {case.utilisation:g} is more than the machine can ever do: every queue grows")
     return case
 
 
-def run_case(case: Case, printer: Printer) -> Comparison:
+def run_simulation(case: SimulationInputs, printer: Printer) -> Comparison:
     """Run every scheduler, with a progress bar where somebody looks."""
     question = case.question
     if case.settings.simulation.schedulers == (ALL_SCHEDULERS,):
@@ -107,7 +107,7 @@ def run_case(case: Case, printer: Printer) -> Comparison:
         return question.run(case.seed, advance)
 
 
-def _able(case: Case) -> list[str]:
+def _able(case: SimulationInputs) -> list[str]:
     """The registered schedulers that can run this kind of workload: tried out, since only they know."""
     # Two tasks are enough to find out, but a graph cannot be cut.
     tasks, machine = case.workload, case.question.on_seed(case.seed)

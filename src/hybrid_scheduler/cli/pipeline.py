@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .number_format import DOLLARS, JOULES, SECONDS, percent, significant, unit_for, with_unit
 from .printer import Printer
 from .table import Column
@@ -16,7 +16,7 @@ from .table import Column
 if TYPE_CHECKING:
     from ..config import Settings
     from ..experiments.phases import Done
-    from ..experiments.pipeline import Report, Study
+    from ..experiments.pipeline import PipelineReport, PipelineStudy
 
 _PHASES = 5
 #: Steps of the progress bar per phase.
@@ -47,7 +47,7 @@ def pipeline(
       hybrid-scheduler pipeline --quick
       hybrid-scheduler pipeline --trace week.csv --out results/week
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     settings = session.settings({"simulation.seed": seed})
     from ..experiments.pipeline import run_pipeline
 
@@ -68,13 +68,13 @@ def pipeline(
         _show(printer, study, report, out)
 
 
-def _study(settings: Settings, trace: str | None, *, quick: bool) -> Study:
+def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStudy:
     """Everything that can be wrong is found here, before anything is written."""
     from dataclasses import replace
 
     from ..cluster import Noise
     from ..experiments.evaluation import Machine
-    from ..experiments.pipeline import QUICK, USUAL, Study, like_trace
+    from ..experiments.pipeline import QUICK, USUAL, PipelineStudy, like_trace
     from ..workload.scenarios import default_scenario, scenario_named
     from ..workload.trace_files import load
     from .asking import trace_file
@@ -93,7 +93,9 @@ def _study(settings: Settings, trace: str | None, *, quick: bool) -> Study:
     busy = replace(
         scenario_named("rush-hour"), size=everyday.size, intensity=everyday.intensity, memory=everyday.memory
     )
-    return Study(machine, like_trace(tasks) if tasks is not None else busy, seed, QUICK if quick else USUAL, tasks)
+    return PipelineStudy(
+        machine, like_trace(tasks) if tasks is not None else busy, seed, QUICK if quick else USUAL, tasks
+    )
 
 
 def _line(number: int, done: Done) -> str:
@@ -103,7 +105,7 @@ def _line(number: int, done: Done) -> str:
     return f"{number + 1}/{_PHASES} {done.phase.name:<9} {state:>7}   {why}"
 
 
-def _document(study: Study, report: Report, trace: str | None, *, quick: bool) -> dict[str, Any]:
+def _document(study: PipelineStudy, report: PipelineReport, trace: str | None, *, quick: bool) -> dict[str, Any]:
     from .. import __version__
 
     return {
@@ -133,7 +135,7 @@ def _document(study: Study, report: Report, trace: str | None, *, quick: bool) -
     }
 
 
-def _show(printer: Printer, study: Study, report: Report, out: Path) -> None:
+def _show(printer: Printer, study: PipelineStudy, report: PipelineReport, out: Path) -> None:
     from ..experiments.pipeline import FIGURE
     from ..schedulers import schedulers
 

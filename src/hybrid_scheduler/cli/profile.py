@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .number_format import JOULES, NOTHING, SECONDS, significant, with_unit
 from .printer import Printer
 from .table import Column
@@ -44,7 +44,7 @@ def profile(
       hybrid-scheduler profile
       hybrid-scheduler profile --sizes 64,256,1024,4096 --budget 120 --plots figures
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     session.settings()  # from here on warnings are told in our way
     wanted = _numbers(sizes)
     seconds = _seconds(budget)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .command_context import Session
+from .command_context import CommandContext
 
 
 def replay(
@@ -24,7 +24,7 @@ def replay(
 
     Example: hybrid-scheduler replay results/tails
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     session.settings()
     from ..core import HybridSchedulerError
     from ..experiments.replay import replay as repeat

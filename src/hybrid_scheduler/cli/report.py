@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .command_context import Session
+from .command_context import CommandContext
 from .options import BatchOption, ScenarioOption, UtilisationOption
 
 if TYPE_CHECKING:
-    from ..experiments.paired_comparison import Study
-    from ..experiments.run_record import Record
-    from ..experiments.spec import Question
+    from ..experiments.paired_comparison import PairedComparison
+    from ..experiments.run_record import RunFile
+    from ..experiments.spec import ExperimentSpec
 
 _SEEDS = 10
 
@@ -61,7 +61,7 @@ def report(
       hybrid-scheduler report --trace week.csv -o week.pdf
       hybrid-scheduler report results/tails -o tails.html
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     settings = session.settings(
         {
             "simulation.scenario": scenario,
@@ -93,8 +93,8 @@ def report(
     check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None, seeds=seeds)
     if keep is not None:
         check_empty(keep)
-    study: Study | None
-    record: Record | None
+    study: PairedComparison | None
+    record: RunFile | None
     count = 1 if trace else seeds or _SEEDS
     with announced(session.printer.note), session.printer.progress(count + 1) as update:
         if run_dir is not None:
@@ -118,7 +118,7 @@ def _check_figure(name: str) -> None:
         raise UnknownNameError("--figures", name, FIGURES)
 
 
-def _stored(folder: Path) -> tuple[Question, int, Study | None, Record]:
+def _stored(folder: Path) -> tuple[ExperimentSpec, int, PairedComparison | None, RunFile]:
     from ..core import InvalidInputError
     from ..experiments import run_record
     from ..experiments.report_builder import stored_study
@@ -135,16 +135,16 @@ def _stored(folder: Path) -> tuple[Question, int, Study | None, Record]:
 
 
 def _fresh(
-    question: Question,
+    question: ExperimentSpec,
     first: int,
     seeds: int,
     keep: Path | None,
     processes: int | None,
     update: Callable[[str, int], None],
-) -> tuple[Study | None, Record | None]:
+) -> tuple[PairedComparison | None, RunFile | None]:
     from ..experiments import run_record
-    from ..experiments.paired_comparison import study as judge_seeds
-    from ..experiments.paired_comparison import trace_study
+    from ..experiments.paired_comparison import compare_seeds as judge_seeds
+    from ..experiments.paired_comparison import compare_trace
     from .compare import write
 
     trace = question.trace
@@ -156,7 +156,7 @@ def _fresh(
             record = run_record.write_run(keep, run_record.SIMULATION, question, [first], events)
         return None, record
     if judged:
-        found = trace_study(question, first)
+        found = compare_trace(question, first)
     else:
         found = judge_seeds(question, range(first, first + seeds), processes=processes, progress=update)
     if keep is None:

@@ -23,7 +23,7 @@ from ..experiments import run_record
 from ..experiments.paired_comparison import seed_run
 from ..experiments.replay import comparison_events
 from ..reports.table_files import strict_json
-from .inputs import Case
+from .inputs import SimulationInputs
 
 SUMMARY = "summary.json"
 #: Up to so many tasks of all schedulers together the log tells every single one: some 400 bytes each.
@@ -135,7 +135,7 @@ def _write_tasks(path: Path, result: RunResult) -> None:
     parquet.write_table(pa.table(arrays), path)
 
 
-def write_record(case: Case, comparison: Comparison, folder: Path) -> None:
+def write_record(case: SimulationInputs, comparison: Comparison, folder: Path) -> None:
     """What `replay` repeats. Of a long run the log has one line per scheduler, with a digest of all its tasks."""
     question = replace(case.question, schedulers=tuple(comparison.results))
     if len(comparison.workload) * len(comparison.results) <= _LOGGED_TASKS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .table import Column
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def schedulers(
 
     Example: hybrid-scheduler schedulers --json
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     from ..schedulers import schedulers as registered
 
     known = list(registered().values())

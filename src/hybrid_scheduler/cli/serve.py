@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .command_context import Session
+from .command_context import CommandContext
 from .options import UtilisationOption
 
 if TYPE_CHECKING:
-    from ..server.composition import House
+    from ..server.composition import RunningServer
 
 
 def serve(
@@ -46,7 +46,7 @@ def serve(
     from ..server.server_process import serve as run_server
     from .compile_notice import announced
 
-    session: Session = context.obj
+    session: CommandContext = context.obj
     settings = session.settings(
         {
             "server.host": host,
@@ -60,7 +60,7 @@ def serve(
     )
     session.after_interrupt = "the run is kept; serve goes on with it"
 
-    def ready(url: str, house: House) -> None:
+    def ready(url: str, house: RunningServer) -> None:
         if not url:
             session.printer.text(f"engine on {house.address.redacted}   (Ctrl-C stops; the run is kept)")
         elif house.parts.static is None:

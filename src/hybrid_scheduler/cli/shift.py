@@ -9,13 +9,13 @@ import typer
 from rich.text import Text
 
 from ..experiments import FIRST_REPORTED_SEED as FIRST_SEED
-from .command_context import Session
+from .command_context import CommandContext
 from .number_format import NOTHING, significant
 from .printer import Printer
 from .table import Column
 
 if TYPE_CHECKING:
-    from ..experiments.distribution_shift import Row
+    from ..experiments.distribution_shift import ShiftRow
 
 
 def shift(
@@ -31,7 +31,7 @@ def shift(
 
     Example: hybrid-scheduler shift --seeds 5
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     session.settings()
     from ..core import InvalidInputError
     from ..experiments.distribution_shift import TEST_TASKS, TRAINING_TASKS, shift_study
@@ -59,7 +59,7 @@ def shift(
         show(session.printer, rows, seeds, TRAINING_TASKS, TEST_TASKS)
 
 
-def show(printer: Printer, rows: list[Row], seeds: int, training: int, test: int) -> None:
+def show(printer: Printer, rows: list[ShiftRow], seeds: int, training: int, test: int) -> None:
     printer.facts(
         [
             f"{test} tasks after {training:,} of the other kind",
@@ -108,11 +108,11 @@ def _three(value: float) -> str:
     return f"{value:.3f}" if value < 10 else significant(value)
 
 
-def _interval(row: Row) -> str:
+def _interval(row: ShiftRow) -> str:
     return f"{row.ratio:.3f} ± {row.ratio_interval:.3f}"
 
 
-def _recovery(row: Row) -> str:
+def _recovery(row: ShiftRow) -> str:
     if row.recovery_median is None:
         return NOTHING
     return f"{row.recovery_median:g} ({row.recovery_worst})"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .command_context import Session
+from .command_context import CommandContext
 from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
 
 
@@ -53,12 +53,12 @@ def simulate(
 
     from .comparison_view import show
     from .compile_notice import announced
-    from .inputs import make_case, run_case
+    from .inputs import read_inputs, run_simulation
     from .options import check_sources, weights
     from .printer import uninterrupted
     from .result_files import check_folder, staged, write_record
 
-    session: Session = context.obj
+    session: CommandContext = context.obj
     settings = session.settings(
         {
             "simulation.scenario": scenario,
@@ -76,9 +76,9 @@ def simulate(
     check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None)
     if out is not None:
         check_folder(out, force=force)
-    case = make_case(settings, batch=batch, trace=trace)
+    case = read_inputs(settings, batch=batch, trace=trace)
     with announced(session.printer.note):
-        comparison = run_case(case, session.printer)
+        comparison = run_simulation(case, session.printer)
     document = case.document(comparison)
     with staged(out, comparison, document, partial(write_record, case, comparison)) as commit, uninterrupted():
         commit()

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import Session
+from .command_context import CommandContext
 from .compare import interval, named
 from .number_format import NOTHING, SECONDS, significant, unit_for
 from .printer import Printer
 from .table import Column
 
 if TYPE_CHECKING:
-    from ..experiments.spec import Question
-    from ..experiments.worst_case_search import Worst
+    from ..experiments.spec import ExperimentSpec
+    from ..experiments.worst_case_search import WorstCase
 
 _BACKENDS = ("local", "ray")
 _BATCH = "batch"
@@ -75,7 +75,7 @@ def sweep(
       hybrid-scheduler sweep --backend ray --ray-address 10.0.0.5:6379
       hybrid-scheduler sweep --adversary greedy:oracle --out results/worst
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     from ..core import UnknownNameError
     from ..experiments.paired_comparison import check_metric
     from .compile_notice import announced
@@ -114,8 +114,8 @@ def sweep(
 
 
 def _questions(
-    session: Session, scenarios: str, loads: str | None, platforms: str, common: dict[str, Any]
-) -> list[Question]:
+    session: CommandContext, scenarios: str, loads: str | None, platforms: str, common: dict[str, Any]
+) -> list[ExperimentSpec]:
     from dataclasses import replace
 
     from ..core import InvalidInputError
@@ -139,7 +139,9 @@ def _questions(
     return found
 
 
-def _trace_questions(session: Session, trace: str, platforms: str, common: dict[str, Any]) -> list[Question]:
+def _trace_questions(
+    session: CommandContext, trace: str, platforms: str, common: dict[str, Any]
+) -> list[ExperimentSpec]:
     from .asking import question_from
 
     return [
@@ -238,7 +240,8 @@ def show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
 
 
 def _adversary(
-    session: Session, pair: str, common: dict[str, Any], metric: str, evaluations: int, seeds: int, first_seed: int,
+    session: CommandContext, pair: str, common: dict[str, Any], metric: str, evaluations: int, seeds: int,
+    first_seed: int,
     processes: int | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     from ..core import InvalidInputError
@@ -274,7 +277,7 @@ def _adversary(
         _show_worst(session.printer, found, out)
 
 
-def _worst_document(found: Worst) -> dict[str, Any]:
+def _worst_document(found: WorstCase) -> dict[str, Any]:
     first, second = found.question.schedulers
     return {
         "schedulers": [first, second],
@@ -288,7 +291,7 @@ def _worst_document(found: Worst) -> dict[str, Any]:
     }
 
 
-def _show_worst(printer: Printer, found: Worst, out: Path) -> None:
+def _show_worst(printer: Printer, found: WorstCase, out: Path) -> None:
     mix = found.question.mix
     first, second = found.question.schedulers
     ratio = found.ratio

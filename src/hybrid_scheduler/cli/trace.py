@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .command_context import Session
+from .command_context import CommandContext
 
 
 def trace(
@@ -26,7 +26,7 @@ def trace(
 
     Example: hybrid-scheduler trace results/tails -o trace.json
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     session.settings()
     import json
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .command_context import Session
+from .command_context import CommandContext
 from .number_format import significant
 
 #: Forest first, then the agent: the bar's steps for each.
@@ -38,7 +38,7 @@ def train(
       hybrid-scheduler train --minutes 1
       hybrid-scheduler simulate --schedulers "hybrid_ml(model=models/scheduler_model.skops),oracle"
     """
-    session: Session = context.obj
+    session: CommandContext = context.obj
     session.settings()
     number = _seed(seed)
     _check(release, minutes, out)

@@ -22,7 +22,7 @@ _AWAY = 503
 _HINT = "--out keeps results as files; look into the history before storing them again"
 
 
-class Stored(NamedTuple):
+class UploadedRun(NamedTuple):
     run_id: str
     #: Where it can be looked at; while no server runs, once one does.
     url: str
@@ -34,23 +34,23 @@ class Stored(NamedTuple):
         return f"stored as run {self.run_id}; {see} {self.url}"
 
 
-def store(run: MeasuredRun, settings: Settings) -> Stored:
+def store(run: MeasuredRun, settings: Settings) -> UploadedRun:
     """The run's id once it is durable. A server that runs is the only one to write: it is asked then."""
     from ..live import EngineBusy
-    from ..live.ulid import UlidMaker
+    from ..live.ulid import UlidGenerator
 
     # Named here: however often it has to be sent, it is one run.
-    run = replace(run, run_id=UlidMaker(time.time, os.urandom)())
+    run = replace(run, run_id=UlidGenerator(time.time, os.urandom)())
     try:
         run_id, by_server = _directly(run, settings), False
     except EngineBusy:
         run_id, by_server = _through_server(run, settings), True
-    return Stored(run_id, f"{_address(settings.server, 'localhost')}/run/{run_id}", by_server)
+    return UploadedRun(run_id, f"{_address(settings.server, 'localhost')}/run/{run_id}", by_server)
 
 
 def _directly(run: MeasuredRun, settings: Settings) -> str:
     from ..core import HybridSchedulerError
-    from ..live import JournalAway, batch_of
+    from ..live import JournalUnavailable, batch_of
     from ..storage import SqlJournal
 
     journal = SqlJournal(settings.storage.address())
@@ -61,7 +61,7 @@ def _directly(run: MeasuredRun, settings: Settings) -> str:
         assert batch.committed is not None
         journal.append(batch)
         batch.committed.result(_PATIENCE)
-    except (TimeoutError, JournalAway):
+    except (TimeoutError, JournalUnavailable):
         raise HybridSchedulerError(f"{journal.address}: did not take the run in time", hint=_HINT) from None
     finally:
         journal.close()

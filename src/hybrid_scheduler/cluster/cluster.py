@@ -30,7 +30,7 @@ from ..core import (
     Workload,
     workstation,
 )
-from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second, payoff_scales
+from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second, objective_scales
 from .arrival_loop import LOOP_SIGNATURE, MEMORY_POLICIES, PLACE_SIGNATURE, arrival_loop, place_one
 from .event_loop import EventRun, data_ready
 from .noise import Noise
@@ -311,7 +311,7 @@ class Cluster:
         sample = workload.rows(0, min(len(workload), _SCALE_TASKS))
         table: TimeTable = self.physics.times(sample, self.platform)
         dollars = dollars_per_second(self.platform, self.tariff)
-        return payoff_scales(table, self.physics.columns(self.platform), self.platform, dollars)
+        return objective_scales(table, self.physics.columns(self.platform), self.platform, dollars)
 
     def _clock(self, outcomes: Outcomes) -> None:
         if outcomes.completed.any():

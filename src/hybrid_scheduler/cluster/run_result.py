@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..core import Floats, Ints, Outcomes, Platform
-from ..physics import Bill, Tariff
+from ..physics import EnergyAndCost, Tariff
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class RunResult:
     busy: Floats
 
     @cached_property
-    def bill(self) -> Bill:
-        return Bill(self.outcomes, self.platform, self.tariff)
+    def bill(self) -> EnergyAndCost:
+        return EnergyAndCost(self.outcomes, self.platform, self.tariff)
 
     def gantt(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Every executed part as columns (row, device, start, end)."""

@@ -14,7 +14,7 @@ from ..cluster import Cluster, Noise, RunResult, isolated_optimum, makespan_boun
 from ..core import Floats, InvalidInputError, Objective, Platform, Workload, workstation
 from ..core.outcome import STATUS_NAMES
 from ..metrics import Charges, Summary, summarise, win_rates
-from ..physics import AnalyticPhysics, Bill, Physics, Tariff
+from ..physics import AnalyticPhysics, EnergyAndCost, Physics, Tariff
 from ..schedulers import create
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Comparison:
         names = np.array([device.name for device in self.platform.devices])
         parts = []
         for scheduler, result in self.results.items():
-            outcomes, bill = result.outcomes, Bill(result.outcomes, result.platform, result.tariff)
+            outcomes, bill = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
             columns = {
                 "scheduler": scheduler, "task_id": outcomes.workload.task_id, "device": names[outcomes.device],
                 "gpu_fraction": outcomes.fraction, "arrival": outcomes.workload.arrival_time,
@@ -168,5 +168,5 @@ def compare(
 
 def _charges(result: RunResult) -> Charges:
     # A bill of its own: the result would keep five columns per run for as long as the comparison lives.
-    bill = Bill(result.outcomes, result.platform, result.tariff)
+    bill = EnergyAndCost(result.outcomes, result.platform, result.tariff)
     return Charges(bill.energy, bill.energy_blended, bill.rent, bill.electricity, bill.cost)

@@ -22,7 +22,7 @@ def _pairs(platform: Platform, physics: Physics) -> list[tuple[int, int, float]]
     )
 
 
-def isolated(workload: Workload, platform: Platform, physics: Physics) -> tuple[Floats, Floats]:
+def isolated_split(workload: Workload, platform: Platform, physics: Physics) -> tuple[Floats, Floats]:
     """Per task the best share on an accelerator and its time, without noise: labels for whoever trains on them."""
     table = physics.times(workload, platform)
     on_cpu = table[:, np.unique(physics.columns(platform)[platform.is_cpu])].sum(axis=2)

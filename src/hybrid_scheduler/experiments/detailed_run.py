@@ -10,13 +10,13 @@ from ..core import Floats, Online
 from ..engine import Comparison
 from ..learning.duration.model_versions import ModelVersion
 from ..schedulers import create
-from .evaluation import Witness
+from .evaluation import PredictionRecorder
 from .single_thread import one_thread
-from .spec import Question
+from .spec import ExperimentSpec
 
 
 @dataclass(frozen=True)
-class Showcase:
+class DetailedRun:
     """The comparison; per scheduler the expected times (NaN: none), model versions and feature importances."""
 
     comparison: Comparison
@@ -25,7 +25,9 @@ class Showcase:
     importances: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
-def show(question: Question, seed: int, progress: Callable[[str, int], None] | None = None) -> Showcase:
+def run_detailed(
+    question: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None
+) -> DetailedRun:
     """The same outcomes as `question.run(seed)`: whoever watches does not disturb."""
     machine, workload = question.on_seed(seed), question.workload(seed)
     results: dict[str, RunResult] = {}
@@ -35,7 +37,7 @@ def show(question: Question, seed: int, progress: Callable[[str, int], None] | N
     with one_thread(question.schedulers):
         for spec in question.schedulers:
             scheduler = create(spec)
-            witness = Witness(scheduler) if isinstance(scheduler, Online) and scheduler.learns else None
+            witness = PredictionRecorder(scheduler) if isinstance(scheduler, Online) and scheduler.learns else None
             report = (lambda done, spec=spec: progress(spec, done)) if progress else None
             results[spec] = machine.cluster().run(
                 workload, witness or scheduler, seed=seed, objective=machine.objective, progress=report
@@ -55,4 +57,4 @@ def show(question: Question, seed: int, progress: Callable[[str, int], None] | N
         ),
         isolated_optimum(workload, machine.platform, machine.physics, machine.noise),
     )
-    return Showcase(comparison, predicted, versions, importances)
+    return DetailedRun(comparison, predicted, versions, importances)

@@ -12,7 +12,7 @@ from ..core import InvalidInputError
 
 
 @contextmanager
-def alone(lock: Path, folder: Path) -> Iterator[None]:
+def directory_lock(lock: Path, folder: Path) -> Iterator[None]:
     """Holds `lock`, the file that stands for `folder`. The system lets go of it however the process ends."""
     with lock.open("a+") as file:
         if not _locked(file):

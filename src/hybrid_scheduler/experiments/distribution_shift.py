@@ -19,12 +19,12 @@ import numpy as np
 from scipy import stats
 
 from ..core import Floats, InvalidInputError, Outcome, Task, Workload, workstation
-from ..learning.dqn.double_dqn import DQN, Recipe
+from ..learning.dqn.double_dqn import DQN, DQNSettings
 from ..learning.dqn.q_network import Floats32
 from ..learning.duration.drift import Cusum
 from ..learning.duration.features import NUM_FEATURES, features
 from ..learning.duration.flat_forest import FlatForest
-from ..learning.duration.online_duration_model import OnlineTimes
+from ..learning.duration.online_duration_model import OnlineDurationModel
 from ..learning.predictors import RandomForestPredictor
 from ..physics import SerialPhysics
 from ..profiling.timing import fixed_threads
@@ -76,7 +76,7 @@ class Policy(Protocol):
     def observe(self, task: Task, fraction: float, cpu: float, gpu: float) -> None: ...
 
 
-class Rule:
+class RulePolicy:
     """A strategy that does not learn."""
 
     def __init__(self, share: Callable[[Task], float]) -> None:
@@ -86,7 +86,7 @@ class Rule:
         pass
 
 
-class PlainForest:
+class PlainForestPolicy:
     """A random forest of the last 1000 tasks; `every` tasks it is grown anew, or never, as published."""
 
     def __init__(self, training: Stream, seed: int, *, every: int | None = None) -> None:
@@ -112,11 +112,11 @@ class PlainForest:
             self._grow()
 
 
-class Forest:
+class ForestPolicy:
     """Hybrid ML's model of durations: it goes on learning and watches for change."""
 
     def __init__(self, training: Stream, seed: int, *, feedback: str = "oracle", drift: str = "cusum") -> None:
-        self._times = OnlineTimes(feedback=feedback, drift=drift)
+        self._times = OnlineDurationModel(feedback=feedback, drift=drift)
         self._times.start(workstation(1), seed)
         for row, task in enumerate(training.tasks):
             # Half and half: both sides run, so that bandit feedback has something to learn from as well.
@@ -132,7 +132,7 @@ class Forest:
         self._times.learn(task, replace(outcome, labels=labels))
 
 
-class Agent:
+class AgentPolicy:
     """A Q-network that predicts -log seconds of each share; its replay is flushed when the world changes."""
 
     SHARES = (0.0, 0.5, 1.0)
@@ -145,7 +145,7 @@ class Agent:
         self._epsilon, self._counterfactual = epsilon, counterfactual
         width = len(self.SHARES) if counterfactual else 1
         self._dqn = DQN(
-            rows.shape[1], len(self.SHARES), seed=seed, width=width, recipe=Recipe(gamma=0.0, hidden=128)
+            rows.shape[1], len(self.SHARES), seed=seed, width=width, recipe=DQNSettings(gamma=0.0, hidden=128)
         )
         self._known = np.zeros((1, len(self.SHARES)))
         for row, task in enumerate(training.tasks):
@@ -202,20 +202,20 @@ class Agent:
 def policies(training: Stream, seed: int) -> Iterator[tuple[str, Callable[[], Policy]]]:
     """Who takes part, made when its turn comes."""
     draw = np.random.default_rng([seed, 7])
-    yield "round_robin", lambda: Rule(lambda task: 0.5 if task.task_id % 2 == 0 else 0.0)
-    yield "random", lambda: Rule(lambda task: float(draw.random()))
-    yield "greedy", lambda: Rule(lambda task: task.compute_intensity)
-    yield "static forest", lambda: PlainForest(training, seed)
-    yield "forest, every 50 tasks", lambda: PlainForest(training, seed, every=50)
-    yield "hybrid_ml", lambda: Forest(training, seed)
-    yield "hybrid_ml, adwin", lambda: Forest(training, seed, drift="adwin")
-    yield "hybrid_ml, bandit", lambda: Forest(training, seed, feedback="bandit")
-    yield "rl_agent", lambda: Agent(training, seed)
-    yield "rl_agent, bandit", lambda: Agent(training, seed, counterfactual=False, epsilon=0.1)
+    yield "round_robin", lambda: RulePolicy(lambda task: 0.5 if task.task_id % 2 == 0 else 0.0)
+    yield "random", lambda: RulePolicy(lambda task: float(draw.random()))
+    yield "greedy", lambda: RulePolicy(lambda task: task.compute_intensity)
+    yield "static forest", lambda: PlainForestPolicy(training, seed)
+    yield "forest, every 50 tasks", lambda: PlainForestPolicy(training, seed, every=50)
+    yield "hybrid_ml", lambda: ForestPolicy(training, seed)
+    yield "hybrid_ml, adwin", lambda: ForestPolicy(training, seed, drift="adwin")
+    yield "hybrid_ml, bandit", lambda: ForestPolicy(training, seed, feedback="bandit")
+    yield "rl_agent", lambda: AgentPolicy(training, seed)
+    yield "rl_agent, bandit", lambda: AgentPolicy(training, seed, counterfactual=False, epsilon=0.1)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ShiftRun:
     """One policy on one seed."""
 
     total: float
@@ -224,7 +224,7 @@ class Run:
     recovery: int | None
 
 
-def run(policy: Policy, stream: Stream) -> Run:
+def run(policy: Policy, stream: Stream) -> ShiftRun:
     times = np.empty(len(stream.tasks))
     for row, task in enumerate(stream.tasks):
         fraction = policy.decide(task)
@@ -237,11 +237,11 @@ def run(policy: Policy, stream: Stream) -> Run:
         if times[window].sum() <= _RECOVERED_WITHIN * optimum[window].sum():
             recovery = first
             break
-    return Run(float(times.sum()), float(times.sum() / optimum.sum()), recovery)
+    return ShiftRun(float(times.sum()), float(times.sum() / optimum.sum()), recovery)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ShiftRow:
     """One policy over all seeds, with the published figure where there is one."""
 
     name: str
@@ -259,17 +259,17 @@ class Row:
 
 def shift_study(
     seeds: int = 20, *, first_seed: int = FIRST_REPORTED_SEED, progress: Callable[[str], None] | None = None
-) -> list[Row]:
+) -> list[ShiftRow]:
     """Every policy on paired seeds."""
     if seeds < 2:
         raise InvalidInputError("seeds", "at least 2, for an interval", seeds)
-    runs: dict[str, list[Run]] = {}
+    runs: dict[str, list[ShiftRun]] = {}
     train, test = shift_regimes()
     for seed in range(first_seed, first_seed + seeds):
         training = Stream.of(generate(train, TRAINING_TASKS, seed, batch=True))
         stream = Stream.of(generate(test, TEST_TASKS, seed, batch=True, first_id=TRAINING_TASKS))
         best = float(stream.optimum.sum())
-        runs.setdefault("optimal", []).append(Run(best, 1.0, 0))
+        runs.setdefault("optimal", []).append(ShiftRun(best, 1.0, 0))
         for name, make in policies(training, seed):
             if progress:
                 progress(f"seed {seed}: {name}")
@@ -279,14 +279,14 @@ def shift_study(
     return [_row(name, results) for name, results in runs.items()]
 
 
-def _row(name: str, runs: list[Run]) -> Row:
+def _row(name: str, runs: list[ShiftRun]) -> ShiftRow:
     ratios = np.array([one.ratio for one in runs])
     half = float(stats.t.ppf(0.975, len(ratios) - 1) * ratios.std(ddof=1) / np.sqrt(len(ratios)))
     total = float(np.mean([one.total for one in runs]))
     published = PUBLISHED.get(name)
     recoveries = [one.recovery for one in runs if one.recovery is not None]
     all_recovered = len(recoveries) == len(runs)
-    return Row(
+    return ShiftRow(
         name,
         published[0] if published else None,
         published[0] / PUBLISHED["optimal"][0] if published else None,

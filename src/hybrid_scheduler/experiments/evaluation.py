@@ -59,7 +59,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Contest:
+class Evaluation:
     """The comparison, and what every scheduler expected of every task (NaN: nothing)."""
 
     comparison: Comparison
@@ -82,7 +82,7 @@ class Contest:
                 yield dict(zip(RESULT_COLUMNS, values, strict=True))
 
 
-def run_contest(
+def run_evaluation(
     workload: Workload,
     machine: Machine,
     *,
@@ -90,7 +90,7 @@ def run_contest(
     agent_model: Path,
     seed: int,
     progress: Callable[[str, float], None],
-) -> Contest:
+) -> Evaluation:
     """Everybody on the same tasks, each on a cluster of its own."""
     learners: dict[str, Online] = {
         "hybrid_ml": HybridML(model=times_model),
@@ -100,7 +100,7 @@ def run_contest(
     results: dict[str, RunResult] = {}
     predicted: dict[str, Floats] = {}
     for number, (name, scheduler) in enumerate(schedulers.items()):
-        witness = Witness(learners[name]) if name in learners else None
+        witness = PredictionRecorder(learners[name]) if name in learners else None
         done = 0
 
         def report(count: int, name: str = name, number: int = number) -> None:
@@ -123,10 +123,10 @@ def run_contest(
         ),
         isolated_optimum(workload, machine.platform, machine.physics, machine.noise),
     )
-    return Contest(comparison, predicted)
+    return Evaluation(comparison, predicted)
 
 
-class Witness(Online):
+class PredictionRecorder(Online):
     """Lets a learner do its work, and notes for each decision how long the learner expects the task to take."""
 
     def __init__(self, learner: Online) -> None:

@@ -22,13 +22,13 @@ from ..core import Floats, InvalidInputError, Outcomes, Platform, Workload
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU
 from ..metrics import jain_index
 from ..metrics.running_mean import RunningMean
-from ..physics import Bill, Tariff
+from ..physics import EnergyAndCost, Tariff
 from ..schedulers import create
 from ..workload.scenarios import stream
 from .paired_comparison import cores
-from .quantile_sketch import Sketch
+from .quantile_sketch import QuantileSketch
 from .single_thread import one_thread
-from .spec import Question
+from .spec import ExperimentSpec
 
 CHUNK = 100_000
 #: Up to so many tasks the lower bound is computed, and schedulers that need all tasks at once are allowed.
@@ -51,13 +51,13 @@ Progress = Callable[[str, int], None]
 
 
 @dataclass
-class Tally:
+class SchedulerTotals:
     """One scheduler's sums so far."""
 
     platform: Platform
     tariff: Tariff
-    time: Sketch = field(default_factory=Sketch)
-    latency: Sketch = field(default_factory=Sketch)
+    time: QuantileSketch = field(default_factory=QuantileSketch)
+    latency: QuantileSketch = field(default_factory=QuantileSketch)
     mean_latency: RunningMean = field(default_factory=RunningMean)
     tasks: int = 0
     counts: dict[int, int] = field(default_factory=lambda: {FAILED: 0, CLIPPED: 0, MOVED_TO_CPU: 0})
@@ -82,7 +82,7 @@ class Tally:
         self.first_arrival = min(self.first_arrival, float(outcomes.workload.arrival_time[0]))
         if not done.any():
             return
-        latency, bill = outcomes.latency[done], Bill(outcomes, self.platform, self.tariff)
+        latency, bill = outcomes.latency[done], EnergyAndCost(outcomes, self.platform, self.tariff)
         self.time.add(outcomes.time[done])
         self.latency.add(np.maximum(latency, 0.0))  # the last digit of finish - arrival may fall below 0
         self.mean_latency.add(latency)
@@ -132,7 +132,7 @@ class Tally:
         }
 
 
-def _spread(sketch: Sketch) -> dict[str, float]:
+def _spread(sketch: QuantileSketch) -> dict[str, float]:
     quantiles = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
     largest = sketch.largest if sketch.count else math.nan
     return {"mean": sketch.mean, **{key: sketch.quantile(q) for key, q in quantiles.items()}, "max": largest}
@@ -142,10 +142,10 @@ def _spread(sketch: Sketch) -> dict[str, float]:
 class HeavyResult:
     """What became of all tasks."""
 
-    question: Question
+    question: ExperimentSpec
     seed: int
     lower_bound: float | None
-    tallies: dict[str, Tally]
+    tallies: dict[str, SchedulerTotals]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -158,7 +158,7 @@ class HeavyResult:
 
 
 def run_heavy(
-    question: Question,
+    question: ExperimentSpec,
     seed: int,
     *,
     chunk: int = CHUNK,
@@ -172,7 +172,7 @@ def run_heavy(
         allowed = f"at most {WHOLE_UP_TO:,} with schedulers that learn or bind late"
         raise InvalidInputError("--tasks", allowed, question.tasks, hint=hint)
     machine = question.on_seed(seed)
-    tallies = {spec: Tally(machine.platform, machine.tariff) for spec in question.schedulers}
+    tallies = {spec: SchedulerTotals(machine.platform, machine.tariff) for spec in question.schedulers}
     report = progress or (lambda *_: None)
     reference = _run_compiled(question, seed, chunk, compiled, tallies, report, keep_oracle=bool(whole))
     _run_whole(question, seed, whole, tallies, reference, report, processes or cores())
@@ -180,11 +180,11 @@ def run_heavy(
 
 
 def _run_compiled(
-    question: Question,
+    question: ExperimentSpec,
     seed: int,
     chunk: int,
     schedulers: dict[str, FastRule],
-    tallies: dict[str, Tally],
+    tallies: dict[str, SchedulerTotals],
     report: Progress,
     *,
     keep_oracle: bool,
@@ -214,10 +214,10 @@ def _run_compiled(
 
 
 def _run_whole(
-    question: Question,
+    question: ExperimentSpec,
     seed: int,
     specs: list[str],
-    tallies: dict[str, Tally],
+    tallies: dict[str, SchedulerTotals],
     oracle: Floats | None,
     report: Progress,
     processes: int,
@@ -247,19 +247,23 @@ def _run_whole(
 
 
 def _whole(
-    question: Question, seed: int, spec: str, oracle: Floats | None, progress: Callable[[int], None] | None = None
-) -> Tally:
+    question: ExperimentSpec,
+    seed: int,
+    spec: str,
+    oracle: Floats | None,
+    progress: Callable[[int], None] | None = None,
+) -> SchedulerTotals:
     machine = question.on_seed(seed)
     with one_thread([spec]):
         result = machine.cluster().run(
             question.workload(seed), create(spec), seed=seed, objective=machine.objective, progress=progress
         )
-    tally = Tally(machine.platform, machine.tariff, busy=result.busy)
+    tally = SchedulerTotals(machine.platform, machine.tariff, busy=result.busy)
     tally.add(result.outcomes, oracle)
     return tally
 
 
-def _sorted_by_kind(question: Question) -> tuple[dict[str, FastRule], list[str]]:
+def _sorted_by_kind(question: ExperimentSpec) -> tuple[dict[str, FastRule], list[str]]:
     """Those that can be run chunk by chunk, and the others."""
     compiled: dict[str, FastRule] = {}
     whole = []
@@ -272,7 +276,7 @@ def _sorted_by_kind(question: Question) -> tuple[dict[str, FastRule], list[str]]
     return compiled, whole
 
 
-def _chunks(question: Question, seed: int, chunk: int) -> Iterator[Workload]:
+def _chunks(question: ExperimentSpec, seed: int, chunk: int) -> Iterator[Workload]:
     machine = question.machine
     return stream(
         question.mix, question.tasks, seed, chunk=chunk, platform=machine.platform, physics=machine.physics,
@@ -280,7 +284,7 @@ def _chunks(question: Question, seed: int, chunk: int) -> Iterator[Workload]:
     )  # fmt: skip
 
 
-def _bound(question: Question, seed: int) -> float | None:
+def _bound(question: ExperimentSpec, seed: int) -> float | None:
     if question.tasks > BOUND_UP_TO:
         return None
     machine = question.on_seed(seed)

@@ -9,17 +9,17 @@ import numpy as np
 from ..core import Floats, Platform, Workload
 from ..core.outcome import FAILED, MOVED_TO_CPU, RAN
 from ..live import MeasuredRun, ResultColumns
-from ..runtime.kernel_benchmark import Contest
+from ..runtime.kernel_benchmark import KernelBenchmark
 from ..runtime.kernel_stream import as_workload
-from ..runtime.stream_execution import Choices, Execution
-from ..runtime.submission import DONE, MOVED, RETRIED, Record
+from ..runtime.stream_execution import Choices, StreamExecution
+from ..runtime.submission import DONE, MOVED, RETRIED, ExecutionRecord
 
 _STATUS = {DONE: RAN, RETRIED: MOVED_TO_CPU, MOVED: MOVED_TO_CPU}
 _NAN = float("nan")
 
 
 def measured_run(
-    contest: Contest, *, machine: str, seed: int, began: float, ended: float, config: dict[str, Any]
+    contest: KernelBenchmark, *, machine: str, seed: int, began: float, ended: float, config: dict[str, Any]
 ) -> MeasuredRun:
     """The runs of all schedulers side by side. `began` and `ended` are Unix seconds, `machine` is a name."""
     executor, executions = contest.executor, contest.executions
@@ -41,14 +41,14 @@ def measured_run(
     )
 
 
-def _tasks(contest: Contest) -> Workload:
+def _tasks(contest: KernelBenchmark) -> Workload:
     """One after the other, submissions depend on who decides: a task arrives when the first of them came to it."""
     submitted = [[record.submitted for record in one.records] for one in contest.executions.values()]
     arrivals: Floats = np.min([np.array(each) - each[0] for each in submitted], axis=0)
     return as_workload(contest.calls, arrivals.tolist())
 
 
-def _columns(execution: Execution, platform: Platform) -> ResultColumns:
+def _columns(execution: StreamExecution, platform: Platform) -> ResultColumns:
     origin = execution.records[0].submitted
     rows = [_row(record, origin) for record in execution.records]
     numbers: dict[str, Any] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -61,7 +61,7 @@ def _columns(execution: Execution, platform: Platform) -> ResultColumns:
     )
 
 
-def _row(record: Record, origin: float) -> dict[str, float]:
+def _row(record: ExecutionRecord, origin: float) -> dict[str, float]:
     def since(moment: float | None) -> float:
         return _NAN if moment is None else moment - origin
 
@@ -87,11 +87,11 @@ def _known(value: float | None) -> float:
     return _NAN if value is None else value
 
 
-def _status(record: Record) -> int:
+def _status(record: ExecutionRecord) -> int:
     return _STATUS.get(record.status, FAILED) if record.measured is not None else FAILED
 
 
-def _device(record: Record, platform: Platform) -> int:
+def _device(record: ExecutionRecord, platform: Platform) -> int:
     index = platform.index(record.device)
     on_host = record.measured is not None and record.accelerator_started is None
     return int(platform.cpu_of[index]) if on_host else index

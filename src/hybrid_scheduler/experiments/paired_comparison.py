@@ -40,20 +40,20 @@ from ..metrics.statistics import (
     t_interval,
 )
 from . import FIRST_REPORTED_SEED
-from .spec import Question
+from .spec import ExperimentSpec
 from .trace_source import MEANS, SUMS, batch_values
 
 __all__ = [
     "FIRST_REPORTED_SEED",
     "HIGHER_IS_BETTER",
     "Judgement",
+    "PairedComparison",
     "SeedRun",
     "Standing",
-    "Study",
+    "compare_seeds",
+    "compare_trace",
     "cores",
     "run_seeds",
-    "study",
-    "trace_study",
 ]
 
 #: Of all the others less is better.
@@ -78,11 +78,11 @@ class SeedRun:
     batches: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
-def run_seed(question: Question, seed: int, progress: Callable[[str, int], None] | None = None) -> SeedRun:
+def run_seed(question: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None) -> SeedRun:
     return seed_run(question, seed, question.run(seed, progress))
 
 
-def seed_run(question: Question, seed: int, comparison: Comparison) -> SeedRun:
+def seed_run(question: ExperimentSpec, seed: int, comparison: Comparison) -> SeedRun:
     """What is kept of a comparison."""
     metrics = {
         name: {key: value for key, value in summary.as_dict().items() if not isinstance(value, dict)}
@@ -122,14 +122,18 @@ Progress = Callable[[str, int], None]
 
 
 def run_seeds(
-    question: Question, seeds: Sequence[int], *, processes: int | None = None, progress: Progress | None = None
+    question: ExperimentSpec,
+    seeds: Sequence[int],
+    *,
+    processes: int | None = None,
+    progress: Progress | None = None,
 ) -> list[SeedRun]:
     """All seeds, in their order."""
     return list(_runs(question, seeds, processes, progress))
 
 
 def _runs(
-    question: Question, seeds: Sequence[int], processes: int | None, progress: Progress | None
+    question: ExperimentSpec, seeds: Sequence[int], processes: int | None, progress: Progress | None
 ) -> Iterator[SeedRun]:
     workers = min(processes or cores(), len(seeds))
     if workers < 1:
@@ -156,8 +160,8 @@ def _runs(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def study(
-    question: Question,
+def compare_seeds(
+    question: ExperimentSpec,
     seeds: Sequence[int],
     *,
     metric: str = DEFAULT_METRIC,
@@ -165,7 +169,7 @@ def study(
     until_clear: bool = False,
     processes: int | None = None,
     progress: Progress | None = None,
-) -> Study:
+) -> PairedComparison:
     """Run the seeds and judge. With `until_clear` it ends as soon as every scheduler is told from the baseline."""
     if question.trace:
         raise InvalidInputError("seeds", "those of a scenario: a trace is one run", f"a trace, {question.name}")
@@ -177,12 +181,14 @@ def study(
     for run in _runs(question, seeds, processes, progress):
         runs.append(run)
         look = len(runs) % SEEDS_PER_LOOK == 0 and len(runs) < len(seeds)
-        if until_clear and look and _is_clear(Study(question, tuple(runs)).samples(metric), against):
+        if until_clear and look and _is_clear(PairedComparison(question, tuple(runs)).samples(metric), against):
             break
-    return Study(question, tuple(runs), stopped_early=len(runs) < len(seeds))
+    return PairedComparison(question, tuple(runs), stopped_early=len(runs) < len(seeds))
 
 
-def trace_study(question: Question, seed: int, progress: Callable[[str, int], None] | None = None) -> Study:
+def compare_trace(
+    question: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None
+) -> PairedComparison:
     """One run over a trace, judged by its stretches. The seed is that of noise and of schedulers that draw."""
     if question.trace is None:
         raise InvalidInputError("question", "about a trace", f"the scenario {question.name}")
@@ -195,10 +201,10 @@ def trace_study(question: Question, seed: int, progress: Callable[[str, int], No
     run = run_seed(question, seed, progress)
     if not run.batches:
         raise InvalidInputError("--trace", "tasks that every scheduler completes", f"{question.name}: most failed")
-    return Study(question, (run,))
+    return PairedComparison(question, (run,))
 
 
-def baseline_of(question: Question, name: str | None) -> str:
+def baseline_of(question: ExperimentSpec, name: str | None) -> str:
     """The scheduler that all are measured against: the named one, or the first."""
     if name is None:
         return question.schedulers[0]
@@ -318,10 +324,10 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Study:
+class PairedComparison:
     """The runs of all seeds."""
 
-    question: Question
+    question: ExperimentSpec
     runs: tuple[SeedRun, ...]
     stopped_early: bool = False
 

@@ -23,14 +23,14 @@ from typing import Any
 
 from .. import __version__
 from ..core import HybridSchedulerError, InvalidInputError
-from .directory_lock import alone
+from .directory_lock import directory_lock
 
 #: Notes, lock and unfinished files, all in one place.
 HIDDEN = ".pipeline"
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class PhaseContext:
     """Where a phase works: it reads finished files, writes unfinished ones, and says how far it is (0 to 1)."""
 
     folder: Path
@@ -52,7 +52,7 @@ class Phase:
 
     name: str
     outputs: tuple[str, ...]
-    work: Callable[[Desk], None]
+    work: Callable[[PhaseContext], None]
     inputs: tuple[str, ...] = ()
     #: Whatever else the outputs depend on; compared by its text.
     parameters: tuple[Any, ...] = ()
@@ -93,7 +93,7 @@ def run_phases(
     """Run what is not yet done, in order; with `force` everything. `finished` is called after each phase."""
     hidden = _prepared(folder)
     done: list[Done] = []
-    with alone(hidden / "lock", folder):
+    with directory_lock(hidden / "lock", folder):
         notes = _Notes(hidden / "finished.json")
         if force:
             notes.forget()
@@ -120,7 +120,7 @@ def _run(phase: Phase, folder: Path, stage: Path, notes: _Notes, tell: Callable[
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir()
     try:
-        phase.work(Desk(folder, stage, tell))
+        phase.work(PhaseContext(folder, stage, tell))
         for name in phase.outputs:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -28,8 +28,8 @@ from ..reports.table_files import number, read_table, strict_json, write_table
 from ..workload.distributions import size_law
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load, save
-from .evaluation import RESULT_COLUMNS, Machine, run_contest
-from .phases import Desk, Done, Phase, Progress, run_phases
+from .evaluation import RESULT_COLUMNS, Machine, run_evaluation
+from .phases import Done, Phase, PhaseContext, Progress, run_phases
 
 PROFILE = "data/profiles/hardware_profile.json"
 TRAINING_TASKS = "data/workload_traces/workload_train.csv"
@@ -70,7 +70,7 @@ USUAL = Effort((256, 512, 1024, 2048), 45.0, 2000, 2000, 4000, 32)
 
 
 @dataclass(frozen=True)
-class Study:
+class PipelineStudy:
     """All that the results depend on."""
 
     machine: Machine
@@ -98,7 +98,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Report:
+class PipelineReport:
     """What became of each phase, and the table of the last one."""
 
     phases: list[Done]
@@ -120,13 +120,13 @@ def like_trace(trace: Workload) -> Scenario:
 
 
 def run_pipeline(
-    study: Study,
+    study: PipelineStudy,
     folder: Path,
     *,
     force: bool = False,
     progress: Progress | None = None,
     finished: Callable[[int, Done], None] | None = None,
-) -> Report:
+) -> PipelineReport:
     """All five phases; what an earlier run finished and nothing has changed is not done again."""
     done = run_phases(phases(study), folder, force=force, progress=progress, finished=finished)
     rows = [
@@ -135,10 +135,10 @@ def run_pipeline(
     ]
     metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
     training = json.loads((folder / TRAINING_REPORT).read_text(encoding="utf-8"))
-    return Report(done, rows, metrics["lower_bound"], training)
+    return PipelineReport(done, rows, metrics["lower_bound"], training)
 
 
-def phases(study: Study) -> list[Phase]:
+def phases(study: PipelineStudy) -> list[Phase]:
     """The five, with all that each depends on."""
     machine, seed, effort = study.machine, study.seed, study.effort
     laws, trace = (machine.platform, machine.physics), _content(study.trace)
@@ -183,7 +183,7 @@ def phases(study: Study) -> list[Phase]:
 # ------------------------------------------------------------------------------------------ the work
 
 
-def _profile(desk: Desk, effort: Effort) -> None:
+def _profile(desk: PhaseContext, effort: Effort) -> None:
     from ..profiling.profiler import HardwareProfiler
 
     profiler = HardwareProfiler("auto", budget=effort.profile_seconds)
@@ -193,7 +193,7 @@ def _profile(desk: Desk, effort: Effort) -> None:
     profiler.save_profile(desk.write(PROFILE))
 
 
-def _generate(desk: Desk, study: Study) -> None:
+def _generate(desk: PhaseContext, study: PipelineStudy) -> None:
     machine, effort = study.machine, study.effort
     training = generate(study.scenario, effort.training_tasks, study.seed % _FIRST_TEST_SEED, batch=True)
     save(training, desk.write(TRAINING_TASKS))
@@ -206,7 +206,7 @@ def _generate(desk: Desk, study: Study) -> None:
     save(test, desk.write(TEST_TASKS))
 
 
-def _train(desk: Desk, study: Study) -> None:
+def _train(desk: PhaseContext, study: PipelineStudy) -> None:
     from .pipeline_training import train_agent, train_forest, train_times
 
     laws, effort = (study.machine.platform, study.machine.physics), study.effort
@@ -226,11 +226,11 @@ def _train(desk: Desk, study: Study) -> None:
     desk.write(TRAINING_REPORT).write_text(strict_json(report), encoding="utf-8")
 
 
-def _schedule(desk: Desk, study: Study) -> None:
+def _schedule(desk: PhaseContext, study: PipelineStudy) -> None:
     from ..profiling.timing import fixed_threads
 
     with fixed_threads(1):
-        contest = run_contest(
+        contest = run_evaluation(
             load(desk.read(TEST_TASKS)),
             study.machine,
             times_model=desk.read(TIMES_MODEL),
@@ -247,7 +247,7 @@ def _schedule(desk: Desk, study: Study) -> None:
     desk.write(METRICS).write_text(strict_json(metrics), encoding="utf-8")
 
 
-def _evaluate(desk: Desk, caption: tuple[str, ...]) -> None:
+def _evaluate(desk: PhaseContext, caption: tuple[str, ...]) -> None:
     from ..reports.figure_style import save_png
     from ..reports.performance_analysis import Performance, draw
 

@@ -19,7 +19,7 @@ _SMALLEST, _LARGEST = 1e-9, 1e12
 _BINS = math.ceil(math.log(_LARGEST / _SMALLEST) / math.log(_GROWTH)) + 1
 
 
-class Sketch:
+class QuantileSketch:
     """Counts of values >= 0 by their logarithm. Sketches of parts add up to the sketch of the whole."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Sketch:
         self.smallest = min(self.smallest, float(known.min()))
         self.largest = max(self.largest, float(known.max()))
 
-    def merge(self, other: Sketch) -> None:
+    def merge(self, other: QuantileSketch) -> None:
         self.counts += other.counts
         self.zeros += other.zeros
         self.total += other.total

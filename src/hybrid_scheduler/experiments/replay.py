@@ -12,14 +12,14 @@ from ..core import HybridSchedulerError
 from . import run_record
 from .heavy_simulation import run_heavy
 from .paired_comparison import SeedRun, run_seeds
-from .run_record import Event, Record
+from .run_record import Event, RunFile
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayResult:
     """What came of it. `line` is the number of the first that differs, with both its texts."""
 
-    record: Record
+    record: RunFile
     sha256: str
     line: tuple[int, str, str] | None
     changed_versions: dict[str, tuple[str, str]]
@@ -42,7 +42,7 @@ def comparison_events(found: Iterable[SeedRun]) -> Iterator[Event]:
 
 def replay(
     folder: Path, *, processes: int | None = None, progress: Callable[[str, int], None] | None = None
-) -> Replay:
+) -> ReplayResult:
     """Run it again and compare. A log that no longer fits its own record is refused first."""
     record = run_record.read_run(folder)
     log = folder / run_record.EVENTS
@@ -58,10 +58,10 @@ def replay(
         digest.update(after.encode())
         if before != after and first is None:
             first = (number, before.rstrip("\n"), after.rstrip("\n"))
-    return Replay(record, digest.hexdigest(), first, _changed(record.versions, run_record.versions()))
+    return ReplayResult(record, digest.hexdigest(), first, _changed(record.versions, run_record.versions()))
 
 
-def _events(record: Record, processes: int | None, progress: Callable[[str, int], None] | None) -> Iterable[Event]:
+def _events(record: RunFile, processes: int | None, progress: Callable[[str, int], None] | None) -> Iterable[Event]:
     question = record.question
     if record.kind == run_record.COMPARE:
         return comparison_events(run_seeds(question, record.seeds, processes=processes, progress=progress))

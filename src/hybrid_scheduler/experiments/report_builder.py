@@ -13,20 +13,20 @@ import numpy as np
 from ..core import HybridSchedulerError, InvalidInputError
 from ..metrics.statistics import Interval
 from ..reports import figures
-from ..reports.figure_data import Evidence
+from ..reports.figure_data import FigureData
 from ..reports.figure_style import label_of
 from ..reports.figures.figure_layout import with_interval
 from ..reports.html_report import as_html
 from ..reports.method_notes import CAPTIONS, METHOD, TRACE_METHOD
 from ..reports.pdf_report import as_pdf
 from ..reports.performance_analysis import three_digits
-from ..reports.report_content import Picture, Report, Section, Table, Words
+from ..reports.report_content import Picture, ReportContent, Section, Table, Words
 from . import run_record
-from .detailed_run import Showcase, show
-from .paired_comparison import BATCHES, Judgement, SeedRun, Study
-from .run_record import Record
-from .spec import Question
-from .trace_source import MEANS, SUMS, Trace
+from .detailed_run import DetailedRun, run_detailed
+from .paired_comparison import BATCHES, Judgement, PairedComparison, SeedRun
+from .run_record import RunFile
+from .spec import ExperimentSpec
+from .trace_source import MEANS, SUMS, TraceSource
 
 SUFFIXES = (".html", ".pdf")
 _OVERVIEW = {
@@ -40,7 +40,7 @@ _OVERVIEW = {
 }
 
 
-def write_report(path: Path, report: Report) -> None:
+def write_report(path: Path, report: ReportContent) -> None:
     """HTML or PDF, by the ending of the name."""
     check_suffix(path)
     try:
@@ -60,7 +60,7 @@ def check_suffix(path: Path) -> None:
 # ------------------------------------------------------------------------------------------ from a folder
 
 
-def stored_study(folder: Path, record: Record) -> Study:
+def stored_study(folder: Path, record: RunFile) -> PairedComparison:
     """The seeds of a recorded comparison, from its log."""
     log = folder / run_record.EVENTS
     found: dict[int, SeedRun] = {}
@@ -79,27 +79,27 @@ def stored_study(folder: Path, record: Record) -> Study:
         raise HybridSchedulerError(f"{log} cannot be read: {error}") from None
     if tuple(found) != record.seeds:
         raise HybridSchedulerError(f"{log} does not hold the seeds of its record")
-    return Study(record.question, tuple(found.values()))
+    return PairedComparison(record.question, tuple(found.values()))
 
 
 # ------------------------------------------------------------------------------------------ the content
 
 
 def make_report(
-    question: Question,
+    question: ExperimentSpec,
     seed: int,
     *,
-    study: Study | None = None,
-    record: Record | None = None,
+    study: PairedComparison | None = None,
+    record: RunFile | None = None,
     title: str = "Scheduler comparison",
     wanted: Sequence[str] = tuple(figures.FIGURES),
     progress: Callable[[str, int], None] | None = None,
-) -> Report:
+) -> ReportContent:
     """One run in full, and the judgement of several seeds where there is a study."""
     for name in wanted:
         if name not in figures.FIGURES:
-            figures.draw(name, Evidence({}))  # complains about the name
-    shown = show(question, seed, progress)
+            figures.draw(name, FigureData({}))  # complains about the name
+    shown = run_detailed(question, seed, progress)
     material = evidence(question, seed, shown, study)
     # Whoever knows all durations is the yardstick; without it the first.
     judgement = study.judge(baseline="oracle" if "oracle" in question.schedulers else None) if study else None
@@ -113,10 +113,10 @@ def make_report(
     ]
     facts = [*question.facts, _repetitions(study, seed)]
     foot = f"run {record.run_id} · log sha256 {record.events_sha256[:16]}…" if record else "hybrid-scheduler"
-    return Report(title, facts, headline(question, material, judgement), sections, foot)
+    return ReportContent(title, facts, headline(question, material, judgement), sections, foot)
 
 
-def evidence(question: Question, seed: int, shown: Showcase, study: Study | None) -> Evidence:
+def evidence(question: ExperimentSpec, seed: int, shown: DetailedRun, study: PairedComparison | None) -> FigureData:
     """What the figures are drawn from: means over seeds, and single tasks of one seed."""
     bands: dict[str, dict[str, Interval]] = {}
     if study:
@@ -136,7 +136,7 @@ def evidence(question: Question, seed: int, shown: Showcase, study: Study | None
             for key in keys
         }
         bound, caption = shown.comparison.lower_bound, [*question.facts, f"seed {seed}"]
-    return Evidence(
+    return FigureData(
         samples,
         caption,
         bands,
@@ -148,13 +148,13 @@ def evidence(question: Question, seed: int, shown: Showcase, study: Study | None
     )
 
 
-def _bands(study: Study, metric: str) -> dict[str, Interval]:
+def _bands(study: PairedComparison, metric: str) -> dict[str, Interval]:
     found = {name: study.interval(metric, name) for name in study.question.schedulers}
     # A queue that grows has a value and no interval.
     return {name: one for name, one in found.items() if one is not None and math.isfinite(one.half_width)}
 
 
-def _repetitions(study: Study | None, seed: int) -> str:
+def _repetitions(study: PairedComparison | None, seed: int) -> str:
     """What the intervals rest on."""
     if study is None:
         return f"seed {seed}"
@@ -162,7 +162,7 @@ def _repetitions(study: Study | None, seed: int) -> str:
     return trace.label if trace else f"{len(study.runs)} seeds"
 
 
-def headline(question: Question, material: Evidence, judgement: Judgement | None) -> str:
+def headline(question: ExperimentSpec, material: FigureData, judgement: Judgement | None) -> str:
     """Who leads, and who cannot be told from the leader."""
     means = material.intervals("mean_latency")
     best = next(iter(means))
@@ -182,7 +182,7 @@ def headline(question: Question, material: Evidence, judgement: Judgement | None
     return f"{lead}. Too close to call against it: {', '.join(close)}; the others are worse beyond doubt."
 
 
-def _results(material: Evidence, judgement: Judgement | None) -> list[Words | Table]:
+def _results(material: FigureData, judgement: Judgement | None) -> list[Words | Table]:
     found = {metric: material.intervals(metric) for metric in _OVERVIEW if _known(material, metric)}
     names = list(found["mean_latency"])
     rows = [[label_of(name), *(_cell(found[metric].get(name)) for metric in found)] for name in names]
@@ -197,7 +197,7 @@ def _results(material: Evidence, judgement: Judgement | None) -> list[Words | Ta
     return [Table(header, rows, note, strong=frozenset({0}))]
 
 
-def _known(material: Evidence, metric: str) -> bool:
+def _known(material: FigureData, metric: str) -> bool:
     return any(np.isfinite(values).all() for values in material.samples.get(metric, {}).values())
 
 
@@ -264,7 +264,7 @@ def _won(judgement: Judgement, row: str, column: str) -> str:
     return f"{won}{'*' if judgement.better(pair.verdict) else ''}"
 
 
-def _pictures(material: Evidence, wanted: Sequence[str]) -> list[Words | Picture]:
+def _pictures(material: FigureData, wanted: Sequence[str]) -> list[Words | Picture]:
     drawn = figures.draw_all(material, wanted)
     found: list[Words | Picture] = [Picture(name, figure, CAPTIONS[name]) for name, figure in drawn.items()]
     missing = [name for name in wanted if name not in drawn]
@@ -273,7 +273,7 @@ def _pictures(material: Evidence, wanted: Sequence[str]) -> list[Words | Picture
     return found
 
 
-def _configuration(question: Question, study: Study | None, seed: int) -> Table:
+def _configuration(question: ExperimentSpec, study: PairedComparison | None, seed: int) -> Table:
     machine = question.machine
     devices = ", ".join(device.name for device in machine.platform.devices[:12])
     more = len(machine.platform.devices) - 12
@@ -290,7 +290,7 @@ def _configuration(question: Question, study: Study | None, seed: int) -> Table:
     return Table(["what", "value"], rows, words=frozenset({1}))
 
 
-def _scenario_rows(question: Question, seeds: str) -> list[list[str]]:
+def _scenario_rows(question: ExperimentSpec, seeds: str) -> list[list[str]]:
     mix = question.mix
     return [
         ["scenario", f"{mix.name}: {mix.description}"],
@@ -300,7 +300,7 @@ def _scenario_rows(question: Question, seeds: str) -> list[list[str]]:
     ]
 
 
-def _trace_rows(trace: Trace, seed: int) -> list[list[str]]:
+def _trace_rows(trace: TraceSource, seed: int) -> list[list[str]]:
     tasks = trace.workload
     ranges = "; ".join(
         f"{three_digits(float(column.min()))} to {three_digits(float(column.max()))}"
@@ -316,7 +316,7 @@ def _trace_rows(trace: Trace, seed: int) -> list[list[str]]:
     ]
 
 
-def _environment(record: Record | None) -> Table:
+def _environment(record: RunFile | None) -> Table:
     found = record.versions if record else run_record.versions()
     rows = [[name, version] for name, version in found.items()]
     if record:

@@ -29,10 +29,10 @@ from ..cluster import RunResult
 from ..core import HybridSchedulerError, InvalidInputError
 from ..core.outcome import STATUS_NAMES
 from ..engine import Comparison
-from ..live.ulid import UlidMaker
+from ..live.ulid import UlidGenerator
 from ..workload.trace_files import load, save
-from .spec import Question
-from .trace_source import Trace
+from .spec import ExperimentSpec
+from .trace_source import TraceSource
 
 RECORD, EVENTS, TRACE = "run.json", "events.jsonl", "trace.parquet"
 SIMULATION, COMPARE, HEAVY = "simulation", "compare", "heavy"
@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def configuration_hash(kind: str, question: Question, seeds: Iterable[int]) -> str:
+def configuration_hash(kind: str, question: ExperimentSpec, seeds: Iterable[int]) -> str:
     """Of all inputs: two runs with the same one should have the same log."""
     content = {"kind": kind, "seeds": list(seeds), "configuration": question.as_json()}
     return hashlib.sha256(canonical(content).encode()).hexdigest()
@@ -128,7 +128,7 @@ def lines(events: Iterable[Event]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Record:
+class RunFile:
     """What run.json holds."""
 
     run_id: str
@@ -140,11 +140,11 @@ class Record:
     versions: dict[str, str]
     events_sha256: str
     events_count: int
-    trace: Trace | None = None
+    trace: TraceSource | None = None
 
     @property
-    def question(self) -> Question:
-        return Question.from_json(self.configuration, self.trace)
+    def question(self) -> ExperimentSpec:
+        return ExperimentSpec.from_json(self.configuration, self.trace)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -160,7 +160,9 @@ class Record:
         }
 
 
-def write_run(folder: Path, kind: str, question: Question, seeds: Iterable[int], events: Iterable[Event]) -> Record:
+def write_run(
+    folder: Path, kind: str, question: ExperimentSpec, seeds: Iterable[int], events: Iterable[Event]
+) -> RunFile:
     """Log and record into `folder`, which is made; the record comes last, so that half a run has none."""
     chosen = tuple(seeds)
     configuration = question.as_json()
@@ -175,8 +177,8 @@ def write_run(folder: Path, kind: str, question: Question, seeds: Iterable[int],
     if question.trace is not None:
         save(question.trace.workload, folder / TRACE)
     now = time.time()
-    record = Record(
-        UlidMaker(lambda: now)(), kind, datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"), chosen,
+    record = RunFile(
+        UlidGenerator(lambda: now)(), kind, datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"), chosen,
         configuration, configuration_hash(kind, question, chosen), versions(), digest.hexdigest(), count,
         question.trace,
     )  # fmt: skip
@@ -186,7 +188,7 @@ def write_run(folder: Path, kind: str, question: Question, seeds: Iterable[int],
     return record
 
 
-def read_run(folder: Path) -> Record:
+def read_run(folder: Path) -> RunFile:
     """The record of a run folder; a clear refusal of anything else."""
     path = folder / RECORD
     if not folder.is_dir():
@@ -194,7 +196,7 @@ def read_run(folder: Path) -> Record:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         events = content["events"]
-        record = Record(
+        record = RunFile(
             content["run_id"], content["kind"], content["created_at"], tuple(content["seeds"]),
             content["configuration"], content["configuration_hash"], content["versions"],
             events["sha256"], events["lines"], _trace(folder, content["configuration"].get("trace")),
@@ -209,14 +211,14 @@ def read_run(folder: Path) -> Record:
     return record
 
 
-def _trace(folder: Path, known: Mapping[str, Any] | None) -> Trace | None:
+def _trace(folder: Path, known: Mapping[str, Any] | None) -> TraceSource | None:
     """The tasks beside the record, if it is that of a trace and they are still those that were run."""
     if known is None:
         return None
     path = folder / TRACE
     if not path.exists():
         raise HybridSchedulerError(f"{path} is missing: the record's tasks were a trace")
-    found = Trace.of(known["name"], load(path), known["batches"] if known["batches"] > 1 else None)
+    found = TraceSource.of(known["name"], load(path), known["batches"] if known["batches"] > 1 else None)
     if found.sha256 != known["sha256"]:
         raise HybridSchedulerError(f"{path} was changed after the run: its digest is not the recorded one")
     return found

@@ -19,7 +19,7 @@ from ..workload.scenario_json import scenario_from_json, scenario_to_json
 from ..workload.scenarios import Scenario, generate
 from .evaluation import Machine
 from .single_thread import one_thread
-from .trace_source import Trace
+from .trace_source import TraceSource
 
 _PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
 
@@ -29,7 +29,7 @@ def _default_machine() -> Machine:
 
 
 @dataclass(frozen=True)
-class Question:
+class ExperimentSpec:
     """Some schedulers on tasks of a scenario, or on those of a trace, which has no scenario.
 
     Utilisation None is the scenario's own; a batch and a trace have none.
@@ -41,7 +41,7 @@ class Question:
     machine: Machine = field(default_factory=_default_machine)
     utilisation: float | None = None
     batch: bool = False
-    trace: Trace | None = None
+    trace: TraceSource | None = None
 
     def __post_init__(self) -> None:
         if (self.scenario is None) == (self.trace is None):
@@ -54,7 +54,7 @@ class Question:
             create(spec)  # a wrong name fails here, not in another process an hour later
 
     @classmethod
-    def about(cls, trace: Trace, schedulers: tuple[str, ...], machine: Machine) -> Question:
+    def about(cls, trace: TraceSource, schedulers: tuple[str, ...], machine: Machine) -> ExperimentSpec:
         """The tasks of a trace as they are."""
         return cls(None, len(trace.workload), schedulers, machine, trace=trace)
 
@@ -153,7 +153,7 @@ class Question:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any], trace: Trace | None = None) -> Question:
+    def from_json(cls, data: dict[str, Any], trace: TraceSource | None = None) -> ExperimentSpec:
         """What `as_json` wrote; the tasks of a trace come from elsewhere."""
         law = dict(data["physics"])
         machine = Machine(

@@ -23,10 +23,10 @@ import numpy as np
 from .. import __version__
 from ..core import HybridSchedulerError, InvalidInputError
 from ..metrics import dependent_interval
-from .directory_lock import alone
+from .directory_lock import directory_lock
 from .paired_comparison import SeedRun, run_seed
 from .run_record import canonical
-from .spec import Question
+from .spec import ExperimentSpec
 
 CELLS, TABLE = "cells.jsonl", "results.parquet"
 _KEY_LENGTH = 24
@@ -36,7 +36,7 @@ _KEY_LENGTH = 24
 class Cell:
     """One scheduler, one seed."""
 
-    question: Question
+    question: ExperimentSpec
     seed: int
 
     @cached_property
@@ -51,7 +51,7 @@ class Cell:
         return f"{question.schedulers[0]} · {where} · {self.seed}"
 
 
-def cells_of(questions: Iterable[Question], seeds: Sequence[int]) -> list[Cell]:
+def cells_of(questions: Iterable[ExperimentSpec], seeds: Sequence[int]) -> list[Cell]:
     """Every question taken apart, in order; what is asked twice is run once."""
     cells = {
         cell.key: cell
@@ -110,7 +110,7 @@ def run_sweep(
         raise InvalidInputError("sweep", "at least one cell", "none")
     _prepare(folder)
     report = progress or (lambda *_: None)
-    with alone(folder / "lock", folder), (folder / CELLS).open("a+b") as file:
+    with directory_lock(folder / "lock", folder), (folder / CELLS).open("a+b") as file:
         wanted = {cell.key for cell in cells}
         done = {key: row for key, row in _finished(file).items() if key in wanted}
         report("", len(done), len(cells))

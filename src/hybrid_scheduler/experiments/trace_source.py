@@ -16,7 +16,7 @@ import numpy as np
 from ..core import Floats, InvalidInputError, Workload
 from ..engine import Comparison
 from ..metrics import stretches
-from ..physics import Bill
+from ..physics import EnergyAndCost
 
 BATCHES = 20
 #: A stretch of fewer tasks than this is no more than its neighbour's echo.
@@ -27,7 +27,7 @@ SUMS = ("energy", "cost")
 
 
 @dataclass(frozen=True)
-class Trace:
+class TraceSource:
     """Tasks with the name they came under. `sha256` is over all their columns, and tells one trace from another."""
 
     name: str
@@ -36,7 +36,7 @@ class Trace:
     batches: int
 
     @classmethod
-    def of(cls, name: str, workload: Workload, batches: int | None = None) -> Trace:
+    def of(cls, name: str, workload: Workload, batches: int | None = None) -> TraceSource:
         most = len(workload) // TASKS_PER_BATCH
         if batches is not None and not 2 <= batches <= most:
             allowed = (
@@ -80,7 +80,7 @@ def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, li
     oracle = results["oracle"].outcomes.latency if "oracle" in results else None
     found: dict[str, dict[str, list[float]]] = {}
     for name, result in results.items():
-        outcomes, bill = result.outcomes, Bill(result.outcomes, result.platform, result.tariff)
+        outcomes, bill = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
         columns: dict[str, Floats] = {
             "mean_latency": outcomes.latency,
             "mean_time": outcomes.time,

@@ -88,7 +88,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PairedDifference:
     """Two means, and the mean of the pairwise differences with its 95 % interval."""
 
     baseline: float
@@ -98,7 +98,7 @@ class Paired:
     high: float
 
     @classmethod
-    def of(cls, baseline: Floats, changed: Floats) -> Paired:
+    def of(cls, baseline: Floats, changed: Floats) -> PairedDifference:
         differences = changed - baseline
         mean, n = float(differences.mean()), len(differences)
         half = float(stats.t.ppf(_CONFIDENCE, n - 1) * differences.std(ddof=1) / np.sqrt(n))
@@ -106,13 +106,13 @@ class Paired:
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIfRow:
+class WhatIfResult:
     """One scheduler on both machines, per task: seconds, joules, dollars."""
 
     name: str
-    latency: Paired
-    energy: Paired
-    cost: Paired
+    latency: PairedDifference
+    energy: PairedDifference
+    cost: PairedDifference
     n: int
 
     def as_dict(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def what_if(
     seeds: int = 8,
     first_seed: int = FIRST_REPORTED_SEED,
     before: Floats | None = None,
-) -> list[WhatIfRow]:
+) -> list[WhatIfResult]:
     """Every scheduler on the present and on the changed machine, over the same seeds.
 
     Learned schedulers act by the model that ships with them and do not learn on: the answer should come within a
@@ -148,11 +148,11 @@ def what_if(
     goal = Objective(latency=1.0 - change.energy_weight, energy=change.energy_weight)
     after = _by_seed(present, mix, names, tasks, seeds, first_seed, other, load, goal)
     return [
-        WhatIfRow(
+        WhatIfResult(
             name,
-            latency=Paired.of(before[:, index, 0], after[:, index, 0]),
-            energy=Paired.of(before[:, index, 1], after[:, index, 1]),
-            cost=Paired.of(before[:, index, 2], after[:, index, 2]),
+            latency=PairedDifference.of(before[:, index, 0], after[:, index, 0]),
+            energy=PairedDifference.of(before[:, index, 1], after[:, index, 1]),
+            cost=PairedDifference.of(before[:, index, 2], after[:, index, 2]),
             n=seeds,
         )
         for index, name in enumerate(names)

@@ -16,8 +16,8 @@ from ..core import Floats, InvalidInputError
 from ..metrics.statistics import Interval, t_interval
 from ..workload.distributions import Uniform
 from ..workload.scenarios import Scenario
-from .paired_comparison import DEFAULT_METRIC, FIRST_REPORTED_SEED, Study, run_seeds
-from .spec import Question
+from .paired_comparison import DEFAULT_METRIC, FIRST_REPORTED_SEED, PairedComparison, run_seeds
+from .spec import ExperimentSpec
 
 ARRIVALS = ("poisson", "bursty")
 _DIMENSIONS = 8
@@ -28,13 +28,13 @@ _PARENTS = 4
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstCase:
     """The workload that was found. `ratio` is A's metric over B's on seeds the search has not seen."""
 
-    question: Question
+    question: ExperimentSpec
     searched_ratio: float
     ratio: Interval
-    study: Study
+    study: PairedComparison
     evaluations: int
     seed: int
     metric: str
@@ -45,7 +45,7 @@ Progress = Callable[[float, int], None]
 
 
 def find_worst(
-    question: Question,
+    question: ExperimentSpec,
     *,
     metric: str = DEFAULT_METRIC,
     evaluations: int = 120,
@@ -53,7 +53,7 @@ def find_worst(
     confirming: int = 20,
     processes: int | None = 1,
     progress: Progress | None = None,
-) -> Worst:
+) -> WorstCase:
     """The question names the two schedulers, A first, and everything that stays as it is."""
     if len(question.schedulers) != 2:
         raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", list(question.schedulers))
@@ -81,13 +81,13 @@ def find_worst(
             progress(float(np.exp(best[0][0])), done + 1)
     chosen = workload_at(question, best[0][1])
     seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + confirming)
-    study = Study(chosen, tuple(run_seeds(chosen, seeds, processes=processes)))
+    study = PairedComparison(chosen, tuple(run_seeds(chosen, seeds, processes=processes)))
     samples = study.samples(metric)
     ratios = samples[chosen.schedulers[0]] / samples[chosen.schedulers[1]]
-    return Worst(chosen, float(np.exp(best[0][0])), t_interval(ratios), study, evaluations, seed, metric)
+    return WorstCase(chosen, float(np.exp(best[0][0])), t_interval(ratios), study, evaluations, seed, metric)
 
 
-def workload_at(question: Question, point: Floats) -> Question:
+def workload_at(question: ExperimentSpec, point: Floats) -> ExperimentSpec:
     """The question with the workload that a point of the unit cube stands for. Rounded: people will retype it."""
 
     def between(range_: tuple[float, float], share: float, *, log: bool) -> float:
@@ -111,7 +111,7 @@ def workload_at(question: Question, point: Floats) -> Question:
     return replace(question, scenario=scenario, utilisation=None, batch=False)
 
 
-def _log_ratio(question: Question, metric: str) -> float:
+def _log_ratio(question: ExperimentSpec, metric: str) -> float:
     first, second = question.schedulers
     values = []
     for run in run_seeds(question, _SEARCH_SEEDS, processes=1):

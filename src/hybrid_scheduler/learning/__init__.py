@@ -1,12 +1,12 @@
 """What learns: features, predictors, durations learned online, drift, and models on disk."""
 
 from .duration.drift import DETECTORS, Detector, detector_named
-from .duration.duration_model import TimesModel
+from .duration.duration_model import DurationModel
 from .duration.features import FEATURE_NAMES, features
-from .duration.fitting import Growth, Samples, grow
+from .duration.fitting import FittedDurations, Samples, fit_durations
 from .duration.flat_forest import FlatForest
 from .duration.model_versions import LearningEvent, ModelVersion
-from .duration.online_duration_model import OnlineTimes
+from .duration.online_duration_model import OnlineDurationModel
 from .duration.pretrained import Pretrained
 from .fallback_guard import FallbackGuard
 from .model_files import Manifest, ModelFileError, load_times, save_times
@@ -18,24 +18,24 @@ __all__ = [
     "FEATURE_NAMES",
     "PREDICTORS",
     "Detector",
+    "DurationModel",
     "FallbackGuard",
+    "FittedDurations",
     "FlatForest",
-    "Growth",
     "LearningEvent",
     "Manifest",
     "ModelFileError",
     "ModelVersion",
     "OfflineTrainer",
-    "OnlineTimes",
+    "OnlineDurationModel",
     "Predictor",
     "Pretrained",
     "RandomForestPredictor",
     "Samples",
-    "TimesModel",
     "XGBoostPredictor",
     "detector_named",
     "features",
-    "grow",
+    "fit_durations",
     "load_times",
     "save_times",
     "train_default_times_model",

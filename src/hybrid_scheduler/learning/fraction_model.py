@@ -9,7 +9,7 @@ from ..physics import optimal_fraction
 from .duration.features import NUM_FEATURES, features_row
 from .duration.fitting import LEAST_SAMPLES
 from .duration.flat_forest import FlatForest, joined
-from .duration.online_duration_model import OnlineTimes
+from .duration.online_duration_model import OnlineDurationModel
 
 
 class FractionForest:
@@ -22,7 +22,7 @@ class FractionForest:
         self.forest_: FlatForest | None = None
         self._row = np.zeros((1, NUM_FEATURES))
 
-    def predict(self, task: Task, times: OnlineTimes) -> Floats:
+    def predict(self, task: Task, times: OnlineDurationModel) -> Floats:
         """Until there is a forest, the share follows from the predicted durations."""
         if self.forest_ is None:
             row = times.row(task)
@@ -34,7 +34,7 @@ class FractionForest:
         clipped: Floats = np.clip(shares, 0.0, 1.0)
         return clipped
 
-    def renew(self, times: OnlineTimes) -> None:
+    def renew(self, times: OnlineDurationModel) -> None:
         """A tenth of the trees anew, all of them after a change; unknown durations are taken as believed."""
         samples = times.samples()
         if len(samples) < LEAST_SAMPLES:

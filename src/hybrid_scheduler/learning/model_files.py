@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..core import Floats, HybridSchedulerError
 from .duration.features import FEATURE_NAMES, NUM_FEATURES
-from .duration.fitting import Growth
+from .duration.fitting import FittedDurations
 from .duration.flat_forest import FlatForest
 from .duration.log_linear import NUM_TERMS, Frame
 from .duration.pretrained import Pretrained
@@ -207,7 +207,7 @@ def _load_times(source: Path, _stamp: tuple[int, int]) -> Pretrained:
     return Pretrained(growth, manifest.device_classes)
 
 
-def _growth(arrays: dict[str, NDArray[Any]], classes: int) -> Growth:
+def _growth(arrays: dict[str, NDArray[Any]], classes: int) -> FittedDurations:
     def numbers(name: str, *shape: int) -> Floats:
         column: Floats = np.ascontiguousarray(arrays[name], dtype=np.float64)
         if column.shape != shape or not np.isfinite(column).all():
@@ -226,7 +226,7 @@ def _growth(arrays: dict[str, NDArray[Any]], classes: int) -> Growth:
     if flaw or trees.outputs != classes or not (0 <= depth <= 64 and 0 <= reference < classes):
         raise ValueError(f"the forest has {flaw or 'the wrong shape'}")
     frame = Frame(numbers("knees", 9), numbers("centre", NUM_TERMS), numbers("scale", NUM_TERMS))
-    return Growth(
+    return FittedDurations(
         frame, numbers("coefficients", NUM_TERMS, classes), trees, numbers("low", 3), numbers("high", 3),
         numbers("fixed", classes), samples, reference,
     )  # fmt: skip

@@ -16,9 +16,9 @@ import numpy as np
 from ..core import Floats, InvalidInputError, Platform, UnknownNameError, Workload, platform_named, workstation
 from ..physics import AnalyticPhysics, Physics, isolated_time, optimal_fraction
 from ..workload.scenarios import SCENARIOS, generate
-from .duration.duration_model import TimesModel
+from .duration.duration_model import DurationModel
 from .duration.features import features
-from .duration.fitting import Samples, grow
+from .duration.fitting import Samples, fit_durations
 from .duration.pretrained import Pretrained, class_names
 from .model_files import data_digest, save_times
 from .predictors import PREDICTORS, Predictor
@@ -145,8 +145,8 @@ def train_times_model(
         table[:, :, 1],
         int(platform.class_of[np.argmax(platform.is_cpu)]),
     )
-    growth = grow(samples, seed, trees=trees)
-    model = TimesModel.of([growth], np.ones(len(platform.classes)))
+    growth = fit_durations(samples, seed, trees=trees)
+    model = DurationModel.of([growth], np.ones(len(platform.classes)))
     truth = np.concatenate([np.log(_by_class(physics, part, platform)[:, :, 0]) for part in unseen])
     errors = np.concatenate([np.log(model.table(part)[:, :, 0]) for part in unseen]) - truth
     metrics = {

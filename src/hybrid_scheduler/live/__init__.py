@@ -4,7 +4,7 @@ from .batch_records import (
     Batch,
     Counters,
     Event,
-    Idempotency,
+    IdempotencyKey,
     Recent,
     Recovered,
     ResultColumns,
@@ -14,39 +14,40 @@ from .batch_records import (
 from .clock import Clock, WallClock
 from .command_queue import EngineClosed, SubmittedTask
 from .continuous_simulation import ContinuousSimulation
-from .journal import EngineBusy, Journal, JournalAway, JournalFull
-from .live_config import Course
+from .journal import EngineBusy, Journal, JournalFull, JournalUnavailable
+from .live_config import Course, LiveConfig
 from .measured_json import measured_from_json, measured_to_json
 from .measured_run import MeasuredRun, batch_of
-from .status import ComparisonRow, Episode, ModelCard, Status
-from .training_worker import InlineTrainer, ProcessTrainer, Trainer
+from .status import LiveEpisode, LiveStatus, ModelCard, SchedulerStatistics
+from .training_worker import InlineTrainingWorker, ProcessTrainingWorker, TrainingWorker
 
 __all__ = [
     "Batch",
     "Clock",
-    "ComparisonRow",
     "ContinuousSimulation",
     "Counters",
     "Course",
     "EngineBusy",
     "EngineClosed",
-    "Episode",
     "Event",
-    "Idempotency",
-    "InlineTrainer",
+    "IdempotencyKey",
+    "InlineTrainingWorker",
     "Journal",
-    "JournalAway",
     "JournalFull",
+    "JournalUnavailable",
+    "LiveConfig",
+    "LiveEpisode",
+    "LiveStatus",
     "MeasuredRun",
     "ModelCard",
-    "ProcessTrainer",
+    "ProcessTrainingWorker",
     "Recent",
     "Recovered",
     "ResultColumns",
     "RunRecord",
-    "Status",
+    "SchedulerStatistics",
     "SubmittedTask",
-    "Trainer",
+    "TrainingWorker",
     "VersionRecord",
     "WallClock",
     "batch_of",

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from ..core import InvalidInputError, Workload
-from .batch_records import Batch, Counters, Event, Idempotency, ResultColumns, RunRecord, VersionRecord
+from .batch_records import Batch, Counters, Event, IdempotencyKey, ResultColumns, RunRecord, VersionRecord
 from .journal import Journal, JournalFull
-from .live_run import Chunk
+from .live_run import LiveChunk
 
 #: A client that asks again soon after is answered from memory; the store knows the older keys.
 _KEYS = 10_000
 
 
-class Ledger:
+class BatchBuilder:
     """Used by the engine's thread alone."""
 
     def __init__(self, journal: Journal, counters: Counters, device_names: tuple[str, ...]) -> None:
@@ -32,11 +32,11 @@ class Ledger:
         self._clear()
 
     def _clear(self) -> None:
-        self._chunks: list[Chunk] = []
+        self._chunks: list[LiveChunk] = []
         self._events: list[Event] = []
         self._versions: list[VersionRecord] = []
         self._promises: list[tuple[int, Future[int]]] = []
-        self._idempotency: list[Idempotency] = []
+        self._idempotency: list[IdempotencyKey] = []
 
     # ---------------------------------------------------------------- taking in
 
@@ -50,11 +50,11 @@ class Ledger:
         """Results that wait."""
         return sum(len(chunk) * len(chunk.results) for chunk in self._chunks)
 
-    def fits(self, chunk: Chunk) -> bool:
+    def fits(self, chunk: LiveChunk) -> bool:
         """Whether the chunk can go into one batch with those before it: the same lanes with the same models."""
         return not self._chunks or self._chunks[0].deciders == chunk.deciders
 
-    def add(self, chunk: Chunk, first_ordinal: int) -> None:
+    def add(self, chunk: LiveChunk, first_ordinal: int) -> None:
         if not self._chunks:
             self._first_ordinal = first_ordinal
         self._chunks.append(chunk)
@@ -72,7 +72,7 @@ class Ledger:
 
     # ---------------------------------------------------------------- promises
 
-    def promised(self, key: Idempotency) -> Future[int] | None:
+    def promised(self, key: IdempotencyKey) -> Future[int] | None:
         """The answer to an earlier submission with this key."""
         known = self._keys.get(key.key)
         if known is None:
@@ -82,10 +82,10 @@ class Ledger:
             del self._keys[key.key]  # that one came to nothing: try again
             return None
         if fingerprint != key.fingerprint:
-            raise InvalidInputError("Idempotency-Key", "new, or sent with the same task as before", key.key)
+            raise InvalidInputError("IdempotencyKey-Key", "new, or sent with the same task as before", key.key)
         return answer
 
-    def promise(self, task_id: int, answer: Future[int], key: Idempotency | None) -> None:
+    def promise(self, task_id: int, answer: Future[int], key: IdempotencyKey | None) -> None:
         """`answer` gets the id once the batch is durable."""
         self._promises.append((task_id, answer))
         if key is not None:

@@ -96,7 +96,7 @@ class VersionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Idempotency:
+class IdempotencyKey:
     """A client's key for a task it sent, and the digest of what it sent."""
 
     key: str
@@ -124,7 +124,7 @@ class Batch:
     optimal_time: Floats | None = None
     versions: tuple[VersionRecord, ...] = ()
     events: tuple[Event, ...] = ()
-    idempotency: tuple[Idempotency, ...] = ()
+    idempotency: tuple[IdempotencyKey, ...] = ()
     #: Set once the batch is durable, or to the reason why it is not.
     committed: Future[None] | None = None
 

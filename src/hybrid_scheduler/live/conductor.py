@@ -11,19 +11,19 @@ from dataclasses import replace
 
 from ..core import InvalidInputError
 from ..workload import Scenario
-from .batch_records import Idempotency, Recovered, RunRecord
+from .batch_records import IdempotencyKey, Recovered, RunRecord
 from .clock import Clock
 from .command_queue import SubmittedTask
-from .journal import Journal, JournalAway
-from .live_config import Course, config_hash
-from .live_run import LiveRun, News
+from .journal import Journal, JournalUnavailable
+from .live_config import LiveConfig, config_hash
+from .live_run import LaneEvent, LiveRun
 from .measured_run import MeasuredRun, batch_of
-from .model_snapshots import Snapshots
-from .scheduler_lane import Lane
-from .session import Session
+from .model_snapshots import ModelSnapshots
+from .scheduler_lane import SchedulerLane
+from .session import LiveSession
 from .stability_notes import stability_notes
 from .status import ModelCard
-from .training_worker import Trainer
+from .training_worker import TrainingWorker
 
 _log = logging.getLogger(__name__)
 
@@ -33,11 +33,11 @@ class Conductor:
 
     def __init__(
         self,
-        session: Session,
+        session: LiveSession,
         journal: Journal,
         clock: Clock,
-        trainer: Trainer,
-        snapshots: Snapshots,
+        trainer: TrainingWorker,
+        snapshots: ModelSnapshots,
         new_id: Callable[[], str],
     ) -> None:
         self._session, self._journal, self._clock = session, journal, clock
@@ -108,17 +108,17 @@ class Conductor:
             learner.send()
         else:
             message = "too few outcomes to train from"
-            session.tell(News("retrain_failed", name, message, session.next_task, lane.version))
+            session.tell(LaneEvent("retrain_failed", name, message, session.next_task, lane.version))
             session.flush()
 
-    def submit(self, task: SubmittedTask, key: Idempotency | None, answer: Future[int]) -> None:
+    def submit(self, task: SubmittedTask, key: IdempotencyKey | None, answer: Future[int]) -> None:
         session = self._session
         earlier = session.ledger.promised(key) if key is not None else None
         if earlier is not None:
             earlier.add_done_callback(lambda done: _copy(done, answer))
             return
         if self._journal.away or not session.ledger.room:
-            raise JournalAway("the database cannot take the task now", hint="try again in a few seconds")
+            raise JournalUnavailable("the database cannot take the task now", hint="try again in a few seconds")
         if session.run is None:
             self.begin(session.course, "stopped")
         assert session.run is not None
@@ -140,7 +140,7 @@ class Conductor:
             return
         session.flush()
         if self._journal.away or not session.ledger.room:
-            raise JournalAway("the database cannot take the run now", hint="try again in a few seconds")
+            raise JournalUnavailable("the database cannot take the run now", hint="try again in a few seconds")
         watched = session.record.run_id if session.record else None
         counters, now = session.ledger.counters, self._clock.unix()
         batch = batch_of(measured, run_id, counters, now=now, watched=watched)
@@ -156,7 +156,7 @@ class Conductor:
         session = self._session
         session.flush()
         if not session.ledger.room:
-            raise JournalAway("the database cannot delete anything now", hint="try again in a few seconds")
+            raise JournalUnavailable("the database cannot delete anything now", hint="try again in a few seconds")
         for lane in session.lanes:
             lane.statistics.forget()
         self._journal.forget(deleted)
@@ -171,7 +171,7 @@ class Conductor:
 
     # ---------------------------------------------------------------- runs
 
-    def begin(self, course: Course, mode: str = "running") -> None:
+    def begin(self, course: LiveConfig, mode: str = "running") -> None:
         """A new run. The one before ends only when the new one is ready to begin."""
         session = self._session
         first = session.next_task
@@ -256,7 +256,7 @@ class Conductor:
         self._snapshots.drop(session.record.run_id)
 
 
-def card(lane: Lane) -> ModelCard:
+def card(lane: SchedulerLane) -> ModelCard:
     """What a scheduler shows of its model, by the names learned schedulers give to it."""
     importance = getattr(lane.scheduler, "feature_importance", None)
     agent = getattr(lane.scheduler, "agent_", None)

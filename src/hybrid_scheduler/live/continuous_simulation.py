@@ -18,19 +18,19 @@ from typing import Any, TypeVar
 
 from ..workload import Scenario
 from ..workload.argument_checks import positive_number
-from .batch_records import Idempotency
+from .batch_records import IdempotencyKey
 from .clock import Clock, WallClock, checked_speed
 from .command_queue import CommandQueue, EngineClosed, SubmittedTask, check_text
 from .conductor import Conductor
 from .journal import Journal
-from .live_config import Course
+from .live_config import LiveConfig
 from .live_run import LiveRun
 from .measured_run import MeasuredRun
-from .model_snapshots import Snapshots
-from .session import Session
-from .status import ModelCard, Status
-from .training_worker import ProcessTrainer, Trainer
-from .ulid import UlidMaker
+from .model_snapshots import ModelSnapshots
+from .session import LiveSession
+from .status import LiveStatus, ModelCard
+from .training_worker import ProcessTrainingWorker, TrainingWorker
+from .ulid import UlidGenerator
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -44,28 +44,28 @@ _MOST_ROWS = 20_000
 class ContinuousSimulation:
     """Start it with `open`, end it with `close`; everything in between may be called from any thread.
 
-    Commands are idempotent and return the `Status` after they took effect. `trainer` None trains in another
+    Commands are idempotent and return the `LiveStatus` after they took effect. `trainer` None trains in another
     process; `snapshots` is the folder for what a restart could not learn again; `on_error` hears of errors of the
     engine itself, which also stop the run and show in the status.
     """
 
     def __init__(
         self,
-        course: Course,
+        course: LiveConfig,
         journal: Journal,
         *,
         clock: Clock | None = None,
-        trainer: Trainer | None = None,
+        trainer: TrainingWorker | None = None,
         snapshots: Path | None = None,
         on_error: Callable[[BaseException], None] | None = None,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._journal, self._on_error = journal, on_error
         self._clock: Clock = clock or WallClock()
-        self._trainer = trainer or ProcessTrainer()
-        self._snapshots = Snapshots(snapshots, self._clock)
-        self._session = Session(course, journal, self._clock)
-        new_id = UlidMaker(self._clock.unix, entropy)
+        self._trainer = trainer or ProcessTrainingWorker()
+        self._snapshots = ModelSnapshots(snapshots, self._clock)
+        self._session = LiveSession(course, journal, self._clock)
+        new_id = UlidGenerator(self._clock.unix, entropy)
         self._conductor = Conductor(self._session, journal, self._clock, self._trainer, self._snapshots, new_id)
         self._commands = CommandQueue()
         self._thread: threading.Thread | None = None
@@ -75,7 +75,7 @@ class ContinuousSimulation:
 
     # ---------------------------------------------------------------- opening and closing
 
-    def open(self) -> Status:
+    def open(self) -> LiveStatus:
         """Become the engine of the journal, and go on with the run that was under way. Raises `EngineBusy`."""
         if self._thread is not None:
             raise EngineClosed("the engine was opened before")
@@ -104,46 +104,46 @@ class ContinuousSimulation:
 
     # ---------------------------------------------------------------- commands
 
-    def start(self) -> Status:
+    def start(self) -> LiveStatus:
         """Be running: begin a run if there is none, go on if it is paused."""
         return self._do(self._conductor.start)
 
-    def stop(self) -> Status:
+    def stop(self) -> LiveStatus:
         """End the run. It will not be resumed."""
         return self._do(self._conductor.stop)
 
-    def pause(self) -> Status:
+    def pause(self) -> LiveStatus:
         return self._do(self._conductor.pause)
 
-    def resume(self) -> Status:
+    def resume(self) -> LiveStatus:
         return self._do(self._conductor.resume)
 
-    def set_speed(self, speed: float) -> Status:
+    def set_speed(self, speed: float) -> LiveStatus:
         """Virtual seconds per wall second; infinity for as fast as possible."""
         wanted = checked_speed(speed)
         return self._do(lambda: self._conductor.set_speed(wanted))
 
-    def set_scenario(self, scenario: Scenario, utilisation: float | None = None) -> Status:
+    def set_scenario(self, scenario: Scenario, utilisation: float | None = None) -> LiveStatus:
         """Other tasks from now on; queues, models and averages stay."""
         if utilisation is not None:
             positive_number("utilisation", utilisation)
         return self._do(lambda: self._conductor.set_scenario(scenario, utilisation))
 
-    def restart(self, course: Course) -> Status:
+    def restart(self, course: LiveConfig) -> LiveStatus:
         """End the run and begin another."""
         return self._do(lambda: self._conductor.begin(course))
 
-    def retrain(self, scheduler: str) -> Status:
+    def retrain(self, scheduler: str) -> LiveStatus:
         """Train a learned scheduler's model anew from its window. Nothing happens while it is being trained."""
         return self._do(lambda: self._conductor.retrain(scheduler))
 
-    def submit(self, task: SubmittedTask, key: Idempotency | None = None) -> Future[int]:
+    def submit(self, task: SubmittedTask, key: IdempotencyKey | None = None) -> Future[int]:
         """A task of the user's own, through every scheduler. The future gets its id when it is durable.
 
         The same key and task again gives the same id; `JournalAway` where nothing can be stored. Does not wait.
         """
         if key is not None:
-            check_text("Idempotency-Key", key.key)
+            check_text("IdempotencyKey-Key", key.key)
         return self._promised(lambda answer: self._conductor.submit(task, key, answer))
 
     def store_measured(self, run: MeasuredRun) -> Future[str]:
@@ -166,13 +166,13 @@ class ContinuousSimulation:
     def model_card(self, scheduler: str) -> ModelCard:
         return self._ask(lambda: self._conductor.model_card(scheduler))
 
-    def status(self) -> Status:
+    def status(self) -> LiveStatus:
         """The state as of the last update or command; never waits."""
         storage = "away" if self._journal.away else "ok"
         return replace(self._session.published, unsaved_batches=self._journal.unsaved, storage=storage)
 
-    def _do(self, command: Callable[[], Any]) -> Status:
-        def publish() -> Status:
+    def _do(self, command: Callable[[], Any]) -> LiveStatus:
+        def publish() -> LiveStatus:
             command()
             self._session.published = self._session.status()
             return self._session.published

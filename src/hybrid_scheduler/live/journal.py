@@ -13,7 +13,7 @@ from ..core import HybridSchedulerError
 from .batch_records import Batch, Recovered
 
 
-class JournalAway(HybridSchedulerError):
+class JournalUnavailable(HybridSchedulerError):
     """The store cannot take anything now. Nothing is lost: what was not acknowledged is tried again."""
 
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from ..core import Outcome, Task
 from ..learning.duration.model_versions import LearningEvent, ModelVersion
-from ..learning.duration.retraining import Errand, LearnsTimes
-from .training_worker import Trainer
+from ..learning.duration.retraining import LearnsDurations, TrainingJob
+from .training_worker import TrainingWorker
 
 
-class Learner:
+class LaneTraining:
     """One scheduler's model, trained in the background. Version numbers go on where an earlier process stopped."""
 
-    def __init__(self, scheduler: LearnsTimes, trainer: Trainer) -> None:
+    def __init__(self, scheduler: LearnsDurations, trainer: TrainingWorker) -> None:
         self._scheduler, self.times, self._trainer = scheduler, scheduler.times_, trainer
         self.times.synchronous = False
-        self._errand: Errand | None = None
+        self._errand: TrainingJob | None = None
         self._base, self._told = 0, 0
         self._seconds: float | None = None
 
@@ -61,7 +61,7 @@ class Learner:
     def send(self) -> None:
         """Hand the latest wish over, one at a time."""
         if self.times.wanted is not None and self._errand is None:
-            self._errand = Errand(self._scheduler, self._trainer.submit)
+            self._errand = TrainingJob(self._scheduler, self._trainer.submit)
 
     def collect(self, at_task: int) -> list[LearningEvent]:
         """Swap in what came back."""

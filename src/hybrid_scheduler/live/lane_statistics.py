@@ -12,7 +12,7 @@ from ..core.outcome import FAILED
 from ..metrics import jain_index
 from ..metrics.running_mean import RunningMean
 from .batch_records import ResultColumns
-from .status import ComparisonRow
+from .status import SchedulerStatistics
 
 #: Quantiles look back so far.
 WINDOW = 1000
@@ -72,14 +72,14 @@ class LaneStatistics:
         known = latency[~np.isnan(latency)][-WINDOW:]
         self._newest = np.concatenate([self._newest, known])[-WINDOW:]
 
-    def row(self, name: str, state: str, version: int | None) -> ComparisonRow:
+    def row(self, name: str, state: str, version: int | None) -> SchedulerStatistics:
         done = self.tasks - self.failed
         sums = {key: total if total == total else None for key, total in self._sums.items()}
         average = {key: total / done if done and total is not None else None for key, total in sums.items()}
         quantiles: list[float | None] = [None] * 3
         if len(self._newest):
             quantiles = [float(q) for q in np.quantile(self._newest, (0.5, 0.95, 0.99))]
-        return ComparisonRow(
+        return SchedulerStatistics(
             name=name,
             tasks=self.tasks,
             failed=self.failed,

@@ -20,7 +20,7 @@ DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent"
 
 
 @dataclass(frozen=True)
-class Course:
+class LiveConfig:
     """Checked when it is made. `utilisation` None means the scenario's own; `speed` is virtual per wall seconds."""
 
     scenario: Scenario = field(default_factory=default_scenario)
@@ -82,7 +82,7 @@ class Course:
             "retrain_interval": self.retrain_interval,
         }
 
-    def resumed(self, config: dict[str, Any]) -> Course | None:
+    def resumed(self, config: dict[str, Any]) -> LiveConfig | None:
         """The course of an earlier run on the same machine; None if the machine was another one."""
         course = replace(
             self,
@@ -92,6 +92,10 @@ class Course:
             schedulers=tuple(config["schedulers"]),
         )
         return course if config_hash(course.config()) == config_hash(config) else None
+
+
+#: The name of `LiveConfig` before 0.2; still imported by programs of users.
+Course = LiveConfig
 
 
 def config_hash(config: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import Floats, Online, Outcomes, Scheduler, Workload
-from ..engine.isolated_optimum import isolated
+from ..engine.isolated_optimum import isolated_split
 from ..learning.duration.model_versions import ModelVersion
 from ..learning.model_files import ModelFileError
 from ..metrics.running_mean import share_worked
@@ -16,10 +16,10 @@ from ..schedulers import create
 from ..workload import EndlessSource, Scenario, generate, scenario_from_json, scenario_to_json
 from ..workload.column_source import joined
 from .batch_records import Recent, ResultColumns
-from .live_config import Course
-from .scheduler_lane import Lane
-from .status import Episode
-from .training_worker import Trainer
+from .live_config import LiveConfig
+from .scheduler_lane import SchedulerLane
+from .status import LiveEpisode
+from .training_worker import TrainingWorker
 
 _log = logging.getLogger(__name__)
 #: Tasks whose durations set the units of an objective with several goals.
@@ -32,7 +32,7 @@ _CHECKPOINT_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class LiveChunk:
     """Consecutive tasks and what every live lane made of them."""
 
     tasks: Workload
@@ -50,7 +50,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class LaneEvent:
     """Something that happened to a lane. `model` comes with a new version; kind "loaded" needs no words."""
 
     kind: str
@@ -67,8 +67,8 @@ class LiveRun:
 
     def __init__(
         self,
-        course: Course,
-        trainer: Trainer,
+        course: LiveConfig,
+        trainer: TrainingWorker,
         *,
         first_task: int = 1,
         resumed: Callable[[str], Scheduler | None] = lambda spec: None,
@@ -83,7 +83,7 @@ class LiveRun:
         #: Tasks so far.
         self.ordinal = 0
         #: What happened since somebody last emptied it.
-        self.news: list[News] = []
+        self.news: list[LaneEvent] = []
         self._episode, self._episode_tasks = 1, 0
         sample = generate(course.scenario, _SAMPLE, course.seed, platform=course.platform, physics=course.physics)
         self.lanes = [self._lane(spec, sample, trainer, resumed, first_task) for spec in course.schedulers]
@@ -93,27 +93,27 @@ class LiveRun:
         self,
         spec: str,
         sample: Workload,
-        trainer: Trainer,
+        trainer: TrainingWorker,
         resumed: Callable[[str], Scheduler | None],
         first_task: int,
-    ) -> Lane:
+    ) -> SchedulerLane:
         try:
             earlier = resumed(spec)
             if isinstance(earlier, Online):
-                return Lane(spec, earlier, self.course, sample, trainer)
+                return SchedulerLane(spec, earlier, self.course, sample, trainer)
         except ModelFileError as error:
-            self.news.append(News("model_refused", spec, str(error), first_task))
+            self.news.append(LaneEvent("model_refused", spec, str(error), first_task))
         scheduler = create(spec)
         assert isinstance(scheduler, Online)  # the course has seen to that
-        return Lane(spec, scheduler, self.course, sample, trainer)
+        return SchedulerLane(spec, scheduler, self.course, sample, trainer)
 
     @property
-    def live(self) -> list[Lane]:
+    def live(self) -> list[SchedulerLane]:
         return [lane for lane in self.lanes if lane.failure is None]
 
     # ---------------------------------------------------------------- moving forward
 
-    def advance(self, first_id: int, most: int, until: float) -> Chunk | None:
+    def advance(self, first_id: int, most: int, until: float) -> LiveChunk | None:
         """Decide for the next tasks, at most so many, that arrive by `until`; None if there is none."""
         length = self.source.scenario.episode_length
         left = most if length is None else min(most, length - self._episode_tasks)
@@ -124,11 +124,11 @@ class LiveRun:
         self.source.take(len(chunk))
         return chunk
 
-    def place(self, task: Workload) -> Chunk:
+    def place(self, task: Workload) -> LiveChunk:
         """Decide for a task from outside, which arrives now."""
         return self._through(task)
 
-    def _through(self, tasks: Workload) -> Chunk:
+    def _through(self, tasks: Workload) -> LiveChunk:
         rows = self._decide_one_by_one(tasks)
         part = tasks if rows == len(tasks) else tasks.rows(0, rows)
         outcomes: dict[str, Outcomes] = {}
@@ -147,7 +147,7 @@ class LiveRun:
         self.now = max(self.now, float(part.arrival_time[-1]))
         for lane in self.live:
             self.learn(lane, int(part.task_id[-1]) + 1)
-        return Chunk(part, results, *isolated(part, self.course.platform, self.course.physics))
+        return LiveChunk(part, results, *isolated_split(part, self.course.platform, self.course.physics))
 
     def _decide_one_by_one(self, tasks: Workload) -> int:
         """The lanes that are not compiled, in step; returns how many tasks were decided.
@@ -170,7 +170,7 @@ class LiveRun:
         return len(tasks)
 
     def _guarded(
-        self, lane: Lane, at_task: int, step: Callable[[Any], bool | None], argument: float
+        self, lane: SchedulerLane, at_task: int, step: Callable[[Any], bool | None], argument: float
     ) -> bool | None:
         if lane.failure is None:
             try:
@@ -179,12 +179,12 @@ class LiveRun:
                 self._switch_off(lane, error, at_task)
         return None
 
-    def _switch_off(self, lane: Lane, error: Exception, at_task: int) -> None:
+    def _switch_off(self, lane: SchedulerLane, error: Exception, at_task: int) -> None:
         """A scheduler that raises no longer takes part; the others go on."""
         _log.error("scheduler %s failed at task %d", lane.name, at_task, exc_info=error)
         lane.failure = f"{type(error).__name__}: {error}"
         message = f"switched off after an error: {lane.failure}"
-        self.news.append(News("scheduler_failed", lane.name, message, at_task, lane.version))
+        self.news.append(LaneEvent("scheduler_failed", lane.name, message, at_task, lane.version))
 
     # ---------------------------------------------------------------- learning
 
@@ -193,16 +193,16 @@ class LiveRun:
         for lane in self.lanes:
             self.learn(lane, first_task)
 
-    def learn(self, lane: Lane, at_task: int) -> None:
+    def learn(self, lane: SchedulerLane, at_task: int) -> None:
         """Note what the lane's scheduler has to tell, and hand its latest wish to the trainer."""
         for event in lane.events():
             if event.kind != "retrained":  # a version says it with its number
-                self.news.append(News(event.kind, lane.name, event.message, at_task, lane.version))
+                self.news.append(LaneEvent(event.kind, lane.name, event.message, at_task, lane.version))
         if lane.learner is not None:
             for number, model, seconds in lane.learner.new_versions():
                 kind = "loaded" if model.trigger in LOADED else "retrained"
                 message = f"version {number} from {model.samples} outcomes"
-                self.news.append(News(kind, lane.name, message, at_task, number, model, seconds))
+                self.news.append(LaneEvent(kind, lane.name, message, at_task, number, model, seconds))
             lane.learner.send()
 
     def collect_training(self, at_task: int) -> None:
@@ -211,15 +211,15 @@ class LiveRun:
             if lane.learner is not None and lane.learner.finished:
                 for event in lane.learner.collect(at_task):
                     if event.kind != "retrained":
-                        self.news.append(News(event.kind, lane.name, event.message, at_task, lane.version))
+                        self.news.append(LaneEvent(event.kind, lane.name, event.message, at_task, lane.version))
                 self.learn(lane, at_task)
 
     # ---------------------------------------------------------------- episodes and scenarios
 
     @property
-    def episode(self) -> Episode | None:
+    def episode(self) -> LiveEpisode | None:
         length = self.source.scenario.episode_length
-        return None if length is None else Episode(self._episode, self._episode_tasks, length)
+        return None if length is None else LiveEpisode(self._episode, self._episode_tasks, length)
 
     @property
     def episode_over(self) -> bool:
@@ -293,6 +293,6 @@ class LiveRun:
             lane.events()  # what it told while it was warmed is old news
             for number, model, _ in lane.learner.new_versions() if lane.learner else ():
                 warmed = replace(model, trigger="restart")
-                self.news.append(News("loaded", lane.name, "", next_task, number, warmed))
+                self.news.append(LaneEvent("loaded", lane.name, "", next_task, number, warmed))
             self.learn(lane, next_task)
         self._marks = (self.now, [lane.cluster.busy_by(self.now) for lane in self.lanes])

@@ -19,14 +19,14 @@ from ..core import Scheduler
 from ..schedulers import schedulers
 from ..schedulers.registry import parse_spec
 from .clock import Clock
-from .scheduler_lane import Lane
+from .scheduler_lane import SchedulerLane
 
 _log = logging.getLogger(__name__)
 #: Wall seconds between two.
 _EVERY = 60.0
 
 
-class Snapshots:
+class ModelSnapshots:
     """Without a folder nothing is kept."""
 
     def __init__(self, folder: Path | None, clock: Clock) -> None:
@@ -48,11 +48,11 @@ class Snapshots:
         name, arguments = parse_spec(spec)
         return schedulers()[name].factory(**{**arguments, "model": path})
 
-    def save_if_due(self, run_id: str, lanes: Iterable[Lane]) -> None:
+    def save_if_due(self, run_id: str, lanes: Iterable[SchedulerLane]) -> None:
         if self._clock.now() >= self._next:
             self.save(run_id, lanes)
 
-    def save(self, run_id: str, lanes: Iterable[Lane]) -> None:
+    def save(self, run_id: str, lanes: Iterable[SchedulerLane]) -> None:
         """Copy the weights now, write them in the background."""
         self._next = self._clock.now() + _EVERY
         if self._writer is None or (self._writing is not None and not self._writing.done()):

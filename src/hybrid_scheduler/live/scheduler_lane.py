@@ -14,13 +14,13 @@ from ..compiled import FastRule
 from ..core import Floats, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
 from ..learning.duration.model_versions import LearningEvent
-from ..learning.duration.retraining import LearnsTimes
-from ..physics import Bill
+from ..learning.duration.retraining import LearnsDurations
+from ..physics import EnergyAndCost
 from .batch_records import Recent, ResultColumns
-from .lane_learning import Learner
+from .lane_learning import LaneTraining
 from .lane_statistics import LaneStatistics
-from .live_config import Course
-from .training_worker import Trainer
+from .live_config import LiveConfig
+from .training_worker import TrainingWorker
 
 #: Longer states of a rule are written as bytes.
 _LIST_AT_MOST = 64
@@ -28,7 +28,7 @@ _LIST_AT_MOST = 64
 _MOST_PENDING = 100_000
 
 
-class Lane:
+class SchedulerLane:
     """A compiled rule takes a chunk in one call. Any other scheduler goes task by task:
 
     open(chunk); for each row: catch_up(arrival), decide(row); close(rows)
@@ -36,7 +36,9 @@ class Lane:
     Outcomes reach a scheduler at their virtual finish, never earlier, also across chunks.
     """
 
-    def __init__(self, name: str, scheduler: Online, course: Course, sample: Workload, trainer: Trainer) -> None:
+    def __init__(
+        self, name: str, scheduler: Online, course: LiveConfig, sample: Workload, trainer: TrainingWorker
+    ) -> None:
         self.name, self.scheduler = name, scheduler
         self.cluster = Cluster(
             course.platform,
@@ -49,9 +51,9 @@ class Lane:
             scheduler, sample, seed=course.seed, objective=course.objective, endless=True
         )
         self.rule = scheduler if isinstance(scheduler, FastRule) and not scheduler.learns else None
-        self.learner: Learner | None = None
-        if isinstance(scheduler, LearnsTimes):
-            self.learner = Learner(scheduler, trainer)
+        self.learner: LaneTraining | None = None
+        if isinstance(scheduler, LearnsDurations):
+            self.learner = LaneTraining(scheduler, trainer)
             if "retrain_interval=" not in name.replace(" ", ""):  # the scheduler's own word counts more
                 scheduler.times_.refresh = course.retrain_interval
         self.statistics = LaneStatistics(course.platform.cpu_of)
@@ -142,7 +144,7 @@ class Lane:
 
     def columns(self, outcomes: Outcomes, oracle: Floats | None) -> ResultColumns:
         """As they are stored. `oracle` is the oracle's latency for the same tasks."""
-        bill = Bill(outcomes, self.cluster.platform, self.cluster.tariff)
+        bill = EnergyAndCost(outcomes, self.cluster.platform, self.cluster.tariff)
         nothing = np.full(len(outcomes), np.nan)
         return ResultColumns(
             device=outcomes.device,
@@ -200,7 +202,7 @@ class Lane:
         if self.learner is not None:
             self.learner.go_on_from(state["version"] or 0)
 
-    def _warm(self, learner: Learner, tasks: Workload, results: ResultColumns, now: float) -> None:
+    def _warm(self, learner: LaneTraining, tasks: Workload, results: ResultColumns, now: float) -> None:
         """Feed the model with what the store remembers, in the order of finish; the unfinished come later."""
         table = self.cluster.physics.times(tasks, self.cluster.platform)
         labelled = self.scheduler.wants_labels

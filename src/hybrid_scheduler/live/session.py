@@ -8,24 +8,24 @@ from dataclasses import replace
 from typing import Any
 
 from ..core import InvalidInputError
-from .batch_builder import Ledger
+from .batch_builder import BatchBuilder
 from .batch_records import Counters, RunRecord, VersionRecord
 from .clock import Clock, VirtualTime
 from .journal import Journal
-from .live_config import Course, config_hash
-from .live_run import Chunk, LiveRun, News
-from .scheduler_lane import Lane
-from .status import Status
-from .update_builder import Shown, notification
+from .live_config import LiveConfig, config_hash
+from .live_run import LaneEvent, LiveChunk, LiveRun
+from .scheduler_lane import SchedulerLane
+from .status import LiveStatus
+from .update_builder import UpdateBuilder, notification
 
 #: Updates over which the rate of tasks is averaged.
 _RATE_UPDATES = 8
 
 
-class Session:
+class LiveSession:
     """The run with its record, its virtual time and what waits to be stored; every change of it is told."""
 
-    def __init__(self, course: Course, journal: Journal, clock: Clock) -> None:
+    def __init__(self, course: LiveConfig, journal: Journal, clock: Clock) -> None:
         #: Of the run, or of the next one.
         self.course = course
         self.run: LiveRun | None = None
@@ -41,14 +41,14 @@ class Session:
         self.time = VirtualTime(clock, course.speed)
         self._home = config_hash(course.config())
         self._journal, self._clock = journal, clock
-        self._shown = Shown()
+        self._shown = UpdateBuilder()
         self._rates: deque[tuple[float, int]] = deque(maxlen=_RATE_UPDATES)
         self._state: dict[str, Any] = {}  # the last checkpoint
         self.number_from(Counters())
 
     def number_from(self, counters: Counters) -> None:
         """Everything new gets numbers from here on."""
-        self.ledger = Ledger(self._journal, counters, tuple(d.name for d in self.course.platform.devices))
+        self.ledger = BatchBuilder(self._journal, counters, tuple(d.name for d in self.course.platform.devices))
         self.published = self.status()
 
     def take_up(self, run: LiveRun, record: RunRecord, notes: list[str]) -> None:
@@ -57,7 +57,7 @@ class Session:
         self.notes, self.error, self.held = notes, None, False
         self.ledger.device_names = tuple(device.name for device in run.course.platform.devices)
         self.time = VirtualTime(self._clock, run.course.speed, run.now)
-        self._shown = Shown()
+        self._shown = UpdateBuilder()
         self._rates.clear()
 
     def set_mode(self, mode: str) -> None:
@@ -80,7 +80,7 @@ class Session:
             if math.isfinite(due) and run.source.next_arrival > due:
                 run.now = max(run.now, due)
 
-    def keep(self, chunk: Chunk, before: dict[str, Any]) -> None:
+    def keep(self, chunk: LiveChunk, before: dict[str, Any]) -> None:
         """Put a chunk to those that wait; `before` is the checkpoint from before it was decided."""
         assert self.run is not None
         assert self.record is not None
@@ -156,7 +156,7 @@ class Session:
             self.tell(news)
         return True
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: LaneEvent) -> None:
         assert self.record is not None
         if news.model is not None and news.version is not None:
             self.ledger.version(
@@ -199,19 +199,19 @@ class Session:
     # ---------------------------------------------------------------- looking
 
     @property
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[SchedulerLane]:
         return self.run.lanes if self.run else []
 
-    def learned_lane(self, name: str) -> Lane:
+    def learned_lane(self, name: str) -> SchedulerLane:
         for lane in self.lanes:
             if lane.name == name and lane.learner is not None:
                 return lane
         learned = ", ".join(lane.name for lane in self.lanes if lane.learner) or "none in this run"
         raise InvalidInputError("scheduler", f"one that learns: {learned}", name)
 
-    def status(self) -> Status:
+    def status(self) -> LiveStatus:
         run, record, course, counters = self.run, self.record, self.course, self.ledger.counters
-        return Status(
+        return LiveStatus(
             state="held" if self.mode == "running" and self.held else self.mode,
             is_running=self.mode == "running",
             is_paused=self.mode == "paused",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ..engine.stability import QUEUE_BLIND, stability_limit
 from ..schedulers.registry import parse_spec
 from ..workload import Scenario
-from .live_config import Course
+from .live_config import LiveConfig
 
 
-def stability_notes(course: Course, scenario: Scenario, load: float) -> list[str]:
+def stability_notes(course: LiveConfig, scenario: Scenario, load: float) -> list[str]:
     """Return one sentence for each scheduler that is unstable at this load; none if all keep up."""
     notes = []
     if load >= 1.0:

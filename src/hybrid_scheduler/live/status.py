@@ -10,7 +10,7 @@ STATES = ("running", "paused", "stopped", "held")
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonRow:
+class SchedulerStatistics:
     """One scheduler since the run began or history was deleted. None: not known, or nothing to average yet."""
 
     name: str
@@ -45,7 +45,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class LiveEpisode:
     """Where a scenario of episodes stands."""
 
     number: int
@@ -54,7 +54,7 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class LiveStatus:
     """One moment of the engine, as plain values."""
 
     state: str
@@ -75,11 +75,11 @@ class Status:
     started_at: float | None
     last_seq: int
     next_task_id: int
-    episode: Episode | None
+    episode: LiveEpisode | None
     unsaved_batches: int
     storage: str
     notes: tuple[str, ...]
-    comparison: tuple[ComparisonRow, ...]
+    comparison: tuple[SchedulerStatistics, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready."""

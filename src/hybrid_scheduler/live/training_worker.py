@@ -12,28 +12,28 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from typing import Protocol
 
-from ..learning.duration.online_duration_model import Wanted
-from ..learning.duration.retraining import Trained, train
+from ..learning.duration.online_duration_model import TrainingRequest
+from ..learning.duration.retraining import TrainedModel, train
 
 _log = logging.getLogger(__name__)
 
 
-class Trainer(Protocol):
+class TrainingWorker(Protocol):
     """Grows what a model of durations wishes for. `submit` never waits and never raises."""
 
-    def submit(self, wanted: Wanted) -> Future[Trained]: ...
+    def submit(self, wanted: TrainingRequest) -> Future[TrainedModel]: ...
 
     def close(self) -> None: ...
 
 
-class InlineTrainer:
+class InlineTrainingWorker:
     """Grows at once, in the caller's thread: the same wishes give the same models at the same tasks."""
 
-    def __init__(self, work: Callable[[Wanted], Trained] = train) -> None:
+    def __init__(self, work: Callable[[TrainingRequest], TrainedModel] = train) -> None:
         self._work = work
 
-    def submit(self, wanted: Wanted) -> Future[Trained]:
-        done: Future[Trained] = Future()
+    def submit(self, wanted: TrainingRequest) -> Future[TrainedModel]:
+        done: Future[TrainedModel] = Future()
         try:
             done.set_result(self._work(wanted))
         except Exception as error:
@@ -44,14 +44,14 @@ class InlineTrainer:
         pass
 
 
-class ProcessTrainer:
+class ProcessTrainingWorker:
     """One process beside the engine, started for the first wish; if it dies, the next wish gets a new one."""
 
-    def __init__(self, work: Callable[[Wanted], Trained] = train) -> None:
+    def __init__(self, work: Callable[[TrainingRequest], TrainedModel] = train) -> None:
         self._work = work
         self._pool: ProcessPoolExecutor | None = None
 
-    def submit(self, wanted: Wanted) -> Future[Trained]:
+    def submit(self, wanted: TrainingRequest) -> Future[TrainedModel]:
         for _ in range(2):
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _prepare)
@@ -61,7 +61,7 @@ class ProcessTrainer:
                 _log.warning("the training process is gone, starting another: %s", error)
                 self._pool.shutdown(wait=False)
                 self._pool = None
-        failed: Future[Trained] = Future()
+        failed: Future[TrainedModel] = Future()
         failed.set_exception(BrokenExecutor("no training process can be started"))
         return failed
 

@@ -11,7 +11,7 @@ _RANDOM_BITS = 80
 ULID = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 
 
-class UlidMaker:
+class UlidGenerator:
     """Each ULID is greater than the one before, also within a millisecond or when the clock steps back."""
 
     def __init__(self, unix: Callable[[], float], entropy: Callable[[int], bytes] = os.urandom) -> None:

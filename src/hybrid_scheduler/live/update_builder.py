@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core import Platform
 from ..core.outcome import FAILED
-from .live_run import Chunk, LiveRun
-from .status import Status
+from .live_run import LiveChunk, LiveRun
+from .status import LiveStatus
 
 MOST_DECISIONS, MOST_LOGS = 200, 10
 
@@ -46,15 +46,15 @@ def notification(
     }
 
 
-class Shown:
+class UpdateBuilder:
     """The newest decisions since the last update, as they go into it."""
 
     def __init__(self) -> None:
-        self._chunks: list[Chunk] = []
+        self._chunks: list[LiveChunk] = []
         self._decisions = 0
         self._turn = 0
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: LiveChunk) -> None:
         self._chunks.append(chunk)
         self._decisions += len(chunk) * len(chunk.results)
         while len(self._chunks) > 1 and sum(len(c) * len(c.results) for c in self._chunks[1:]) >= MOST_DECISIONS:
@@ -64,10 +64,10 @@ class Shown:
         self._chunks.clear()
         self._decisions = 0
 
-    def update(self, run: LiveRun, status: Status) -> dict[str, Any]:
+    def update(self, run: LiveRun, status: LiveStatus) -> dict[str, Any]:
         """The body of a `simulation_update`."""
         utilisations = run.utilisations()
-        chosen = shown_scheduler(run)
+        chosen = utilization_scheduler(run)
         devices = utilisations.get(chosen, {})
         decisions = self._decisions_shown(run.course.platform)
         task, latest = self._newest(run.course.platform)
@@ -145,13 +145,13 @@ class Shown:
         return said
 
 
-def shown_scheduler(run: LiveRun) -> str:
+def utilization_scheduler(run: LiveRun) -> str:
     """Whose devices an update shows first: a learned scheduler's where there is one."""
     lanes = run.live or run.lanes
     return next((lane.name for lane in lanes if lane.learner is not None), lanes[0].name)
 
 
-def _decisions(chunk: Chunk, begin: int, platform: Platform) -> list[dict[str, Any]]:
+def _decisions(chunk: LiveChunk, begin: int, platform: Platform) -> list[dict[str, Any]]:
     tasks = chunk.tasks
     about = list(
         zip(
@@ -196,7 +196,7 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _log_of(chunk: Chunk, row: int, name: str, platform: Platform) -> dict[str, Any]:
+def _log_of(chunk: LiveChunk, row: int, name: str, platform: Platform) -> dict[str, Any]:
     task_id, results = int(chunk.tasks.task_id[row]), chunk.results[name]
     device = int(results.device[row])
     fraction = float(results.gpu_fraction[row])

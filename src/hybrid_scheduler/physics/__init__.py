@@ -5,8 +5,8 @@ from collections.abc import Callable
 from ..core import UnknownNameError
 from .analytic import AnalyticPhysics, SerialPhysics, isolated_time, optimal_fraction
 from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_tasks
-from .energy_and_cost import Bill, Tariff, dollars_per_second
-from .objective_scales import payoff_scales
+from .energy_and_cost import EnergyAndCost, Tariff, dollars_per_second
+from .objective_scales import objective_scales
 from .profiled import Curve, ProfiledPhysics
 from .protocol import Physics
 from .table import TablePhysics
@@ -24,8 +24,8 @@ def physics_named(name: str) -> Physics:
 __all__ = [
     "PHYSICS",
     "AnalyticPhysics",
-    "Bill",
     "Curve",
+    "EnergyAndCost",
     "FluidTasks",
     "Physics",
     "ProfiledPhysics",
@@ -38,7 +38,7 @@ __all__ = [
     "fluid_makespan",
     "fluid_tasks",
     "isolated_time",
+    "objective_scales",
     "optimal_fraction",
-    "payoff_scales",
     "physics_named",
 ]

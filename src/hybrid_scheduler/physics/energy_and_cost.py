@@ -22,7 +22,7 @@ class Tariff:
 
 
 @dataclass(frozen=True)
-class Bill:
+class EnergyAndCost:
     """Per-task energy and cost of a run, computed when first asked for."""
 
     outcomes: Outcomes

@@ -11,7 +11,7 @@ from ..core import Floats, Ints, Platform, Scales, TimeTable
 from .analytic import isolated_time, optimal_fraction
 
 
-def payoff_scales(table: TimeTable, columns: Ints, platform: Platform, dollars: Floats) -> Scales:
+def objective_scales(table: TimeTable, columns: Ints, platform: Platform, dollars: Floats) -> Scales:
     """Ranges of the mean isolated time, energy and cost over these tasks, on the platform's first accelerator.
 
     `dollars` is what a busy second costs on each device. For each pair of goals the range is "mean at the other's

@@ -1,7 +1,8 @@
 """Measurement of the real machine: kernels, profiles, calibration, energy meters, StarPU models."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .builtin_profiles import profile_named as profile_named
@@ -16,32 +17,43 @@ if TYPE_CHECKING:
     from .kernels import KERNELS as KERNELS
     from .kernels import Kernel as Kernel
     from .machine_info import Gpu as Gpu
-    from .machine_info import Machine as Machine
+    from .machine_info import MachineInfo as MachineInfo
     from .machine_info import describe_machine as describe_machine
     from .machine_info import find_gpu as find_gpu
     from .profiler import HardwareProfiler as HardwareProfiler
     from .starpu_models import read_starpu as read_starpu
     from .timing import Timing as Timing
 
-_MODULE_OF = {
-    name: module
-    for module, names in {
-        "builtin_profiles": ("profile_named", "shipped_profiles"),
-        "calibration": ("Calibration", "calibrate", "platform_of"),
-        "hardware_profile": ("Point", "Profile", "load_profile", "save_profile"),
-        "kernels": ("KERNELS", "Kernel"),
-        "machine_info": ("Gpu", "Machine", "describe_machine", "find_gpu"),
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "builtin_profiles": (
+            "profile_named",
+            "shipped_profiles",
+        ),
+        "calibration": (
+            "Calibration",
+            "calibrate",
+            "platform_of",
+        ),
+        "hardware_profile": (
+            "Point",
+            "Profile",
+            "load_profile",
+            "save_profile",
+        ),
+        "kernels": (
+            "KERNELS",
+            "Kernel",
+        ),
+        "machine_info": (
+            "Gpu",
+            "MachineInfo",
+            "describe_machine",
+            "find_gpu",
+        ),
         "profiler": ("HardwareProfiler",),
         "starpu_models": ("read_starpu",),
         "timing": ("Timing",),
-    }.items()
-    for name in names
-}
-
-__all__ = sorted(_MODULE_OF)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+    },
+)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .nvml import handle_of, nvml
-from .timing import Clock
+from .timing import TimerFunction
 
 #: Several ticks of the slowest counter.
 WINDOW = 0.5
@@ -52,7 +52,7 @@ class NvmlPower:
 
     source = "nvml power samples"
 
-    def __init__(self, library: Any, handle: Any, clock: Clock = time.perf_counter) -> None:
+    def __init__(self, library: Any, handle: Any, clock: TimerFunction = time.perf_counter) -> None:
         self._library, self._handle, self._clock = library, handle, clock
         self._joules = 0.0
         self._watts = self._power()
@@ -143,7 +143,7 @@ def joules_per_run(
     *,
     window: float = WINDOW,
     synchronize: Callable[[], None] | None = None,
-    clock: Clock = time.perf_counter,
+    clock: TimerFunction = time.perf_counter,
 ) -> float | None:
     """Energy of one run, from as many as fill the window; None if the meter is missing, breaks or stands still."""
     if meter is None:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InvalidInputError
-from .machine_info import Gpu, Machine
-from .strict_json import Fields
+from .machine_info import Gpu, MachineInfo
+from .strict_json import StrictObject
 from .timing import Timing
 
 FORMAT = "hybrid-scheduler hardware profile"
@@ -137,7 +137,7 @@ class Method:
 @dataclass(frozen=True, slots=True)
 class Profile:
     created: str
-    machine: Machine
+    machine: MachineInfo
     method: Method
     points: tuple[Point, ...]
     skipped: tuple[Skipped, ...] = ()
@@ -171,7 +171,7 @@ class Profile:
                 return float(low * (high / low) ** share)
         return 0.0
 
-    def check_machine(self, here: Machine, *, allow_other: bool = False) -> None:
+    def check_machine(self, here: MachineInfo, *, allow_other: bool = False) -> None:
         """Times of another machine do not hold here: an error, or a warning if that is known and wanted."""
         if here.id == self.machine.id:
             return
@@ -252,7 +252,7 @@ def _no_constant(name: str) -> None:
 
 def read_profile(document: object, file: str = "profile") -> Profile:
     """A profile from its parsed JSON; `file` is what messages call it."""
-    fields = Fields(document, "", file)
+    fields = StrictObject(document, "", file)
     kind, version = fields.take("format"), fields.take("version")
     if kind != FORMAT:
         raise fields.error("format", repr(FORMAT), kind, hint="this is not a hardware profile")
@@ -280,17 +280,17 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     return profile
 
 
-def _texts(fields: Fields, name: str) -> Iterator[str]:
+def _texts(fields: StrictObject, name: str) -> Iterator[str]:
     for item in fields.items(name):
         if not isinstance(item, str):
             raise fields.error(name, "a list of texts", item)
         yield item
 
 
-def _machine(fields: Fields) -> Machine:
+def _machine(fields: StrictObject) -> MachineInfo:
     with fields.all_read():
         identity = fields.take("id")
-        machine = Machine(
+        machine = MachineInfo(
             cpu=fields.text("cpu"),
             architecture=fields.text("architecture"),
             cores=fields.whole("cores", 1),
@@ -306,7 +306,7 @@ def _machine(fields: Fields) -> Machine:
     return machine
 
 
-def _gpu(fields: Fields) -> Gpu:
+def _gpu(fields: StrictObject) -> Gpu:
     with fields.all_read():
         return Gpu(
             kind=fields.text("kind"),
@@ -317,7 +317,7 @@ def _gpu(fields: Fields) -> Gpu:
         )
 
 
-def _method(fields: Fields) -> Method:
+def _method(fields: StrictObject) -> Method:
     with fields.all_read():
         return Method(
             device=fields.text("device"),
@@ -331,7 +331,7 @@ def _method(fields: Fields) -> Method:
         )
 
 
-def _point(fields: Fields) -> Point:
+def _point(fields: StrictObject) -> Point:
     with fields.all_read():
         point = Point(
             kernel=fields.text("kernel"),
@@ -353,7 +353,7 @@ def _point(fields: Fields) -> Point:
     return point
 
 
-def _timing(fields: Fields, name: str) -> Timing | None:
+def _timing(fields: StrictObject, name: str) -> Timing | None:
     def read(name: str) -> Timing:
         inner = fields.object(name)
         with inner.all_read():
@@ -371,7 +371,7 @@ def _timing(fields: Fields, name: str) -> Timing | None:
     return fields.optional(name, read)
 
 
-def _copies(fields: Fields, name: str) -> Copies | None:
+def _copies(fields: StrictObject, name: str) -> Copies | None:
     def read(name: str) -> Copies:
         inner = fields.object(name)
         with inner.all_read():
@@ -383,7 +383,7 @@ def _copies(fields: Fields, name: str) -> Copies | None:
     return fields.optional(name, read)
 
 
-def _skipped(fields: Fields) -> Skipped:
+def _skipped(fields: StrictObject) -> Skipped:
     with fields.all_read():
         return Skipped(
             kernel=fields.text("kernel"),

@@ -40,7 +40,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineInfo:
     """What a measurement depends on. No host name, user, address or serial number."""
 
     cpu: str
@@ -137,10 +137,10 @@ def need_torch() -> Any:
 # ------------------------------------------------------------------------------------------ the machine
 
 
-def describe_machine(gpu: Gpu | None = None, threads: int | None = None) -> Machine:
+def describe_machine(gpu: Gpu | None = None, threads: int | None = None) -> MachineInfo:
     """This machine, with the accelerator that was found; threads are the CPU's (torch's own choice if None)."""
     torch = need_torch()
-    return Machine(
+    return MachineInfo(
         cpu=_cpu_model(),
         architecture=platform.machine(),
         cores=usable_cores(),

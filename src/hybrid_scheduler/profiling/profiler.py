@@ -22,7 +22,7 @@ from .energy_meters import WINDOW, Meter, cpu_meter, gpu_meter, joules_per_run
 from .hardware_profile import AnyPath, Copies, Method, Point, Profile, Skipped
 from .hardware_profile import save_profile as save
 from .machine_info import Gpu, available_memory, describe_machine, find_gpu, need_torch, usable_cores
-from .timing import FEWEST_RUNS, Patience, Timing, fixed_threads, repeat, timed
+from .timing import FEWEST_RUNS, RepetitionLimits, Timing, fixed_threads, repeat, timed
 
 if TYPE_CHECKING:
     from .kernels import Kernel, Tensors
@@ -57,7 +57,7 @@ class HardwareProfiler:
         threads: int | None = None,
         budget: float | None = None,
         energy: bool = True,
-        patience: Patience | None = None,
+        patience: RepetitionLimits | None = None,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> None:
@@ -74,7 +74,7 @@ class HardwareProfiler:
         self.threads = threads or int(torch.get_num_threads())
         self.budget = budget
         self.energy = energy
-        self.patience = patience or Patience()
+        self.patience = patience or RepetitionLimits()
         self.seed = seed
         self.progress = progress
         self.gpu, self.notes = _find_gpu(device_type)
@@ -191,7 +191,7 @@ class _Session:
         seconds = points_left * meters * WINDOW
         return seconds if seconds <= self._left() / 2 else 0.0
 
-    def _patience(self, points_left: int) -> Patience:
+    def _patience(self, points_left: int) -> RepetitionLimits:
         """As told, or less where the budget is short: every measurement still to come gets the same share."""
         there = self.accelerator
         measurements = 2 if there is None else 8 if there.can_pin else 5
@@ -233,7 +233,9 @@ class _Session:
             self._skip(kernel, size, "cpu", _reason(error))
             return
         found: dict[str, Any] = {}
-        measurers: list[tuple[str, Callable[[Kernel, Tensors, Patience], dict[str, Any]]]] = [("cpu", self._cpu)]
+        measurers: list[tuple[str, Callable[[Kernel, Tensors, RepetitionLimits], dict[str, Any]]]] = [
+            ("cpu", self._cpu)
+        ]
         if self.accelerator is not None:
             measurers.append(("gpu", self._gpu))
         for device, measure in measurers:
@@ -256,7 +258,7 @@ class _Session:
         torch = need_torch()
         return kernel.make(size, torch.Generator().manual_seed(self.profiler.seed * 2**20 + size))
 
-    def _cpu(self, kernel: Kernel, inputs: Tensors, patience: Patience) -> dict[str, Any]:
+    def _cpu(self, kernel: Kernel, inputs: Tensors, patience: RepetitionLimits) -> dict[str, Any]:
         def run() -> object:
             return kernel.run(inputs)
 
@@ -268,7 +270,7 @@ class _Session:
             found["cpu_joules"] = joules_per_run(self.cpu_meter, run, window=WINDOW)
         return found
 
-    def _gpu(self, kernel: Kernel, inputs: Tensors, patience: Patience) -> dict[str, Any]:
+    def _gpu(self, kernel: Kernel, inputs: Tensors, patience: RepetitionLimits) -> dict[str, Any]:
         """Kernel, copies and the whole way, from ordinary memory and, where there is such a thing, from pinned."""
         there = self.accelerator
         assert there is not None

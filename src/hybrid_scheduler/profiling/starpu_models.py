@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..core import InvalidInputError
 from .hardware_profile import AnyPath, Copies, Method, Point, Profile, Skipped
-from .machine_info import Gpu, Machine
+from .machine_info import Gpu, MachineInfo
 from .timing import Timing
 
 VERSION = 45
@@ -51,7 +51,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class CodeletModel:
     """What is known of a codelet on one architecture. Where there is a regression, µs = alpha * bytes^beta."""
 
     device: int
@@ -63,7 +63,7 @@ class Model:
     range: tuple[float, float]
 
 
-class _Lines:
+class _ModelLines:
     """The lines that are no comments, in order; errors name the line."""
 
     def __init__(self, path: Path) -> None:
@@ -102,16 +102,16 @@ class _Lines:
         return InvalidInputError(what, allowed, got, where=f"{self.path.name}, line {self.number}")
 
 
-def read_codelet(path: AnyPath) -> list[Model]:
+def read_codelet(path: AnyPath) -> list[CodeletModel]:
     """Every architecture of a performance-model file."""
-    lines = _Lines(Path(path))
+    lines = _ModelLines(Path(path))
     version = lines.whole("version")
     if version != VERSION:
         raise lines.error("version", f"{VERSION}, the only one known here", version)
     return [model for _ in range(lines.whole("combinations")) for model in _combination(lines)]
 
 
-def _combination(lines: _Lines) -> Iterator[Model]:
+def _combination(lines: _ModelLines) -> Iterator[CodeletModel]:
     devices = lines.whole("number of device types")
     kinds = [(lines.whole("device type"), lines.whole("device id"), lines.whole("cores")) for _ in range(devices)]
     for _ in range(lines.whole("implementations")):
@@ -122,10 +122,10 @@ def _combination(lines: _Lines) -> Iterator[Model]:
             raise lines.error("multiple regression", "0: others cannot be read here", "another")
         entries = tuple(_entry(lines) for _ in range(count))
         if len(kinds) == 1:  # several kinds of device at once are parallel workers, which no profile knows
-            yield Model(*kinds[0], entries, regression[4], regression[5], (regression[7], regression[8]))
+            yield CodeletModel(*kinds[0], entries, regression[4], regression[5], (regression[7], regression[8]))
 
 
-def _entry(lines: _Lines) -> Entry:
+def _entry(lines: _ModelLines) -> Entry:
     words = lines.words("entry", 8)
     try:
         size, flops, mean, deviation, _, sum2, runs = (float(word) for word in words[1:])
@@ -178,7 +178,7 @@ def read_starpu(folder: AnyPath, machine: str, *, gpu: str = "CUDA GPU") -> Prof
         raise InvalidInputError("models", "some with times of CPU and GPU at the same sizes", machine)
     return Profile(
         created="published with StarPU",
-        machine=Machine(
+        machine=MachineInfo(
             f"StarPU machine {machine}, one core", "x86_64", bus.cpus, 1, None, "Linux", "none", "none",
             Gpu("cuda", gpu, None),
         ),
@@ -200,9 +200,9 @@ def _shape(kernel: str) -> tuple[float, int]:
     return next((shape for word, shape in _SHAPES.items() if kernel.endswith(word)), (0.0, 1))
 
 
-def _chosen(models: list[Model]) -> dict[str, Model]:
+def _chosen(models: list[CodeletModel]) -> dict[str, CodeletModel]:
     """The first CPU core and the first GPU."""
-    found: dict[str, Model] = {}
+    found: dict[str, CodeletModel] = {}
     for model in sorted(models, key=lambda model: (model.device, model.number)):
         name = {_CPU: "cpu", _CUDA: "gpu"}.get(model.device)
         if name and model.cores == 1:
@@ -210,7 +210,7 @@ def _chosen(models: list[Model]) -> dict[str, Model]:
     return found
 
 
-def _from_regression(model: Model) -> Iterator[Entry]:
+def _from_regression(model: CodeletModel) -> Iterator[Entry]:
     """Where a regression was kept instead of a history: its value at the ends of its range and between."""
     low, high = model.range
     if not (math.isfinite(model.alpha) and math.isfinite(model.beta) and model.alpha > 0 and 0 < low < high):
@@ -266,7 +266,7 @@ class Bus:
 
 
 def _bus(folder: Path, machine: str) -> Bus:
-    cpus = _Lines(folder / f"{machine}.config").whole("number of CPUs")
+    cpus = _ModelLines(folder / f"{machine}.config").whole("number of CPUs")
     there, back = _between(folder / f"{machine}.bandwidth")
     slow_there, slow_back = _between(folder / f"{machine}.latency")
     return Bus(cpus, (there * 1e6, back * 1e6), (slow_there * _MICRO, slow_back * _MICRO))
@@ -274,7 +274,7 @@ def _bus(folder: Path, machine: str) -> Bus:
 
 def _between(path: Path) -> tuple[float, float]:
     """Memory node 0 is main memory, node 1 the first GPU."""
-    lines = _Lines(path)
+    lines = _ModelLines(path)
     first = next(lines._lines, (0, []))[1]
     second = next(lines._lines, (0, []))[1]
     try:

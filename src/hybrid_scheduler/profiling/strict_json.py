@@ -16,7 +16,7 @@ T = TypeVar("T")
 _MISSING = object()
 
 
-class Fields:
+class StrictObject:
     """One object of the document."""
 
     def __init__(self, value: object, place: str, file: str) -> None:
@@ -62,8 +62,8 @@ class Fields:
             return None
         return read(name)
 
-    def object(self, name: str) -> Fields:
-        return Fields(self.take(name), ".".join(part for part in (self.place, name) if part), self.file)
+    def object(self, name: str) -> StrictObject:
+        return StrictObject(self.take(name), ".".join(part for part in (self.place, name) if part), self.file)
 
     def items(self, name: str) -> list[Any]:
         value = self.take(name)
@@ -71,8 +71,8 @@ class Fields:
             raise self.error(name, "a list", value)
         return value
 
-    def objects(self, name: str) -> list[Fields]:
-        return [Fields(item, f"{name}[{i}]", self.file) for i, item in enumerate(self.items(name))]
+    def objects(self, name: str) -> list[StrictObject]:
+        return [StrictObject(item, f"{name}[{i}]", self.file) for i, item in enumerate(self.items(name))]
 
     def computed(self, name: str, expected: float | None) -> None:
         """A number that follows from others: a file in which it does not was changed by hand or damaged."""
@@ -82,7 +82,7 @@ class Fields:
             raise self.error(name, f"{expected} (it follows from the other fields)", value)
 
     @contextmanager
-    def all_read(self) -> Iterator[Fields]:
+    def all_read(self) -> Iterator[StrictObject]:
         """Around the reading of an object: in the end nothing may be left."""
         yield self
         if self._left:

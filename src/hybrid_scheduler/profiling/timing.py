@@ -20,7 +20,7 @@ import numpy as np
 from ..core.errors import InvalidInputError
 from .machine_info import need_torch
 
-Clock = Callable[[], float]
+TimerFunction = Callable[[], float]
 #: Does something once and says how many seconds it took.
 Sample = Callable[[], float]
 
@@ -56,7 +56,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RepetitionLimits:
     """When to stop: at this precision of the median, after these seconds, or after these runs."""
 
     precision: float = 0.005
@@ -72,7 +72,7 @@ class Patience:
                 raise InvalidInputError(name, "a finite number > 0", value)
 
 
-def repeat(sample: Sample, patience: Patience, clock: Clock = time.perf_counter) -> Timing:
+def repeat(sample: Sample, patience: RepetitionLimits, clock: TimerFunction = time.perf_counter) -> Timing:
     """Warm up, then sample until the median is precise or the time is up."""
     began = clock()
     warm = 0
@@ -94,7 +94,9 @@ def repeat(sample: Sample, patience: Patience, clock: Clock = time.perf_counter)
 
 
 def timed(
-    action: Callable[[], Any], synchronize: Callable[[], None] | None = None, clock: Clock = time.perf_counter
+    action: Callable[[], Any],
+    synchronize: Callable[[], None] | None = None,
+    clock: TimerFunction = time.perf_counter,
 ) -> Sample:
     """Wall-clock seconds of an action; what it started on a device is waited for, before and after."""
 

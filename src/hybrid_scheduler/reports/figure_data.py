@@ -18,7 +18,7 @@ class NothingToDraw(InvalidInputError):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class FigureData:
     """Numbers of one or several runs of the same schedulers.
 
     `samples` holds one value per seed, by metric (the names of the summary) and scheduler; `bands` intervals that

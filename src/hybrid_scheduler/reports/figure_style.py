@@ -71,8 +71,8 @@ def line_style(spec: str) -> dict[str, Any]:
     }
 
 
-def house_style() -> dict[str, Any]:
-    """The rcParams of matplotlib behind every figure; in a notebook: `plt.rcParams.update(house_style())`.
+def apply_style() -> dict[str, Any]:
+    """The rcParams of matplotlib behind every figure; in a notebook: `plt.rcParams.update(apply_style())`.
 
     A notebook shows figures in the resolution of a screen, so that it stays small; files have the full one.
     """
@@ -115,7 +115,7 @@ def styled() -> Iterator[None]:
     """Within this block figures are drawn in the house style."""
     import matplotlib
 
-    settings: Any = {**house_style(), "figure.dpi": DPI}
+    settings: Any = {**apply_style(), "figure.dpi": DPI}
     with matplotlib.rc_context(settings):
         yield
 

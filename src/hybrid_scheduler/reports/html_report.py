@@ -7,7 +7,7 @@ import io
 from html import escape
 from typing import TYPE_CHECKING
 
-from .report_content import Picture, Report, Section, Table, Words
+from .report_content import Picture, ReportContent, Section, Table, Words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +41,7 @@ footer { color: var(--quiet); font-size: .85rem; padding-block: 2.5rem; overflow
 """
 
 
-def as_html(report: Report) -> str:
+def as_html(report: ReportContent) -> str:
     """The whole file."""
     contents = "".join(f'<a href="#{_anchor(section)}">{escape(section.title)}</a>' for section in report.sections)
     sections = "\n".join(_section(section) for section in report.sections)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..engine import Comparison
-from .figure_data import Evidence
+from .figure_data import FigureData
 from .figure_style import SCREEN_DPI
 from .figures import draw
 
@@ -16,6 +16,6 @@ if TYPE_CHECKING:
 def gantt(comparison: Comparison) -> Figure:
     """Some tasks in the middle of the run, device by device."""
     facts = [f"{len(comparison.workload):,} tasks", comparison.platform.name]
-    figure = draw("gantt", Evidence({}, facts, comparison=comparison))
+    figure = draw("gantt", FigureData({}, facts, comparison=comparison))
     figure.set_dpi(SCREEN_DPI)
     return figure

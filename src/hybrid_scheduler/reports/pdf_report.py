@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from .report_content import Picture, Report, Table, Words
+from .report_content import Picture, ReportContent, Table, Words
 
 _DPI = 220
 #: Of a figure, in widths of the text: so low that two share a page.
@@ -19,7 +19,7 @@ _INK, _QUIET, _LINE, _WASH, _ACCENT = "#1B2530", "#5A6775", "#DCE1E7", "#F6F8FA"
 _PLAIN = {"→": "to", "ρ": "load", "≤": "at most", "≥": "at least", "−": "-"}
 
 
-def as_pdf(report: Report) -> bytes:
+def as_pdf(report: ReportContent) -> bytes:
     """The same bytes for the same report: no date is written into it."""
     from reportlab.lib.pagesizes import A4
     from reportlab.lib.units import mm
@@ -76,7 +76,7 @@ def _styles() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _story(report: Report, width: float) -> Iterator[Any]:
+def _story(report: ReportContent, width: float) -> Iterator[Any]:
     from reportlab.platypus import KeepTogether, Paragraph, Spacer
 
     styles = _styles()

@@ -45,7 +45,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportContent:
     """`facts` stand below the title; `headline` is the answer in a sentence or two."""
 
     title: str

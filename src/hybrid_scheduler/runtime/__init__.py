@@ -1,27 +1,25 @@
 """Real execution: an executor that places kernels on real devices by the policies of the registry."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .executor import HybridExecutor as HybridExecutor
     from .ray_executor import RayExecutor as RayExecutor
     from .simulated_vs_real import compare_real as compare_real
+    from .submission import ExecutionRecord as ExecutionRecord
     from .submission import KernelCall as KernelCall
-    from .submission import Record as Record
 
-_MODULE_OF = {
-    "HybridExecutor": "executor",
-    "KernelCall": "submission",
-    "RayExecutor": "ray_executor",
-    "Record": "submission",
-    "compare_real": "simulated_vs_real",
-}
-
-__all__ = sorted(_MODULE_OF)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "executor": ("HybridExecutor",),
+        "ray_executor": ("RayExecutor",),
+        "simulated_vs_real": ("compare_real",),
+        "submission": (
+            "KernelCall",
+            "ExecutionRecord",
+        ),
+    },
+)

@@ -13,28 +13,28 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..core import Online
-from ..learning.duration.online_duration_model import Wanted
-from ..learning.duration.retraining import Errand, LearnsTimes, Trained, train
+from ..learning.duration.online_duration_model import TrainingRequest
+from ..learning.duration.retraining import LearnsDurations, TrainedModel, TrainingJob, train
 
 #: The share of the time that may go into growing.
 SHARE = 0.05
 
 
-class Growing:
+class BackgroundTraining:
     """Serves every scheduler that keeps its model of durations in an attribute ``times_``, one wish at a time."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._thread: ThreadPoolExecutor | None = None
         self._closed = False
-        self._errand: Errand | None = None
+        self._errand: TrainingJob | None = None
         self._rests_until = -math.inf
         #: Growths that failed: the model before them went on.
         self.failed = 0
 
     def adopt(self, scheduler: Online) -> None:
         """From now on its forests are grown here."""
-        if self._closed or not isinstance(scheduler, LearnsTimes):
+        if self._closed or not isinstance(scheduler, LearnsDurations):
             return
         scheduler.times_.synchronous = False
         if self._thread is None:
@@ -53,17 +53,21 @@ class Growing:
                 errand.deliver(at_task)
             except Exception:  # whatever went wrong, yesterday's model is better than none
                 self.failed += 1
-        if self._clock() >= self._rests_until and isinstance(scheduler, LearnsTimes) and scheduler.times_.wanted:
+        if (
+            self._clock() >= self._rests_until
+            and isinstance(scheduler, LearnsDurations)
+            and scheduler.times_.wanted
+        ):
             try:
-                self._errand = Errand(scheduler, self._begin)
+                self._errand = TrainingJob(scheduler, self._begin)
             except RuntimeError:  # the program is about to end, and begins no more threads
                 self.failed += 1
 
-    def _begin(self, wish: Wanted) -> Future[Trained]:
+    def _begin(self, wish: TrainingRequest) -> Future[TrainedModel]:
         assert self._thread is not None
         return self._thread.submit(self._carry_out, wish)
 
-    def _carry_out(self, wish: Wanted) -> Trained:
+    def _carry_out(self, wish: TrainingRequest) -> TrainedModel:
         began = self._clock()
         try:
             return train(wish)

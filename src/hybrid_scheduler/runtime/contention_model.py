@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class QueuedPart:
     """Work of one device: whole seconds if the others idle all the time, and if one of them works all the time."""
 
     device: int
@@ -21,7 +21,7 @@ class Piece:
     together: float
 
 
-def finish_times(pieces: Sequence[Piece], devices: int) -> list[float]:
+def finish_times(pieces: Sequence[QueuedPart], devices: int) -> list[float]:
     """Every device serves its pieces in their order; arrivals must not decrease."""
     waiting: list[deque[int]] = [deque() for _ in range(devices)]
     for index, piece in enumerate(pieces):

@@ -28,7 +28,7 @@ from ..profiling.hardware_profile import Copies, Method, Point, Profile
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..profiling.timing import Timing
 from .executor import HybridExecutor
-from .stream_execution import Progress, Unheld, nothing, shuffled
+from .stream_execution import Progress, UnpinnedResults, nothing, shuffled
 from .submission import DONE, KernelCall
 
 #: Seconds of each kind and size, by class of device.
@@ -41,14 +41,14 @@ _GATE = "gate"
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ContentionCalibration:
     """A machine's calibration for devices that work alone, and for devices of which several work."""
 
     alone: Calibration
     together: Calibration
 
 
-class Survey:
+class ContentionSurvey:
     """Measures in rounds, so that other things can be done between them.
 
     On a machine that others use, too, speed changes from minute to minute: what is compared should take turns.
@@ -99,15 +99,17 @@ class Survey:
             ),
         }
 
-    def calibrated(self) -> Surroundings:
+    def calibrated(self) -> ContentionCalibration:
         """What a run takes as a rule, from all rounds so far: to decide by."""
         profiles = self.profiles()
-        return Surroundings(*(calibrate(profiles[name], road="pageable") for name in ("alone", "together")))
+        return ContentionCalibration(
+            *(calibrate(profiles[name], road="pageable") for name in ("alone", "together"))
+        )
 
-    def expected(self) -> Surroundings:
+    def expected(self) -> ContentionCalibration:
         """What a run takes in the mean, disturbed ones included: to predict sums by."""
         usual = self.calibrated()
-        return Surroundings(raised(usual.alone, self.alone), raised(usual.together, self.together))
+        return ContentionCalibration(raised(usual.alone, self.alone), raised(usual.together, self.together))
 
 
 def calibrate_executor(
@@ -117,9 +119,9 @@ def calibrate_executor(
     repeats: int = 4,
     seed: int = 0,
     progress: Progress = nothing,
-) -> Surroundings:
+) -> ContentionCalibration:
     """Both calibrations, from so many rounds."""
-    survey = Survey(executor, calls, seed=seed)
+    survey = ContentionSurvey(executor, calls, seed=seed)
     for _ in range(repeats):
         survey.measure(progress)
     return survey.calibrated()
@@ -171,7 +173,7 @@ def _services(
     gate = threading.Event()
     beside: set[Future[Any]] = set()
     try:
-        with Unheld(executor) as stream:
+        with UnpinnedResults(executor) as stream:
             try:
                 for name in (device, *neighbours):
                     executor.submit_variants(cpu=gate.wait, gpu=gate.wait, kind=_GATE, device=name)

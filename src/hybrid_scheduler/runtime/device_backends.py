@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..profiling.machine_info import need_torch
-from .device_pools import Pool
+from .device_pools import DevicePool
 from .submission import KernelCall, Variant, Variants, run_variant
 
 Tensors = tuple[Any, ...]
@@ -29,10 +29,10 @@ _ALIGNED = 512
 _entering = threading.Lock()
 
 
-class CpuRoad:
+class CpuBackend:
     """There is no way to go: the kernel runs where the data is."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: DevicePool) -> None:
         self.pool = pool
         #: Seconds of the run at hand that went into memory which later ones find ready.
         self.preparing = 0.0
@@ -75,10 +75,10 @@ class CpuRoad:
         pass
 
 
-class GpuRoad(CpuRoad):
+class CudaBackend(CpuBackend):
     """Copy in, run, copy out."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: DevicePool) -> None:
         super().__init__(pool)
         self._torch = need_torch()
         self._cuda = pool.where.startswith("cuda")
@@ -160,8 +160,8 @@ class GpuRoad(CpuRoad):
         return here
 
 
-def road_to(pool: Pool) -> CpuRoad:
-    return GpuRoad(pool) if pool.is_accelerator else CpuRoad(pool)
+def backend_for(pool: DevicePool) -> CpuBackend:
+    return CudaBackend(pool) if pool.is_accelerator else CpuBackend(pool)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -22,7 +22,7 @@ _MEGABYTE = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class DevicePool:
     """A device as the executor knows it: `where` is torch's name for it, `threads` are the host's."""
 
     name: str
@@ -37,28 +37,28 @@ class Pool:
         return self.kind == "gpu"
 
 
-def find_pools(device_type: str = "auto", cores: int | None = None) -> tuple[Pool, ...]:
+def find_pools(device_type: str = "auto", cores: int | None = None) -> tuple[DevicePool, ...]:
     """The devices of this machine; the CPU comes first. `device_type` as for the profiler: auto, cpu, cuda, mps."""
     cores = cores or usable_cores()
     return pools_for(find_gpu(device_type), cores)
 
 
-def pools_for(gpu: Gpu | None, cores: int) -> tuple[Pool, ...]:
+def pools_for(gpu: Gpu | None, cores: int) -> tuple[DevicePool, ...]:
     if cores < 1:
         raise InvalidInputError("cores", "a whole number >= 1", cores)
     if gpu is None:
-        return Pool("cpu_wide", "cpu", threads=max(1, cores - 1)), Pool("cpu_narrow", POOL, threads=1)
+        return DevicePool("cpu_wide", "cpu", threads=max(1, cores - 1)), DevicePool("cpu_narrow", POOL, threads=1)
     memory = gpu.memory / _MEGABYTE if gpu.memory else math.inf
     helpers = max(1, min(_STAGING_THREADS, cores // 4))
     count = need_torch().cuda.device_count() if gpu.kind == "cuda" else 1
     gpus = (
-        Pool(f"gpu_{i}", "gpu", f"{gpu.kind}:{i}" if gpu.kind == "cuda" else gpu.kind, helpers, memory)
+        DevicePool(f"gpu_{i}", "gpu", f"{gpu.kind}:{i}" if gpu.kind == "cuda" else gpu.kind, helpers, memory)
         for i in range(count)
     )
-    return Pool("cpu", "cpu", threads=max(1, cores // 2, cores - 1 - count * helpers)), *gpus
+    return DevicePool("cpu", "cpu", threads=max(1, cores // 2, cores - 1 - count * helpers)), *gpus
 
 
-def chosen(pools: Sequence[Pool], names: Sequence[str] | None) -> tuple[Pool, ...]:
+def chosen(pools: Sequence[DevicePool], names: Sequence[str] | None) -> tuple[DevicePool, ...]:
     """These of the devices, by name; the CPU is always among them, since it takes what nothing else can."""
     if names is None:
         return tuple(pools)
@@ -68,7 +68,7 @@ def chosen(pools: Sequence[Pool], names: Sequence[str] | None) -> tuple[Pool, ..
     return tuple(pool for pool in pools if pool.name in names or pool.kind == "cpu")
 
 
-def as_platform(pools: Sequence[Pool], like: Platform | None = None) -> Platform:
+def as_platform(pools: Sequence[DevicePool], like: Platform | None = None) -> Platform:
     """What the scheduler is told about the machine. Watts and links come from `like`, a calibrated platform."""
     known = {device.kind: device for device in like.devices} if like else {}
     devices = []

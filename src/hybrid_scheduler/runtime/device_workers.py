@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .device_backends import CpuRoad, DeviceLostError
-from .device_pools import Pool
+from .device_backends import CpuBackend, DeviceLostError
+from .device_pools import DevicePool
 
 if TYPE_CHECKING:
-    from .running_task import Job
+    from .running_task import RunningTask
 
 _log = logging.getLogger(__name__)
 #: Seconds that a part counts for where nobody knows what it takes: of two queues the shorter one is free first.
@@ -26,13 +26,13 @@ _UNKNOWN = 1e-6
 
 
 @dataclass(eq=False, slots=True)
-class Part:
+class TaskPart:
     """A job, or the share of it that one device does."""
 
-    job: Job
+    job: RunningTask
     device: int
     share: float
-    run: Callable[[CpuRoad], Any]
+    run: Callable[[CpuBackend], Any]
     predicted: float
     #: Which of the job's parts it is: 0 the accelerator's (or the only one), 1 the CPU's.
     place: int = 0
@@ -53,36 +53,40 @@ class Part:
         return self.ended - self.started - self.preparing
 
 
-class Reports:
+class PartCallbacks:
     """Whoever wants to hear from workers."""
 
-    def begin(self, part: Part) -> bool:
+    def begin(self, part: TaskPart) -> bool:
         """It is about to run; False if it should not any more."""
         raise NotImplementedError
 
-    def done(self, part: Part) -> None:
+    def done(self, part: TaskPart) -> None:
         raise NotImplementedError
 
-    def failed(self, part: Part, error: BaseException) -> None:
+    def failed(self, part: TaskPart, error: BaseException) -> None:
         raise NotImplementedError
 
-    def late(self, part: Part) -> None:
+    def late(self, part: TaskPart) -> None:
         """It came back after it had been given up."""
         raise NotImplementedError
 
 
-class Worker:
+class DeviceWorker:
     """The device's queue and the thread that serves it."""
 
     def __init__(
-        self, pool: Pool, road: Callable[[Pool], CpuRoad], reports: Reports, clock: Callable[[], float]
+        self,
+        pool: DevicePool,
+        road: Callable[[DevicePool], CpuBackend],
+        reports: PartCallbacks,
+        clock: Callable[[], float],
     ) -> None:
         self.pool, self._road_to = pool, road
         self._reports, self._clock = reports, clock
-        self._queue: queue.SimpleQueue[Part | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[TaskPart | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0.0
-        self._running: Part | None = None
+        self._running: TaskPart | None = None
         self._generation = 0
         self._over = threading.Event()
         self.replaced = 0
@@ -90,7 +94,7 @@ class Worker:
 
     # ---------------------------------------------------------------- from outside
 
-    def put(self, part: Part) -> None:
+    def put(self, part: TaskPart) -> None:
         with self._lock:
             self._waiting += part.expected
         self._queue.put(part)
@@ -107,9 +111,9 @@ class Worker:
             seconds += left if left > _UNKNOWN else _UNKNOWN
         return seconds
 
-    def drain(self) -> list[Part]:
+    def drain(self) -> list[TaskPart]:
         """Take back what has not begun."""
-        taken: list[Part] = []
+        taken: list[TaskPart] = []
         while True:
             try:
                 part = self._queue.get_nowait()
@@ -131,7 +135,7 @@ class Worker:
         """Until it has heard that no more will come; not until threads that were left behind come back."""
         self._over.wait()
 
-    def abandon(self, part: Part) -> None:
+    def abandon(self, part: TaskPart) -> None:
         """If it is busy with this part, leave its thread behind and go on with another."""
         with self._lock:
             if self._running is not part:
@@ -151,7 +155,7 @@ class Worker:
             target=self._serve, args=(self._generation, self.road), name=f"hybrid-{self.pool.name}", daemon=True
         ).start()
 
-    def _serve(self, generation: int, road: CpuRoad) -> None:
+    def _serve(self, generation: int, road: CpuBackend) -> None:
         try:
             road.enter()
             unusable = None
@@ -175,7 +179,7 @@ class Worker:
             if not goes_on:
                 return
 
-    def _work(self, part: Part, generation: int, road: CpuRoad, unusable: DeviceLostError | None) -> bool:
+    def _work(self, part: TaskPart, generation: int, road: CpuBackend, unusable: DeviceLostError | None) -> bool:
         """True if this thread can go on."""
         part.started = self._clock()
         with self._lock:
@@ -215,7 +219,7 @@ class Worker:
             return True
 
 
-class Watch:
+class TimeoutWatch:
     """Calls back when a time limit passes; its thread starts with the first limit."""
 
     def __init__(self) -> None:

@@ -30,15 +30,15 @@ from ..physics import Tariff, dollars_per_second
 from ..profiling.calibrated_times import CalibratedTimes
 from ..profiling.calibration import Calibration
 from ..profiling.machine_info import available_memory
-from .background_training import Growing
-from .device_backends import CpuRoad, DeviceLostError, is_out_of_memory, road_to
-from .device_pools import Pool, as_platform, chosen, find_pools
-from .device_workers import Part, Reports, Watch, Worker
-from .kernel_inputs import Inputs
+from .background_training import BackgroundTraining
+from .device_backends import CpuBackend, DeviceLostError, backend_for, is_out_of_memory
+from .device_pools import DevicePool, as_platform, chosen, find_pools
+from .device_workers import DeviceWorker, PartCallbacks, TaskPart, TimeoutWatch
+from .kernel_inputs import KernelInputs
 from .kernel_policy import LEARNING_TASKS, KernelPolicy
 from .kernel_splitting import DIVISIONS, LEAST_BYTES, can_split
-from .running_task import Job
-from .runtime_history import Shown, shown_by
+from .running_task import RunningTask
+from .runtime_history import RuntimeHistory, measurements_of
 from .submission import (
     CANCELLED,
     DONE,
@@ -46,8 +46,8 @@ from .submission import (
     MOVED,
     RETRIED,
     TIMED_OUT,
+    ExecutionRecord,
     KernelCall,
-    Record,
     Variant,
     Variants,
     checked_limit,
@@ -65,7 +65,7 @@ _GPU_SHARE = 0.9
 _SURELY_FITS = 100.0
 
 
-class HybridExecutor(Executor, Reports):
+class HybridExecutor(Executor, PartCallbacks):
     """Devices are found, each gets a worker, and `scheduler` (a name, as in the registry) decides.
 
     `devices` names some of those found; `pools` replaces them. `calibration` tells durations to schedulers that may
@@ -79,13 +79,13 @@ class HybridExecutor(Executor, Reports):
         *,
         device_type: str = "auto",
         devices: Sequence[str] | None = None,
-        pools: Sequence[Pool] | None = None,
+        pools: Sequence[DevicePool] | None = None,
         calibration: Calibration | None = None,
         split: bool = True,
         explore: int = LEARNING_TASKS,
         timeout: float | None = None,
         seed: int = 0,
-        road: Callable[[Pool], CpuRoad] = road_to,
+        road: Callable[[DevicePool], CpuBackend] = backend_for,
     ) -> None:
         self.pools = chosen(pools if pools is not None else find_pools(device_type), devices)
         self.platform = as_platform(self.pools)
@@ -93,24 +93,24 @@ class HybridExecutor(Executor, Reports):
         self.split, self.timeout = split, checked_limit(timeout)
         self._told = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
-        self._growing = Growing()
+        self._growing = BackgroundTraining()
         self.policy = self._introduced(scheduler, explore)
         self._names = [pool.name for pool in self.pools]
         self._began = time.perf_counter()
         self._ids = itertools.count()
         self._lock = threading.RLock()  # the policy, the shown times and the list of outcomes
         self._outcomes: deque[tuple[Task, Outcome | None]] = deque()
-        self._shown = Shown()
-        self.inputs = Inputs()
-        self._watch = Watch()
+        self._shown = RuntimeHistory()
+        self.inputs = KernelInputs()
+        self._watch = TimeoutWatch()
         self._closed = self._stopped = False
         #: Tasks that have been accepted and have not ended.
         self._open = 0
         #: The tasks that have ended, in the order of their ends; of very many, the newest.
-        self.records: deque[Record] = deque(maxlen=MOST_RECORDS)
+        self.records: deque[ExecutionRecord] = deque(maxlen=MOST_RECORDS)
         self.counts: Counter[str] = Counter()
         self.decision_seconds = self.learning_seconds = 0.0
-        self.workers = [Worker(pool, road, self, self.clock) for pool in self.pools]
+        self.workers = [DeviceWorker(pool, road, self, self.clock) for pool in self.pools]
         # As in the simulator, schedulers look at live numbers, through a view that they cannot write to.
         self._free_at = np.zeros(len(self.pools))
         self._free_at_view = self._free_at.view()
@@ -252,11 +252,11 @@ class HybridExecutor(Executor, Reports):
     ) -> Future[Any]:
         timeout = self.timeout if timeout is None else timeout
         device, fraction, status = self._allowed(task, work, decision)
-        record = Record(
+        record = ExecutionRecord(
             task.task_id, task.kind, task.size, self._names[device], fraction, status, task.arrival_time, None,
             decision_seconds=seconds,
         )  # fmt: skip
-        job = Job(task, record, timeout, watched=self._needs_watch(work, device))
+        job = RunningTask(task, record, timeout, watched=self._needs_watch(work, device))
         host = int(self.platform.cpu_of[device])
         parts = parts_of(job, work, device, fraction, host, self.pools, self._predict)
         if status == DONE:
@@ -307,7 +307,7 @@ class HybridExecutor(Executor, Reports):
 
     # ---------------------------------------------------------------- what workers report
 
-    def begin(self, part: Part) -> bool:
+    def begin(self, part: TaskPart) -> bool:
         run, first = part.job.begin()
         if first and not run:
             self._close_record(part.job, CANCELLED, learn=False)
@@ -318,7 +318,7 @@ class HybridExecutor(Executor, Reports):
             self._watch.add(part.job.task.task_id, limit, lambda: self._too_late(part.job, limit))
         return run
 
-    def done(self, part: Part) -> None:
+    def done(self, part: TaskPart) -> None:
         job = part.job
         if not job.back(part):
             return
@@ -337,12 +337,12 @@ class HybridExecutor(Executor, Reports):
             job.let_go()
             job.future.set_result(result)
 
-    def late(self, part: Part) -> None:
+    def late(self, part: TaskPart) -> None:
         """A result of a task that has ended already: dropped, and counted."""
         with self._lock:
             self.counts[LATE] += 1
 
-    def failed(self, part: Part, error: BaseException) -> None:
+    def failed(self, part: TaskPart, error: BaseException) -> None:
         job, host = part.job, int(self.platform.cpu_of[part.device])
         lost = isinstance(error, DeviceLostError)
         if part.device != host and (lost or is_out_of_memory(error)) and not job.ended:
@@ -357,7 +357,7 @@ class HybridExecutor(Executor, Reports):
             job.let_go()
             job.future.set_exception(error)
 
-    def _retry(self, part: Part, device: int) -> None:
+    def _retry(self, part: TaskPart, device: int) -> None:
         """The same part once more, on a CPU."""
         job = part.job
         with self._lock:
@@ -369,7 +369,7 @@ class HybridExecutor(Executor, Reports):
         part.predicted = self._predict(job.task, device, part.share)
         self.workers[device].put(part)
 
-    def _too_late(self, job: Job, limit: float) -> None:
+    def _too_late(self, job: RunningTask, limit: float) -> None:
         if not job.end():
             return
         job.record.error = f"took longer than {limit:g} s"
@@ -379,7 +379,7 @@ class HybridExecutor(Executor, Reports):
         job.let_go()
         job.future.set_exception(TimeoutError(f"task {job.task.task_id} took longer than {limit:g} s"))
 
-    def _close_record(self, job: Job, status: str, *, learn: bool) -> None:
+    def _close_record(self, job: RunningTask, status: str, *, learn: bool) -> None:
         self._watch.remove(job.task.task_id)
         job.record.status = status
         outcome = job.outcome(self.platform) if learn else None
@@ -404,7 +404,7 @@ class HybridExecutor(Executor, Reports):
                 if outcome is None:
                     self.policy.forget(task.task_id)
                     continue
-                column, seconds = shown_by(outcome, self.platform)
+                column, seconds = measurements_of(outcome, self.platform)
                 self._shown.add(task.kind, column, task.size, seconds)
                 self.policy.observe(outcome)
             self.learning_seconds += time.perf_counter() - began

@@ -14,16 +14,25 @@ from ..core import Knowledge
 from ..profiling.calibration import Calibration
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..schedulers import create
-from .contention_profile import Surroundings, calibrate_executor
+from .contention_profile import ContentionCalibration, calibrate_executor
 from .executor import HybridExecutor
 from .kernel_policy import real_spec
 from .simulated_vs_real import compare_real, compile_rules
-from .stream_execution import Choices, Execution, Progress, measure_choices, nothing, prepare, run_stream, warm_up
+from .stream_execution import (
+    Choices,
+    Progress,
+    StreamExecution,
+    measure_choices,
+    nothing,
+    prepare,
+    run_stream,
+    warm_up,
+)
 from .submission import KernelCall
 
 
 @dataclass
-class Contest:
+class KernelBenchmark:
     """What is run, and with what. `learning` goes before the stream, for schedulers that learn."""
 
     executor: HybridExecutor
@@ -31,11 +40,11 @@ class Contest:
     specs: Sequence[str]
     learning: Sequence[KernelCall] = ()
     mode: str = "sequential"
-    calibrated: Surroundings | None = None
+    calibrated: ContentionCalibration | None = None
     compare: bool = False
     repeats: int = 3
     progress: Progress = nothing
-    executions: dict[str, Execution] = field(default_factory=dict)
+    executions: dict[str, StreamExecution] = field(default_factory=dict)
     choices: Choices | None = None
 
     def needs_calibration(self) -> bool:
@@ -108,7 +117,7 @@ class Contest:
         ]
 
 
-def _overhead(execution: Execution, choices: Choices) -> dict[str, float | None]:
+def _overhead(execution: StreamExecution, choices: Choices) -> dict[str, float | None]:
     """Seconds of deciding as a share of the seconds saved over sending everything to one device."""
     saved = {device: float(choices.always(device).sum()) - execution.total for device in choices.devices}
     return {device: execution.decision_seconds / gain if gain > 0 else None for device, gain in saved.items()}

@@ -14,7 +14,7 @@ Tensors = tuple[Any, ...]
 _SHARE = 0.3
 
 
-class Inputs:
+class KernelInputs:
     """Keeps what was used last, up to a share of the free memory."""
 
     def __init__(self, most_bytes: float | None = None) -> None:

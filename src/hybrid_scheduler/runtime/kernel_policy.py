@@ -26,9 +26,9 @@ from ..core import Decision, InvalidInputError, Online, Outcome, Setting, Task, 
 from ..profiling.settings import POOL
 from ..schedulers import create
 from ..schedulers.registry import parse_spec
-from .background_training import Growing
-from .outlier_filter import Doubt
-from .runtime_history import SPLIT, Guess, Shown, shown_by
+from .background_training import BackgroundTraining
+from .outlier_filter import OutlierFilter
+from .runtime_history import SPLIT, RuntimeEstimate, RuntimeHistory, measurements_of
 
 #: How learned schedulers are made for real hardware, where nobody says what a task would have taken elsewhere. No
 #: prices: they trade the task at hand for later ones, and each copy sees only its own kind.
@@ -76,7 +76,7 @@ class KernelPolicy(Online):
         *,
         splits: Splits = never,
         explore: int = LEARNING_TASKS,
-        growing: Growing | None = None,
+        growing: BackgroundTraining | None = None,
     ) -> None:
         self.spec = real_spec(spec)
         first = create(self.spec)
@@ -116,7 +116,7 @@ class KernelPolicy(Online):
         gpus = frozenset(
             self._class_of[i] for i, device in enumerate(platform.devices) if device.kind not in ("cpu", POOL)
         )
-        self._shown, self._doubt = Shown(), Doubt(gpus | {SPLIT} if gpus else gpus)
+        self._shown, self._doubt = RuntimeHistory(), OutlierFilter(gpus | {SPLIT} if gpus else gpus)
         #: Decisions so far; those made to learn, not because it looked best; those that measurements spoke against.
         self.decided = self.explored = self.overruled = 0
         #: Outcomes that were kept from the learner.
@@ -164,7 +164,7 @@ class KernelPolicy(Online):
         task = self._waiting.pop(outcome.task_id, None)
         if task is None:
             return
-        column, seconds = shown_by(outcome, self.setting.platform)
+        column, seconds = measurements_of(outcome, self.setting.platform)
         tried = self._trying.pop(outcome.task_id, None)
         if tried is not None and tried[1] != column:
             key = task.kind, tried[1]
@@ -187,7 +187,7 @@ class KernelPolicy(Online):
 
     # ---------------------------------------------------------------- what measurements say
 
-    def _unknown(self, task: Task, seen: list[Guess | None]) -> int | None:
+    def _unknown(self, task: Task, seen: list[RuntimeEstimate | None]) -> int | None:
         """A class of device that has not shown this kind at about this size, nor is about to; None if all have."""
         size = math.log(task.size)
         under_way = {
@@ -207,7 +207,9 @@ class KernelPolicy(Online):
                 wanted.append((-distance, self._doubt.runs(task.kind, column), column))
         return min(wanted)[2] if wanted else None
 
-    def _better(self, decision: Decision, seen: list[Guess | None], now: float, free_at: list[float]) -> int | None:
+    def _better(
+        self, decision: Decision, seen: list[RuntimeEstimate | None], now: float, free_at: list[float]
+    ) -> int | None:
         """A class of device that measurements prefer to the chosen one, queues included; None if there is none."""
         chosen = decision.device if decision.fraction > 0 else self._cpu_of[decision.device]
         own = self._class_of[chosen]
@@ -221,7 +223,7 @@ class KernelPolicy(Online):
         return best if took > (_CLEARLY if familiar else 1.0) * ends[best] else None
 
     def _instead_of_split(
-        self, task: Task, split: Decision, seen: list[Guess | None], now: float, free_at: list[float]
+        self, task: Task, split: Decision, seen: list[RuntimeEstimate | None], now: float, free_at: list[float]
     ) -> int | None:
         """A class of device that would end the whole task sooner; None if there is none."""
         host = self._cpu_of[split.device]
@@ -235,7 +237,7 @@ class KernelPolicy(Online):
         start = max(0.0, free_at[split.device] - now, free_at[host] - now)
         return best if ends[best] < start + lasts else None
 
-    def _ends(self, seen: list[Guess | None], now: float, free_at: list[float]) -> list[float]:
+    def _ends(self, seen: list[RuntimeEstimate | None], now: float, free_at: list[float]) -> list[float]:
         """Seconds until the idlest device of every class would have ended the whole task; inf if nobody knows."""
         return [
             math.inf if one is None else max(0.0, free_at[self._idlest(column, free_at)] - now) + one.seconds

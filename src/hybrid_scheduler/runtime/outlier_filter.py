@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from .runtime_history import Shown
+from .runtime_history import RuntimeHistory
 
 #: Sizes within this factor (its ln) of one that has run on the device find things ready.
 _FAMILIAR = math.log(1.5)
@@ -18,11 +18,11 @@ _FAMILIAR = math.log(1.5)
 _DISTURBED = 3.0
 
 
-class Doubt:
+class OutlierFilter:
     """Remembers what ran. `prepare` are the classes of devices on which a first run has to make things ready."""
 
     def __init__(self, prepare: frozenset[int]) -> None:
-        self._prepare, self._runs = prepare, Shown()
+        self._prepare, self._runs = prepare, RuntimeHistory()
         self._slow: set[tuple[str, int]] = set()
 
     def runs(self, kind: str, column: int) -> int:

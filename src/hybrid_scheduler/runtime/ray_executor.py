@@ -18,9 +18,9 @@ from typing import Any
 
 from ..core import Decision, HybridSchedulerError, InvalidInputError, Online, Task, View
 from ..profiling.calibration import Calibration
-from .device_backends import CpuRoad, DeviceLostError
-from .device_pools import Pool
-from .device_workers import Part
+from .device_backends import CpuBackend, DeviceLostError
+from .device_pools import DevicePool
+from .device_workers import TaskPart
 from .executor import HybridExecutor
 from .kernel_policy import LEARNING_TASKS
 from .submission import KernelCall, Variant, Variants
@@ -42,36 +42,38 @@ def need_ray() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RayDevice:
     """A device of the cluster: the pool as we know it, and the node and resources its actor takes."""
 
-    pool: Pool
+    pool: DevicePool
     node_id: str
     cpus: float
     gpus: float
 
 
-def seats_of(nodes: list[dict[str, Any]]) -> list[Seat]:
+def ray_devices(nodes: list[dict[str, Any]]) -> list[RayDevice]:
     """Every living node's CPU, and each of its GPUs."""
-    seats: list[Seat] = []
+    seats: list[RayDevice] = []
     living = sorted((node for node in nodes if node["Alive"]), key=lambda node: str(node["NodeID"]))
     for number, node in enumerate(node for node in living if node["Resources"].get("CPU", 0) >= 1):
         cpus, gpus = int(node["Resources"]["CPU"]), int(node["Resources"].get("GPU", 0))
         threads = max(1, cpus - gpus)
-        host = Pool(f"n{number}.cpu", "cpu", threads=threads, node=number)
-        seats.append(Seat(host, node["NodeID"], threads, 0))
+        host = DevicePool(f"n{number}.cpu", "cpu", threads=threads, node=number)
+        seats.append(RayDevice(host, node["NodeID"], threads, 0))
         for i in range(gpus):
-            pool = Pool(f"n{number}.gpu_{i}", "gpu", "cuda:0", 1, node=number)  # Ray shows each actor its own GPU
-            seats.append(Seat(pool, node["NodeID"], 0 if cpus <= gpus else 1, 1))
+            pool = DevicePool(
+                f"n{number}.gpu_{i}", "gpu", "cuda:0", 1, node=number
+            )  # Ray shows each actor its own GPU
+            seats.append(RayDevice(pool, node["NodeID"], 0 if cpus <= gpus else 1, 1))
     if not seats:
         raise HybridSchedulerError("the Ray cluster has no node with a CPU to give", hint=_LOCAL)
     return seats
 
 
-class RemoteRoad(CpuRoad):
+class RayBackend(CpuBackend):
     """To an actor and back."""
 
-    def __init__(self, pool: Pool, actor: Any) -> None:
+    def __init__(self, pool: DevicePool, actor: Any) -> None:
         super().__init__(pool)
         self._ray, self._actor = need_ray(), actor
         self.lost = False
@@ -108,11 +110,11 @@ def _actor_class(ray: Any) -> Any:
     class Actor:
         """Lives on the device's node and runs what it is sent, one after the other."""
 
-        def __init__(self, pool: Pool) -> None:
-            from .device_backends import road_to
-            from .kernel_inputs import Inputs
+        def __init__(self, pool: DevicePool) -> None:
+            from .device_backends import backend_for
+            from .kernel_inputs import KernelInputs
 
-            self._road, self._inputs = road_to(pool), Inputs()
+            self._road, self._inputs = backend_for(pool), KernelInputs()
             self._road.enter()
 
         def ready(self) -> bool:
@@ -173,8 +175,8 @@ class RayExecutor(HybridExecutor):
         seed: int = 0,
     ) -> None:
         ray = connect(address)
-        seats = seats_of(ray.nodes())
-        self.roads = {seat.pool.name: RemoteRoad(seat.pool, _seated(ray, seat)) for seat in seats}
+        seats = ray_devices(ray.nodes())
+        self.roads = {seat.pool.name: RayBackend(seat.pool, _seated(ray, seat)) for seat in seats}
         _wait_ready(ray, self.roads)
         super().__init__(
             scheduler,
@@ -222,7 +224,7 @@ class RayExecutor(HybridExecutor):
         chosen = min(same or living, key=lambda i: self.workers[i].backlog(now))
         return chosen, float(self.pools[chosen].kind != "cpu")
 
-    def failed(self, part: Part, error: BaseException) -> None:
+    def failed(self, part: TaskPart, error: BaseException) -> None:
         if not isinstance(error, DeviceLostError):
             super().failed(part, error)
             return
@@ -239,7 +241,7 @@ class RayExecutor(HybridExecutor):
         for part in self.workers[device].drain():
             self._resend(part)
 
-    def _resend(self, part: Part) -> None:
+    def _resend(self, part: TaskPart) -> None:
         job = part.job
         if job.ended:
             return
@@ -262,7 +264,7 @@ class RayExecutor(HybridExecutor):
                 road.close()
 
 
-def _seated(ray: Any, seat: Seat) -> Any:
+def _seated(ray: Any, seat: RayDevice) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     where = NodeAffinitySchedulingStrategy(node_id=seat.node_id, soft=False)
@@ -270,7 +272,7 @@ def _seated(ray: Any, seat: Seat) -> Any:
     return actor.remote(seat.pool)
 
 
-def _wait_ready(ray: Any, roads: dict[str, RemoteRoad]) -> None:
+def _wait_ready(ray: Any, roads: dict[str, RayBackend]) -> None:
     waiting = {road._actor.ready.remote(): name for name, road in roads.items()}
     _, missing = ray.wait(list(waiting), num_returns=len(waiting), timeout=_READY)
     if missing:

@@ -9,21 +9,21 @@ from concurrent.futures import Future
 from typing import Any
 
 from ..core import Outcome, Platform, Task
-from .device_workers import Part
-from .submission import CANCELLED, Record
+from .device_workers import TaskPart
+from .submission import CANCELLED, ExecutionRecord
 
 Join = Callable[[Any, Any], Any]
 
 
-class Job:
+class RunningTask:
     """Every change is made under its lock, and it ends once."""
 
-    def __init__(self, task: Task, record: Record, timeout: float | None, *, watched: bool) -> None:
+    def __init__(self, task: Task, record: ExecutionRecord, timeout: float | None, *, watched: bool) -> None:
         self.task, self.record, self.timeout = task, record, timeout
         #: Commands are ended by their own limit; anything else has to be watched.
         self.watched = watched and timeout is not None
         self.future: Future[Any] = Future()
-        self.parts: list[Part] = []
+        self.parts: list[TaskPart] = []
         self.join: Join | None = None
         self.device = 0
         self.lock = threading.Lock()
@@ -31,7 +31,7 @@ class Job:
         self.ended = False
         self._missing = 0
 
-    def divide(self, parts: list[Part], device: int, join: Join | None = None) -> None:
+    def divide(self, parts: list[TaskPart], device: int, join: Join | None = None) -> None:
         self.parts, self.device, self.join, self._missing = parts, device, join, len(parts)
 
     def begin(self) -> tuple[bool, bool]:
@@ -48,7 +48,7 @@ class Job:
             self._begun = True
             return True, True
 
-    def back(self, part: Part) -> bool:
+    def back(self, part: TaskPart) -> bool:
         """A part is back; True if it was the last one."""
         with self.lock:
             self._missing -= 1

@@ -19,7 +19,7 @@ _SAME = 0.02
 _LATEST = 0.3
 
 
-class Guess(NamedTuple):
+class RuntimeEstimate(NamedTuple):
     """Seconds at some size; how far away (ln) the nearest size is that was really seen; and what it takes at least:
     as long as what is smaller, and no less than work that shrinks with the cube of the size."""
 
@@ -49,7 +49,7 @@ class _Curve:
             self.sizes.insert(place, size)
             self.seconds.insert(place, seconds)
 
-    def at(self, size: float) -> Guess:
+    def at(self, size: float) -> RuntimeEstimate:
         """Between two known sizes along the line between them, else from the nearest."""
         sizes, seconds = self.sizes, self.seconds
         place = bisect_left(sizes, size)
@@ -57,18 +57,18 @@ class _Curve:
             before, after = size - sizes[place - 1], sizes[place] - size
             start = seconds[place - 1]
             likely = math.exp(start + (seconds[place] - start) * before / (before + after))
-            return Guess(likely, before if before < after else after, likely)
+            return RuntimeEstimate(likely, before if before < after else after, likely)
         if place:
             place -= 1
         beyond, known = size - sizes[place], seconds[place]
         least = known if beyond > 0 else known + _STEEPEST * beyond
-        return Guess(math.exp(known + _SLOPE * beyond), abs(beyond), math.exp(least))
+        return RuntimeEstimate(math.exp(known + _SLOPE * beyond), abs(beyond), math.exp(least))
 
 
 _NOTHING: dict[int, _Curve] = {}
 
 
-class Shown:
+class RuntimeHistory:
     """Grows with every outcome; asked before every decision."""
 
     def __init__(self) -> None:
@@ -83,18 +83,18 @@ class Shown:
         curve = self._curves.get(kind, _NOTHING).get(column)
         return curve.count if curve else 0
 
-    def nearest(self, kind: str, column: int, size: float) -> Guess | None:
+    def nearest(self, kind: str, column: int, size: float) -> RuntimeEstimate | None:
         """None if nothing is known."""
         curve = self._curves.get(kind, _NOTHING).get(column)
         return curve.at(math.log(size)) if curve else None
 
-    def on_all(self, kind: str, columns: range, size: float) -> list[Guess | None]:
+    def on_all(self, kind: str, columns: range, size: float) -> list[RuntimeEstimate | None]:
         """The same for every class of device."""
         known, at = self._curves.get(kind, _NOTHING).get, math.log(size)
         return [curve.at(at) if (curve := known(column)) else None for column in columns]
 
 
-def shown_by(outcome: Outcome, platform: Platform) -> tuple[int, float]:
+def measurements_of(outcome: Outcome, platform: Platform) -> tuple[int, float]:
     """The class of device that ran the task, or `SPLIT`, and the seconds it took.
 
     A part of a split says little of the whole: what its start costs does not shrink with its share.

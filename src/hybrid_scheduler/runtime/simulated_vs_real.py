@@ -11,13 +11,13 @@ import numpy as np
 from ..cluster import Cluster
 from ..core import HybridSchedulerError, Outcomes, TimeTable
 from ..profiling.calibration import Calibration
-from .contention_model import Piece, finish_times
-from .contention_profile import Surroundings, Survey
+from .contention_model import QueuedPart, finish_times
+from .contention_profile import ContentionCalibration, ContentionSurvey
 from .executor import HybridExecutor
 from .kernel_policy import KernelPolicy
 from .kernel_stream import as_workload
-from .stream_execution import Execution, Progress, nothing, run_stream
-from .submission import KernelCall, Record
+from .stream_execution import Progress, StreamExecution, nothing, run_stream
+from .submission import ExecutionRecord, KernelCall
 
 #: Decisions after which a scheduler's compiled functions are certainly there.
 _FIRST = 9
@@ -26,9 +26,9 @@ _FIRST = 9
 def simulate(
     executor: HybridExecutor,
     told: Calibration,
-    expected: Surroundings,
+    expected: ContentionCalibration,
     calls: Sequence[KernelCall],
-    records: Sequence[Record],
+    records: Sequence[ExecutionRecord],
     spec: str,
 ) -> dict[str, Any]:
     """The twin of a real batch: the same policy, tasks, arrivals and machine, durations as calibrated.
@@ -52,7 +52,9 @@ def simulate(
     }
 
 
-def _pieces(executor: HybridExecutor, outcomes: Outcomes, alone: TimeTable, together: TimeTable) -> list[Piece]:
+def _pieces(
+    executor: HybridExecutor, outcomes: Outcomes, alone: TimeTable, together: TimeTable
+) -> list[QueuedPart]:
     platform = executor.platform
     pieces = []
     for row, (device, fraction) in enumerate(
@@ -64,7 +66,7 @@ def _pieces(executor: HybridExecutor, outcomes: Outcomes, alone: TimeTable, toge
                 column = int(platform.class_of[where])
                 durations = (share * table[row, column, 0] + table[row, column, 1] for table in (alone, together))
                 arrival = float(outcomes.workload.arrival_time[row])
-                pieces.append(Piece(where, arrival, *map(float, durations)))
+                pieces.append(QueuedPart(where, arrival, *map(float, durations)))
     return pieces
 
 
@@ -74,19 +76,19 @@ def compare_real(
     specs: Sequence[str],
     *,
     sample: Sequence[KernelCall] | None = None,
-    given: Surroundings | None = None,
+    given: ContentionCalibration | None = None,
     rounds: int = 3,
     seed: int = 0,
     progress: Progress = nothing,
-) -> Comparison:
+) -> SimulatedVsReal:
     """Run the stream at once under every scheduler, `rounds` times, and simulate the same from a calibration.
 
     Calibration (on the kernels of `sample`, else of the stream) and runs take turns, so that both meet the machine
     in the same moods; with `given` there is nothing to calibrate. Mean makespans are compared: what the calibration
     predicts is means, too.
     """
-    survey = Survey(executor, sample if sample is not None else calls, seed=seed)
-    runs: dict[str, list[Execution]] = {spec: [] for spec in specs}
+    survey = ContentionSurvey(executor, sample if sample is not None else calls, seed=seed)
+    runs: dict[str, list[StreamExecution]] = {spec: [] for spec in specs}
     for _ in range(rounds):
         if given is None:
             survey.measure(progress)
@@ -97,7 +99,7 @@ def compare_real(
             executor.adopt(spec)
             runs[spec].append(run_stream(executor, calls, mode="batch", name=spec, progress=progress))
     told, expected = (given or survey.calibrated()).together, given or survey.expected()
-    return Comparison(
+    return SimulatedVsReal(
         {spec: _beside(executor, told, expected, calls, spec, executions) for spec, executions in runs.items()},
         runs,
         survey,
@@ -105,21 +107,21 @@ def compare_real(
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SimulatedVsReal:
     """Of each scheduler the makespans and their distance, and what they come from."""
 
     schedulers: dict[str, dict[str, Any]]
-    runs: dict[str, list[Execution]]
-    survey: Survey
+    runs: dict[str, list[StreamExecution]]
+    survey: ContentionSurvey
 
 
 def _beside(
     executor: HybridExecutor,
     told: Calibration,
-    expected: Surroundings,
+    expected: ContentionCalibration,
     calls: Sequence[KernelCall],
     spec: str,
-    executions: Sequence[Execution],
+    executions: Sequence[StreamExecution],
 ) -> dict[str, Any]:
     real, simulated = [], []
     for execution in executions:

@@ -21,7 +21,7 @@ from ..core import Floats, HybridSchedulerError, InvalidInputError
 from ..profiling.energy_meters import Meter, cpu_meter, gpu_meter
 from ..profiling.machine_info import find_gpu, need_torch
 from .executor import HybridExecutor
-from .submission import DONE, MOVED, RETRIED, KernelCall, Record
+from .submission import DONE, MOVED, RETRIED, ExecutionRecord, KernelCall
 
 Progress = Callable[[str, int], None]
 Item = TypeVar("Item")
@@ -120,12 +120,12 @@ def _on(executor: HybridExecutor, call: KernelCall, device: str) -> float | None
 
 
 @dataclass
-class Execution:
+class StreamExecution:
     """One scheduler's run of a stream."""
 
     scheduler: str
     mode: str
-    records: list[Record]
+    records: list[ExecutionRecord]
     makespan: float
     decision_seconds: float
     learning_seconds: float
@@ -135,7 +135,7 @@ class Execution:
     overruled: int = 0
 
     @property
-    def fine(self) -> list[Record]:
+    def fine(self) -> list[ExecutionRecord]:
         return [record for record in self.records if _is_fine(record)]
 
     @property
@@ -167,18 +167,18 @@ class Execution:
         }
 
 
-def _is_fine(record: Record) -> bool:
+def _is_fine(record: ExecutionRecord) -> bool:
     return record.status in _FINE and record.measured is not None
 
 
-def _statuses(records: Sequence[Record]) -> dict[str, int]:
+def _statuses(records: Sequence[ExecutionRecord]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for record in records:
         counts[record.status] = counts.get(record.status, 0) + 1
     return counts
 
 
-def _devices(records: Sequence[Record]) -> dict[str, int]:
+def _devices(records: Sequence[ExecutionRecord]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for record in records:
         name = record.device if record.fraction in (0.0, 1.0) else "split"
@@ -186,7 +186,7 @@ def _devices(records: Sequence[Record]) -> dict[str, int]:
     return counts
 
 
-def ratios(execution: Execution, choices: Choices) -> dict[str, Any]:
+def ratios(execution: StreamExecution, choices: Choices) -> dict[str, Any]:
     """How far from the best measured choice: as measured, and by the yardstick's own times of what was chosen."""
     rows = [i for i, record in enumerate(execution.records) if _is_fine(record)]
     if not rows:
@@ -220,7 +220,7 @@ def run_stream(
     learning: Sequence[KernelCall] = (),
     name: str | None = None,
     progress: Progress = nothing,
-) -> Execution:
+) -> StreamExecution:
     """`learning` goes first and is not counted. Sequential: each task alone on the machine; batch: all at once."""
     if mode not in MODES:
         raise InvalidInputError("mode", " or ".join(MODES), mode)
@@ -235,7 +235,7 @@ def run_stream(
     executor.records.clear()
     meters = Meters()
     began = executor.clock()
-    with Unheld(executor) as stream:
+    with UnpinnedResults(executor) as stream:
         for done, call in enumerate(calls):
             progress(f"{call.kind} {call.size}", len(learning) + done)
             stream.submit(call)
@@ -246,7 +246,7 @@ def run_stream(
     executor.learn()
     records = sorted(executor.records, key=lambda record: record.task_id)
     share_energy(records, joules.get("gpu"))
-    return Execution(
+    return StreamExecution(
         name or str(getattr(executor.policy, "spec", type(executor.policy).__name__)),
         mode,
         records,
@@ -260,7 +260,7 @@ def run_stream(
     )
 
 
-class Unheld:
+class UnpinnedResults:
     """Submits kernels and lets go of their results, as somebody does who passes them on.
 
     Kept results keep their page-locked memory, and new memory of that kind costs more than most kernels. Meanwhile
@@ -272,7 +272,7 @@ class Unheld:
         self._done = threading.Semaphore(0)
         self._open = 0
 
-    def __enter__(self) -> Unheld:
+    def __enter__(self) -> UnpinnedResults:
         self._before = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH)
         return self
@@ -318,7 +318,7 @@ class Meters:
         return used
 
 
-def share_energy(records: Sequence[Record], joules: float | None) -> None:
+def share_energy(records: Sequence[ExecutionRecord], joules: float | None) -> None:
     """Counters tick more slowly than tasks run: what was used is divided by the seconds on the accelerator."""
     total = sum(record.accelerator_seconds for record in records)
     if joules is None or total <= 0:

@@ -114,7 +114,7 @@ STATUSES = (DONE, RETRIED, MOVED, FAILED, CANCELLED, TIMED_OUT)
 
 
 @dataclass(slots=True)
-class Record:
+class ExecutionRecord:
     """One task, measured. Times are seconds; moments count from the executor's start."""
 
     task_id: int

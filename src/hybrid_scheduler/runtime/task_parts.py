@@ -9,11 +9,11 @@ from typing import Any
 
 from ..core import Task
 from ..profiling.machine_info import need_torch
-from .device_backends import CpuRoad, Into, Run
-from .device_pools import Pool
-from .device_workers import Part
+from .device_backends import CpuBackend, Into, Run
+from .device_pools import DevicePool
+from .device_workers import TaskPart
 from .kernel_splitting import DIVISIONS, Division
-from .running_task import Job
+from .running_task import RunningTask
 from .submission import KernelCall, Variants
 
 #: Seconds of a share of a task on a device.
@@ -21,18 +21,18 @@ Predict = Callable[[Task, int, float], float]
 
 
 def parts_of(
-    job: Job,
+    job: RunningTask,
     work: KernelCall | Variants,
     device: int,
     fraction: float,
     host: int,
-    pools: Sequence[Pool],
+    pools: Sequence[DevicePool],
     predict: Predict,
-) -> list[Part]:
+) -> list[TaskPart]:
     """One part on the device, or, with a share between 0 and 1, one there and the rest on its host's CPU."""
     if isinstance(work, Variants) or not 0.0 < fraction < 1.0:
         run = _variant(work, job.timeout) if isinstance(work, Variants) else _kernel(work)
-        parts = [Part(job, device, 1.0, run, predict(job.task, device, 1.0))]
+        parts = [TaskPart(job, device, 1.0, run, predict(job.task, device, 1.0))]
         job.divide(parts, device)
         return parts
     division = DIVISIONS[work.kind]
@@ -42,23 +42,23 @@ def parts_of(
     )
     shares = (device, fraction), (host, 1.0 - fraction)
     parts = [
-        Part(job, where, share, run, predict(job.task, where, share), place)
+        TaskPart(job, where, share, run, predict(job.task, where, share), place)
         for place, ((where, share), run) in enumerate(zip(shares, runs, strict=True))
     ]
     job.divide(parts, device, division.join)
     return parts
 
 
-def _variant(work: Variants, timeout: float | None) -> Callable[[CpuRoad], Any]:
+def _variant(work: Variants, timeout: float | None) -> Callable[[CpuBackend], Any]:
     """The variant for the device where it runs in the end."""
     return lambda road: road.call(work, work.on(road.pool.is_accelerator), timeout)
 
 
-def _kernel(call: KernelCall) -> Callable[[CpuRoad], Any]:
+def _kernel(call: KernelCall) -> Callable[[CpuBackend], Any]:
     return lambda road: road.kernel(call)
 
 
-def _joined(call: KernelCall, division: Division, fraction: float) -> list[Callable[[CpuRoad], Any]]:
+def _joined(call: KernelCall, division: Division, fraction: float) -> list[Callable[[CpuBackend], Any]]:
     """Each part has a result of its own."""
     assert call.inputs is not None
     return [_carry(call.kernel.run, inputs) for inputs in division.parts(call.inputs, fraction)]
@@ -70,7 +70,7 @@ class _Room:
     def __init__(self, shape: Sequence[int], *, pinned: bool) -> None:
         self._shape, self._pinned, self._lock, self._made = shape, pinned, threading.Lock(), None
 
-    def ready(self, road: CpuRoad) -> Any:
+    def ready(self, road: CpuBackend) -> Any:
         began = time.perf_counter()
         with self._lock:
             if self._made is None:
@@ -81,7 +81,7 @@ class _Room:
 
 def _in_place(
     call: KernelCall, division: Division, fraction: float, *, pinned: bool
-) -> list[Callable[[CpuRoad], Any]]:
+) -> list[Callable[[CpuBackend], Any]]:
     """Both parts write their rows into one result."""
     assert call.inputs is not None
     assert division.room is not None
@@ -95,14 +95,14 @@ def _in_place(
     ]
 
 
-def _carry(run: Run, inputs: tuple[Any, ...]) -> Callable[[CpuRoad], Any]:
+def _carry(run: Run, inputs: tuple[Any, ...]) -> Callable[[CpuBackend], Any]:
     return lambda road: road.carry(run, inputs)
 
 
 def _carry_into(
     run: Run, into: Into | None, inputs: tuple[Any, ...], room: _Room, share: slice
-) -> Callable[[CpuRoad], Any]:
-    def go(road: CpuRoad) -> tuple[Any, ...]:
+) -> Callable[[CpuBackend], Any]:
+    def go(road: CpuBackend) -> tuple[Any, ...]:
         whole = room.ready(road)
         road.carry_into(run, into, inputs, whole[share])
         return (whole,)

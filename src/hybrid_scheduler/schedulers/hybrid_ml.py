@@ -33,12 +33,12 @@ from ..learning.duration.compiled_placement import (
 )
 from ..learning.duration.features import FEATURE_NAMES
 from ..learning.duration.model_versions import LearningEvent, ModelVersion
-from ..learning.duration.online_duration_model import OnlineTimes
+from ..learning.duration.online_duration_model import OnlineDurationModel
 from ..learning.duration.sliding_window import observed, tasks_as_workload
 from ..learning.fallback_guard import FallbackGuard
 from ..learning.fraction_model import FractionForest
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError
-from ..physics import payoff_scales
+from ..physics import objective_scales
 from .registry import Look, register
 
 TARGETS = ("times", "fraction")
@@ -72,7 +72,7 @@ class HybridML(Online):
             raise InvalidInputError("model", '"default", a path or None', model)
         self.target, self.feedback, self.prices, self.learn = target, feedback, prices, learn
         self.retrain_interval, self.drift, self.model = retrain_interval, drift, model
-        OnlineTimes(feedback, refresh=retrain_interval, drift=drift)  # complains now, not at the first run
+        OnlineDurationModel(feedback, refresh=retrain_interval, drift=drift)  # complains now, not at the first run
 
     # ---------------------------------------------------------------- what it knows of itself
 
@@ -118,10 +118,12 @@ class HybridML(Online):
         self._choose, self._greedily = choosing(), choosing_greedily()
         self._decided: dict[int, tuple[Task, Floats]] = {}
 
-    def _started_times(self, setting: Setting) -> OnlineTimes:
+    def _started_times(self, setting: Setting) -> OnlineDurationModel:
         shipped = self.model == "default"
         pretrained = (DEFAULT_TIMES if DEFAULT_TIMES.exists() else None) if shipped else self.model
-        times = OnlineTimes(self.feedback, refresh=self.retrain_interval, drift=self.drift, pretrained=pretrained)
+        times = OnlineDurationModel(
+            self.feedback, refresh=self.retrain_interval, drift=self.drift, pretrained=pretrained
+        )
         try:
             times.start(setting.platform, setting.seed)
         except ModelFileError as error:
@@ -170,7 +172,7 @@ class HybridML(Online):
         self._scales_at = min(len(self._recent), 64)
         platform = self.setting.platform
         table = self.times_.table(tasks_as_workload(np.array(self._recent)))
-        scales = payoff_scales(table, platform.class_of, platform, self.setting.dollars)
+        scales = objective_scales(table, platform.class_of, platform, self.setting.dollars)
         weight, per_device = self.setting.objective.prices(platform.column("watts"), self.setting.dollars, scales)
         self._params[WEIGHT] = weight
         self._params[WEIGHT + 1 + platform.class_of] = per_device

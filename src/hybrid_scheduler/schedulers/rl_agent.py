@@ -23,11 +23,11 @@ import numpy as np
 from ..compiled import device_table
 from ..core import Decision, InvalidInputError, Objective, Online, Outcome, Setting, Task, UnknownNameError, View
 from ..learning.dqn.decision_options import ACTIONS, FEATURES, kernel, new_mix, survey_one, survey_params
-from ..learning.dqn.double_dqn import DQN, Recipe
+from ..learning.dqn.double_dqn import DQN, DQNSettings
 from ..learning.dqn.model_file import AgentModel, load_model, save_model
 from ..learning.dqn.online_experience import OnlineExperience, Step
 from ..learning.dqn.training import train_agent
-from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineTimes
+from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError
 from ..physics import Tariff, dollars_per_second
 from .registry import Look, register
@@ -146,7 +146,7 @@ class RLAgent(Online):
         model = self._model()
         self.agent_ = DQN(
             FEATURES[self.state_kind], ACTIONS, seed=setting.seed, width=ACTIONS if self.wants_labels else 1,
-            recipe=Recipe(gamma=model.gamma, learning_rate=_ONLINE_RATE) if model else Recipe(),
+            recipe=DQNSettings(gamma=model.gamma, learning_rate=_ONLINE_RATE) if model else DQNSettings(),
             weights=model.weights if model else None,
         )  # fmt: skip
         if setting.endless:
@@ -179,15 +179,15 @@ class RLAgent(Online):
     def _warming(self) -> bool:
         return not self.times_.ready or self._refused
 
-    def _started_times(self, setting: Setting) -> OnlineTimes:
+    def _started_times(self, setting: Setting) -> OnlineDurationModel:
         feedback = "oracle" if self.wants_labels else "bandit"
         shipped = DEFAULT_TIMES if self.model is not None and DEFAULT_TIMES.exists() else None
-        times = OnlineTimes(feedback, pretrained=shipped)
+        times = OnlineDurationModel(feedback, pretrained=shipped)
         try:
             times.start(setting.platform, setting.seed)
         except ModelFileError as error:
             self.events_.append(LearningEvent("model_refused", 0, str(error), 0))
-            times = OnlineTimes(feedback)
+            times = OnlineDurationModel(feedback)
             times.start(setting.platform, setting.seed)
         return times
 

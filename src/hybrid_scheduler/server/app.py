@@ -13,11 +13,11 @@ from pydantic.json_schema import models_json_schema
 from starlette.routing import Route
 
 from . import dashboard_files, errors
-from .app_context import Parts, ServerOptions
+from .app_context import AppContext, ServerOptions
 from .routes import ROUTERS
 from .schemas import ErrorBody, Hello, SchedulerResultCreate
-from .security_middleware import Gate
-from .websocket_endpoint import Sockets
+from .security_middleware import SecurityMiddleware
+from .websocket_endpoint import WebSocketEndpoint
 
 _TITLE = "Hybrid ML Scheduler"
 _DESCRIPTION = """Watches and steers a live comparison of schedulers on a machine of CPUs and GPUs.
@@ -42,7 +42,7 @@ _TAGS = [
 ]
 
 
-def create_app(parts: Parts) -> FastAPI:
+def create_app(parts: AppContext) -> FastAPI:
     """The application over these parts."""
 
     @asynccontextmanager
@@ -55,8 +55,8 @@ def create_app(parts: Parts) -> FastAPI:
     app.state.parts = parts
     dashboard_files.install(app, parts.static)
     # The last one added is the outermost.
-    app.add_middleware(Sockets, parts=parts)
-    app.add_middleware(Gate, options=parts.options, limiter=parts.limiter, metrics=parts.metrics)
+    app.add_middleware(WebSocketEndpoint, parts=parts)
+    app.add_middleware(SecurityMiddleware, options=parts.options, limiter=parts.limiter, metrics=parts.metrics)
     return app
 
 

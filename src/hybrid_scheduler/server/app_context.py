@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 
 from .. import __version__
 from ..experiments.what_if import WhatIfMachine
-from .whatif_worker import Thinker, ThreadThinker
+from .whatif_worker import ThreadWhatIfWorker, WhatIfWorker
 
 if TYPE_CHECKING:
     from ..storage import Repository
@@ -52,7 +52,7 @@ class ServerOptions:
 
 
 @dataclass
-class Tally:
+class ServerCounters:
     """What this process counts for itself."""
 
     #: What-if questions that may be here at once.
@@ -62,7 +62,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Parts:
+class AppContext:
     """Everything a route may use."""
 
     repository: Repository
@@ -76,15 +76,15 @@ class Parts:
     options: ServerOptions = field(default_factory=ServerOptions)
     #: The built dashboard, if there is one.
     static: Path | None = None
-    tally: Tally = field(default_factory=Tally)
+    tally: ServerCounters = field(default_factory=ServerCounters)
     #: The machine that what-if questions start from; None: the default one.
     machine: WhatIfMachine = field(default_factory=WhatIfMachine)
-    thinker: Thinker = field(default_factory=ThreadThinker)
+    thinker: WhatIfWorker = field(default_factory=ThreadWhatIfWorker)
 
 
-def parts_of(connection: HTTPConnection) -> Parts:
-    parts: Parts = connection.app.state.parts
+def context_of(connection: HTTPConnection) -> AppContext:
+    parts: AppContext = connection.app.state.parts
     return parts
 
 
-PartsHere = Annotated[Parts, Depends(parts_of)]
+PartsHere = Annotated[AppContext, Depends(context_of)]

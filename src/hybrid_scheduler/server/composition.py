@@ -16,25 +16,25 @@ from ..cluster import Noise
 from ..config import ALL_SCHEDULERS
 from ..core import InvalidInputError, Online, UnknownNameError
 from ..experiments.what_if import WhatIfMachine
-from ..live import ContinuousSimulation, Course
+from ..live import ContinuousSimulation, LiveConfig
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
 from ..storage.cache import Cache, MemoryCache, RedisCache
-from ..storage.engine_commands import CommandQueue
+from ..storage.engine_commands import EngineCommandTable
 from ..storage.event_bus import EVENTS, EventBus, LocalBus, RedisBus
-from ..storage.event_reader import EventTail
+from ..storage.event_reader import EventReader
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_connection import RedisAddress
 from .access_token import token_of
-from .app_context import Parts, ServerOptions
+from .app_context import AppContext, ServerOptions
 from .dashboard_files import find_dashboard
 from .engine_control import EngineControl
-from .local_engine_control import LocalControl
+from .local_engine_control import LocalEngineControl
 from .prometheus_metrics import Metrics
 from .rate_limits import Limiter
-from .remote_engine_control import RemoteControl, beat, carry_out
+from .remote_engine_control import RemoteEngineControl, beat, carry_out
 from .stream_hub import StreamHub
-from .whatif_worker import ProcessThinker
+from .whatif_worker import ProcessWhatIfWorker
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -59,13 +59,13 @@ def options_of(settings: Settings) -> ServerOptions:
     )
 
 
-def course_of(settings: Settings) -> Course:
+def course_of(settings: Settings) -> LiveConfig:
     """The live run that the settings describe."""
     chosen = settings.simulation
     names = chosen.schedulers
     if names == (ALL_SCHEDULERS,):
         names = tuple(name for name, info in registered().items() if issubclass(info.factory, Online))
-    return Course(
+    return LiveConfig(
         scenario=settings.scenario(chosen.scenario),
         utilisation=chosen.utilisation,
         seed=chosen.seed,
@@ -83,10 +83,10 @@ def course_of(settings: Settings) -> Course:
 
 
 @dataclass(frozen=True)
-class House:
+class RunningServer:
     """Everything that runs, until `opened` is left."""
 
-    parts: Parts
+    parts: AppContext
     address: DatabaseAddress
     engine: ContinuousSimulation | None
     role: str
@@ -100,7 +100,7 @@ async def opened(
     start: bool = True,
     speed: float | None = None,
     options: ServerOptions | None = None,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[RunningServer]:
     """Open what the role needs, in order, and close it in the opposite order.
 
     A run that goes on keeps its speed (somebody may have chosen it in the dashboard) unless `speed` is given.
@@ -127,24 +127,24 @@ async def opened(
         engine: ContinuousSimulation | None = None
         control: EngineControl
         if role == "api":
-            queue = CommandQueue(database, shared)
-            control = RemoteControl(queue, repository, time.time)
+            queue = EngineCommandTable(database, shared)
+            control = RemoteEngineControl(queue, repository, time.time)
             await repository.ping()
         else:
             local.subscribe(hub.publish_from_thread)
             journal = _journal(settings, address, _Both(local, shared))
             engine, control = await _engine(settings, journal, stack, start=start, speed=speed)
             if role == "engine":
-                await _serve_commands(control, journal, CommandQueue(database, shared), stack)
+                await _serve_commands(control, journal, EngineCommandTable(database, shared), stack)
         newest = await repository.events_after(2**62, 1)
         hub.last_seq = max(hub.last_seq, newest.last_seq)
         if role == "api":
-            await _follow(hub, EventTail(repository, shared, after=hub.last_seq), stack)
+            await _follow(hub, EventReader(repository, shared, after=hub.last_seq), stack)
         limiter = Limiter(chosen, redis_url=None if redis is None else _url(redis))
         stack.push_async_callback(limiter.close)
-        thinker = ProcessThinker()
+        thinker = ProcessWhatIfWorker()
         stack.callback(thinker.close)
-        parts = Parts(
+        parts = AppContext(
             repository=repository,
             control=control,
             hub=hub,
@@ -158,7 +158,7 @@ async def opened(
             machine=_machine(settings),
             thinker=thinker,
         )
-        yield House(parts, address, engine, role)
+        yield RunningServer(parts, address, engine, role)
 
 
 def _journal(settings: Settings, address: DatabaseAddress, bus: _Both) -> SqlJournal:
@@ -171,7 +171,7 @@ def _journal(settings: Settings, address: DatabaseAddress, bus: _Both) -> SqlJou
 
 async def _engine(
     settings: Settings, journal: SqlJournal, stack: AsyncExitStack, *, start: bool, speed: float | None
-) -> tuple[ContinuousSimulation, LocalControl]:
+) -> tuple[ContinuousSimulation, LocalEngineControl]:
     course = course_of(settings)
     engine = ContinuousSimulation(course, journal, snapshots=_SNAPSHOTS)
     # In a thread, like everything of the engine that waits: signals are still heard meanwhile.
@@ -181,11 +181,11 @@ async def _engine(
         await asyncio.to_thread(engine.set_speed, speed)
     if start and status.state == "stopped":
         await asyncio.to_thread(engine.start)
-    return engine, LocalControl(engine, course, settings.scenario)
+    return engine, LocalEngineControl(engine, course, settings.scenario)
 
 
 async def _serve_commands(
-    control: EngineControl, journal: SqlJournal, queue: CommandQueue, stack: AsyncExitStack
+    control: EngineControl, journal: SqlJournal, queue: EngineCommandTable, stack: AsyncExitStack
 ) -> None:
     stop = asyncio.Event()
     tasks = [
@@ -202,7 +202,7 @@ async def _serve_commands(
     stack.push_async_callback(end)
 
 
-async def _follow(hub: StreamHub, tail: EventTail, stack: AsyncExitStack) -> None:
+async def _follow(hub: StreamHub, tail: EventReader, stack: AsyncExitStack) -> None:
     async def follow() -> None:
         async for payload in tail:
             hub.publish([payload])

@@ -13,7 +13,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from .app_context import Parts, parts_of
+from .app_context import AppContext, context_of
 
 #: Views that the page itself draws.
 VIEWS = ("compare", "scheduler", "history", "diff")
@@ -68,7 +68,7 @@ def _quality(parameters: str) -> float:
     return 1.0
 
 
-def front_page(parts: Parts, status: int = 200) -> Response:
+def front_page(parts: AppContext, status: int = 200) -> Response:
     """The page that draws every view, and says so itself where there is none at this address."""
     headers = {"Cache-Control": "no-cache"}
     if parts.static is None:
@@ -83,7 +83,7 @@ def lost(request: Request) -> Response | None:
     person = request.method == "GET" and prefers_html(request.headers.get("accept", ""))
     if not person or path == "/api" or path.startswith("/api/"):
         return None
-    return front_page(parts_of(request), 404)
+    return front_page(context_of(request), 404)
 
 
 def _assets(static: Path) -> Mapping[str, _Asset]:
@@ -100,7 +100,7 @@ def install(app: FastAPI, static: Path | None) -> None:
     """Serve views and assets. They are not part of the API, so they are not in its description."""
 
     async def view(request: Request) -> Response:
-        return front_page(parts_of(request))
+        return front_page(context_of(request))
 
     for name in VIEWS:
         app.add_route(f"/{name}", view, ["GET"], include_in_schema=False)

@@ -9,7 +9,7 @@ from ..live import MeasuredRun
 
 
 @dataclass(frozen=True, slots=True)
-class StartWishes:
+class StartOptions:
     """How a new run should differ from the configuration; None: not at all."""
 
     scenario: str | None = None
@@ -40,7 +40,7 @@ class EngineControl(Protocol):
 
     async def status(self) -> dict[str, Any]: ...
 
-    async def start(self, wishes: StartWishes) -> dict[str, Any]: ...
+    async def start(self, wishes: StartOptions) -> dict[str, Any]: ...
 
     async def stop(self) -> dict[str, Any]: ...
 

@@ -17,11 +17,11 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from ..core import HybridSchedulerError, InvalidInputError
-from ..live import EngineBusy, EngineClosed, JournalAway, JournalFull
-from ..storage import DatabaseAway
-from ..storage.engine_commands import EngineAway
+from ..live import EngineBusy, EngineClosed, JournalFull, JournalUnavailable
+from ..storage import DatabaseUnavailable
+from ..storage.engine_commands import EngineUnavailable
 from .dashboard_files import lost
-from .json_response import Json
+from .json_response import StrictJSONResponse
 
 _CODES = {
     400: "invalid_input",
@@ -37,7 +37,7 @@ _CODES = {
     503: "unavailable",
 }
 _RETRY_AFTER = 2
-_AWAY = (DatabaseAway, EngineAway, EngineBusy, EngineClosed, JournalAway, JournalFull)
+_AWAY = (DatabaseUnavailable, EngineUnavailable, EngineBusy, EngineClosed, JournalUnavailable, JournalFull)
 _LONGEST = 120
 
 
@@ -115,7 +115,7 @@ def _body(
             "hint": hint,
         }
     }
-    return Json(content, status, headers=headers)
+    return StrictJSONResponse(content, status, headers=headers)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .app_context import Parts
+from .app_context import AppContext
 
 #: An engine in another process that has been silent for so long is taken for gone.
 _SILENCE = 10.0
 
 
-async def check_up(parts: Parts) -> dict[str, Any]:
+async def run_health_checks(parts: AppContext) -> dict[str, Any]:
     """The body of `/api/health`. Nothing here raises: what does not answer is away."""
     try:
         await parts.repository.ping()

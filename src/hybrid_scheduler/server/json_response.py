@@ -12,7 +12,7 @@ def dumps(content: Any) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
 
 
-class Json(Response):
+class StrictJSONResponse(Response):
     """A response that skips FastAPI's second look at what the server itself has made."""
 
     media_type = "application/json"

@@ -8,19 +8,27 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..live import ContinuousSimulation, Course, Idempotency, JournalAway, MeasuredRun, Status, SubmittedTask
+from ..live import (
+    ContinuousSimulation,
+    IdempotencyKey,
+    JournalUnavailable,
+    LiveConfig,
+    LiveStatus,
+    MeasuredRun,
+    SubmittedTask,
+)
 from ..workload.scenarios import Scenario
-from .engine_control import NewTask, StartWishes
+from .engine_control import NewTask, StartOptions
 
 _T = TypeVar("_T")
 #: A task that is not stored after so many seconds is not acknowledged.
 _PATIENCE = 15.0
 
 
-class LocalControl:
+class LocalEngineControl:
     """`home` is the course of the configuration; `scenario` finds scenarios by name, with the configured ranges."""
 
-    def __init__(self, engine: ContinuousSimulation, home: Course, scenario: Callable[[str], Scenario]) -> None:
+    def __init__(self, engine: ContinuousSimulation, home: LiveConfig, scenario: Callable[[str], Scenario]) -> None:
         self._engine, self._home, self._scenario = engine, home, scenario
         self._one_at_a_time = asyncio.Lock()
 
@@ -30,11 +38,11 @@ class LocalControl:
     async def status(self) -> dict[str, Any]:
         return self._engine.status().as_dict()
 
-    async def start(self, wishes: StartWishes) -> dict[str, Any]:
+    async def start(self, wishes: StartOptions) -> dict[str, Any]:
         async with self._one_at_a_time:
             return (await asyncio.to_thread(self._start, wishes)).as_dict()
 
-    def _start(self, wishes: StartWishes) -> Status:
+    def _start(self, wishes: StartOptions) -> LiveStatus:
         now = self._engine.status()
         changes = {
             name: value
@@ -48,7 +56,7 @@ class LocalControl:
             return self._engine.start()
         return self._engine.restart(self._course(wishes))
 
-    def _course(self, wishes: StartWishes) -> Course:
+    def _course(self, wishes: StartOptions) -> LiveConfig:
         home = self._home
         scenario = home.scenario if wishes.scenario is None else self._scenario(wishes.scenario)
         # Another scenario has a load of its own.
@@ -83,7 +91,7 @@ class LocalControl:
 
     async def submit(self, task: NewTask) -> int:
         new = SubmittedTask(task.size, task.compute_intensity, task.memory_required, task.kind, task.external_id)
-        key = None if task.key is None else Idempotency(task.key, task.fingerprint, 0)
+        key = None if task.key is None else IdempotencyKey(task.key, task.fingerprint, 0)
         return await _in_time(self._engine.submit(new, key))
 
     async def store_measured(self, run: MeasuredRun) -> str:
@@ -96,7 +104,7 @@ class LocalControl:
         cards = await asyncio.to_thread(self._engine.models)
         return {card.scheduler_name: card.as_dict() for card in cards}
 
-    async def _order(self, command: Callable[[], Status]) -> dict[str, Any]:
+    async def _order(self, command: Callable[[], LiveStatus]) -> dict[str, Any]:
         return (await asyncio.to_thread(command)).as_dict()
 
 
@@ -106,4 +114,6 @@ async def _in_time(future: Future[_T]) -> _T:
         async with asyncio.timeout(_PATIENCE):
             return await asyncio.shield(asyncio.wrap_future(future))
     except TimeoutError:
-        raise JournalAway("the database did not take it in time", hint="try again with the same key") from None
+        raise JournalUnavailable(
+            "the database did not take it in time", hint="try again with the same key"
+        ) from None

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
-    from .app_context import Parts
+    from .app_context import AppContext
 
 _PREFIX = "hybrid_scheduler_"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -71,11 +71,11 @@ class Metrics:
             return "unknown"
         return "dashboard" if not template.startswith("/api") and template != "/" else str(template)
 
-    async def page(self, parts: Parts) -> tuple[bytes, str]:
+    async def page(self, parts: AppContext) -> tuple[bytes, str]:
         """Everything as text, with the gauges brought up to date."""
-        from .health_checks import check_up
+        from .health_checks import run_health_checks
 
-        health = await check_up(parts)
+        health = await run_health_checks(parts)
         for gauge, part in ((self.database, "database"), (self.cache, "cache")):
             gauge.clear()
             gauge.labels(health[part]["kind"]).set(health[part]["state"] != "away")
@@ -88,7 +88,7 @@ class Metrics:
             self.rate.set(0)
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
-    def _clients(self, parts: Parts) -> None:
+    def _clients(self, parts: AppContext) -> None:
         hub = parts.hub
         self.clients.set(len(hub.clients))
         self.waiting.set(sum(len(client.waiting) for client in hub.clients))

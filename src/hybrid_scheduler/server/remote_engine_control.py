@@ -10,8 +10,8 @@ from typing import Any
 from ..core import HybridSchedulerError
 from ..live import MeasuredRun, measured_from_json, measured_to_json
 from ..storage import Repository
-from ..storage.engine_commands import CommandQueue
-from .engine_control import EngineControl, NewTask, StartWishes
+from ..storage.engine_commands import EngineCommandTable
+from .engine_control import EngineControl, NewTask, StartOptions
 from .errors import Refused
 
 _AWAY = {"JournalAway", "JournalFull", "EngineClosed", "DatabaseAway", "EngineBusy"}
@@ -19,10 +19,10 @@ _AWAY = {"JournalAway", "JournalFull", "EngineClosed", "DatabaseAway", "EngineBu
 _PATIENCE = 30.0
 
 
-class RemoteControl:
+class RemoteEngineControl:
     """What an API process has in place of an engine."""
 
-    def __init__(self, queue: CommandQueue, repository: Repository, clock: Callable[[], float]) -> None:
+    def __init__(self, queue: EngineCommandTable, repository: Repository, clock: Callable[[], float]) -> None:
         self._queue, self._repository, self._clock = queue, repository, clock
 
     async def beat_age(self) -> float | None:
@@ -36,7 +36,7 @@ class RemoteControl:
         status: dict[str, Any] = beat["status"]
         return status
 
-    async def start(self, wishes: StartWishes) -> dict[str, Any]:
+    async def start(self, wishes: StartOptions) -> dict[str, Any]:
         return await self._ask("start", asdict(wishes))
 
     async def stop(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ async def carry_out(control: EngineControl, kind: str, payload: dict[str, Any]) 
     """The engine's side: one command for its own control."""
     if kind == "start":
         given = payload.get("schedulers")
-        return await control.start(StartWishes(**{**payload, "schedulers": tuple(given) if given else None}))
+        return await control.start(StartOptions(**{**payload, "schedulers": tuple(given) if given else None}))
     if kind == "speed":
         return await control.set_speed(payload["speed"])
     if kind == "scenario":

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .app_context import Parts
+from .app_context import AppContext
 from .json_response import dumps
 
 _SECONDS = 1.0
 
 
-async def cached(parts: Parts, name: str, fresh: Callable[[], Awaitable[Any]]) -> bytes:
+async def cached(parts: AppContext, name: str, fresh: Callable[[], Awaitable[Any]]) -> bytes:
     """The stored body, or a new one. A cache that is away is a cache that has nothing.
 
     The key moves with the stream and with deletions, so that nobody is told what was true before an event he has

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..live.lane_statistics import WINDOW, LaneStatistics
-from .app_context import Parts
+from .app_context import AppContext
 
 
-async def comparison_of(parts: Parts, run_id: str) -> list[dict[str, Any]]:
+async def comparison_of(parts: AppContext, run_id: str) -> list[dict[str, Any]]:
     """One row per scheduler; none for a run whose checkpoint is not known."""
     live = await _live(parts, run_id)
     if live is not None:
@@ -25,7 +25,7 @@ async def comparison_of(parts: Parts, run_id: str) -> list[dict[str, Any]]:
     return [_row(name, lane, recent.get(name)) for name, lane in lanes.items()]
 
 
-async def _live(parts: Parts, run_id: str) -> list[dict[str, Any]] | None:
+async def _live(parts: AppContext, run_id: str) -> list[dict[str, Any]] | None:
     try:
         status = await parts.control.status()
     except Exception:  # an engine that is away has no say

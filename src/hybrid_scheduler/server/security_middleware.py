@@ -59,7 +59,7 @@ _HEADERS = (
 )
 
 
-class Gate:
+class SecurityMiddleware:
     """Outermost of all. Gives every request an id, and every answer its safety headers."""
 
     def __init__(self, app: Application, *, options: ServerOptions, limiter: Limiter, metrics: Metrics) -> None:

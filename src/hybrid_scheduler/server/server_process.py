@@ -21,7 +21,7 @@ from ..core import HybridSchedulerError
 from .app import create_app
 from .app_context import ServerOptions
 from .client_address import is_loopback
-from .composition import House, opened, options_of
+from .composition import RunningServer, opened, options_of
 from .frame_protocol import FrameProtocol
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _GRACE = 4.0
 _PING = 20.0
 _LARGEST_MESSAGE = 64 * 1024
 
-Ready = Callable[[str, House], None]
+Ready = Callable[[str, RunningServer], None]
 
 
 class Server(uvicorn.Server):

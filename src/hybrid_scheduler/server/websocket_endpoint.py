@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loguru import logger
 
-from .app_context import Parts
+from .app_context import AppContext
 from .errors import Refused, refusal
 from .json_response import dumps
 from .security_middleware import SUBPROTOCOL, Application, Receive, Scope, Send, refuse
@@ -13,10 +13,10 @@ from .stream_hub import client_for
 PATH = "/ws"
 
 
-class Sockets:
+class WebSocketEndpoint:
     """Takes WebSockets, and hands everything else on."""
 
-    def __init__(self, app: Application, *, parts: Parts) -> None:
+    def __init__(self, app: Application, *, parts: AppContext) -> None:
         self.app, self.parts = app, parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,17 +11,17 @@ from ..core import UnknownNameError
 from ..experiments.what_if import SCHEDULERS, Change
 from ..schedulers import schedulers
 from ..workload.scenarios import SCENARIOS
-from .app_context import Parts
+from .app_context import AppContext
 from .errors import Refused
 from .schemas import WhatIfRequest
-from .whatif_worker import Question
+from .whatif_worker import WhatIfQuestion
 
 #: A slider asks again and again, and the first question waits until all is loaded: whoever would wait longer than
 #: that is turned away politely.
 _PATIENCE = 30.0
 
 
-async def wonder(parts: Parts, question: WhatIfRequest) -> dict[str, Any]:
+async def answer_what_if(parts: AppContext, question: WhatIfRequest) -> dict[str, Any]:
     known = schedulers()
     for name in question.schedulers or ():
         if name not in known:
@@ -44,7 +44,7 @@ async def wonder(parts: Parts, question: WhatIfRequest) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         rows = await parts.thinker.ask(
-            Question(
+            WhatIfQuestion(
                 change,
                 parts.machine,
                 scenario,

@@ -23,13 +23,13 @@ from loguru import logger
 
 from ..core import Floats
 from ..experiments import FIRST_REPORTED_SEED
-from ..experiments.what_if import Change, WhatIfMachine, WhatIfRow, at_present, what_if
+from ..experiments.what_if import Change, WhatIfMachine, WhatIfResult, at_present, what_if
 from ..schedulers import schedulers
 from ..workload.scenarios import scenario_named
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WhatIfQuestion:
     """All that an answer depends on."""
 
     change: Change
@@ -40,12 +40,12 @@ class Question:
     seeds: int
 
 
-Work = Callable[[Question], list[WhatIfRow]]
+Work = Callable[[WhatIfQuestion], list[WhatIfResult]]
 #: A slider asks about the same machine again and again: what it is compared with is computed once.
 _known = lru_cache(maxsize=16)(at_present)
 
 
-def answer(question: Question, before: Floats | None = None) -> list[WhatIfRow]:
+def answer(question: WhatIfQuestion, before: Floats | None = None) -> list[WhatIfResult]:
     """The work itself."""
     return what_if(
         question.change,
@@ -58,7 +58,7 @@ def answer(question: Question, before: Floats | None = None) -> list[WhatIfRow]:
     )
 
 
-def answer_again(question: Question) -> list[WhatIfRow]:
+def answer_again(question: WhatIfQuestion) -> list[WhatIfResult]:
     """The work in a process where no scheduler changes its meaning: it remembers the present machine."""
     mix, names = scenario_named(question.scenario), question.schedulers
     return answer(
@@ -66,17 +66,17 @@ def answer_again(question: Question) -> list[WhatIfRow]:
     )
 
 
-class Thinker(Protocol):
+class WhatIfWorker(Protocol):
     """Answers questions. `warm` says that one may come soon; it never waits."""
 
     def warm(self) -> None: ...
 
-    async def ask(self, question: Question) -> list[WhatIfRow]: ...
+    async def ask(self, question: WhatIfQuestion) -> list[WhatIfResult]: ...
 
     def close(self) -> None: ...
 
 
-class ThreadThinker:
+class ThreadWhatIfWorker:
     """Beside the event loop, in this process: knows every scheduler that was registered here."""
 
     def __init__(self, work: Work = answer) -> None:
@@ -85,14 +85,14 @@ class ThreadThinker:
     def warm(self) -> None:
         pass
 
-    async def ask(self, question: Question) -> list[WhatIfRow]:
+    async def ask(self, question: WhatIfQuestion) -> list[WhatIfResult]:
         return await asyncio.to_thread(self.work, question)
 
     def close(self) -> None:
         pass
 
 
-class ProcessThinker:
+class ProcessWhatIfWorker:
     """One process, started when a browser comes; if it dies, the next question gets a new one."""
 
     def __init__(self, work: Work = answer_again, prepare: Callable[[], None] | None = None) -> None:
@@ -108,7 +108,7 @@ class ProcessThinker:
             self._pool = ProcessPoolExecutor(1, context, _hang_on, (end,))
             self._pool.submit(self._prepare)
 
-    async def ask(self, question: Question) -> list[WhatIfRow]:
+    async def ask(self, question: WhatIfQuestion) -> list[WhatIfResult]:
         for _ in range(2):
             self.warm()
             if self._pool is None:
@@ -147,4 +147,4 @@ def _hang_on(end: Connection) -> None:
 def _import_everything() -> None:
     """The smallest question to all schedulers loads compiled rules, models, and what reads them."""
     named = tuple(name for name, info in schedulers().items() if info.published)
-    answer(Question(Change(), WhatIfMachine(), "default", named, tasks=20, seeds=2))
+    answer(WhatIfQuestion(Change(), WhatIfMachine(), "default", named, tasks=20, seeds=2))

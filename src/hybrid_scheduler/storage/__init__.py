@@ -2,14 +2,14 @@
 
 from .database import Database, open_database
 from .database_address import DatabaseAddress
-from .errors import DatabaseAway, DatabaseUnusable
+from .errors import DatabaseUnavailable, DatabaseUnusable
 from .journal_writer import SqlJournal
 from .repository import EventsPage, Repository
 
 __all__ = [
     "Database",
     "DatabaseAddress",
-    "DatabaseAway",
+    "DatabaseUnavailable",
     "DatabaseUnusable",
     "EventsPage",
     "Repository",

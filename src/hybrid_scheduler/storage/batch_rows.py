@@ -30,7 +30,7 @@ RESULT_FLOATS = RESULT_COLUMNS[RESULT_COLUMNS.index("gpu_fraction") : RESULT_COL
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingBatch:
     """A batch that waits to be stored. What could change under our hands is text already."""
 
     number: int
@@ -40,7 +40,7 @@ class Pending:
     payloads: tuple[bytes, ...]
 
     @classmethod
-    def of(cls, number: int, batch: Batch, recorded_at: float) -> Pending:
+    def of(cls, number: int, batch: Batch, recorded_at: float) -> PendingBatch:
         """Raises where a value cannot be stored: now, to whoever made it, not later in the writer."""
         for text in (*(batch.external_ids or ()), *(key.key for key in batch.idempotency)):
             if text is not None and ("\0" in text or not _is_unicode(text)):
@@ -80,7 +80,7 @@ def json_text(content: Any) -> str:
         return json.dumps(content, allow_nan=False, separators=(",", ":"))
 
 
-def run_row(run: RunRecord, pending: Pending, added: int, longest: dict[str, float]) -> tuple[Any, ...]:
+def run_row(run: RunRecord, pending: PendingBatch, added: int, longest: dict[str, float]) -> tuple[Any, ...]:
     values = {
         "run_id": run.run_id,
         "created_at": run.created_at,
@@ -102,7 +102,7 @@ def run_row(run: RunRecord, pending: Pending, added: int, longest: dict[str, flo
     return tuple(values[name] for name in RUN_COLUMNS)
 
 
-def task_columns(pending: Pending) -> Columns:
+def task_columns(pending: PendingBatch) -> Columns:
     batch = pending.batch
     tasks = batch.tasks
     assert tasks is not None
@@ -167,7 +167,7 @@ def training_columns(batch: Batch, *, nan_is_null: bool) -> Columns:
     ]
 
 
-def event_columns(pending: Pending) -> Columns:
+def event_columns(pending: PendingBatch) -> Columns:
     events = pending.batch.events
     return [
         [int(event.seq) for event in events],

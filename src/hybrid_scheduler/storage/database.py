@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from .database_address import DatabaseAddress
-from .errors import DatabaseAway
+from .errors import DatabaseUnavailable
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Database:
                 yield connection
 
     async def ping(self) -> None:
-        """Raises `DatabaseAway`."""
+        """Raises `DatabaseUnavailable`."""
         async with self.reading() as connection:
             await connection.execute(text("SELECT 1"))
 
@@ -99,7 +99,7 @@ def reason_of(error: BaseException) -> str:
 
 
 class _translated:
-    """Turns whatever a driver raises into `DatabaseAway`."""
+    """Turns whatever a driver raises into `DatabaseUnavailable`."""
 
     def __init__(self, address: DatabaseAddress) -> None:
         self.address = address
@@ -110,7 +110,9 @@ class _translated:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, DRIVER_ERRORS):
             _log.debug("%s: %r", self.address, error)
-            raise DatabaseAway(f"{self.address}: the database does not answer ({reason_of(error)})") from error
+            raise DatabaseUnavailable(
+                f"{self.address}: the database does not answer ({reason_of(error)})"
+            ) from error
 
 
 def _sqlite_engine(address: DatabaseAddress) -> AsyncEngine:

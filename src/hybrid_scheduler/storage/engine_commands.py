@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from ..core import HybridSchedulerError, InvalidInputError
 from .database import Database
-from .errors import DatabaseAway
+from .errors import DatabaseUnavailable
 from .event_bus import ANSWERS, COMMANDS, EventBus
 
 _log = logging.getLogger(__name__)
@@ -30,17 +30,17 @@ _KEPT = 3600.0
 Handler = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
-class EngineAway(HybridSchedulerError):
+class EngineUnavailable(HybridSchedulerError):
     """No engine answered in time."""
 
 
-class Answer(NamedTuple):
+class CommandReply(NamedTuple):
     ok: bool
     #: The answer; if not ok: error (its kind), message, hint, and for bad input field, allowed, got.
     body: dict[str, Any]
 
 
-class CommandQueue:
+class EngineCommandTable:
     """One per process: `ask` in API processes, `serve` in the engine's."""
 
     def __init__(self, database: Database, bus: EventBus | None = None) -> None:
@@ -51,8 +51,8 @@ class CommandQueue:
 
     # ---------------------------------------------------------------- the API's side
 
-    async def ask(self, kind: str, payload: dict[str, Any] | None = None, timeout: float = 10.0) -> Answer:
-        """Send a command and wait. Raises `EngineAway`, and `DatabaseAway` before it was sent."""
+    async def ask(self, kind: str, payload: dict[str, Any] | None = None, timeout: float = 10.0) -> CommandReply:
+        """Send a command and wait. Raises `EngineUnavailable`, and `DatabaseUnavailable` before it was sent."""
         with _Bell(self._bus, ANSWERS) as bell:
             async with self._database.writing() as connection:
                 number = await connection.scalar(
@@ -72,17 +72,17 @@ class CommandQueue:
             except TimeoutError:
                 return await self._give_up(kind, number)
 
-    async def _answer(self, number: int) -> Answer | None:
-        with contextlib.suppress(DatabaseAway):
+    async def _answer(self, number: int) -> CommandReply | None:
+        with contextlib.suppress(DatabaseUnavailable):
             async with self._database.reading() as connection:
                 query = "SELECT ok, answer FROM commands WHERE id = :id AND answered_at IS NOT NULL"
                 row = (await connection.execute(text(query), {"id": number})).first()
-            return None if row is None else Answer(bool(row[0]), orjson.loads(row[1]))
+            return None if row is None else CommandReply(bool(row[0]), orjson.loads(row[1]))
         return None
 
-    async def _give_up(self, kind: str, number: int) -> Answer:
+    async def _give_up(self, kind: str, number: int) -> CommandReply:
         """Take it back, unless the engine has it already: then the answer may have come this very moment."""
-        with contextlib.suppress(DatabaseAway):
+        with contextlib.suppress(DatabaseUnavailable):
             async with self._database.writing() as connection:
                 await connection.execute(
                     text("DELETE FROM commands WHERE id = :id AND taken_at IS NULL"), {"id": number}
@@ -90,7 +90,7 @@ class CommandQueue:
             answer = await self._answer(number)
             if answer is not None:
                 return answer
-        raise EngineAway(f"the engine did not answer to '{kind}' in time", hint="is its process running?")
+        raise EngineUnavailable(f"the engine did not answer to '{kind}' in time", hint="is its process running?")
 
     # ---------------------------------------------------------------- the engine's side
 
@@ -105,7 +105,7 @@ class CommandQueue:
                     if turns % 600 == 0:
                         await self._sweep()
                     turns += 1
-                except DatabaseAway as error:
+                except DatabaseUnavailable as error:
                     _log.debug("commands wait: %s", error)
                     found = []
                 for number, kind, payload in found:
@@ -134,16 +134,16 @@ class CommandQueue:
 
     async def _carry_out(self, handler: Handler, number: int, kind: str, payload: str) -> None:
         try:
-            answer = Answer(True, await handler(kind, orjson.loads(payload)))
+            answer = CommandReply(True, await handler(kind, orjson.loads(payload)))
         except HybridSchedulerError as error:
-            answer = Answer(False, _described(error))
+            answer = CommandReply(False, _described(error))
         except Exception:
             _log.exception("the command '%s' failed", kind)
-            answer = Answer(False, {"error": "internal", "message": "the command failed", "hint": None})
+            answer = CommandReply(False, {"error": "internal", "message": "the command failed", "hint": None})
         body = orjson.dumps(answer.body, option=orjson.OPT_SERIALIZE_NUMPY).decode()
         query = f"UPDATE commands SET answered_at = {_NOW}, ok = :ok, answer = :answer WHERE id = :id"
         for _ in range(5):
-            with contextlib.suppress(DatabaseAway):
+            with contextlib.suppress(DatabaseUnavailable):
                 async with self._database.writing() as connection:
                     await connection.execute(text(query), {"ok": answer.ok, "answer": body, "id": number})
                 break

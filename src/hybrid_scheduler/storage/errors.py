@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core import HybridSchedulerError
 
 
-class DatabaseAway(HybridSchedulerError):
+class DatabaseUnavailable(HybridSchedulerError):
     """The database does not answer now. It may do so later; nothing has to be changed for that."""
 
 

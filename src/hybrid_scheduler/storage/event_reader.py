@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 
 from .batch_rows import seq_of
-from .errors import DatabaseAway
+from .errors import DatabaseUnavailable
 from .event_bus import EventBus
 from .repository import Repository
 
@@ -20,7 +20,7 @@ _PAGE = 500
 _MOST_WAITING = 1000
 
 
-class EventTail:
+class EventReader:
     """Iterate over it: payloads of the events after a sequence number, by default after the newest.
 
     The bus brings them at once. The database is asked at the start, when a number is missing, and every `poll`
@@ -89,7 +89,7 @@ class EventTail:
         while not self._over():
             try:
                 page = await self._repository.events_after(2**62 if self.seq is None else self.seq, _PAGE)
-            except DatabaseAway as error:
+            except DatabaseUnavailable as error:
                 _log.debug("events wait: %s", error)
                 return
             if self.seq is None:

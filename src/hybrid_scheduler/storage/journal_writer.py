@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 from ..core import HybridSchedulerError
 from ..live.batch_records import Batch, Recovered
-from ..live.journal import JournalAway, JournalFull
-from .batch_rows import Pending, json_text
+from ..live.journal import JournalFull, JournalUnavailable
+from .batch_rows import PendingBatch, json_text
 from .database import reason_of
 from .database_address import DatabaseAddress
 from .errors import DatabaseUnusable
@@ -92,7 +92,7 @@ class SqlJournal:
         self._on_failure = on_failure
         self._clock = clock
         self._lock = threading.Lock()
-        self._queue: deque[Pending] = deque()
+        self._queue: deque[PendingBatch] = deque()
         self._forgets: deque[_Forget] = deque()
         self._beat: str | None = None
         self._rows = 0
@@ -132,7 +132,7 @@ class SqlJournal:
         # Without tasks it is small, and says that somebody paused or stopped: there is some room left for that.
         if not self._takes(MOST_BATCHES if batch.tasks is not None else 4 * MOST_BATCHES):
             raise JournalFull("too much waits to be stored")
-        pending = Pending.of(self._number + 1, batch, self._clock())
+        pending = PendingBatch.of(self._number + 1, batch, self._clock())
         with self._lock:
             self._number = pending.number
             self._queue.append(pending)
@@ -169,9 +169,11 @@ class SqlJournal:
             and not self._closing
         )
 
-    def _excuse(self) -> JournalAway:
+    def _excuse(self) -> JournalUnavailable:
         reason = self.failed or f"{self.address}: the database does not take anything now"
-        return JournalAway(str(reason), hint="nothing is lost: what waits is stored when the database is back")
+        return JournalUnavailable(
+            str(reason), hint="nothing is lost: what waits is stored when the database is back"
+        )
 
     def _rouse(self) -> None:
         loop = self._loop
@@ -267,8 +269,8 @@ class SqlJournal:
                 self._retention.done()
         return worked
 
-    def _group(self) -> list[Pending]:
-        group: list[Pending] = []
+    def _group(self) -> list[PendingBatch]:
+        group: list[PendingBatch] = []
         rows = 0
         with self._lock:
             for pending in self._queue:
@@ -278,7 +280,7 @@ class SqlJournal:
                 rows += pending.rows
         return group
 
-    async def _write(self, group: list[Pending]) -> None:
+    async def _write(self, group: list[PendingBatch]) -> None:
         beat, self._beat = self._beat, None
         await write_group(self._store, self.instance, group, self._longest, beat)
         self._committed(group)
@@ -288,7 +290,7 @@ class SqlJournal:
             self._new_events = 0
             await prune_events(self._store)
 
-    def _committed(self, group: Sequence[Pending]) -> None:
+    def _committed(self, group: Sequence[PendingBatch]) -> None:
         """They are durable: say so, and let their events be seen."""
         with self._lock:
             for _ in group:
@@ -360,7 +362,7 @@ class SqlJournal:
             _settle(wish, error=self._excuse())
 
 
-def _tasks_of(pending: Pending) -> int:
+def _tasks_of(pending: PendingBatch) -> int:
     return len(pending.batch)
 
 

@@ -23,7 +23,7 @@ from sqlalchemy.pool import NullPool
 
 from .database import CONNECT_TIMEOUT, DRIVER_ERRORS, reason_of
 from .database_address import DatabaseAddress
-from .errors import DatabaseAway, DatabaseUnusable
+from .errors import DatabaseUnavailable, DatabaseUnusable
 from .tables import metadata
 
 T = TypeVar("T")
@@ -77,7 +77,8 @@ def upgrade_connection(connection: sa.Connection, address: DatabaseAddress) -> t
 def upgrade(address: DatabaseAddress) -> tuple[str | None, str]:
     """Create or upgrade a database that no engine uses; returns the versions before and after.
 
-    One that is current is left alone, whoever uses it. Raises `EngineBusy`, `DatabaseAway` and `DatabaseUnusable`.
+    One that is current is left alone, even if it is in use.
+    Raises `EngineBusy`, `DatabaseUnavailable` and `DatabaseUnusable`.
     """
     from .journal_writer import store_of  # it upgrades when it is opened, under the engine's lock
 
@@ -119,7 +120,7 @@ def with_connection(
         raise explained(address, error) from error
 
 
-def explained(address: DatabaseAddress, error: BaseException) -> DatabaseAway | DatabaseUnusable:
+def explained(address: DatabaseAddress, error: BaseException) -> DatabaseUnavailable | DatabaseUnusable:
     """A driver's error in words that name the database."""
     cause = getattr(error, "orig", None) or error
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
@@ -132,7 +133,7 @@ def explained(address: DatabaseAddress, error: BaseException) -> DatabaseAway | 
         return DatabaseUnusable(f"{address}: cannot be opened ({cause})", hint="choose another file")
     if address.is_sqlite and isinstance(error, OSError) and not isinstance(error, TimeoutError):
         return DatabaseUnusable(f"{address}: cannot be opened ({error.strerror})", hint="choose another file")
-    return DatabaseAway(f"{address}: the database does not answer ({reason_of(error)})")
+    return DatabaseUnavailable(f"{address}: the database does not answer ({reason_of(error)})")
 
 
 _CLOSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)

@@ -11,7 +11,7 @@ import orjson
 from ..core import HybridSchedulerError
 from ..live.batch_records import Counters
 from . import batch_rows
-from .batch_rows import Columns, Pending, json_text
+from .batch_rows import Columns, PendingBatch, json_text
 
 #: Newest events of these types that stay; notifications stay all.
 EVENTS_KEPT = 4000
@@ -86,7 +86,11 @@ class Store(Protocol):
 
 
 async def write_group(
-    store: Store, instance: str, group: Sequence[Pending], longest: dict[str, dict[str, float]], beat: str | None
+    store: Store,
+    instance: str,
+    group: Sequence[PendingBatch],
+    longest: dict[str, dict[str, float]],
+    beat: str | None,
 ) -> None:
     """Everything of these batches in one transaction. `longest` is what is known of each run; it is updated."""
     last = group[-1]
@@ -95,7 +99,7 @@ async def write_group(
     training: list[Any] = []
     events: list[Any] = []
     counts = dict.fromkeys(COUNTED, 0)
-    newest_of_run: dict[str, Pending] = {}
+    newest_of_run: dict[str, PendingBatch] = {}
     added: dict[str, int] = {}
     for pending in group:
         batch = pending.batch

@@ -9,7 +9,7 @@ from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
 from ..live.batch_records import Batch, Counters, Event, Recent, Recovered
-from ..live.journal import JournalAway, JournalFull
+from ..live.journal import JournalFull, JournalUnavailable
 
 
 class MemoryJournal:
@@ -61,7 +61,7 @@ class MemoryJournal:
         with self._lock:
             self._waiting.append(batch)
             if self._away:
-                _settle(batch.committed, error=JournalAway("the journal was told to fail"))
+                _settle(batch.committed, error=JournalUnavailable("the journal was told to fail"))
         if not self._held:
             self._store()
 
@@ -86,7 +86,7 @@ class MemoryJournal:
         """From now on the store is away."""
         self._held = self._away = True
         for batch in self._waiting:
-            _settle(batch.committed, error=JournalAway("the journal was told to fail"))
+            _settle(batch.committed, error=JournalUnavailable("the journal was told to fail"))
 
     def release(self) -> None:
         """Everything that waits is durable, and so is what comes."""

@@ -20,7 +20,7 @@ from .distributions import exponential
 from .portable_math import cos_turns, sin_turns
 
 
-class Clock(Protocol):
+class ArrivalProcess(Protocol):
     """Turns points of a unit Poisson process, in ascending order, into arrival times."""
 
     def __call__(self, points: Floats) -> Floats: ...
@@ -113,7 +113,7 @@ def _running_sum(start: float, steps: Floats) -> Floats:
 
 
 #: Arrival processes by name; a clock may use its own stream of random numbers.
-ARRIVALS: dict[str, Callable[[np.random.Generator], Clock]] = {
+ARRIVALS: dict[str, Callable[[np.random.Generator], ArrivalProcess]] = {
     "poisson": lambda rng: steady,
     "bursty": Bursts,
     "diurnal": lambda rng: Days(),

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import Floats, Workload
 from .arrivals import ARRIVALS
-from .distributions import Law, exponential
+from .distributions import Distribution, exponential
 
 # Numbered from 1: SeedSequence ignores trailing zeros, so column 0 would repeat the stream of the bare seed.
 SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK, SHAPE, DATA = range(1, 8)
@@ -29,15 +29,15 @@ class Regime:
     """A number of tasks that follow the same laws. Rate 0 means that they are all there from the start."""
 
     count: int
-    size: Law
-    intensity: Law
-    memory: Law
+    size: Distribution
+    intensity: Distribution
+    memory: Distribution
     arrivals: str
     rate: float
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ColumnChunk:
     """The drawn columns of some consecutive tasks."""
 
     size: Floats
@@ -46,7 +46,7 @@ class Piece:
     arrival_time: Floats
 
 
-def pieces(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[Piece]:
+def pieces(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[ColumnChunk]:
     """The tasks of all regimes in order, at most `chunk` at a time; a piece never spans two regimes."""
     streams = {column: column_stream(seed, column) for column in (SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK)}
     last = 0.0
@@ -67,7 +67,7 @@ def pieces(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[Piece]:
                 last = float(arrival[-1])
             else:
                 arrival = np.full(count, start)
-            yield Piece(
+            yield ColumnChunk(
                 regime.size.sample(streams[SIZE], count),
                 regime.intensity.sample(streams[INTENSITY], count),
                 regime.memory.sample(streams[MEMORY], count),
@@ -75,7 +75,7 @@ def pieces(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[Piece]:
             )
 
 
-def joined(drawn: Sequence[Piece], first_id: int = 0) -> Workload:
+def joined(drawn: Sequence[ColumnChunk], first_id: int = 0) -> Workload:
     """The pieces as one workload, with consecutive ids."""
     size = np.concatenate([piece.size for piece in drawn])
     return Workload(

@@ -96,7 +96,7 @@ def read_csv(path: Path) -> Rows:
     # A limit of the whole process, only ever raised: a task can have more parents than 128 KiB of ids.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     with path.open("rb") as file:
-        lines = _Lines(file)
+        lines = _CsvLines(file)
         header = _header(lines, path.name)
         position, ignored = known_columns(header, f"{path.name}, line 1")
         rejections = Rejections()
@@ -129,7 +129,7 @@ class _UnreadableLine(Exception):
         self.allowed, self.got = allowed, got
 
 
-class _Lines:
+class _CsvLines:
     """The lines of a file as text. One that cannot be read raises; asking again gives the next."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -159,7 +159,7 @@ class _Lines:
             raise _UnreadableLine("UTF-8 text", raw[error.start : error.end]) from None
 
 
-def _header(lines: _Lines, name: str) -> list[str]:
+def _header(lines: _CsvLines, name: str) -> list[str]:
     try:
         return [cell.strip() for cell in next(csv.reader(lines, strict=True))]
     except StopIteration:
@@ -179,12 +179,12 @@ class _Block:
     unreadable: dict[int, tuple[str, object]]
 
 
-def _blocks(lines: _Lines, width: int) -> Iterator[_Block]:
+def _blocks(lines: _CsvLines, width: int) -> Iterator[_Block]:
     while raw := lines.block():
         yield _plain_block(raw, lines, width) or _careful_block(raw, lines, width)
 
 
-def _plain_block(raw: list[bytes], lines: _Lines, width: int) -> _Block | None:
+def _plain_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block | None:
     """The usual case in one stroke: nothing is quoted and every line has its commas. None if it is not so."""
     joined = b"".join(raw).replace(b"\r\n", b"\n")
     if any(mark in joined for mark in (b'"', b"\r", b"\0")) or any(r.count(b",") != width - 1 for r in raw):
@@ -198,7 +198,7 @@ def _plain_block(raw: list[bytes], lines: _Lines, width: int) -> _Block | None:
     return _Block(np.arange(first, first + len(raw)), [cells[column::width] for column in range(width)], {})
 
 
-def _careful_block(raw: list[bytes], lines: _Lines, width: int) -> _Block:
+def _careful_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block:
     """Row by row; a quoted cell may reach into the lines after these."""
     lines.waiting.extend(raw)
     reader = csv.reader(lines, strict=True)

@@ -18,7 +18,7 @@ from .argument_checks import number_range, positive_number
 from .portable_math import cos_turns, exp, log
 
 
-class Law(Protocol):
+class Distribution(Protocol):
     """A distribution. Laws are immutable and hashable, so that capacities can be cached by them."""
 
     @property
@@ -29,8 +29,8 @@ class Law(Protocol):
         """`count` values, continuing where the generator stands."""
 
 
-#: The spread of task sizes: any `Law` whose values are above 0.
-SizeLaw = Law
+#: The spread of task sizes: any `Distribution` whose values are above 0.
+SizeLaw = Distribution
 
 
 @dataclass(frozen=True, slots=True)

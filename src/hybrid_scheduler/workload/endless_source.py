@@ -13,8 +13,8 @@ import numpy as np
 
 from ..core import Floats, Platform
 from ..physics import Physics
-from .arrivals import ARRIVALS, Bursts, Clock
-from .column_source import ARRIVAL, CLOCK, INTENSITY, MEMORY, SIZE, Piece, Regime, column_stream
+from .arrivals import ARRIVALS, ArrivalProcess, Bursts
+from .column_source import ARRIVAL, CLOCK, INTENSITY, MEMORY, SIZE, ColumnChunk, Regime, column_stream
 from .distributions import exponential
 from .scenarios import Scenario, capacity_of
 
@@ -61,7 +61,7 @@ class EndlessSource:
         self._regime, self._start, self._point, self._last = regime, start, 0.0, start
         self._left = 0 if len(self._regimes) == 1 else self.scenario.then_tasks
         self._clock_began = _saved(self._streams[CLOCK])
-        self._clock: Clock = ARRIVALS[self._law.arrivals](self._streams[CLOCK])
+        self._clock: ArrivalProcess = ARRIVALS[self._law.arrivals](self._streams[CLOCK])
 
     @property
     def _law(self) -> Regime:
@@ -73,14 +73,14 @@ class EndlessSource:
     def next_arrival(self) -> float:
         return float(self._block.arrival_time[self._used]) + self._delay
 
-    def peek(self, most: int, until: float = math.inf) -> Piece:
+    def peek(self, most: int, until: float = math.inf) -> ColumnChunk:
         """The next tasks, at most so many, that arrive by `until`; perhaps fewer than there are."""
         begin = self._used
         end = min(begin + most, len(self._block.size))
         arrival = self._block.arrival_time[begin:end] + self._delay
         end = begin + int(np.searchsorted(arrival, until, side="right"))
         block = self._block
-        return Piece(
+        return ColumnChunk(
             block.size[begin:end],
             block.compute_intensity[begin:end],
             block.memory_required[begin:end],
@@ -121,7 +121,7 @@ class EndlessSource:
         )
         self._before = self._last
         law = self._law
-        self._block = Piece(
+        self._block = ColumnChunk(
             law.size.sample(self._streams[SIZE], count),
             law.intensity.sample(self._streams[INTENSITY], count),
             law.memory.sample(self._streams[MEMORY], count),

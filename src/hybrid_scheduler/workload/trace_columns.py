@@ -25,7 +25,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ColumnRule:
     """What a number must be, in words and as a test."""
 
     allowed: str
@@ -36,11 +36,11 @@ class Rule:
             return ~(np.isfinite(values) & self.holds(values))
 
 
-RULES: dict[str, Rule] = {
-    "size": Rule("finite and > 0", lambda x: x > 0),
-    "compute_intensity": Rule("a number in [0, 1]", lambda x: (x >= 0) & (x <= 1)),
-    "memory_required": Rule("finite and >= 0", lambda x: x >= 0),
-    "arrival_time": Rule("finite and >= 0", lambda x: x >= 0),
+RULES: dict[str, ColumnRule] = {
+    "size": ColumnRule("finite and > 0", lambda x: x > 0),
+    "compute_intensity": ColumnRule("a number in [0, 1]", lambda x: (x >= 0) & (x <= 1)),
+    "memory_required": ColumnRule("finite and >= 0", lambda x: x >= 0),
+    "arrival_time": ColumnRule("finite and >= 0", lambda x: x >= 0),
 }
 
 #: What may stand in a cell of each column, in words.

@@ -1,12 +1,14 @@
 """What a decision looks like to the agent: five options, what each is known to cost, and the queues.
 
-The environment that trains the agent and the scheduler that uses it call the same `survey`, so a network sees in a
-run exactly what it saw in training. Everything is measured in typical task times, and backlogs are those of one
-node, sorted: the same network therefore serves fast and slow machines, one GPU or four, one node or a thousand.
+The environment that trains the agent and the scheduler that uses it call the same `describe_options`, so a network
+sees in a run exactly what it saw in training. Everything is measured in typical task times, and backlogs are those
+of one node, sorted: the same network therefore serves fast and slow machines, one GPU or four, one node or a
+thousand.
 
-Options `split`: none, half of, exactly, and half-way beyond the balancing share (with which CPU and accelerator end
-together), and all that fits, on the accelerator where the balanced task would end first. Options `placement`: the
-whole task on that node's CPU or one of its first four accelerators; what does not fit into memory costs infinity.
+Options `split`: none, half of, exactly, and half-way beyond the balancing share (with which CPU and accelerator
+end together), and all that fits, on the accelerator where the balanced task would end first. Options `placement`:
+the whole task on that node's CPU or one of its first four accelerators; what does not fit into memory costs
+infinity.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ def best_accelerator(now, memory, times, free_at, devices):  # type: ignore[no-u
 
 @inner
 def learn_mix(now, times, devices, rates, params, mix):  # type: ignore[no-untyped-def]
-    """Add one task to the running means: once per task, before its survey."""
+    """Add one task to the running means: once per task, before its options are described."""
     accelerator = int(params[_FIRST_ACCELERATOR])
     host = devices[max(accelerator, 0)].cpu
     on_cpu = max(times[devices[host].column, 0] + times[devices[host].column, 1], 1e-12)
@@ -135,7 +137,7 @@ def payoff_range(mix, measure):  # type: ignore[no-untyped-def]
 
 
 @inner
-def survey(  # type: ignore[no-untyped-def]
+def describe_options(  # type: ignore[no-untyped-def]
     now,
     size,
     intensity,
@@ -254,9 +256,9 @@ def meet(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, times, free_at, devices, rates, params, mix,
     features, cost, known, device, fraction,
 ):  # fmt: skip
-    """A task arrives: add it to the running means and survey its options."""
+    """A task arrives: add it to the running means and describe its options."""
     learn_mix(now, times, devices, rates, params, mix)
-    survey(now, size, intensity, memory, times, free_at, devices, rates, params, mix,
+    describe_options(now, size, intensity, memory, times, free_at, devices, rates, params, mix,
            features, cost, known, device, fraction)  # fmt: skip
 
 
@@ -282,7 +284,7 @@ def imagine(  # type: ignore[no-untyped-def]
         latency[a] = cost_of(device[a], fraction[a], now, times, free_at, devices, 1.0, no_price)
         queues[:] = free_at
         place(device[a], fraction[a], 0, memory, now, times, devices, queues, busy, 0.0, 0, CLIP)
-        survey(next_now, next_size, next_intensity, next_memory, next_times, queues, devices, rates,
+        describe_options(next_now, next_size, next_intensity, next_memory, next_times, queues, devices, rates,
                params, next_mix, next_features[a], cost, next_known[a], next_device, next_fraction)  # fmt: skip
 
 

@@ -26,12 +26,12 @@ import numpy as np
 
 from ...core import Floats, Ints
 from .adam import Adam
-from .q_network import Floats32, RowNetwork, Shape, as_tensors, backward, forward, initial_weights
-from .replay_buffer import Batch, Replay
+from .q_network import Floats32, NetworkShape, RowNetwork, as_tensors, backward, forward, initial_weights
+from .replay_buffer import ReplayBuffer, TransitionBatch
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class DQNSettings:
     """How the agent learns."""
 
     gamma: float = 0.98
@@ -57,14 +57,14 @@ class DQN:
         *,
         seed: int,
         width: int = 1,
-        recipe: Recipe | None = None,
+        recipe: DQNSettings | None = None,
         weights: Floats32 | None = None,
         writer: Any = None,
     ) -> None:
         import torch
 
-        self.recipe = recipe or Recipe()
-        self.shape = Shape(features, actions, self.recipe.hidden)
+        self.recipe = recipe or DQNSettings()
+        self.shape = NetworkShape(features, actions, self.recipe.hidden)
         self.rng = np.random.default_rng(seed)
         self.weights = initial_weights(self.shape, self.rng) if weights is None else weights.copy()
         self._target, self._gradient = self.weights.copy(), np.zeros_like(self.weights)
@@ -75,7 +75,7 @@ class DQN:
         self._gradient_parts = as_tensors(self.shape, self._gradient)
         self._flat_gradient = torch.from_numpy(self._gradient)
         self._adam = Adam(self.weights)
-        self.replay = Replay(self.recipe.replay, features, actions, width)
+        self.replay = ReplayBuffer(self.recipe.replay, features, actions, width)
         self.updates = 0
         self.writer = writer  # e.g. a TensorBoard SummaryWriter
 
@@ -116,7 +116,7 @@ class DQN:
             self.writer.add_scalar("dqn/loss", loss, self.updates)
         return loss
 
-    def _descend(self, batch: Batch) -> float:
+    def _descend(self, batch: TransitionBatch) -> float:
         """The loss of a batch; its gradient goes into `_gradient`.
 
         The loss is the mean of (Q(s, a) - target)², with the differences between the actions of one state counting

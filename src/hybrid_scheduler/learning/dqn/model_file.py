@@ -18,7 +18,7 @@ import numpy as np
 
 from ..model_files import ModelFileError
 from .decision_options import ACTION_SETS, ACTIONS, FEATURES
-from .q_network import NAMES, Floats32, Shape
+from .q_network import NAMES, Floats32, NetworkShape
 
 FORMAT = "hybrid-scheduler rl_agent"
 #: Raised when the meaning of the features or the layout changes: older files are refused.
@@ -38,8 +38,8 @@ class AgentModel:
     hidden: int = 256
 
     @property
-    def shape(self) -> Shape:
-        return Shape(FEATURES[self.state], ACTIONS, self.hidden)
+    def shape(self) -> NetworkShape:
+        return NetworkShape(FEATURES[self.state], ACTIONS, self.hidden)
 
 
 def save_model(path: Path, model: AgentModel) -> None:
@@ -109,7 +109,7 @@ def _checked(path: Path, content: Any) -> AgentModel:
     if not isinstance(tensors, dict) or set(tensors) != set(NAMES) or not isinstance(notes, dict):
         raise ModelFileError(path, "lacks weights")
     parts = []
-    for name, part in zip(NAMES, Shape(FEATURES[state], ACTIONS, hidden).parts, strict=True):
+    for name, part in zip(NAMES, NetworkShape(FEATURES[state], ACTIONS, hidden).parts, strict=True):
         tensor = tensors[name]
         if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.float32 or tuple(tensor.shape) != part:
             found = tuple(getattr(tensor, "shape", ()))

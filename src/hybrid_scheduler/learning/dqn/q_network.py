@@ -32,7 +32,7 @@ SCALE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class NetworkShape:
     """How large a network is."""
 
     features: int
@@ -64,7 +64,7 @@ class Shape:
         return [piece.reshape(part) for piece, part in zip(pieces, self.parts, strict=True)]
 
 
-def initial_weights(shape: Shape, rng: np.random.Generator) -> Floats32:
+def initial_weights(shape: NetworkShape, rng: np.random.Generator) -> Floats32:
     """Uniform in ±1/sqrt(inputs), as is customary; both heads zero."""
     weights = np.zeros(len(shape), np.float32)
     parts = shape.split(weights)
@@ -75,7 +75,7 @@ def initial_weights(shape: Shape, rng: np.random.Generator) -> Floats32:
     return weights
 
 
-def as_tensors(shape: Shape, weights: Floats32) -> list[Tensor]:
+def as_tensors(shape: NetworkShape, weights: Floats32) -> list[Tensor]:
     """The flat vector as torch matrices and vectors in the order of `NAMES`, without copying."""
     import torch
 
@@ -174,7 +174,7 @@ def _best_action(  # type: ignore[no-untyped-def]
 class RowNetwork:
     """Decides for one row at a time, on the memory of the flat weights it was given."""
 
-    def __init__(self, shape: Shape, weights: Floats32) -> None:
+    def __init__(self, shape: NetworkShape, weights: Floats32) -> None:
         self.shape, self.weights = shape, weights
         self.q = np.zeros(shape.actions, np.float32)
         self._best = compiled(_best_action, _ROW_SIGNATURE)

@@ -17,7 +17,7 @@ from .q_network import Floats32
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class TransitionBatch:
     """Rows drawn from the ring; B rows, W actions per row, A actions in all."""
 
     features: Floats32  # (B, features)
@@ -30,13 +30,13 @@ class Batch:
     valid: NDArray[np.bool_]  # (B, W)
 
 
-class Replay:
+class ReplayBuffer:
     """A ring of `capacity` rows with `width` scored actions each."""
 
     def __init__(self, capacity: int, features: int, actions: int, width: int) -> None:
         self.capacity, self.width = capacity, width
         self.size = self._next = 0
-        self._columns = Batch(
+        self._columns = TransitionBatch(
             np.zeros((capacity, features), np.float32),
             np.zeros((capacity, actions), np.float32),
             np.zeros((capacity, width), np.int64),
@@ -51,7 +51,7 @@ class Replay:
 
     def take_memory(self) -> None:
         """All of it now, page by page: else a run that goes on for hours seems to leak during its first minutes."""
-        for name in Batch.__slots__:
+        for name in TransitionBatch.__slots__:
             getattr(self._columns, name).fill(0)
 
     def add(
@@ -68,21 +68,21 @@ class Replay:
         count = len(features)
         rows = np.arange(self._next, self._next + count) % self.capacity
         new = (features, known, actions, rewards, next_features, next_known, valid)
-        for name, values in zip(Batch.__slots__, new, strict=True):
+        for name, values in zip(TransitionBatch.__slots__, new, strict=True):
             getattr(self._columns, name)[rows] = values
         self._next = (self._next + count) % self.capacity
         self.size = min(self.size + count, self.capacity)
 
-    def sample(self, count: int, rng: np.random.Generator) -> Batch:
+    def sample(self, count: int, rng: np.random.Generator) -> TransitionBatch:
         """`count` rows, drawn with replacement."""
         rows = rng.integers(self.size, size=count)
-        return Batch(*(getattr(self._columns, name)[rows] for name in Batch.__slots__))
+        return TransitionBatch(*(getattr(self._columns, name)[rows] for name in TransitionBatch.__slots__))
 
     def flush(self, keep: int = 0) -> None:
         """Forget all but the last `keep` rows: what came before a drift describes another world."""
         kept = min(keep, self.size)
         rows = np.arange(self._next - kept, self._next) % self.capacity
-        for name in Batch.__slots__:
+        for name in TransitionBatch.__slots__:
             column = getattr(self._columns, name)
             column[:kept] = column[rows]
         self.size, self._next = kept, kept % self.capacity

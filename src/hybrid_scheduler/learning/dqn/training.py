@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core import HybridSchedulerError
 from .decision_options import ACTIONS, FEATURES
-from .double_dqn import DQN, Recipe
+from .double_dqn import DQN, DQNSettings
 from .model_file import AgentModel, save_model
 from .queue_env import QueueEnv
 
@@ -31,7 +31,7 @@ DEFAULT_UPDATES = 14_000
 #: overrated; and all options are scored anyway, so little needs to be tried at random: that would only fill the
 #: queues beyond what a good policy ever meets. Where the mean is all that counts use it with
 #: `QueueEnv(worst_known=inf)`: the mask protects large tasks, and that costs mean latency.
-FEW_STEPS = Recipe(gamma=0.95, target_every=10, batch=128)
+FEW_STEPS = DQNSettings(gamma=0.95, target_every=10, batch=128)
 FEW_STEPS_EPSILON = (0.3, 0.02)
 
 
@@ -100,7 +100,7 @@ def train_agent(
     state: str = "queue",
     actions: str = "split",
     replay: str = "counterfactual",
-    recipe: Recipe | None = None,
+    recipe: DQNSettings | None = None,
     minutes: float = float("inf"),
     progress: Progress | None = None,
     log_dir: str | Path | None = None,

@@ -16,7 +16,7 @@ from numba import types
 from ...compiled import compiled, entry, helper
 from ...core import Floats, TimeTable, Workload
 from .features import NUM_FEATURES, features_row
-from .fitting import GUARDED, Growth
+from .fitting import GUARDED, FittedDurations
 from .flat_forest import FOREST, FlatForest, descend, joined
 from .log_linear import NUM_TERMS, terms_row
 
@@ -26,7 +26,7 @@ _LIMIT = 30.0  # of log seconds: whatever is predicted, the seconds stay finite 
 
 
 @dataclass(frozen=True, slots=True)
-class TimesModel:
+class DurationModel:
     """One version of what is believed. It never changes: a new version is another object, swapped in at once."""
 
     numbers: Floats
@@ -41,7 +41,7 @@ class TimesModel:
         object.__setattr__(self, "arrays", arrays)
 
     @classmethod
-    def of(cls, growths: Sequence[Growth], trust: Floats) -> TimesModel:
+    def of(cls, growths: Sequence[FittedDurations], trust: Floats) -> DurationModel:
         """Average of growths in one frame, each with the weight of its trees; the youngest comes last."""
         if len(growths) == 1:  # while a model is young, after every few outcomes: nothing to average
             only = growths[0]
@@ -120,7 +120,7 @@ def to_times(numbers, answer, times):  # type: ignore[no-untyped-def]
 
 
 _MATRIX = types.float64[:, ::1]
-#: numbers, coefficients, reference and the forest: `TimesModel.arrays`
+#: numbers, coefficients, reference and the forest: `DurationModel.arrays`
 MODEL = (types.float64[::1], _MATRIX, types.int64, *FOREST)
 _NUMBERS = (types.float64, types.float64, types.float64)
 _COLUMN = types.Array(types.float64, 1, "C", readonly=True)

@@ -40,8 +40,8 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """What `grow` found: coefficients and trees that belong together, in one frame."""
+class FittedDurations:
+    """What `fit_durations` found: coefficients and trees that belong together, in one frame."""
 
     frame: Frame
     coefficients: Floats
@@ -52,11 +52,11 @@ class Growth:
     samples: int
     reference: int
 
-    def youngest(self, count: int) -> Growth:
+    def youngest(self, count: int) -> FittedDurations:
         """The same with its last trees only."""
         return self if count >= len(self.trees) else replace(self, trees=self.trees.last(count))
 
-    def select(self, classes: Sequence[int]) -> Growth:
+    def select(self, classes: Sequence[int]) -> FittedDurations:
         """For a platform that has these classes only; the reference must be among them."""
         keep = list(classes)
         return replace(
@@ -75,7 +75,9 @@ def targets_of(logs: Floats, reference: int) -> Floats:
     return targets
 
 
-def grow(samples: Samples, seed: int, *, trees: int = 100, keep: Growth | None = None) -> Growth:
+def fit_durations(
+    samples: Samples, seed: int, *, trees: int = 100, keep: FittedDurations | None = None
+) -> FittedDurations:
     """Fit and trees from these samples: a pure function, fit to run in another process.
 
     `keep` retains the frame of an earlier growth and pulls slopes that the samples leave open towards its own.
@@ -105,7 +107,7 @@ def grow(samples: Samples, seed: int, *, trees: int = 100, keep: Growth | None =
         forest = FlatForest.empty(NUM_FEATURES, targets.shape[1])
     guarded = samples.rows[:, :GUARDED]
     fixed = _means(samples.fixed)
-    return Growth(
+    return FittedDurations(
         frame,
         coefficients,
         forest,

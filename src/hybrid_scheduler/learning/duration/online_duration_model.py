@@ -6,9 +6,10 @@ window. On an alarm the stale window goes, save the two or three samples that ra
 anew at once, then after every 2 samples, 8 samples, and at last every `refresh`. Until there are enough samples to
 grow trees from, a fit without trees speaks, pulled towards what was believed before.
 
-Growing is a pure function (`grow`) and `swap` applies its result at a task: a batch run calls both at once. A live
-engine grows trees in another process: with `synchronous = False`, `learn` leaves its wish in `wanted`, and what was
-grown from it comes back through `apply`. A fit without trees takes less than a millisecond and is never put off.
+Fitting is a pure function (`fit_durations`); `swap` applies its result at a task. A batch run calls both at once.
+A live engine grows trees in another process: with `synchronous = False`, `learn` leaves a request in `wanted`, and
+what was grown from it comes back through `apply`. A fit without trees takes less than a millisecond and is never
+put off.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from ...core import (
     Workload,
 )
 from .drift import DETECTORS, detector_named
-from .duration_model import TimesModel, answering
-from .fitting import LEAST_SAMPLES, Growth, Samples, grow
+from .duration_model import DurationModel, answering
+from .fitting import LEAST_SAMPLES, FittedDurations, Samples, fit_durations
 from .model_versions import LearningEvent, ModelVersion
-from .prediction_scores import Scores
+from .prediction_scores import PredictionScores
 from .pretrained import Pretrained
-from .sliding_window import Window, observed
+from .sliding_window import SlidingWindow, observed
 
-__all__ = ["FEEDBACK", "LearningEvent", "ModelVersion", "OnlineTimes", "Wanted"]
+__all__ = ["FEEDBACK", "LearningEvent", "ModelVersion", "OnlineDurationModel", "TrainingRequest"]
 
 FEEDBACK = ("oracle", "bandit")
 #: From so many samples on, with none before them, the fit is better than no model: what greedy does to the queues
@@ -55,23 +56,23 @@ _HEAD_START = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TrainingRequest:
     """A growth that is due. `whole` says that it will replace everything, not only the oldest trees."""
 
     samples: Samples
     seed: int
     trees: int
-    keep: Growth | None
+    keep: FittedDurations | None
     whole: bool
     trigger: str
     #: Changes of the world before it was wanted.
     era: int = 0
 
-    def grow(self) -> Growth:
-        return grow(self.samples, self.seed, trees=self.trees, keep=self.keep)
+    def fit(self) -> FittedDurations:
+        return fit_durations(self.samples, self.seed, trees=self.trees, keep=self.keep)
 
 
-class OnlineTimes:
+class OnlineDurationModel:
     """A `TimeModel` that is never handed the physics."""
 
     def __init__(
@@ -98,13 +99,13 @@ class OnlineTimes:
         """Forget everything; a pretrained model that knows this machine's devices is taken up."""
         self.platform, self.seed = platform, seed
         self.versions: list[ModelVersion] = []
-        self.wanted: Wanted | None = None
-        self.model_: TimesModel | None = None
-        self._window = Window(self.window, platform)
+        self.wanted: TrainingRequest | None = None
+        self.model_: DurationModel | None = None
+        self._window = SlidingWindow(self.window, platform)
         self._answer = np.zeros((4, len(platform.classes)))
         self._ask = answering()
-        self._growths: list[Growth] = []
-        self._before: Growth | None = None  # what was believed when the world changed
+        self._growths: list[FittedDurations] = []
+        self._before: FittedDurations | None = None  # what was believed when the world changed
         self._era = 0
         self._scores = self._no_scores()
         self._detector, self._armed = detector_named(self.drift), False
@@ -115,7 +116,7 @@ class OnlineTimes:
             self._growths, self._head_start, self._whole_at = [found], True, _HEAD_START // 2
             self._renew(found.samples, "pretrained", 0)
 
-    def _load(self) -> Growth | None:
+    def _load(self) -> FittedDurations | None:
         found = self.pretrained
         if isinstance(found, str | Path):
             from ..model_files import load_times
@@ -167,7 +168,7 @@ class OnlineTimes:
         """The remembered tasks as they are believed now."""
         return self.table(self._window.tasks())
 
-    def _believed(self) -> TimesModel:
+    def _believed(self) -> DurationModel:
         if self.model_ is None:
             raise LookupError("the time model is not ready: it has not seen enough outcomes")
         return self.model_
@@ -219,12 +220,12 @@ class OnlineTimes:
         keep = self._before if seen < _OFTEN else None if whole else self._growths[-1]
         trees = 0 if few else self.trees if whole else max(1, self.trees // 10)
         seed = self.seed * 1_000_003 + len(self.versions)
-        wanted = Wanted(self._window.samples(), seed, trees, keep, whole, trigger, self._era)
+        wanted = TrainingRequest(self._window.samples(), seed, trees, keep, whole, trigger, self._era)
         if trees and not self.synchronous:
             self.wanted = wanted
             return []
         try:
-            growth = wanted.grow()
+            growth = wanted.fit()
         except Exception as error:  # whatever went wrong, yesterday's model is better than none
             return [LearningEvent("retrain_failed", at_task, f"kept the old model: {error}", len(self.versions))]
         return self.swap(growth, at_task, whole=whole, trigger=trigger)
@@ -234,10 +235,10 @@ class OnlineTimes:
         if len(self._window) < LEAST_SAMPLES:
             return False
         seed = self.seed * 1_000_003 + len(self.versions)
-        self.wanted = Wanted(self._window.samples(), seed, self.trees, None, True, trigger, self._era)
+        self.wanted = TrainingRequest(self._window.samples(), seed, self.trees, None, True, trigger, self._era)
         return True
 
-    def apply(self, wanted: Wanted, growth: Growth, at_task: int) -> list[LearningEvent]:
+    def apply(self, wanted: TrainingRequest, growth: FittedDurations, at_task: int) -> list[LearningEvent]:
         """Swap in what was grown elsewhere from a wish; nothing happens if it belongs to a world that is gone."""
         if wanted.era != self._era:
             return []
@@ -250,7 +251,7 @@ class OnlineTimes:
         return self.swap(growth, at_task, whole=wanted.whole, trigger=wanted.trigger)
 
     def swap(
-        self, growth: Growth, at_task: int, *, whole: bool = False, trigger: str = "schedule"
+        self, growth: FittedDurations, at_task: int, *, whole: bool = False, trigger: str = "schedule"
     ) -> list[LearningEvent]:
         """Put what was grown in the place of everything (`whole`), or of as many of the oldest trees."""
         if whole or not self._growths:
@@ -271,16 +272,16 @@ class OnlineTimes:
         return [LearningEvent("retrained", at_task, f"version {version} from {growth.samples} outcomes", version)]
 
     def _renew(self, samples: int, trigger: str, at_task: int) -> None:
-        self.model_ = TimesModel.of(self._growths, self._scores.trust())
+        self.model_ = DurationModel.of(self._growths, self._scores.trust())
         self.versions.append(ModelVersion(len(self.versions) + 1, samples, self._scores.r2(), trigger, at_task))
 
     def _misfits(self) -> bool:
         """Whether a pretrained model errs much more than a fit of the few outcomes seen would."""
         samples = self._window.samples()
-        fresh = TimesModel.of([grow(samples, 0, trees=0)], np.ones(len(self.platform.classes)))
+        fresh = DurationModel.of([fit_durations(samples, 0, trees=0)], np.ones(len(self.platform.classes)))
         errors = samples.logs - np.log(fresh.table(self._window.tasks())[:, :, 0])
         own = np.sqrt(np.mean(np.square(self._scores.residuals)))
         return bool(own > 2.0 * np.sqrt(np.nanmean(errors**2)) + 0.05)
 
-    def _no_scores(self) -> Scores:
-        return Scores(len(self.platform.classes), self._window.reference)
+    def _no_scores(self) -> PredictionScores:
+        return PredictionScores(len(self.platform.classes), self._window.reference)

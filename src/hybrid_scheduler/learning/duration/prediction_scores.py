@@ -15,7 +15,7 @@ _LEAST_FOR_TRUST, _LEAST_FOR_R2 = 50, 30
 _NEGLIGIBLE = 0.02
 
 
-class Scores:
+class PredictionScores:
     """Observed log seconds (NaN where unknown) beside the model's answers, see `times_model.answering`."""
 
     def __init__(self, classes: int, reference: int) -> None:

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core import Platform
-from .fitting import Growth
+from .fitting import FittedDurations
 
 
 @dataclass(frozen=True, slots=True)
 class Pretrained:
     """A growth and the classes of device it knows, in the order of its columns."""
 
-    growth: Growth
+    growth: FittedDurations
     device_classes: tuple[str, ...]
 
-    def for_platform(self, platform: Platform) -> Growth | None:
+    def for_platform(self, platform: Platform) -> FittedDurations | None:
         """Its columns for this machine; None if the machine has a class it does not know."""
         wanted = class_names(platform)
         reference = wanted[int(platform.class_of[np.argmax(platform.is_cpu)])]

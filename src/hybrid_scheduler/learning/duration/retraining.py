@@ -8,35 +8,37 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from .fitting import Growth
+from .fitting import FittedDurations
 from .model_versions import LearningEvent
-from .online_duration_model import OnlineTimes, Wanted
+from .online_duration_model import OnlineDurationModel, TrainingRequest
 
 
 @runtime_checkable
-class LearnsTimes(Protocol):
+class LearnsDurations(Protocol):
     """A scheduler whose forests can be grown elsewhere. If it has a method `renewed`, it is told of a new model."""
 
-    times_: OnlineTimes
+    times_: OnlineDurationModel
 
 
-class Trained(NamedTuple):
+class TrainedModel(NamedTuple):
     """What came of a wish, and how long it took."""
 
-    growth: Growth
+    growth: FittedDurations
     seconds: float
 
 
-def train(wanted: Wanted) -> Trained:
+def train(wanted: TrainingRequest) -> TrainedModel:
     """The work itself."""
     began = time.perf_counter()
-    return Trained(wanted.grow(), time.perf_counter() - began)
+    return TrainedModel(wanted.fit(), time.perf_counter() - began)
 
 
-class Errand:
+class TrainingJob:
     """One wish under way: taken from the model and handed to `submit`, which must not wait."""
 
-    def __init__(self, scheduler: LearnsTimes, submit: Callable[[Wanted], Future[Trained]]) -> None:
+    def __init__(
+        self, scheduler: LearnsDurations, submit: Callable[[TrainingRequest], Future[TrainedModel]]
+    ) -> None:
         times = scheduler.times_
         assert times.wanted is not None
         self._scheduler, self._wish = scheduler, times.wanted

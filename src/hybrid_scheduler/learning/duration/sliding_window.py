@@ -9,7 +9,7 @@ from .features import features_of
 from .fitting import Samples
 
 
-class Window:
+class SlidingWindow:
     """Up to `length` finished tasks with their observed log seconds."""
 
     def __init__(self, length: int, platform: Platform) -> None:

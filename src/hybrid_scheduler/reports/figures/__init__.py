@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core import UnknownNameError
-from ..figure_data import Evidence, NothingToDraw
+from ..figure_data import FigureData, NothingToDraw
 from . import model_quality, pareto_front, scheduler_bars, task_distributions, timelines, workload_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FIGURES: dict[str, Callable[[Evidence], Figure]] = {
+FIGURES: dict[str, Callable[[FigureData], Figure]] = {
     "makespan": scheduler_bars.makespan,
     "average_duration": scheduler_bars.average_duration,
     "speed_up": scheduler_bars.speed_up,
@@ -33,14 +33,14 @@ FORMATS = ("png", "svg", "pdf")
 DPI = 200
 
 
-def draw(name: str, evidence: Evidence) -> Figure:
+def draw(name: str, evidence: FigureData) -> Figure:
     """The figure of that name; raises `NothingToDraw` where the evidence lacks what it shows."""
     if name not in FIGURES:
         raise UnknownNameError("figure", name, FIGURES)
     return FIGURES[name](evidence)
 
 
-def draw_all(evidence: Evidence, names: Iterable[str] = FIGURES) -> dict[str, Figure]:
+def draw_all(evidence: FigureData, names: Iterable[str] = FIGURES) -> dict[str, Figure]:
     """Those of the named figures that can be drawn, in order."""
     drawn: dict[str, Figure] = {}
     for name in names:

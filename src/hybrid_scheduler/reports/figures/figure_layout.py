@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...metrics.statistics import Interval
-from ..figure_data import Evidence
+from ..figure_data import FigureData
 from ..figure_style import HAIRLINE, INK, QUIET, label_of, line_style, look_of, new_figure, styled
 from ..performance_analysis import three_digits
 
@@ -24,7 +24,7 @@ _LOG_FROM = 12.0
 
 @contextmanager
 def framed(
-    evidence: Evidence, title: str, explanation: str, height: float, *, legend: float = 0.0
+    evidence: FigureData, title: str, explanation: str, height: float, *, legend: float = 0.0
 ) -> Iterator[Figure]:
     """A styled figure with its heading; the layout is computed when the block ends, while the style holds."""
     with styled():

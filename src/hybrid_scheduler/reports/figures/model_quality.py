@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..figure_data import Evidence, NothingToDraw
+from ..figure_data import FigureData, NothingToDraw
 from ..figure_style import INK, QUIET, heading, label_of, line_style, look_of
 from .figure_layout import framed, legend_below, legend_height, plain_log_ticks
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MOST_POINTS = 4000
 
 
-def importance(evidence: Evidence) -> Figure:
+def importance(evidence: FigureData) -> Figure:
     """How much each property of a task moves the predicted durations."""
     if not evidence.importances:
         raise NothingToDraw("figure feature_importance", "drawn from runs with hybrid_ml", evidence.schedulers)
@@ -46,7 +46,7 @@ def importance(evidence: Evidence) -> Figure:
     return figure
 
 
-def predicted_actual(evidence: Evidence) -> Figure:
+def predicted_actual(evidence: FigureData) -> Figure:
     """Every task as a dot: what was expected when it was placed, and what it took."""
     comparison = evidence.full()
     names = [name for name, values in evidence.predicted.items() if np.isfinite(values).any()]
@@ -77,7 +77,7 @@ def predicted_actual(evidence: Evidence) -> Figure:
     return figure
 
 
-def curves(evidence: Evidence) -> Figure:
+def curves(evidence: FigureData) -> Figure:
     """Error of the predictions while the run goes on, and the score of each model version."""
     comparison = evidence.full()
     names = [name for name, values in evidence.predicted.items() if np.isfinite(values).any()]

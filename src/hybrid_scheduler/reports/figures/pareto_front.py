@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metrics.statistics import Interval
-from ..figure_data import Evidence
+from ..figure_data import FigureData
 from ..figure_style import INK, QUIET, heading, label_of, line_style
 from .figure_layout import framed, legend_below, legend_height, plain_log_ticks
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _GOALS = {"mean_latency": "mean latency (s)", "energy": "energy (kJ)", "cost": "cost ($)"}
 
 
-def pareto(evidence: Evidence) -> Figure:
+def pareto(evidence: FigureData) -> Figure:
     """Three views of the same points. The front is over all three goals, so a point may look beaten in one view."""
     found = {goal: evidence.intervals(goal) for goal in _GOALS}
     names = [name for name in evidence.schedulers if all(name in found[goal] for goal in _GOALS)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core import Floats
 from ...metrics.statistics import Interval
-from ..figure_data import Evidence, NothingToDraw, interval_of
+from ..figure_data import FigureData, NothingToDraw, interval_of
 from ..figure_style import INK, QUIET, label_of
 from ..performance_analysis import three_digits
 from .figure_layout import dots, framed
@@ -25,7 +25,7 @@ def _height(rows: int, panels: int = 1) -> float:
     return 1.1 + panels * (0.48 + 0.225 * rows)
 
 
-def makespan(evidence: Evidence) -> Figure:
+def makespan(evidence: FigureData) -> Figure:
     """Seconds until the last task ended, with the bound that no schedule can beat."""
     intervals = evidence.intervals("makespan")
     bound = "; dashed: lower bound" if evidence.lower_bound else ""
@@ -53,7 +53,7 @@ def _bound(axes: Axes, bound: float | None) -> None:
     )  # fmt: skip
 
 
-def average_duration(evidence: Evidence) -> Figure:
+def average_duration(evidence: FigureData) -> Figure:
     """How long a task takes: executing, and from its arrival on."""
     executing, waiting = evidence.intervals("mean_time"), evidence.intervals("mean_latency")
     explanation = f"seconds per task; {evidence.whiskers('mean_latency')}"
@@ -66,7 +66,7 @@ def average_duration(evidence: Evidence) -> Figure:
     return figure
 
 
-def speed_up(evidence: Evidence) -> Figure:
+def speed_up(evidence: FigureData) -> Figure:
     """Makespan and mean latency of a yardstick over everybody's, seed by seed."""
     yardstick = next((name for name in _YARDSTICKS if name in evidence.schedulers), None)
     if yardstick is None:
@@ -84,7 +84,7 @@ def speed_up(evidence: Evidence) -> Figure:
     return figure
 
 
-def _ratios(evidence: Evidence, metric: str, yardstick: str) -> dict[str, Interval]:
+def _ratios(evidence: FigureData, metric: str, yardstick: str) -> dict[str, Interval]:
     evidence.intervals(metric)  # complains if the numbers are missing
     samples = evidence.samples[metric]
     ratios: dict[str, Floats] = {
@@ -96,7 +96,7 @@ def _ratios(evidence: Evidence, metric: str, yardstick: str) -> dict[str, Interv
     return dict(sorted(finite.items(), key=lambda item: -item[1].mean))
 
 
-def cost(evidence: Evidence) -> Figure:
+def cost(evidence: FigureData) -> Figure:
     """Dollars, and the joules behind a part of them."""
     dollars, joules = evidence.intervals("cost"), evidence.intervals("energy")
     title = "Cost and energy of all tasks"
@@ -114,7 +114,7 @@ def _scaled(one: Interval, factor: float) -> Interval:
     return Interval(one.mean * factor, one.low * factor, one.high * factor)
 
 
-def load_balance(evidence: Evidence) -> Figure:
+def load_balance(evidence: FigureData) -> Figure:
     """Jain's index over all devices and over the accelerators alone."""
     everywhere, gpus = evidence.intervals("load_balance"), evidence.intervals("load_balance_gpu")
     explanation = f"Jain index of busy seconds: 1 when all are equally busy; {evidence.whiskers()}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core import Floats
-from ..figure_data import Evidence, NothingToDraw
+from ..figure_data import FigureData, NothingToDraw
 from ..figure_style import HAIRLINE, INK, QUIET, line_style, look_of
 from .figure_layout import framed, legend_below, legend_height, name_rows, plain_log_ticks
 
@@ -18,7 +18,7 @@ _POINTS = 400
 _BINS = 40
 
 
-def latency_cdf(evidence: Evidence) -> Figure:
+def latency_cdf(evidence: FigureData) -> Figure:
     """Share of tasks that were done within a time. The right panel shows the slowest tenth, where tails differ."""
     curves = dict(evidence.distributions) or _curves(evidence)
     if not curves:
@@ -55,7 +55,7 @@ def latency_cdf(evidence: Evidence) -> Figure:
     return figure
 
 
-def _curves(evidence: Evidence) -> dict[str, tuple[Floats, Floats]]:
+def _curves(evidence: FigureData) -> dict[str, tuple[Floats, Floats]]:
     if evidence.comparison is None:
         return {}
     curves = {}
@@ -70,7 +70,7 @@ def _curves(evidence: Evidence) -> dict[str, tuple[Floats, Floats]]:
     return curves
 
 
-def fractions(evidence: Evidence) -> Figure:
+def fractions(evidence: FigureData) -> Figure:
     """A histogram of the shares per scheduler, under each other: overlaid they could not be told apart."""
     comparison = evidence.full()
     names = sorted(comparison.results, key=lambda name: comparison.summaries[name].mean_gpu_fraction)

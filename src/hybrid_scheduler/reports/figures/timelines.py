@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...engine import Comparison
-from ..figure_data import Evidence
+from ..figure_data import FigureData
 from ..figure_style import HAIRLINE, INK, QUIET, label_of, line_style, look_of
 from ..performance_analysis import rolling_mean
 from .figure_layout import framed, legend_below, legend_height
@@ -21,7 +21,7 @@ _POINTS = 160
 _TASKS, _DEVICES, _SCHEDULERS = 36, 12, 4
 
 
-def allocation(evidence: Evidence) -> Figure:
+def allocation(evidence: FigureData) -> Figure:
     """The mean share given to a GPU, task by task."""
     comparison = evidence.full()
     names = list(comparison.results)
@@ -48,7 +48,7 @@ def allocation(evidence: Evidence) -> Figure:
     return figure
 
 
-def gantt(evidence: Evidence) -> Figure:
+def gantt(evidence: FigureData) -> Figure:
     """A few dozen tasks in the middle of the run, the same ones for every scheduler."""
     comparison = evidence.full()
     names = sorted(comparison.results, key=lambda name: comparison.summaries[name].latency.mean)[:_SCHEDULERS]

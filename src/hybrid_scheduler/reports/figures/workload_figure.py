@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core import Floats
-from ..figure_data import Evidence
+from ..figure_data import FigureData
 from ..figure_style import INK, heading
 from ..performance_analysis import three_digits
 from .figure_layout import framed
@@ -21,7 +21,7 @@ _COLOR = "#475569"
 _LONG_TAIL = 30.0
 
 
-def workload(evidence: Evidence) -> Figure:
+def workload(evidence: FigureData) -> Figure:
     tasks = evidence.full().workload
     gaps = np.diff(tasks.arrival_time)
     together = not (gaps > 0).any()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from ..app_context import PartsHere
-from ..json_response import Json
+from ..json_response import StrictJSONResponse
 from ..schemas import EventPage, base_models, problems
 from .strict_route import StrictRoute
 
@@ -34,6 +34,6 @@ async def events(
     # The payloads are JSON already: they are joined, not parsed and written again.
     head = b'{"events":[' + b",".join(page.events) + b"]"
     truncated = b"true" if len(page.events) == limit else b"false"
-    return Json(
+    return StrictJSONResponse(
         head + b',"last_seq":%d,"oldest_seq":%d,"truncated":%s}' % (page.last_seq, page.oldest_seq, truncated)
     )

@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 
 from ...storage.history_analysis import hosts_of
 from .. import file_exports
-from ..app_context import Parts, PartsHere
+from ..app_context import AppContext, PartsHere
 from ..errors import not_found
 from ..schemas import problems
 from .strict_route import _RUN_ID, RunQuery, SchedulerQuery, StrictRoute, newest_run
@@ -44,7 +44,7 @@ def _download(chunks: Any, kind: str, name: str) -> Response:
     )
 
 
-async def _known(parts: Parts, run_id: str | None) -> None:
+async def _known(parts: AppContext, run_id: str | None) -> None:
     if run_id is not None and await parts.repository.run(run_id) is None:
         raise not_found("run", run_id)
 

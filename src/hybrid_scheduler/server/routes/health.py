@@ -8,8 +8,8 @@ from fastapi import APIRouter, Response
 
 from ..app_context import PartsHere
 from ..errors import Refused
-from ..health_checks import check_up
-from ..json_response import Json
+from ..health_checks import run_health_checks
+from ..json_response import StrictJSONResponse
 from ..schemas import Alive, Health, problems
 
 router = APIRouter(prefix="/api", tags=["health"])
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/api", tags=["health"])
     responses=problems(),
 )
 async def health(parts: PartsHere) -> Response:
-    return Json(await check_up(parts))
+    return StrictJSONResponse(await run_health_checks(parts))
 
 
 @router.get(
@@ -45,11 +45,11 @@ async def live() -> dict[str, Any]:
     responses=problems(503),
 )
 async def ready(parts: PartsHere) -> Response:
-    found = await check_up(parts)
+    found = await run_health_checks(parts)
     away = [name for name in ("database", "engine") if found[name]["state"] == "away"]
     if away:
         raise Refused(503, f"not ready: {' and '.join(away)} away")
-    return Json({"status": "ok"})
+    return StrictJSONResponse({"status": "ok"})
 
 
 @router.get(

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from ..app_context import Parts, PartsHere
-from ..json_response import Json, dumps
+from ..app_context import AppContext, PartsHere
+from ..json_response import StrictJSONResponse, dumps
 from ..response_cache import cached
 from ..schemas import Comparative, Deleted, Statistics, TaskDetail, Trends, problems
 from .strict_route import Limit, RunQuery, StrictRoute, newest_run
@@ -35,10 +35,10 @@ async def full_history(
 ) -> Response:
     if limit == "all":
         return await _everything(parts, run_id)
-    return Json(await parts.repository.history(limit, run_id=run_id))
+    return StrictJSONResponse(await parts.repository.history(limit, run_id=run_id))
 
 
-async def _everything(parts: Parts, run_id: str | None) -> Response:
+async def _everything(parts: AppContext, run_id: str | None) -> Response:
     pages = parts.repository.iterate_history(run_id=run_id)
     # The first page comes before the status line: a database that is away is a 503, not a broken 200.
     first: list[dict[str, Any]] = await anext(pages, [])
@@ -64,7 +64,7 @@ async def delete_history(parts: PartsHere) -> Response:
     """Runs, notifications and model versions stay, and no id is ever used again."""
     deleted = await parts.control.forget()
     parts.tally.deletions += 1
-    return Json({"deleted_tasks": deleted})
+    return StrictJSONResponse({"deleted_tasks": deleted})
 
 
 @router.get(
@@ -78,7 +78,7 @@ async def comparative(parts: PartsHere, limit: Limit = 1000, run_id: RunQuery = 
     async def fresh() -> dict[str, Any]:
         return await parts.repository.comparative(limit, run_id=run_id)
 
-    return Json(await cached(parts, f"comparative:{run_id}:{limit}", fresh))
+    return StrictJSONResponse(await cached(parts, f"comparative:{run_id}:{limit}", fresh))
 
 
 @router.get(
@@ -101,7 +101,7 @@ async def trends(
         found = None if chosen is None else await parts.repository.trends(chosen, buckets)
         return found or {"run_id": chosen, "sampled": False, "buckets": []}
 
-    return Json(await cached(parts, f"trends:{chosen}:{buckets}", fresh))
+    return StrictJSONResponse(await cached(parts, f"trends:{chosen}:{buckets}", fresh))
 
 
 @router.get(
@@ -117,4 +117,4 @@ async def statistics(parts: PartsHere) -> Response:
         found["size_bytes"] = found.pop("bytes")
         return {"database": parts.database_kind, **found}
 
-    return Json(await cached(parts, "statistics", fresh))
+    return StrictJSONResponse(await cached(parts, "statistics", fresh))

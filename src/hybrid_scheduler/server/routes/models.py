@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from ..app_context import PartsHere
 from ..errors import not_found
-from ..json_response import Json
+from ..json_response import StrictJSONResponse
 from ..schemas import Model, RetrainAccepted, problems
 from .strict_route import SchedulerInPath, StrictRoute
 
@@ -25,7 +25,7 @@ async def models(parts: PartsHere) -> Response:
     learners = await parts.control.learners()
     rows = {row["name"]: row for row in status["comparison"]}
     versions = await parts.repository.model_versions(run_id=status["run_id"]) if status["run_id"] else []
-    return Json(
+    return StrictJSONResponse(
         [
             {
                 "scheduler_name": name,
@@ -53,4 +53,4 @@ async def retrain(parts: PartsHere, scheduler: SchedulerInPath) -> Response:
     if scheduler not in await parts.control.learners():
         raise not_found("learned scheduler in the live run by the name", scheduler)
     await parts.control.retrain(scheduler)
-    return Json({"scheduler_name": scheduler, "accepted": True}, 202)
+    return StrictJSONResponse({"scheduler_name": scheduler, "accepted": True}, 202)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from ..app_context import PartsHere
-from ..json_response import Json
+from ..json_response import StrictJSONResponse
 from ..schemas import ResultPage, base_models, problems
 from .strict_route import Limit, RunQuery, SchedulerQuery, StrictRoute, newest_run
 
@@ -33,4 +33,4 @@ async def results(
     """Without a run: the live one. A page ends with a whole task."""
     run = run_id or await newest_run(parts)
     rows = [] if run is None else await parts.repository.results(run, scheduler, after_task, limit)
-    return Json({"results": rows, "next_after": rows[-1]["task_id"] if rows else None})
+    return StrictJSONResponse({"results": rows, "next_after": rows[-1]["task_id"] if rows else None})

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, Response
 
 from ..app_context import PartsHere
 from ..dashboard_files import front_page, prefers_html
-from ..json_response import Json
-from ..schemas import Online, problems
+from ..json_response import StrictJSONResponse
+from ..schemas import OnlineResponse, problems
 
 router = APIRouter(tags=["root"])
 
@@ -16,10 +16,10 @@ router = APIRouter(tags=["root"])
     "/",
     operation_id="getRoot",
     summary="Dashboard, or that the API is there",
-    response_model=Online,
+    response_model=OnlineResponse,
     responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **problems()},
 )
 async def root(request: Request, parts: PartsHere) -> Response:
     if prefers_html(request.headers.get("accept", "")):
         return front_page(parts)
-    return Json({"status": "online", "message": "Hybrid ML Scheduler Dashboard API is running"})
+    return StrictJSONResponse({"status": "online", "message": "Hybrid ML Scheduler Dashboard API is running"})

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from ...live import MeasuredRun, measured_from_json
-from ..app_context import Parts, PartsHere
+from ..app_context import AppContext, PartsHere
 from ..errors import Refused, not_found
-from ..json_response import Json
+from ..json_response import StrictJSONResponse
 from ..run_comparison import comparison_of
 from ..schemas import Gantt, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
 from .strict_route import _RUN_ID, _SCHEDULER, REPLAY, Limit, RunInPath, StrictRoute
@@ -37,7 +37,7 @@ async def runs(
     ] = None,
 ) -> Response:
     rows = await parts.repository.runs(limit, before)
-    return Json({"runs": rows, "next_before": rows[-1]["run_id"] if len(rows) == limit else None})
+    return StrictJSONResponse({"runs": rows, "next_before": rows[-1]["run_id"] if len(rows) == limit else None})
 
 
 @router.post(
@@ -68,7 +68,7 @@ async def store_measured(parts: PartsHere, measured: MeasuredRunCreate) -> Respo
 
 def _stored(run: MeasuredRun, run_id: str, *, replay: bool = False) -> Response:
     body = {"run_id": run_id, "tasks": len(run.tasks), "schedulers": list(run.schedulers)}
-    return Json(body, 201, headers={"Idempotent-Replay": "true"} if replay else None)
+    return StrictJSONResponse(body, 201, headers={"Idempotent-Replay": "true"} if replay else None)
 
 
 @router.get(
@@ -79,7 +79,7 @@ def _stored(run: MeasuredRun, run_id: str, *, replay: bool = False) -> Response:
     responses=problems(404, 422, 503),
 )
 async def run(parts: PartsHere, run_id: RunInPath) -> Response:
-    return Json(await _detail(parts, run_id))
+    return StrictJSONResponse(await _detail(parts, run_id))
 
 
 @router.get(
@@ -104,7 +104,7 @@ async def gantt(
     columns = await parts.repository.gantt(run_id, scheduler, start, end, limit)
     if columns is None:
         raise not_found("run", run_id)
-    return Json(columns)
+    return StrictJSONResponse(columns)
 
 
 @router.get(
@@ -121,10 +121,10 @@ async def diff(
     b: Annotated[str, Query(pattern=_RUN_ID, description="Another.")],
 ) -> Response:
     first, second = await _detail(parts, a), await _detail(parts, b)
-    return Json({"a": first, "b": second, **compared(first, second)})
+    return StrictJSONResponse({"a": first, "b": second, **compared(first, second)})
 
 
-async def _detail(parts: Parts, run_id: str) -> dict[str, Any]:
+async def _detail(parts: AppContext, run_id: str) -> dict[str, Any]:
     known = await parts.repository.run(run_id)
     if known is None:
         raise not_found("run", run_id)

@@ -10,8 +10,8 @@ from ...schedulers import schedulers
 from ...schedulers.registry import parse_spec
 from ...workload.scenarios import SCENARIOS, Scenario
 from ..app_context import PartsHere
-from ..json_response import Json
-from ..schemas import ScenarioInfo, Scheduler, problems
+from ..json_response import StrictJSONResponse
+from ..schemas import ScenarioInfo, SchedulerResponse, problems
 from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["library"], route_class=StrictRoute)
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api", tags=["library"], route_class=StrictRoute)
     "/schedulers",
     operation_id="listSchedulers",
     summary="Every scheduler, with how it is drawn",
-    response_model=list[Scheduler],
+    response_model=list[SchedulerResponse],
     responses=problems(503),
 )
 async def list_schedulers(parts: PartsHere) -> Response:
@@ -50,7 +50,7 @@ async def list_schedulers(parts: PartsHere) -> Response:
         }
         for order, (name, info) in enumerate((name, known[name]) for name in names)
     ]
-    return Json(rows)
+    return StrictJSONResponse(rows)
 
 
 def _plain(value: object) -> Any:
@@ -65,7 +65,7 @@ def _plain(value: object) -> Any:
     responses=problems(),
 )
 async def list_scenarios() -> Response:
-    return Json([_scenario(scenario) for scenario in SCENARIOS.values()])
+    return StrictJSONResponse([_scenario(scenario) for scenario in SCENARIOS.values()])
 
 
 def _scenario(scenario: Scenario) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
-from ..app_context import Parts
+from ..app_context import AppContext
 from ..errors import Refused
 from ..schemas import base_models
 
@@ -40,7 +40,7 @@ class StrictRoute(APIRoute):
         return strictly
 
 
-async def newest_run(parts: Parts) -> str | None:
+async def newest_run(parts: AppContext) -> str | None:
     """What a question without a run is about: the live one, however many were measured since; else the newest."""
     try:
         live = (await parts.control.status())["run_id"]

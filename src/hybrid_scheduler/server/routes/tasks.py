@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from ..app_context import Parts, PartsHere
+from ..app_context import AppContext, PartsHere
 from ..engine_control import NewTask
 from ..errors import Refused, not_found
-from ..json_response import Json, dumps
+from ..json_response import StrictJSONResponse, dumps
 from ..schemas import TaskCreate, TaskDetail, TaskPage, base_models, problems
 from .strict_route import REPLAY, Limit, RunQuery, StrictRoute, TaskInPath
 
@@ -62,11 +62,11 @@ async def create_task(parts: PartsHere, task: TaskCreate, idempotency_key: Idemp
     return await _stored(parts, known[1], replay=True)
 
 
-async def _stored(parts: Parts, task_id: int, *, replay: bool = False) -> Response:
+async def _stored(parts: AppContext, task_id: int, *, replay: bool = False) -> Response:
     detail = await parts.repository.task(task_id)
     if detail is None:  # deleted since
         raise Refused(409, f"task {task_id} was stored and has been deleted since")
-    return Json(detail, 201, headers={"Idempotent-Replay": "true"} if replay else None)
+    return StrictJSONResponse(detail, 201, headers={"Idempotent-Replay": "true"} if replay else None)
 
 
 @router.get(
@@ -88,7 +88,7 @@ async def tasks(
     ] = None,
 ) -> Response:
     rows = await parts.repository.tasks(limit, before, run_id=run_id, external_id=external_id)
-    return Json({"tasks": rows, "next_before": rows[-1]["task_id"] if len(rows) == limit else None})
+    return StrictJSONResponse({"tasks": rows, "next_before": rows[-1]["task_id"] if len(rows) == limit else None})
 
 
 @router.get(
@@ -102,4 +102,4 @@ async def task(parts: PartsHere, task_id: TaskInPath) -> Response:
     detail = await parts.repository.task(task_id)
     if detail is None:
         raise not_found("task", task_id)
-    return Json(detail)
+    return StrictJSONResponse(detail)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from ..app_context import PartsHere
-from ..json_response import Json
+from ..json_response import StrictJSONResponse
 from ..schemas import TraceAccepted, TraceList, problems
 from ..trace_uploads import FORMATS, kept, listed
 
@@ -35,7 +35,7 @@ async def upload(
 ) -> Response:
     """All or nothing: the first bad row is named with its line, its field, what is allowed and what came."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return Json(await kept(request.stream(), FORMATS[kind], name, parts.options), 201)
+    return StrictJSONResponse(await kept(request.stream(), FORMATS[kind], name, parts.options), 201)
 
 
 @router.get(
@@ -46,4 +46,4 @@ async def upload(
     responses=problems(503),
 )
 async def traces(parts: PartsHere) -> Response:
-    return Json({"traces": await listed(parts.options.traces)})
+    return StrictJSONResponse({"traces": await listed(parts.options.traces)})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from ..app_context import PartsHere
-from ..json_response import Json
+from ..json_response import StrictJSONResponse
 from ..schemas import WhatIfAnswer, WhatIfRequest, problems
-from ..whatif_service import wonder
+from ..whatif_service import answer_what_if
 from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
@@ -22,4 +22,4 @@ router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
 )
 async def what_if(parts: PartsHere, question: WhatIfRequest) -> Response:
     """Simulates both machines with the same seeds and compares pair by pair. About a second."""
-    return Json(await wonder(parts, question))
+    return StrictJSONResponse(await answer_what_if(parts, question))

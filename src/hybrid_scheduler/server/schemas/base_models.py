@@ -21,13 +21,13 @@ def _keepable(text: str) -> str:
     return text
 
 
-class Answer(BaseModel):
+class ResponseModel(BaseModel):
     """What the server says."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class Question(BaseModel):
+class RequestModel(BaseModel):
     """What a client says: exactly the fields named here, in exactly these types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -73,6 +73,6 @@ def example(**fields: Any) -> ConfigDict:
     return ConfigDict(frozen=True, json_schema_extra={"examples": [fields]})
 
 
-def asked(**fields: Any) -> ConfigDict:
+def request_example(**fields: Any) -> ConfigDict:
     """The configuration of a question with one example."""
     return ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, json_schema_extra={"examples": [fields]})

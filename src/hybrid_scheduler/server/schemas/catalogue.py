@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base_models import Answer, example
+from .base_models import ResponseModel, example
 
 
-class Look(Answer):
+class LookResponse(ResponseModel):
     """How a scheduler is drawn everywhere."""
 
     dark: str
@@ -18,7 +18,7 @@ class Look(Answer):
     dash: str
 
 
-class Scheduler(Answer):
+class SchedulerResponse(ResponseModel):
     """An entry of the registry."""
 
     model_config = example(
@@ -36,7 +36,7 @@ class Scheduler(Answer):
 
     name: str
     label: str
-    look: Look
+    look: LookResponse
     published: bool = Field(description="Part of the published comparison.")
     protocol: str
     knows: str = Field(description="What it is told of durations.")
@@ -46,7 +46,7 @@ class Scheduler(Answer):
     in_run: bool = Field(description="Takes part in the live run.")
 
 
-class ScenarioInfo(Answer):
+class ScenarioInfo(ResponseModel):
     """A mix of tasks."""
 
     model_config = example(
@@ -72,7 +72,7 @@ class ScenarioInfo(Answer):
     memory: list[float]
 
 
-class ModelVersion(Answer):
+class ModelVersionResponse(ResponseModel):
     """One version of a learned scheduler's model."""
 
     model_config = example(
@@ -98,7 +98,7 @@ class ModelVersion(Answer):
     seconds: float | None
 
 
-class Agent(Answer):
+class Agent(ResponseModel):
     """A learning agent's inner numbers."""
 
     epsilon: float | None
@@ -106,18 +106,18 @@ class Agent(Answer):
     loss: float | None
 
 
-class Model(Answer):
+class Model(ResponseModel):
     """A learned scheduler of the live run."""
 
     scheduler_name: str
     state: str
     current_version: int | None
-    versions: list[ModelVersion]
+    versions: list[ModelVersionResponse]
     feature_importance: dict[str, float] | None
     agent: Agent | None
 
 
-class RetrainAccepted(Answer):
+class RetrainAccepted(ResponseModel):
     """The training was ordered; a notification says when it is done."""
 
     model_config = example(scheduler_name="hybrid_ml", accepted=True)
@@ -126,21 +126,21 @@ class RetrainAccepted(Answer):
     accepted: bool
 
 
-class Part(Answer):
+class Part(ResponseModel):
     """One part the server leans on."""
 
     state: Literal["ok", "away", "off"]
     kind: str
 
 
-class EngineHealth(Answer):
+class EngineHealth(ResponseModel):
     """The engine as this server sees it."""
 
     state: Literal["running", "paused", "stopped", "held", "away"]
     beat_age: float | None = Field(description="Seconds since the last sign of life, where it is another process.")
 
 
-class Health(Answer):
+class Health(ResponseModel):
     """Is everything there?"""
 
     model_config = example(
@@ -158,7 +158,7 @@ class Health(Answer):
     version: str
 
 
-class Alive(Answer):
+class Alive(ResponseModel):
     """The process answers."""
 
     model_config = example(status="ok")
@@ -166,16 +166,16 @@ class Alive(Answer):
     status: Literal["ok"]
 
 
-class Online(Answer):
+class OnlineResponse(ResponseModel):
     """What programs get at `/`."""
 
-    model_config = example(status="online", message="Hybrid ML Scheduler Dashboard API is running")
+    model_config = example(status="online", message="Hybrid ML SchedulerResponse Dashboard API is running")
 
     status: Literal["online"]
     message: str
 
 
-class Statistics(Answer):
+class Statistics(ResponseModel):
     """How much is stored."""
 
     model_config = example(
@@ -193,7 +193,7 @@ class Statistics(Answer):
     last_recorded_at: float | None
 
 
-class Trace(Answer):
+class Trace(ResponseModel):
     """A file of tasks that can be replayed."""
 
     model_config = example(name="week", format="csv", size_bytes=48_211, modified_at=1763200000.0)
@@ -204,13 +204,13 @@ class Trace(Answer):
     modified_at: float
 
 
-class TraceList(Answer):
+class TraceList(ResponseModel):
     """The traces in the server's folder, by name."""
 
     traces: list[Trace]
 
 
-class TraceAccepted(Answer):
+class TraceAccepted(ResponseModel):
     """A trace was read whole, found good, and kept."""
 
     model_config = example(name="week", format="csv", tasks=1000, size_bytes=48_211, ignored_columns=[])

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base_models import Answer, example
+from .base_models import ResponseModel, example
 
 ErrorCode = Literal[
     "invalid_input",
@@ -23,7 +23,7 @@ ErrorCode = Literal[
 ]
 
 
-class FieldProblem(Answer):
+class FieldProblem(ResponseModel):
     """One value that cannot be used."""
 
     field: str = Field(description="Where it stands, such as `size` or `query.limit`.")
@@ -31,7 +31,7 @@ class FieldProblem(Answer):
     got: str = Field(description="What came, shortened.")
 
 
-class Problem(Answer):
+class Problem(ResponseModel):
     """What went wrong, in words for a person and a code for a program."""
 
     id: str = Field(description="The request's id; the server's log has it too.")
@@ -41,7 +41,7 @@ class Problem(Answer):
     hint: str | None
 
 
-class ErrorBody(Answer):
+class ErrorBody(ResponseModel):
     """The body of every answer from 400 on."""
 
     model_config = example(

@@ -9,7 +9,17 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from ...live.measured_run import MOST_SCHEDULERS, MOST_TASKS
-from .base_models import Answer, Kind, Question, RunId, SchedulerKey, Seed, Text, asked, example
+from .base_models import (
+    Kind,
+    RequestModel,
+    ResponseModel,
+    RunId,
+    SchedulerKey,
+    Seed,
+    Text,
+    example,
+    request_example,
+)
 from .tasks import ResultStatus
 
 _LONGEST_CONFIG = 65_536
@@ -35,7 +45,7 @@ Name = Annotated[Text, Field(min_length=1, max_length=200)]
 Moment = Annotated[float, Field(ge=0, le=6.3e10, description="Unix seconds.")]
 
 
-class MeasuredDevice(Question):
+class MeasuredDevice(RequestModel):
     """A real device."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$")]
@@ -43,14 +53,14 @@ class MeasuredDevice(Question):
     node: Annotated[int, Field(ge=0, le=10_000, description="Every node has exactly one device of kind `cpu`.")] = 0
 
 
-class MeasuredPlatform(Question):
+class MeasuredPlatform(RequestModel):
     """The machine, its devices node by node."""
 
     name: Name
     devices: Annotated[list[MeasuredDevice], Field(min_length=1, max_length=256)]
 
 
-class MeasuredTasks(Question):
+class MeasuredTasks(RequestModel):
     """Columns of equal length, ordered by arrival."""
 
     size: Column
@@ -62,7 +72,7 @@ class MeasuredTasks(Question):
     optimal_time: MaybeColumn
 
 
-class MeasuredResults(Question):
+class MeasuredResults(RequestModel):
     """What one scheduler made of the tasks. Moments count from its first submission; failed tasks have no times."""
 
     device: Annotated[list[str], Field(min_length=1, max_length=MOST_TASKS)]
@@ -81,10 +91,10 @@ class MeasuredResults(Question):
     status: Annotated[list[ResultStatus], Field(min_length=1, max_length=MOST_TASKS)]
 
 
-class MeasuredRunCreate(Question):
+class MeasuredRunCreate(RequestModel):
     """A measured run: the same tasks under each scheduler, on the same machine."""
 
-    model_config = asked(
+    model_config = request_example(
         created_at=1763200000.0,
         ended_at=1763200004.0,
         seed=0,
@@ -134,7 +144,7 @@ class MeasuredRunCreate(Question):
     results: Annotated[dict[SchedulerKey, MeasuredResults], Field(min_length=1, max_length=MOST_SCHEDULERS)]
 
 
-class RunStored(Answer):
+class RunStored(ResponseModel):
     """A run that is in the database now."""
 
     model_config = example(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB", tasks=1, schedulers=["greedy"])

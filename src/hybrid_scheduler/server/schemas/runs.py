@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base_models import Answer, example
+from .base_models import ResponseModel, example
 
 SchedulerState = Literal["ready", "warming", "learned", "fallback", "off"]
 _RUN = {
@@ -26,7 +26,7 @@ _RUN = {
 }
 
 
-class ComparisonRow(Answer):
+class ComparisonRow(ResponseModel):
     """One scheduler in numbers since the run began. Seconds, joules, dollars; null before the first task."""
 
     name: str
@@ -53,7 +53,7 @@ class ComparisonRow(Answer):
     model_version: int | None
 
 
-class Run(Answer):
+class Run(ResponseModel):
     """One run: a seed, a scenario and a machine."""
 
     model_config = example(**_RUN)
@@ -81,14 +81,14 @@ class RunDetail(Run):
     comparison: list[ComparisonRow]
 
 
-class RunPage(Answer):
+class RunPage(ResponseModel):
     """Runs, newest first."""
 
     runs: list[Run]
     next_before: str | None = Field(description="Give this as `before` for the next page; null at the end.")
 
 
-class ComparativeRow(Answer):
+class ComparativeRow(ResponseModel):
     """One scheduler over the newest tasks."""
 
     name: str
@@ -108,7 +108,7 @@ class ComparativeRow(Answer):
     p99_latency: float | None
 
 
-class Comparative(Answer):
+class Comparative(ResponseModel):
     """Schedulers side by side over the newest tasks in the database."""
 
     run_id: str | None
@@ -121,7 +121,7 @@ class Comparative(Answer):
     )
 
 
-class TrendPoint(Answer):
+class TrendPoint(ResponseModel):
     """One scheduler's means over one piece of a run."""
 
     n: int
@@ -132,7 +132,7 @@ class TrendPoint(Answer):
     avg_regret: float | None
 
 
-class TrendBucket(Answer):
+class TrendBucket(ResponseModel):
     """One piece of a run; tasks are counted within the run."""
 
     first_ordinal: int
@@ -141,7 +141,7 @@ class TrendBucket(Answer):
     schedulers: dict[str, TrendPoint]
 
 
-class Trends(Answer):
+class Trends(ResponseModel):
     """A run in at most `buckets` pieces of equally many tasks."""
 
     run_id: str | None
@@ -149,7 +149,7 @@ class Trends(Answer):
     buckets: list[TrendBucket]
 
 
-class Gantt(Answer):
+class Gantt(ResponseModel):
     """What ran where and when, as columns of equal length."""
 
     model_config = example(
@@ -177,7 +177,7 @@ class Gantt(Answer):
     truncated: bool = Field(description="True where `limit` left something out.")
 
 
-class Difference(Answer):
+class Difference(ResponseModel):
     """The same number in two runs."""
 
     a: float | None
@@ -188,7 +188,7 @@ class Difference(Answer):
     )
 
 
-class DiffRow(Answer):
+class DiffRow(ResponseModel):
     """One scheduler in two runs."""
 
     name: str
@@ -199,7 +199,7 @@ class DiffRow(Answer):
     p95_latency: Difference
 
 
-class RunDiff(Answer):
+class RunDiff(ResponseModel):
     """Two runs side by side."""
 
     a: RunDetail

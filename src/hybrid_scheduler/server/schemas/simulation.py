@@ -6,25 +6,34 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base_models import Answer, Question, ScenarioName, SchedulerName, Seed, Speed, Utilisation, asked
+from .base_models import (
+    RequestModel,
+    ResponseModel,
+    ScenarioName,
+    SchedulerName,
+    Seed,
+    Speed,
+    Utilisation,
+    request_example,
+)
 from .runs import ComparisonRow
 
 
-class DeviceInfo(Answer):
+class DeviceInfo(ResponseModel):
     """One device of the machine."""
 
     name: str
     kind: str
 
 
-class PlatformInfo(Answer):
+class PlatformInfo(ResponseModel):
     """The machine that is simulated."""
 
     name: str
     devices: list[DeviceInfo]
 
 
-class Episode(Answer):
+class Episode(ResponseModel):
     """Where a scenario of episodes stands."""
 
     number: int
@@ -32,7 +41,7 @@ class Episode(Answer):
     length: int
 
 
-class Status(Answer):
+class Status(ResponseModel):
     """The live run as it stands."""
 
     state: Literal["running", "paused", "stopped", "held"] = Field(
@@ -61,10 +70,12 @@ class Status(Answer):
     comparison: list[ComparisonRow]
 
 
-class StartRequest(Question):
+class StartRequest(RequestModel):
     """Settings of a new run; what is left out comes from the configuration."""
 
-    model_config = asked(scenario="mixed", utilisation=0.4, seed=7, speed=1.0, schedulers=["greedy", "oracle"])
+    model_config = request_example(
+        scenario="mixed", utilisation=0.4, seed=7, speed=1.0, schedulers=["greedy", "oracle"]
+    )
 
     scenario: ScenarioName | None = None
     utilisation: Utilisation | None = None
@@ -73,18 +84,18 @@ class StartRequest(Question):
     schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=20)] | None = None
 
 
-class SpeedRequest(Question):
+class SpeedRequest(RequestModel):
     """How fast virtual time runs."""
 
-    model_config = asked(speed=4.0)
+    model_config = request_example(speed=4.0)
 
     speed: Speed
 
 
-class ScenarioRequest(Question):
+class ScenarioRequest(RequestModel):
     """Another mix of tasks from now on."""
 
-    model_config = asked(scenario="bursty", utilisation=0.5)
+    model_config = request_example(scenario="bursty", utilisation=0.5)
 
     scenario: ScenarioName
     utilisation: Utilisation | None = None

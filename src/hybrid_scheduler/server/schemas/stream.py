@@ -6,19 +6,19 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from .base_models import Answer
+from .base_models import ResponseModel
 from .runs import ComparisonRow
 from .simulation import Status
 
 
-class _Event(Answer):
+class _Event(ResponseModel):
     seq: int = Field(description="Rises by one from message to message; a gap means that something was missed.")
     run_id: str
     t: float = Field(description="Virtual seconds since the run began.")
     created_at: float = Field(description="Unix seconds.")
 
 
-class LatestTask(Answer):
+class LatestTask(ResponseModel):
     """The newest task."""
 
     id: int
@@ -28,7 +28,7 @@ class LatestTask(Answer):
     arrival: float
 
 
-class LatestResult(Answer):
+class LatestResult(ResponseModel):
     """What one scheduler made of the newest task."""
 
     time: float | None
@@ -40,13 +40,13 @@ class LatestResult(Answer):
     regret: float | None
 
 
-class DeviceUtilization(Answer):
+class DeviceUtilization(ResponseModel):
     """Share of the time a device was busy."""
 
     utilization: float
 
 
-class Utilization(Answer):
+class Utilization(ResponseModel):
     """Of one scheduler's cluster: the average, and every device by name."""
 
     model_config = ConfigDict(
@@ -59,7 +59,7 @@ class Utilization(Answer):
     average_utilization: float
 
 
-class DecisionRow(Answer):
+class DecisionRow(ResponseModel):
     """One decision and what came of it."""
 
     task_id: int
@@ -125,7 +125,7 @@ class LogLine(_Event):
     task_id: int | None
 
 
-class Hello(Answer):
+class Hello(ResponseModel):
     """The first message of a connection. It is not stored; `seq` is that of the last message before it."""
 
     type: Literal["hello"]
@@ -138,7 +138,7 @@ class Hello(Answer):
 StreamEvent = Annotated[SimulationUpdate | Notification | LogLine, Field(discriminator="type")]
 
 
-class EventPage(Answer):
+class EventPage(ResponseModel):
     """Stored events after a sequence number, in order."""
 
     events: list[StreamEvent]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base_models import Answer, ExternalId, Kind, Question, asked, example
+from .base_models import ExternalId, Kind, RequestModel, ResponseModel, example, request_example
 
 ResultStatus = Literal["ran", "clipped", "moved_to_cpu", "failed"]
 
@@ -45,7 +45,7 @@ _TASK = {
 }
 
 
-class Result(Answer):
+class Result(ResponseModel):
     """One scheduler's handling of one task. Seconds, joules, dollars; times are null for a task that failed."""
 
     model_config = example(**_RESULT)
@@ -79,17 +79,17 @@ class ResultRow(Result):
     run_id: str
 
 
-class ResultPage(Answer):
+class ResultPage(ResponseModel):
     """Results in the order of their tasks."""
 
     results: list[ResultRow]
     next_after: int | None = Field(description="Give this as `after_task` for the next page; null: nothing came.")
 
 
-class SchedulerResultCreate(Question):
+class SchedulerResultCreate(RequestModel):
     """A result as a measured run reports it."""
 
-    model_config = asked(
+    model_config = request_example(
         task_id=105,
         scheduler_name="greedy",
         gpu_fraction=0.62,
@@ -108,7 +108,7 @@ class SchedulerResultCreate(Question):
     latency: float | None = Field(gt=0, default=None)
 
 
-class Task(Answer):
+class TaskResponse(ResponseModel):
     """A task as it was stored."""
 
     model_config = example(**_TASK)
@@ -126,7 +126,7 @@ class Task(Answer):
     recorded_at: float = Field(description="Unix seconds.")
 
 
-class TaskDetail(Task):
+class TaskDetail(TaskResponse):
     """A task with what every scheduler made of it."""
 
     model_config = example(**_TASK, results={"greedy": _RESULT}, optimal_gpu_fraction=0.71, optimal_time=0.027)
@@ -136,17 +136,17 @@ class TaskDetail(Task):
     optimal_time: float | None = Field(description="Its execution time with that share, seconds.")
 
 
-class TaskPage(Answer):
+class TaskPage(ResponseModel):
     """Tasks, newest first."""
 
-    tasks: list[Task]
+    tasks: list[TaskResponse]
     next_before: int | None = Field(description="Give this as `before` for the next page; null at the end.")
 
 
-class TaskCreate(Question):
+class TaskCreate(RequestModel):
     """A task of your own: it goes through every scheduler at the run's present moment."""
 
-    model_config = asked(size=1200.0, compute_intensity=0.62, memory_required=96.0)
+    model_config = request_example(size=1200.0, compute_intensity=0.62, memory_required=96.0)
 
     size: Annotated[float, Field(ge=0.001, le=1e6, description="Side of the problem; work grows with size^1.5.")]
     compute_intensity: Annotated[float, Field(ge=0, le=1, description="How much a GPU helps, 0 to 1.")]
@@ -155,7 +155,7 @@ class TaskCreate(Question):
     external_id: ExternalId | None = None
 
 
-class Deleted(Answer):
+class Deleted(ResponseModel):
     """How much went."""
 
     model_config = example(deleted_tasks=4812)

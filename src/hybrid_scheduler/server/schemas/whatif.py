@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .base_models import Answer, Question, ScenarioName, SchedulerName, asked
+from .base_models import RequestModel, ResponseModel, ScenarioName, SchedulerName, request_example
 
 
-class WhatIfRequest(Question):
+class WhatIfRequest(RequestModel):
     """The changed machine. What is left out stays as it is."""
 
-    model_config = asked(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, utilisation=0.5, energy_weight=0.2)
+    model_config = request_example(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, utilisation=0.5, energy_weight=0.2)
 
     num_gpus: Annotated[int, Field(ge=1, le=16)] | None = None
     gpu_speed: Annotated[float, Field(ge=0.25, le=8, description="Multiplies the GPUs' speed.")] = 1.0
@@ -30,7 +30,7 @@ class WhatIfRequest(Question):
     seeds: Annotated[int, Field(ge=2, le=16)] = 8
 
 
-class Paired(Answer):
+class Paired(ResponseModel):
     """A mean before and after, and the mean of the pairwise differences with its 95 % t interval."""
 
     baseline: float
@@ -40,7 +40,7 @@ class Paired(Answer):
     high: float
 
 
-class WhatIfRow(Answer):
+class WhatIfRow(ResponseModel):
     """One scheduler before and after."""
 
     name: str
@@ -50,7 +50,7 @@ class WhatIfRow(Answer):
     n: int = Field(description="Pairs: one per seed.")
 
 
-class WhatIfAnswer(Answer):
+class WhatIfAnswer(ResponseModel):
     """Both machines under the same tasks."""
 
     scenario: str

@@ -17,7 +17,7 @@ from ..read_report import ReadReport
 from ..trace_columns import Rows, workload_from
 from . import alibaba, azure, gavel, swf, wfformat
 
-__all__ = ["FORMATS", "Format", "import_trace", "recognised"]
+__all__ = ["FORMATS", "Format", "detect_format", "import_trace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ FORMATS = {
 _HEAD = 4096
 
 
-def recognised(path: str | os.PathLike[str]) -> str | None:
+def detect_format(path: str | os.PathLike[str]) -> str | None:
     """The name of the format that a file seems to have."""
     with Path(path).open("rb") as file:
         head = file.read(_HEAD).decode("utf-8-sig", errors="replace")
@@ -99,7 +99,7 @@ def import_trace(
     source = Path(path)
     positive_number("scale", scale)
     try:
-        name = format or recognised(source)
+        name = format or detect_format(source)
         if name is None:
             known = ", ".join(FORMATS)
             raise InvalidInputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .task_collector import Draft, number, share
+from .task_collector import TaskCollector, number, share
 from .text_lines import table_of
 
 COLUMNS = (
@@ -30,7 +30,7 @@ _MEGABYTES_PER_MIB = 1.048576
 
 
 def read_alibaba(path: Path, scale: float) -> Rows:
-    draft = Draft(scale)
+    draft = TaskCollector(scale)
     for line, row in table_of(path, COLUMNS):
         if row is None:
             draft.reject(line, "row", "as many cells as the header", "another number")

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .task_collector import Draft, number
+from .task_collector import TaskCollector, number
 from .text_lines import table_of
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
@@ -21,7 +21,7 @@ _MEGABYTES_PER_TOKEN = 0.5
 
 
 def read_azure(path: Path, scale: float) -> Rows:
-    draft = Draft(scale)
+    draft = TaskCollector(scale)
     for line, row in table_of(path, COLUMNS):
         if row is None:
             draft.reject(line, "row", "as many cells as the header", "another number")

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .task_collector import UNKNOWN_MEMORY, Draft, number
+from .task_collector import UNKNOWN_MEMORY, TaskCollector, number
 from .text_lines import lines_of
 
 MAPPING = {
@@ -29,7 +29,7 @@ _SPEEDUP = 4.0
 
 
 def read_gavel(path: Path, scale: float) -> Rows:
-    draft = Draft(scale)
+    draft = TaskCollector(scale)
     for line, text in lines_of(path):
         if not text:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .task_collector import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, Draft, number, share
+from .task_collector import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, number, share
 from .text_lines import lines_of
 
 MAPPING = {
@@ -19,7 +19,7 @@ _FIELDS = 18
 
 
 def read_swf(path: Path, scale: float) -> Rows:
-    draft = Draft(scale)
+    draft = TaskCollector(scale)
     for line, text in lines_of(path):
         if not text or text.startswith(";"):
             continue
@@ -38,7 +38,7 @@ def read_swf(path: Path, scale: float) -> Rows:
     return draft.rows()
 
 
-def _add(draft: Draft, line: int, name: str, values: list[float]) -> None:
+def _add(draft: TaskCollector, line: int, name: str, values: list[float]) -> None:
     run_time, processors = values[3], max(values[4], values[7], 1.0)
     intensity = share(values[5] / run_time) if values[5] >= 0 else UNKNOWN_INTENSITY
     kilobytes = values[6] if values[6] > 0 else values[9]

@@ -16,7 +16,7 @@ UNKNOWN_INTENSITY = 0.5
 UNKNOWN_MEMORY = 100.0
 
 
-class Draft:
+class TaskCollector:
     """Collects columns. Times are seconds since the first arrival, `scale` of them to a second of the trace."""
 
     def __init__(self, scale: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core import InvalidInputError
 from ..trace_columns import Rows
-from .task_collector import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, Draft, share
+from .task_collector import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, share
 
 MAPPING = {
     "external_id": "id",
@@ -26,7 +26,7 @@ MAPPING = {
 def read_wfformat(path: Path, scale: float) -> Rows:
     """Rows are counted in tasks of the specification, from 1."""
     specification, execution = _document(path)
-    draft = Draft(scale)
+    draft = TaskCollector(scale)
     ran = {str(task.get("id")): task for task in _dictionaries(execution.get("tasks"))}
     files = {
         str(file.get("id")): _number(file.get("sizeInBytes")) for file in _dictionaries(specification.get("files"))
