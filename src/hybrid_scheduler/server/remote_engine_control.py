@@ -14,7 +14,7 @@ from ..storage.engine_commands import EngineCommandTable
 from .engine_control import EngineControl, NewTask, StartOptions
 from .errors import Refused
 
-_AWAY = {"JournalAway", "JournalFull", "EngineClosed", "DatabaseAway", "EngineBusy"}
+_AWAY = {"JournalUnavailable", "JournalFull", "EngineClosed", "DatabaseUnavailable", "EngineBusy"}
 #: Starting a run may load models.
 _PATIENCE = 30.0
 

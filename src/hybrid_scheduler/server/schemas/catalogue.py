@@ -169,7 +169,7 @@ class Alive(ResponseModel):
 class OnlineResponse(ResponseModel):
     """What programs get at `/`."""
 
-    model_config = example(status="online", message="Hybrid ML SchedulerResponse Dashboard API is running")
+    model_config = example(status="online", message="Hybrid ML Scheduler Dashboard API is running")
 
     status: Literal["online"]
     message: str

@@ -1,8 +1,12 @@
-"""Run by Alembic. The connection comes from `hybrid_scheduler.storage.schema_version`."""
+"""Alembic environment.
+
+Alembic runs this file as a script, so imports are absolute. The connection comes from
+`hybrid_scheduler.storage.schema_version`.
+"""
 
 from alembic import context
 
-from ..tables import metadata
+from hybrid_scheduler.storage.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],
