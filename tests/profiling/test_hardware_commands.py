@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hybrid_scheduler.cli.app import Program
 from hybrid_scheduler.cli.calibrate import calibrate
 from hybrid_scheduler.cli.compare import compare
 from hybrid_scheduler.cli.execute import execute
+from hybrid_scheduler.profiling import machine_info, profile_named
 
 TINY = ["--sizes", "16,48", "--tasks", "6", "--mix", "sort,matmul"]
 
@@ -126,11 +128,42 @@ def test_execute_refuses(
     assert message in capsys.readouterr().err
 
 
-def test_a_profile_of_another_machine_is_allowed_when_asked_for(
+def _cpu_only_words() -> list[str]:
+    return [*TINY, "--profile", "cpu_only", "--scheduler", "min_completion", "--mix", "sort"]
+
+
+@pytest.fixture
+def other_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this machine have a processor that no profile was made on."""
+    machine = replace(machine_info.describe_machine(), cpu="Unknown CPU 9000")
+    monkeypatch.setattr(machine_info, "describe_machine", lambda _gpu: machine)
+
+
+@pytest.mark.usefixtures("other_cpu")
+def test_profile_of_another_cpu_is_refused_unless_asked_for(
     program: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--profile", "cpu_only", "--other-machine", "--scheduler", "min_completion", "--mix", "sort"]
-    assert program("execute", *TINY, *words) == 0
+    assert program("execute", *_cpu_only_words()) == 2
+    assert "profile: must be of this machine" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("other_cpu")
+def test_profile_of_another_cpu_is_used_with_one_warning_line_when_asked_for(
+    program: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program("execute", *_cpu_only_words(), "--other-machine") == 0
+    warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
+    assert len(warned) == 1
+    assert "the profile is of another machine" in warned[0]
+
+
+def test_profile_of_this_machine_is_used_without_a_warning(
+    program: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = profile_named("cpu_only").machine
+    monkeypatch.setattr(machine_info, "describe_machine", lambda _gpu: machine)
+    assert program("execute", *_cpu_only_words()) == 0
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_compare_real_is_the_same_stream_executed_and_simulated(

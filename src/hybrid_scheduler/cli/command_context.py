@@ -77,6 +77,15 @@ class CommandContext:
         logging_setup.keep_traceback(error)
         return self._log_file
 
+    def show_warning(self, text: str) -> None:
+        """Show a Python warning as one line on stderr; also in the log file once that is open."""
+        if self._logging:
+            from . import logging_setup
+
+            logging_setup.log_warning(text)
+        elif not self.printer.quiet:
+            self.printer.report("warning", text)
+
     def close(self) -> None:
         if self._logging:
             from . import logging_setup

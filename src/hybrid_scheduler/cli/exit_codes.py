@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -21,7 +23,8 @@ def exit_code_of(command: Callable[[], Any], session: CommandContext) -> int:
     """Run a command, explain what went wrong, and close the log."""
     try:
         # The parser turns an interrupt into the exit code, too.
-        code = command()
+        with _warnings_as_lines(session):
+            code = command()
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
@@ -35,6 +38,26 @@ def exit_code_of(command: Callable[[], Any], session: CommandContext) -> int:
         return _explain(error, session)
     finally:
         session.close()
+
+
+@contextmanager
+def _warnings_as_lines(session: CommandContext) -> Iterator[None]:
+    """Show Python warnings as lines on stderr, so that none of them ends a command.
+
+    Meanwhile, filters that turn warnings into exceptions (``-W error``) only show them. Other filters keep their
+    effect.
+    """
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        kind = "" if category is UserWarning else f"{category.__name__}: "
+        session.show_warning(f"{kind}{message}")
+
+    with warnings.catch_warnings():
+        warnings.filters[:] = [  # type: ignore[index]
+            ("default" if action == "error" else action, *rest) for action, *rest in warnings.filters
+        ]
+        warnings.showwarning = show
+        yield
 
 
 def _explain_usage(error: typer.TyperException, session: CommandContext) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loguru import logger
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 _FILE_ONLY = "file_only"
 _FORMAT = "{time:YYYY-MM-DD HH:mm:ss.SSS} {level: <8} {process} {name}:{line} {message}"
 
-_show_warning = warnings.showwarning
-
 
 def to_stderr(printer: Printer, level: str) -> None:
     """Start afresh, with messages from this level on as plain lines on stderr."""
@@ -31,7 +28,6 @@ def to_stderr(printer: Printer, level: str) -> None:
 
     logger.remove()
     logger.add(show, level=level, format="{message}", filter=wanted, backtrace=False, diagnose=False)
-    warnings.showwarning = _log_warning
 
 
 def to_file(settings: LoggingSettings) -> bool:
@@ -61,9 +57,8 @@ def keep_traceback(error: BaseException) -> None:
 def close() -> None:
     """Let go of the file, so that a program which calls a command keeps nothing open."""
     logger.remove()
-    warnings.showwarning = _show_warning
 
 
-def _log_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    kind = "" if category is UserWarning else f"{category.__name__}: "
-    logger.warning(f"{kind}{message}")
+def log_warning(text: str) -> None:
+    """Log a Python warning: one line on stderr and one in the file."""
+    logger.warning(text)
