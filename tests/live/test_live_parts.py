@@ -55,15 +55,15 @@ def test_a_cluster_in_instalments(name):
     tasks, noise = small_workload(500), Noise(0.2, seed=3)
     whole = Cluster(noise=noise).run(tasks, create(name), seed=1).outcomes
     first, scheduler = Cluster(noise=noise), create(name)
-    first.introduce(scheduler, tasks, seed=1)
-    parts = [first.proceed(tasks.rows(0, 137), scheduler)]
+    first.start_scheduler(scheduler, tasks, seed=1)
+    parts = [first.run_more(tasks.rows(0, 137), scheduler)]
     state = json.loads(json.dumps(first.state()))
     second = Cluster(noise=noise)
     second.restore(state)
     other = create(name)
-    second.introduce(other, tasks, seed=1)
+    second.start_scheduler(other, tasks, seed=1)
     other.state[:] = scheduler.state
-    parts += [second.proceed(tasks.rows(137, 138), other), second.proceed(tasks.rows(138, 500), other)]
+    parts += [second.run_more(tasks.rows(137, 138), other), second.run_more(tasks.rows(138, 500), other)]
     for column in ("device", "fraction", "finish", "cpu_start", "accelerator_time"):
         joined = np.concatenate([getattr(part, column) for part in parts])
         assert np.array_equal(joined, getattr(whole, column), equal_nan=True)
@@ -71,8 +71,8 @@ def test_a_cluster_in_instalments(name):
 
 def test_busy_seconds_up_to_now():
     tasks, scheduler, cluster = small_workload(200), create("greedy"), Cluster()
-    cluster.introduce(scheduler, tasks)
-    outcomes = cluster.proceed(tasks, scheduler)
+    cluster.start_scheduler(scheduler, tasks)
+    outcomes = cluster.run_more(tasks, scheduler)
     now = float(tasks.arrival_time[-1])
     _, device, start, end = outcomes.intervals(cluster.platform.cpu_of)
     worked = np.bincount(device, np.clip(np.minimum(end, now) - start, 0.0, None), len(cluster.platform))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hybrid_scheduler.metrics import RunningMean, share_worked
+from hybrid_scheduler.metrics import RunningMean, busy_share
 
 
 def test_mean_and_interval_do_not_depend_on_the_cuts():
@@ -64,7 +64,7 @@ def test_state_goes_through_json():
     draw = np.random.default_rng(4)
     mean = RunningMean()
     mean.add(draw.normal(size=777))
-    again = RunningMean.restored(json.loads(json.dumps(mean.state())))
+    again = RunningMean.from_state(json.loads(json.dumps(mean.state())))
     more = draw.normal(size=5000)
     mean.add(more)
     again.add(more)
@@ -73,5 +73,5 @@ def test_state_goes_through_json():
 
 def test_share_worked():
     before, after = np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 3.5])
-    assert share_worked(before, after, 2.0).tolist() == [0.5, 0.0, 0.25]
-    assert share_worked(before, after, 0.0).tolist() == [0.0, 0.0, 0.0]
+    assert busy_share(before, after, 2.0).tolist() == [0.5, 0.0, 0.25]
+    assert busy_share(before, after, 0.0).tolist() == [0.0, 0.0, 0.0]

@@ -83,7 +83,7 @@ def test_effect_sizes_by_hand():
 
 def test_batch_means_by_hand():
     values = np.array([1.0, 3.0, 5.0, 7.0, 9.0])  # three and two: sums 9 and 16, of which 25 / 5 is the mean
-    assert s.stretches(values, 2).tolist() == pytest.approx([9 * 2 / 5, 16 * 2 / 5])
+    assert s.batch_averages(values, 2).tolist() == pytest.approx([9 * 2 / 5, 16 * 2 / 5])
     interval = s.batch_means(values, batches=2)
     assert interval.mean == pytest.approx(values.mean())
     assert interval.half_width == pytest.approx(12.706205 * math.sqrt(2.8**2 / 2) / math.sqrt(2), rel=1e-6)
@@ -198,13 +198,13 @@ def test_intervals_are_widened_where_neighbours_are_alike(pull, least, plainly):
 def test_a_queue_that_grows_has_no_interval_but_a_direction():
     noise = rng(6).normal(0.0, 1.0, 20)
     growing = np.cumsum(2.0 + noise)
-    assert s.drift(growing) == 1.0
-    assert s.drift(-growing) == -1.0
+    assert s.trend_direction(growing) == 1.0
+    assert s.trend_direction(-growing) == -1.0
     assert math.isinf(s.dependent_interval(growing).half_width)
     # Neither a level that swings nor one that wanders without aim is taken for growth.
-    assert np.mean([s.drift(run) != 0 for run in wandering(0.8, 1000)]) < 0.01
-    assert np.mean([s.drift(run) != 0 for run in wandering(1.0, 1000)]) <= 0.05 + SLACK
-    assert s.drift(np.full(20, 3.0)) == s.drift(np.array([1.0, 2.0])) == 0.0
+    assert np.mean([s.trend_direction(run) != 0 for run in wandering(0.8, 1000)]) < 0.01
+    assert np.mean([s.trend_direction(run) != 0 for run in wandering(1.0, 1000)]) <= 0.05 + SLACK
+    assert s.trend_direction(np.full(20, 3.0)) == s.trend_direction(np.array([1.0, 2.0])) == 0.0
     pairs = s.compare_pairs({"grows": growing, "calm": noise}, rng(), one_run=True)
     assert pairs["grows", "calm"].verdict == s.HIGHER
     assert pairs["calm", "grows"].verdict == s.LOWER

@@ -10,7 +10,7 @@ import pytest
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.workload import BoundedPareto, LogNormal, Uniform
 from hybrid_scheduler.workload.column_source import column_stream
-from hybrid_scheduler.workload.distributions import exponential, size_law
+from hybrid_scheduler.workload.distributions import exponential, size_distribution
 
 COUNT = 100_000
 
@@ -75,7 +75,7 @@ def test_two_draws_continue_each_other(law):
 
 @pytest.mark.parametrize("name", ["uniform", "lognormal", "pareto"])
 def test_laws_by_name_fill_their_range(name):
-    values = sample(size_law(name, 100.0, 5000.0))
+    values = sample(size_distribution(name, 100.0, 5000.0))
     assert values.min() >= 100.0
     assert values.max() <= 5000.0
     assert values.max() > 4500.0
@@ -83,7 +83,7 @@ def test_laws_by_name_fill_their_range(name):
 
 
 def test_a_fitted_lognormal_has_its_median_in_the_geometric_middle():
-    assert np.median(sample(size_law("lognormal", 100.0, 10000.0))) == pytest.approx(1000.0, rel=0.02)
+    assert np.median(sample(size_distribution("lognormal", 100.0, 10000.0))) == pytest.approx(1000.0, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler.workload import SCENARIOS, cholesky, generate, layered
-from hybrid_scheduler.workload.column_source import joined, pieces
+from hybrid_scheduler.workload.column_source import draw_chunks, join_chunks
 from hybrid_scheduler.workload.portable_math import cos_turns, exp, log, sin_turns
 
 RNG = np.random.default_rng(7)
@@ -56,7 +56,7 @@ def digest(workload) -> str:
 def test_the_same_seed_gives_the_same_bits_everywhere(name, expected):
     # Rates are given here, so that nothing but this package's own arithmetic is in the digest.
     scenario = SCENARIOS[name]
-    workload = joined(list(pieces([scenario.regime(5000, 8.0)], 2026, 5000)))
+    workload = join_chunks(list(draw_chunks([scenario.regime(5000, 8.0)], 2026, 5000)))
     assert digest(workload) == expected
 
 

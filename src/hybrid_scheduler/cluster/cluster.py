@@ -87,7 +87,7 @@ class Cluster:
     def simulate(self, task: Task, decision: Decision) -> Outcome:
         """Put one task onto the cluster as it stands now."""
         workload = Workload.from_tasks([task])
-        checked = self.checked(decision, None)
+        checked = self.check_decision(decision, None)
         outcomes = Outcomes.empty(workload)
         row = self.physics.times(workload, self.platform)[0]
         self.place_row(0, checked.device, checked.fraction, task.arrival_time, workload, row, outcomes)
@@ -105,7 +105,7 @@ class Cluster:
         report["average_utilization"] = float(shares.mean())
         return report
 
-    def introduce(
+    def start_scheduler(
         self,
         scheduler: Scheduler,
         sample: Workload,
@@ -150,7 +150,7 @@ class Cluster:
         `progress` is called with the number of tasks done since the last call.
         """
         self.reset()
-        times = self.introduce(scheduler, workload, seed=seed, objective=objective)
+        times = self.start_scheduler(scheduler, workload, seed=seed, objective=objective)
         outcomes = Outcomes.empty(workload)
         report = progress or (lambda _: None)
         if isinstance(scheduler, Static):
@@ -192,7 +192,7 @@ class Cluster:
             )  # fmt: skip
             if bad >= 0:
                 row = begin + bad
-                self.checked(Decision(int(outcomes.device[row]), float(outcomes.fraction[row])), scheduler)
+                self.check_decision(Decision(int(outcomes.device[row]), float(outcomes.fraction[row])), scheduler)
             progress(end - begin)
 
     def _run_planned(self, workload: Workload, scheduler: Static, outcomes: Outcomes) -> None:
@@ -203,7 +203,7 @@ class Cluster:
         rank = np.empty(len(workload), np.int64)
         rank[workload.topological_order] = np.arange(len(workload))
         for row in np.lexsort((rank, plan.start)).tolist():
-            decision = self.checked(Decision(int(plan.device[row]), float(plan.fraction[row])), scheduler)
+            decision = self.check_decision(Decision(int(plan.device[row]), float(plan.fraction[row])), scheduler)
             ready = float(workload.arrival_time[row])
             if len(workload.parents(row)):
                 ready = max(
@@ -211,7 +211,7 @@ class Cluster:
                 )
             self.place_row(row, decision.device, decision.fraction, ready, workload, table[row], outcomes)
 
-    def proceed(self, workload: Workload, scheduler: FastRule) -> Outcomes:
+    def run_more(self, workload: Workload, scheduler: FastRule) -> Outcomes:
         """Schedule further tasks on the queues as they stand: `run` in instalments, without dependencies.
 
         For a rule that was introduced before. However the tasks are cut, the outcomes are the same.
@@ -287,7 +287,7 @@ class Cluster:
         realised: Floats = times[columns[first]] * factors[first, None]
         return realised
 
-    def checked(self, decision: Decision, scheduler: Scheduler | None) -> Decision:
+    def check_decision(self, decision: Decision, scheduler: Scheduler | None) -> Decision:
         """The decision, or a clear error that names who made it."""
         where = f"decision of {type(scheduler).__name__}" if scheduler else None
         if not 0 <= decision.device < len(self.platform):

@@ -121,7 +121,7 @@ class EventRun:
     def _decide(self, row: int, now: float) -> None:
         assert isinstance(self.scheduler, Online)
         view = View(now, self.cluster.free_at_view, self.cluster.platform)
-        decision = self.cluster.checked(self.scheduler.decide(self.workload[row], view), self.scheduler)
+        decision = self.cluster.check_decision(self.scheduler.decide(self.workload[row], view), self.scheduler)
         self._place(row, decision.device, decision.fraction, now)
 
     def _bind(self, scheduler: Central, now: float) -> None:

@@ -65,7 +65,7 @@ class OnlineScheduler:
     def process_queue(self) -> list[Placement]:
         """Decide for every waiting task in turn, and put it onto the cluster."""
         if self._waiting and not self._started:
-            self.cluster.introduce(self.scheduler, Workload.from_tasks(self._waiting), seed=self._seed)
+            self.cluster.start_scheduler(self.scheduler, Workload.from_tasks(self._waiting), seed=self._seed)
             self._started = True
         done = []
         while self._waiting:

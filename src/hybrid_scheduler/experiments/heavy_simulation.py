@@ -200,8 +200,8 @@ def _run_compiled(
         for spec, scheduler in schedulers.items():
             report(spec, done)
             if number == 0:
-                clusters[spec].introduce(scheduler, part, seed=seed, objective=machine.objective)
-            outcomes[spec] = clusters[spec].proceed(part, scheduler)
+                clusters[spec].start_scheduler(scheduler, part, seed=seed, objective=machine.objective)
+            outcomes[spec] = clusters[spec].run_more(part, scheduler)
             done += len(part)
         oracle = outcomes["oracle"].latency if "oracle" in outcomes else None
         for spec, found in outcomes.items():

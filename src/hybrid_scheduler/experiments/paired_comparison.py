@@ -33,11 +33,11 @@ from ..metrics.statistics import (
     bootstrap_interval,
     compare_pairs,
     dependent_interval,
-    drift,
     fewest_seeds,
-    neighbours_alike,
+    lag1_autocorrelation,
     sequential_verdict,
     t_interval,
+    trend_direction,
 )
 from . import FIRST_REPORTED_SEED
 from .spec import ExperimentSpec
@@ -381,7 +381,7 @@ class PairedComparison:
         if not self.one_run:
             return Judgement(metric, against, count, tuple(best_first), pairs)
         gaps = [values - samples[against] for values in samples.values()]
-        alike = max(neighbours_alike(gap) for gap in gaps if not drift(gap))
+        alike = max(lag1_autocorrelation(gap) for gap in gaps if not trend_direction(gap))
         return Judgement(metric, against, count, tuple(best_first), pairs, BATCHES, alike)
 
     def interval(self, metric: str, name: str) -> Interval | None:

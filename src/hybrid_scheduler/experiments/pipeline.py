@@ -25,7 +25,7 @@ import numpy as np
 
 from ..core import Floats, InvalidInputError, Workload
 from ..reports.table_files import number, read_table, strict_json, write_table
-from ..workload.distributions import size_law
+from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load, save
 from .evaluation import RESULT_COLUMNS, Machine, run_evaluation
@@ -113,7 +113,7 @@ def like_trace(trace: Workload) -> Scenario:
         scenario_named("rush-hour"),
         name="like-trace",
         description="Tasks with the ranges of a trace",
-        size=size_law("lognormal", float(trace.size.min()), float(trace.size.max())),
+        size=size_distribution("lognormal", float(trace.size.min()), float(trace.size.max())),
         intensity=(float(trace.compute_intensity.min()), float(trace.compute_intensity.max())),
         memory=(float(trace.memory_required.min()), float(trace.memory_required.max())),
     )

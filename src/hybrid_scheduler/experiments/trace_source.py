@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import Floats, InvalidInputError, Workload
 from ..engine import Comparison
-from ..metrics import stretches
+from ..metrics import batch_averages
 from ..physics import EnergyAndCost
 
 BATCHES = 20
@@ -93,7 +93,7 @@ def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, li
         if oracle is not None:
             columns["mean_regret"] = outcomes.latency - oracle
         found[name] = {
-            metric: (stretches(column[done], batches) * (done.sum() if metric in SUMS else 1)).tolist()
+            metric: (batch_averages(column[done], batches) * (done.sum() if metric in SUMS else 1)).tolist()
             for metric, column in columns.items()
         }
     return found

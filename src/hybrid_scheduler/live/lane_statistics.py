@@ -122,8 +122,8 @@ class LaneStatistics:
         self.forget()
         self.tasks, self.failed = int(state["tasks"]), int(state["failed"])
         self._sums = {name: math.nan if (total := state["sums"][name]) is None else float(total) for name in _SUMS}
-        self._latency = RunningMean.restored(state["latency"])
-        self._regret = RunningMean.restored(state["regret"])
+        self._latency = RunningMean.from_state(state["latency"])
+        self._regret = RunningMean.from_state(state["regret"])
         self._busy = np.array(state["busy"], dtype=np.float64)
         if state["span"] is not None:
             self._first_arrival, self._last_finish = map(float, state["span"])

@@ -11,10 +11,10 @@ from ..core import Floats, Online, Outcomes, Scheduler, Workload
 from ..engine.isolated_optimum import isolated_split
 from ..learning.duration.model_versions import ModelVersion
 from ..learning.model_files import ModelFileError
-from ..metrics.running_mean import share_worked
+from ..metrics.running_mean import busy_share
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, generate, scenario_from_json, scenario_to_json
-from ..workload.column_source import joined
+from ..workload.column_source import join_chunks
 from .batch_records import Recent, ResultColumns
 from .live_config import LiveConfig
 from .scheduler_lane import SchedulerLane
@@ -120,7 +120,7 @@ class LiveRun:
         piece = self.source.peek(left, until)
         if len(piece.size) == 0:
             return None
-        chunk = self._through(joined([piece], first_id))
+        chunk = self._through(join_chunks([piece], first_id))
         self.source.take(len(chunk))
         return chunk
 
@@ -253,7 +253,7 @@ class LiveRun:
         self._marks = (self.now, after)
         names = [device.name for device in self.course.platform.devices]
         return {
-            lane.name: dict(zip(names, share_worked(old, new, self.now - since).tolist(), strict=True))
+            lane.name: dict(zip(names, busy_share(old, new, self.now - since).tolist(), strict=True))
             for lane, old, new in zip(self.lanes, before, after, strict=True)
             if lane.failure is None
         }

@@ -47,7 +47,7 @@ class SchedulerLane:
             memory_policy=course.memory_policy,
             tariff=course.tariff,
         )
-        self._told = self.cluster.introduce(
+        self._told = self.cluster.start_scheduler(
             scheduler, sample, seed=course.seed, objective=course.objective, endless=True
         )
         self.rule = scheduler if isinstance(scheduler, FastRule) and not scheduler.learns else None
@@ -85,7 +85,7 @@ class SchedulerLane:
 
     def run_rule(self, chunk: Workload) -> Outcomes:
         assert self.rule is not None
-        return self.cluster.proceed(chunk, self.rule)
+        return self.cluster.run_more(chunk, self.rule)
 
     def open(self, chunk: Workload) -> None:
         self._chunk, self._outcomes = chunk, Outcomes.empty(chunk)
@@ -107,7 +107,7 @@ class SchedulerLane:
     def decide(self, row: int) -> None:
         task, cluster = self._chunk[row], self.cluster
         view = View(task.arrival_time, cluster.free_at_view, cluster.platform)
-        decision = cluster.checked(self.scheduler.decide(task, view), self.scheduler)
+        decision = cluster.check_decision(self.scheduler.decide(task, view), self.scheduler)
         cluster.place_row(
             row,
             decision.device,

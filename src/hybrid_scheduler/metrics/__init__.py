@@ -1,14 +1,14 @@
 """Pure functions: outcomes in, numbers out."""
 
-from .running_mean import RunningMean, share_worked
+from .running_mean import RunningMean, busy_share
 from .statistics import (
     Interval,
     Pair,
+    batch_averages,
     batch_means,
     bootstrap_interval,
     compare_pairs,
     dependent_interval,
-    stretches,
     t_interval,
 )
 from .summary import Charges, Spread, Summary, jain_index, summarise, win_rates
@@ -20,13 +20,13 @@ __all__ = [
     "RunningMean",
     "Spread",
     "Summary",
+    "batch_averages",
     "batch_means",
     "bootstrap_interval",
+    "busy_share",
     "compare_pairs",
     "dependent_interval",
     "jain_index",
-    "share_worked",
-    "stretches",
     "summarise",
     "t_interval",
     "win_rates",

@@ -64,7 +64,7 @@ class RunningMean:
         return float(stdtrit(batches - 1, 0.975)) * error
 
     def state(self) -> dict[str, Any]:
-        """JSON; `restored` makes the same mean of it."""
+        """JSON; `from_state` rebuilds the same mean from it."""
         return {
             "count": self.count,
             "total": self.total,
@@ -75,7 +75,7 @@ class RunningMean:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> RunningMean:
+    def from_state(cls, state: dict[str, Any]) -> RunningMean:
         mean = cls()
         mean.count, mean.total = int(state["count"]), float(state["total"])
         mean._size, mean._sums = int(state["size"]), [float(value) for value in state["sums"]]
@@ -83,7 +83,7 @@ class RunningMean:
         return mean
 
 
-def share_worked(before: Floats, after: Floats, seconds: float) -> Floats:
+def busy_share(before: Floats, after: Floats, seconds: float) -> Floats:
     """Busy share of each device in an interval, from its total busy seconds at both ends."""
     if not seconds > 0:
         return np.zeros(len(after))

@@ -84,10 +84,10 @@ def bootstrap_interval(
 
 def batch_means(values: Floats, batches: int = 20, confidence: float = CONFIDENCE) -> Interval:
     """Interval of the mean within one run: means of long stretches hardly depend on each other, single tasks do."""
-    return dependent_interval(stretches(values, batches), confidence)
+    return dependent_interval(batch_averages(values, batches), confidence)
 
 
-def stretches(values: Floats, batches: int = 20) -> Floats:
+def batch_averages(values: Floats, batches: int = 20) -> Floats:
     """The values cut into so many stretches, one number for each, whose mean is that of all values.
 
     Stretches differ by one value at most; each stands for its sum, so the mean is exact and nothing is left over.
@@ -98,7 +98,7 @@ def stretches(values: Floats, batches: int = 20) -> Floats:
     return np.asarray(sums * (batches / len(values)), np.float64)
 
 
-def neighbours_alike(values: Floats) -> float:
+def lag1_autocorrelation(values: Floats) -> float:
     """Correlation of each value with the next, 0 where there is none; for stretches of a run that should be short.
 
     Taken around a straight line, so that a queue that grows throughout the run is not mistaken for a slow swing,
@@ -117,7 +117,7 @@ def neighbours_alike(values: Floats) -> float:
     return min(max(0.0, seen + (2.0 + 4.0 * seen) / n), 0.95)
 
 
-def drift(values: Floats, confidence: float = CONFIDENCE) -> float:
+def trend_direction(values: Floats, confidence: float = CONFIDENCE) -> float:
     """Where a run is heading: 1 if its values keep rising, -1 if they keep falling, 0 if neither is sure.
 
     Judged by the steps from each value to the next. A level that merely swings has steps that cancel, and one that
@@ -140,9 +140,9 @@ def dependent_interval(values: Floats, confidence: float = CONFIDENCE) -> Interv
     speak of: it depends on the run's length, and the interval is infinite.
     """
     plain = t_interval(values, confidence)
-    if drift(values, confidence):
+    if trend_direction(values, confidence):
         return Interval(plain.mean, -math.inf, math.inf)
-    alike = neighbours_alike(values)
+    alike = lag1_autocorrelation(values)
     if alike == 0.0:
         return plain
     fewer = max(2.0, len(values) * (1.0 - alike) / (1.0 + alike))
@@ -283,7 +283,7 @@ def compare_pairs(
     pairs: dict[tuple[str, str], Pair] = {}
     for (first, second), values, p, adjusted in zip(names, differences, p_values, holm(p_values), strict=True):
         difference = (dependent_interval if one_run else t_interval)(values, confidence)
-        diverging = one_run and drift(values, confidence) * difference.mean > 0
+        diverging = one_run and trend_direction(values, confidence) * difference.mean > 0
         pair = Pair(
             first,
             second,

@@ -197,7 +197,7 @@ class HybridML(Online):
 
     # ---------------------------------------------------------------- learning
 
-    def renewed(self) -> None:
+    def on_retrained(self) -> None:
         """The durations were learned anew, elsewhere: what is derived from them follows."""
         if self.target == "fraction":
             self.fractions_.renew(self.times_)

@@ -1,6 +1,6 @@
 """Where tasks come from: drawn from ranges or named scenarios, built as graphs, or read from files."""
 
-from .distributions import DISTRIBUTIONS, BoundedPareto, LogNormal, SizeLaw, Uniform
+from .distributions import DISTRIBUTIONS, BoundedPareto, LogNormal, SizeDistribution, Uniform
 from .endless_source import EndlessSource
 from .generator import OverloadWarning, WorkloadGenerator
 from .read_report import ReadReport, Rejection
@@ -32,7 +32,7 @@ __all__ = [
     "ReadReport",
     "Rejection",
     "Scenario",
-    "SizeLaw",
+    "SizeDistribution",
     "Uniform",
     "WorkloadGenerator",
     "capacity_of",

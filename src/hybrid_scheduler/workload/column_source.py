@@ -46,7 +46,7 @@ class ColumnChunk:
     arrival_time: Floats
 
 
-def pieces(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[ColumnChunk]:
+def draw_chunks(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[ColumnChunk]:
     """The tasks of all regimes in order, at most `chunk` at a time; a piece never spans two regimes."""
     streams = {column: column_stream(seed, column) for column in (SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK)}
     last = 0.0
@@ -75,7 +75,7 @@ def pieces(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[ColumnC
             )
 
 
-def joined(drawn: Sequence[ColumnChunk], first_id: int = 0) -> Workload:
+def join_chunks(drawn: Sequence[ColumnChunk], first_id: int = 0) -> Workload:
     """The pieces as one workload, with consecutive ids."""
     size = np.concatenate([piece.size for piece in drawn])
     return Workload(

@@ -30,7 +30,7 @@ class Distribution(Protocol):
 
 
 #: The spread of task sizes: any `Distribution` whose values are above 0.
-SizeLaw = Distribution
+SizeDistribution = Distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +91,21 @@ def exponential(rng: np.random.Generator, count: int) -> Floats:
     return -log(1.0 - rng.random(count))
 
 
-def _fitted_lognormal(low: float, high: float) -> SizeLaw:
+def _fitted_lognormal(low: float, high: float) -> SizeDistribution:
     """The median at the geometric middle, and the range two standard deviations wide on either side of it."""
     middle = float(np.sqrt(low) * np.sqrt(high))
     return LogNormal(middle, float(log(np.array(high / low))) / 4.0, low, high)
 
 
 #: Laws of task size by name, each fitted to a range of sizes.
-DISTRIBUTIONS: dict[str, Callable[[float, float], SizeLaw]] = {
+DISTRIBUTIONS: dict[str, Callable[[float, float], SizeDistribution]] = {
     "uniform": Uniform,
     "lognormal": _fitted_lognormal,
     "pareto": lambda low, high: BoundedPareto(1.8, low, high),  # the tail of the scenario of that name
 }
 
 
-def size_law(distribution: str, low: float, high: float) -> SizeLaw:
+def size_distribution(distribution: str, low: float, high: float) -> SizeDistribution:
     """The law of that name for sizes in [low, high]."""
     if distribution not in DISTRIBUTIONS:
         raise UnknownNameError("distribution", distribution, DISTRIBUTIONS)

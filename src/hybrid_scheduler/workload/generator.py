@@ -11,8 +11,8 @@ import numpy as np
 from ..core import InvalidInputError, Platform, Workload, workstation
 from ..physics import AnalyticPhysics, Physics
 from .argument_checks import Range, number_range, positive_number, whole_number
-from .column_source import joined, pieces
-from .distributions import size_law
+from .column_source import draw_chunks, join_chunks
+from .distributions import size_distribution
 from .scenarios import Scenario, capacity_of
 from .trace_files import load, save
 
@@ -54,7 +54,7 @@ class WorkloadGenerator:
         mix = Scenario(
             "generated",
             "Ranges given by hand",
-            size_law(distribution, *number_range("task_size_range", task_size_range, open_below=True)),
+            size_distribution(distribution, *number_range("task_size_range", task_size_range, open_below=True)),
             number_range("compute_intensity_range", compute_intensity_range, most=1.0),
             number_range("memory_range", memory_range),
         )
@@ -70,7 +70,7 @@ class WorkloadGenerator:
                 OverloadWarning,
                 stacklevel=2,
             )
-        self._last = joined(list(pieces([mix.regime(num_tasks, rate)], self.seed, num_tasks)))
+        self._last = join_chunks(list(draw_chunks([mix.regime(num_tasks, rate)], self.seed, num_tasks)))
         return self._last
 
     def get_statistics(self) -> dict[str, float]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..core import InvalidInputError
-from .distributions import BoundedPareto, LogNormal, SizeLaw, Uniform
+from .distributions import BoundedPareto, LogNormal, SizeDistribution, Uniform
 from .scenarios import Scenario
 
 _LAWS: dict[str, type[Any]] = {law.__name__: law for law in (Uniform, LogNormal, BoundedPareto)}
@@ -36,7 +36,7 @@ def scenario_from_json(data: dict[str, Any]) -> Scenario:
     """What `scenario_to_json` wrote; anything else is refused by the scenario's own checks."""
     values = dict(data)
     size = dict(values.pop("size"))
-    law: SizeLaw = _LAWS[size.pop("law")](**size)
+    law: SizeDistribution = _LAWS[size.pop("law")](**size)
     then = values.pop("then")
     intensity, memory = tuple(values.pop("intensity")), tuple(values.pop("memory"))
     return Scenario(

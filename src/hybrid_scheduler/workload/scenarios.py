@@ -14,8 +14,8 @@ from ..core import InvalidInputError, Platform, UnknownNameError, Workload, work
 from ..physics import PHYSICS, Physics, capacity, physics_named
 from .argument_checks import Range, number_range, positive_number, whole_number
 from .arrivals import ARRIVALS
-from .column_source import Regime, joined, pieces
-from .distributions import BoundedPareto, LogNormal, SizeLaw, Uniform
+from .column_source import Regime, draw_chunks, join_chunks
+from .distributions import BoundedPareto, LogNormal, SizeDistribution, Uniform
 
 _CAPACITY_DRAWS = 200_000
 _CAPACITY_SEED = 0
@@ -32,7 +32,7 @@ class Scenario:
 
     name: str
     description: str
-    size: SizeLaw = Uniform(100.0, 5000.0)  # noqa: RUF009 - immutable
+    size: SizeDistribution = Uniform(100.0, 5000.0)  # noqa: RUF009 - immutable
     intensity: Range = (0.0, 1.0)
     memory: Range = (10.0, 500.0)
     arrivals: str = "poisson"
@@ -169,7 +169,7 @@ def capacity_of(scenario: Scenario, platform: Platform, physics: Physics) -> flo
 
 @lru_cache(maxsize=256)
 def _capacity(regime: Regime, platform: Platform, physics: Physics) -> float:
-    return capacity(joined(list(pieces([regime], _CAPACITY_SEED, regime.count))), platform, physics)
+    return capacity(join_chunks(list(draw_chunks([regime], _CAPACITY_SEED, regime.count))), platform, physics)
 
 
 def generate(
@@ -190,7 +190,7 @@ def generate(
     same.
     """
     regimes = _regimes(scenario, num_tasks, seed, platform, physics, utilisation, batch, first_id)
-    return joined(list(pieces(regimes, seed, num_tasks)), first_id)
+    return join_chunks(list(draw_chunks(regimes, seed, num_tasks)), first_id)
 
 
 def stream(
@@ -211,8 +211,8 @@ def stream(
 
     def chunks() -> Iterator[Workload]:
         next_id = first_id
-        for piece in pieces(regimes, seed, chunk):
-            yield joined([piece], next_id)
+        for piece in draw_chunks(regimes, seed, chunk):
+            yield join_chunks([piece], next_id)
             next_id += len(piece.size)
 
     return chunks()  # a function of its own, so that bad arguments are refused now and not at the first chunk

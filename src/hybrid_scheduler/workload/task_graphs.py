@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import UnknownNameError, Workload
 from .argument_checks import Range, number_range, whole_number
-from .column_source import DATA, SHAPE, column_stream, joined, pieces
+from .column_source import DATA, SHAPE, column_stream, draw_chunks, join_chunks
 from .distributions import Uniform
 from .portable_math import exp, log
 from .scenarios import scenario_named
@@ -62,7 +62,7 @@ def _random_graph(dependencies: Sequence[Sequence[int]], seed: int, data_range: 
     whole_number("seed", seed, 0)
     data = Uniform(*number_range("data_range", data_range))
     n = len(dependencies)
-    tasks = joined(list(pieces([scenario_named("mixed").regime(n, 0.0)], seed, n)))
+    tasks = join_chunks(list(draw_chunks([scenario_named("mixed").regime(n, 0.0)], seed, n)))
     edges = iter(data.sample(column_stream(seed, DATA), sum(map(len, dependencies))).tolist())
     return Workload(
         **tasks.columns(),

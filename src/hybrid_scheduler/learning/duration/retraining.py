@@ -15,7 +15,10 @@ from .online_duration_model import OnlineDurationModel, TrainingRequest
 
 @runtime_checkable
 class LearnsDurations(Protocol):
-    """A scheduler whose forests can be grown elsewhere. If it has a method `renewed`, it is told of a new model."""
+    """A scheduler whose forests can be fitted in another process.
+
+    If it has a method `on_retrained`, that is called after each new model.
+    """
 
     times_: OnlineDurationModel
 
@@ -63,7 +66,7 @@ class TrainingJob:
         events = self._scheduler.times_.apply(self._wish, trained.growth, at_task)
         if not events:
             return events, None
-        renewed = getattr(self._scheduler, "renewed", None)
-        if renewed is not None:
-            renewed()
+        on_retrained = getattr(self._scheduler, "on_retrained", None)
+        if on_retrained is not None:
+            on_retrained()
         return events, trained.seconds
