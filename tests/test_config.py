@@ -150,12 +150,12 @@ def test_settings_become_the_things_they_describe() -> None:
         "physics: {name: serial, launch_overhead: 0.1, coefficient: 1e-5, dollars_per_kwh: 0.3}\n"
         "objective: {energy: 3}\n"
     )
-    machine = settings.simulation.machine()
+    machine = settings.simulation.build_platform()
     assert [device.memory for device in machine.devices[1:]] == [500, 500]
-    assert settings.physics.law() == SerialPhysics(1e-5, 0.1)
+    assert settings.physics.build_model() == SerialPhysics(1e-5, 0.1)
     assert settings.physics.tariff().dollars_per_kwh == 0.3
     assert settings.objective.weights().energy == 3
-    assert load("simulation: {platform: laptop}").simulation.machine().name == "laptop"
+    assert load("simulation: {platform: laptop}").simulation.build_platform().name == "laptop"
 
 
 # ---------------------------------------------------------------- mistakes

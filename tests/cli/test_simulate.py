@@ -114,7 +114,7 @@ def test_a_bad_row_of_a_trace_is_named(run: Run) -> None:
 def test_too_much_load_is_a_warning(run: Run) -> None:
     arguments = ("simulate", "--tasks", "20", "--schedulers", "oracle", "--utilisation", "1.5", "--json")
     result = run(*arguments)
-    assert result.stderr == "warning: load 1.5 is more than the machine can ever do: every queue grows\n"
+    assert result.stderr == "warning: load 1.5 exceeds the machine's capacity: every queue grows\n"
     document(result.stdout)
     assert run(*arguments, "--quiet").stderr == ""
 

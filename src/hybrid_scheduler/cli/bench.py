@@ -39,7 +39,7 @@ def bench(
     """
     from ..core import HybridSchedulerError, UnknownNameError
 
-    session: CommandContext = context.obj
+    command: CommandContext = context.obj
     chosen = names or list(_FILES)
     for name in chosen:
         if name not in _FILES:
@@ -47,7 +47,7 @@ def bench(
     if not _FOLDER.is_dir():
         raise HybridSchedulerError("the benchmarks are not installed", hint="run this in a checkout of the project")
     for name in chosen:
-        session.printer.note(f"{name}: python benchmarks/{_FILES[name]}")
+        command.printer.note(f"{name}: python benchmarks/{_FILES[name]}")
         code = subprocess.call([sys.executable, str(_FOLDER / _FILES[name])])
         if code:
             raise HybridSchedulerError(f"the benchmark {name} failed (exit {code})")

@@ -49,8 +49,8 @@ def calibrate(
       hybrid-scheduler calibrate h200 --json
       hybrid-scheduler calibrate --starpu sampling --machine mirage --out mirage.json
     """
-    session: CommandContext = context.obj
-    session.settings()
+    command: CommandContext = context.obj
+    command.settings()
     from ..profiling.calibration import calibrate as fit
     from ..profiling.hardware_profile import save_profile
 
@@ -58,11 +58,11 @@ def calibrate(
     found = fit(read, road=road)
     if out is not None:
         save_profile(read, out)
-        session.printer.note(f"wrote {out}")
+        command.printer.note(f"wrote {out}")
     if as_json:
-        session.printer.document({"machine": read.machine.as_dict(), **found.as_dict()})
+        command.printer.document({"machine": read.machine.as_dict(), **found.as_dict()})
     else:
-        show(session.printer, read, found)
+        show(command.printer, read, found)
 
 
 def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Profile:

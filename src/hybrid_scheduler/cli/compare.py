@@ -91,13 +91,13 @@ def compare(
       hybrid-scheduler compare --baseline greedy --fail-if-slower hybrid_ml
       hybrid-scheduler compare --real --schedulers hybrid_ml,earliest_finish
     """
-    session: CommandContext = context.obj
+    command: CommandContext = context.obj
     if real or store:
         from .execute import compare_real
 
         compare_real(context, real=real, tasks=tasks, schedulers=schedulers, out=out, store=store, as_json=as_json)
         return
-    settings = session.settings(
+    settings = command.settings(
         {
             "simulation.scenario": scenario,
             "simulation.utilisation": utilisation,
@@ -109,8 +109,8 @@ def compare(
     )
     from ..core import InvalidInputError
     from ..experiments.paired_comparison import baseline_of, check_metric, compare_seeds, compare_trace
-    from .asking import question_from
     from .compile_notice import announced
+    from .inputs import spec_from_settings
     from .options import check_sources
 
     check_sources(
@@ -119,32 +119,32 @@ def compare(
     )  # fmt: skip
     if seeds is not None and seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    question = question_from(settings, batch=batch, trace=trace, batches=batches)
+    spec = spec_from_settings(settings, batch=batch, trace=trace, batches=batches)
     check_metric(metric, one_run=trace is not None)
-    against = baseline_of(question, baseline)
+    against = baseline_of(spec, baseline)
     if fail_if_slower is not None:
-        baseline_of(question, fail_if_slower)
+        baseline_of(spec, fail_if_slower)
         if fail_if_slower == against:
             raise InvalidInputError("--fail-if-slower", f"another one than the baseline {against}", fail_if_slower)
     if out is not None:
         check_empty(out)
     chosen = range(first_seed, first_seed + (seeds or _SEEDS))
-    total = question.tasks * len(question.schedulers) if trace else len(chosen)
-    with announced(session.printer.note), session.printer.progress(total) as update:
+    total = spec.tasks * len(spec.schedulers) if trace else len(chosen)
+    with announced(command.printer.note), command.printer.progress(total) as update:
         if trace is not None:
-            found = compare_trace(question, first_seed, added_up(update))
+            found = compare_trace(spec, first_seed, added_up(update))
         else:
             found = compare_seeds(
-                question, chosen, metric=metric, baseline=against, until_clear=until_clear, processes=processes,
+                spec, chosen, metric=metric, baseline=against, until_clear=until_clear, processes=processes,
                 progress=update,
             )  # fmt: skip
     judgement = found.judge(metric, against)
     if out is not None:
         write(out, found, judgement)
     if as_json:
-        session.printer.document(document(found, judgement))
+        command.printer.document(document(found, judgement))
     else:
-        show(session.printer, found, judgement)
+        show(command.printer, found, judgement)
     _fail_if_slower(judgement, fail_if_slower)
 
 
@@ -189,17 +189,17 @@ def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
 def document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
     from .. import __version__
 
-    question = found.question
+    spec = found.question
     return {
         "version": __version__,
-        "scenario": None if question.scenario is None else question.scenario.name,
-        "trace": None if question.trace is None else {"name": question.trace.name, "sha256": question.trace.sha256},
-        "batch": question.batch,
-        "utilisation": question.load,
-        "tasks": question.tasks,
-        "platform": question.machine.platform.name,
-        "physics": question.machine.physics.name,
-        "noise": question.machine.noise.sigma,
+        "scenario": None if spec.scenario is None else spec.scenario.name,
+        "trace": None if spec.trace is None else {"name": spec.trace.name, "sha256": spec.trace.sha256},
+        "batch": spec.batch,
+        "utilisation": spec.load,
+        "tasks": spec.tasks,
+        "platform": spec.machine.platform.name,
+        "physics": spec.machine.physics.name,
+        "noise": spec.machine.noise.sigma,
         "first_seed": found.runs[0].seed,
         "stopped_early": found.stopped_early,
         "seeds_needed": judgement.seeds_needed,

@@ -26,14 +26,14 @@ _TOO_CLOSE = 1.005
 Shown = Callable[[float | None], str]
 
 
-def show(printer: Printer, case: SimulationInputs, comparison: Comparison) -> None:
+def show(printer: Printer, inputs: SimulationInputs, comparison: Comparison) -> None:
     summaries = dict(sorted(comparison.summaries.items(), key=lambda item: _rank(item[1])))
     growing = {
         name
         for name, result in comparison.results.items()
-        if queue_grows(case.workload.arrival_time, result.outcomes.latency, comparison.isolated)
+        if queue_grows(inputs.workload.arrival_time, result.outcomes.latency, comparison.isolated)
     }
-    for facts in caption(case, comparison):
+    for facts in caption(inputs, comparison):
         printer.facts(facts)
     printer.text()
     printer.sheet(columns(summaries, growing, wide=bool(printer.width)))
@@ -51,27 +51,27 @@ def _rank(summary: Summary) -> tuple[bool, float]:
 # ------------------------------------------------------------------------------------------ caption
 
 
-def caption(case: SimulationInputs, comparison: Comparison) -> Iterator[list[str]]:
+def caption(inputs: SimulationInputs, comparison: Comparison) -> Iterator[list[str]]:
     """What was run, in lines of facts."""
-    if case.trace is not None:
-        source = f"trace {case.trace}"
-    elif case.batch:
-        source = f"{case.scenario}, all at once"
+    if inputs.trace is not None:
+        source = f"trace {inputs.trace}"
+    elif inputs.batch:
+        source = f"{inputs.scenario}, all at once"
     else:
-        source = f"{case.scenario} at {case.utilisation:.3g} of capacity"
-    yield [source, f"{len(case.workload):,} tasks", f"seed {case.settings.simulation.seed}"]
+        source = f"{inputs.scenario} at {inputs.utilisation:.3g} of capacity"
+    yield [source, f"{len(inputs.workload):,} tasks", f"seed {inputs.settings.simulation.seed}"]
     bound = comparison.lower_bound
     yield [
-        f"{case.platform.name} ({devices(case.platform)})",
-        f"{case.physics.name} physics",
+        f"{inputs.platform.name} ({devices(inputs.platform)})",
+        f"{inputs.physics.name} physics",
         "no lower bound" if bound is None else f"lower bound {with_unit(bound, SECONDS)}",
     ]
-    yield list(_unusual(case))
+    yield list(_unusual(inputs))
 
 
-def _unusual(case: SimulationInputs) -> Iterator[str]:
+def _unusual(inputs: SimulationInputs) -> Iterator[str]:
     """Settings that change the meaning of the numbers, when they are not the usual ones."""
-    settings = case.settings
+    settings = inputs.settings
     if settings.physics.noise_sigma:
         yield f"noise σ {settings.physics.noise_sigma:g}"
     if settings.simulation.memory_policy != "clip":

@@ -61,42 +61,42 @@ def verify(
     """
     from ..storage.integrity_check import verify as check
 
-    session: CommandContext = context.obj
-    address = _address(session, url)
+    command: CommandContext = context.obj
+    address = _address(command, url)
     findings = check(address)
     wrong = [finding.name for finding in findings if not finding.ok]
     if as_json:
         content = {"ok": not wrong, "database": str(address), "checks": [each._asdict() for each in findings]}
-        session.printer.document(content)
+        command.printer.document(content)
     else:
         signs = [Text("✓", "green") if finding.ok else Text("✗", "red") for finding in findings]
-        session.printer.sheet(
+        command.printer.sheet(
             [
                 Column("", signs, number=False),
                 Column("", [finding.name for finding in findings], number=False),
                 Column("", [Text(finding.detail) for finding in findings], number=False, flexible=True),
             ]
         )
-        session.printer.text(f"{address}: " + (f"wrong: {', '.join(wrong)}" if wrong else "everything is in order"))
+        command.printer.text(f"{address}: " + (f"wrong: {', '.join(wrong)}" if wrong else "everything is in order"))
     if wrong:
         raise typer.Exit(1)
 
 
-def _upgrade(session: CommandContext, url: str | None) -> None:
+def _upgrade(command: CommandContext, url: str | None) -> None:
     from ..storage.schema_version import upgrade as bring_up_to_date
 
-    address = _address(session, url)
+    address = _address(command, url)
     before, after = bring_up_to_date(address)
     if before == after:
-        session.printer.text(f"{address}: is up to date (version {after})")
+        command.printer.text(f"{address}: is up to date (version {after})")
     elif before is None:
-        session.printer.text(f"{address}: created (version {after})")
+        command.printer.text(f"{address}: created (version {after})")
     else:
-        session.printer.text(f"{address}: upgraded from version {before} to {after}")
+        command.printer.text(f"{address}: upgraded from version {before} to {after}")
 
 
-def _address(session: CommandContext, url: str | None) -> DatabaseAddress:
-    settings = session.settings()
+def _address(command: CommandContext, url: str | None) -> DatabaseAddress:
+    settings = command.settings()
     if url is None:
         return settings.storage.address()
     from ..storage import DatabaseAddress

@@ -28,14 +28,14 @@ def doctor(
     """
     from .diagnostics import run_diagnostics
 
-    session: CommandContext = context.obj
-    checks = run_diagnostics(session.config_file)
+    command: CommandContext = context.obj
+    checks = run_diagnostics(command.config_file)
     failed = list(dict.fromkeys(check.name for check in checks if check.status == "failed"))
     if as_json:
-        session.printer.document({"ok": not failed, "checks": [check.as_dict() for check in checks]})
+        command.printer.document({"ok": not failed, "checks": [check.as_dict() for check in checks]})
     else:
-        session.printer.sheet(_lines(checks))
-        session.printer.text(f"not ready: {', '.join(failed)}" if failed else "ready")
+        command.printer.sheet(_lines(checks))
+        command.printer.text(f"not ready: {', '.join(failed)}" if failed else "ready")
     if failed:
         raise typer.Exit(1)
 

@@ -88,7 +88,7 @@ def execute(
 
 
 def execute_stream(
-    session: CommandContext,
+    command: CommandContext,
     *,
     scheduler: str,
     tasks: int = _TASKS,
@@ -110,7 +110,7 @@ def execute_stream(
     as_json: bool = False,
 ) -> None:
     """What `execute` does, and `compare --real`."""
-    settings = session.settings()
+    settings = command.settings()
     from ..core import InvalidInputError, UnknownNameError
     from ..runtime.contention_profile import ContentionCalibration
     from ..runtime.kernel_benchmark import KernelBenchmark
@@ -140,7 +140,7 @@ def execute_stream(
         contest = KernelBenchmark(
             executor, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare
         )
-        with session.printer.progress(_steps(contest)) as update:
+        with command.printer.progress(_steps(contest)) as update:
             contest.progress = update
             document = contest.run()
     finally:
@@ -149,18 +149,18 @@ def execute_stream(
     with uninterrupted():
         if out is not None:
             _write(out, document, contest.rows())
-            session.printer.note(f"wrote {out}")
+            command.printer.note(f"wrote {out}")
         if not as_json:
-            show(session.printer, document)
+            show(command.printer, document)
         try:  # whatever becomes of storing, what was measured is shown
             if store:
                 kept = _store(contest, document, settings, began=began)
                 document["run_id"] = kept.run_id
                 if not as_json:
-                    session.printer.text(kept.words)
+                    command.printer.text(kept.words)
         finally:
             if as_json:
-                session.printer.document(document)
+                command.printer.document(document)
 
 
 def compare_real(

@@ -52,8 +52,8 @@ def heavy(
       hybrid-scheduler heavy
       hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
     """
-    session: CommandContext = context.obj
-    settings = session.settings(
+    command: CommandContext = context.obj
+    settings = command.settings(
         {
             "simulation.scenario": scenario,
             "simulation.utilisation": utilisation,
@@ -66,21 +66,21 @@ def heavy(
     from dataclasses import replace
 
     from ..experiments.heavy_simulation import run_heavy
-    from .asking import question_from
     from .compile_notice import announced
+    from .inputs import spec_from_settings
     from .options import check_sources
 
     check_sources(None, utilisation=utilisation, batch=batch or None)
-    question = replace(question_from(settings, batch=batch), tasks=tasks)
+    spec = replace(spec_from_settings(settings, batch=batch), tasks=tasks)
     _check(out)
-    with announced(session.printer.note), session.printer.progress(tasks * len(question.schedulers)) as update:
-        result = run_heavy(question, settings.simulation.seed, progress=update)
-        update("drawing", tasks * len(question.schedulers))
+    with announced(command.printer.note), command.printer.progress(tasks * len(spec.schedulers)) as update:
+        result = run_heavy(spec, settings.simulation.seed, progress=update)
+        update("drawing", tasks * len(spec.schedulers))
         written = write(out, result, vector=vector)
     if as_json:
-        session.printer.document(document(result))
+        command.printer.document(document(result))
     else:
-        show(session.printer, result, written)
+        show(command.printer, result, written)
 
 
 def write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
@@ -132,15 +132,15 @@ def document(result: HeavyResult) -> dict[str, Any]:
     from .. import __version__
     from ..experiments.quantile_sketch import RELATIVE_ERROR
 
-    question = result.question
+    spec = result.question
     return {
         "version": __version__,
-        "scenario": question.name,
-        "batch": question.batch,
-        "utilisation": question.load,
-        "tasks": question.tasks,
+        "scenario": spec.name,
+        "batch": spec.batch,
+        "utilisation": spec.load,
+        "tasks": spec.tasks,
         "seed": result.seed,
-        "platform": question.machine.platform.name,
+        "platform": spec.machine.platform.name,
         "quantile_error": RELATIVE_ERROR,
         "lower_bound": {"makespan": result.lower_bound},
         "schedulers": {

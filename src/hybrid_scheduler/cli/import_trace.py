@@ -51,15 +51,15 @@ def import_trace(
     from ..core import InvalidInputError
     from ..workload.trace_files import save
     from ..workload.trace_formats import FORMATS, detect_format, import_trace
-    from .asking import TRACES
+    from .inputs import TRACE_FOLDER
 
-    session: CommandContext = context.obj
+    command: CommandContext = context.obj
     if not file.is_file():
         raise InvalidInputError("FILE", "a file that exists", str(file))
     called = name or file.stem
     if not called or called.startswith(".") or any(mark in called for mark in '/\\:*?"<>|\0'):
         raise InvalidInputError("--name", "a bare name, without folders", called)
-    target = TRACES / f"{called}.csv"
+    target = TRACE_FOLDER / f"{called}.csv"
     if target.exists() and not force:
         raise InvalidInputError("--name", "one that is not taken", called, hint="--force replaces the trace")
     found = format or detect_format(file)
@@ -67,9 +67,9 @@ def import_trace(
     target.parent.mkdir(parents=True, exist_ok=True)
     save(workload, target)
     if as_json:
-        session.printer.document({"trace": called, "file": target.as_posix(), "format": found, **_document(report)})
+        command.printer.document({"trace": called, "file": target.as_posix(), "format": found, **_document(report)})
         return
-    printer = session.printer
+    printer = command.printer
     printer.text(
         f"{FORMATS[str(found)].title}: {report.rows_kept} of {report.rows_read} tasks kept as {target.as_posix()}"
     )

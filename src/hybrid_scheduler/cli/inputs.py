@@ -1,65 +1,144 @@
-"""One comparison: the settings turned into a question about one seed, and its run."""
+"""Simulation inputs: the experiment that the settings describe, and the run of one seed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from loguru import logger
 
 from .. import __version__
+from ..cluster import Noise
 from ..config import ALL_SCHEDULERS, Settings
-from ..core import HybridSchedulerError, Platform, Workload
+from ..core import HybridSchedulerError, InvalidInputError, Platform, Workload
 from ..engine import Comparison, compare
+from ..experiments.evaluation import Machine
 from ..experiments.spec import ExperimentSpec
+from ..experiments.trace_source import TraceSource
 from ..physics import Physics
 from ..schedulers import schedulers as registered
-from .asking import question_from
+from ..workload.trace_files import load, trace_named
 from .printer import Printer
+
+#: A trace in this folder can be chosen by its name.
+TRACE_FOLDER = Path("data/workload_traces")
+
+
+def spec_from_settings(
+    settings: Settings, *, batch: bool = False, trace: str | None = None, batches: int | None = None
+) -> ExperimentSpec:
+    """Build the experiment that the settings and the options of a command describe.
+
+    Parameters
+    ----------
+    settings
+        Checked settings, options of the command line included.
+    batch
+        All tasks arrive at time 0.
+    trace
+        A trace file, or the name of a trace in `TRACE_FOLDER`, instead of a scenario.
+    batches
+        Number of batches for the intervals of a trace.
+
+    Raises
+    ------
+    InvalidInputError
+        If the trace does not exist, or `batches` is given without a trace.
+    """
+    simulation, machine = settings.simulation, machine_from_settings(settings)
+    names = simulation.schedulers
+    if names == (ALL_SCHEDULERS,):  # planners know all arrivals in advance: not fair on a stream
+        names = tuple(name for name, info in registered().items() if info.protocol != "static")
+    if trace is not None:
+        path = trace_path(trace)
+        return ExperimentSpec.about(TraceSource.of(path.name, load(path), batches), names, machine)
+    if batches is not None:
+        raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
+    return ExperimentSpec(
+        settings.scenario(simulation.scenario),
+        simulation.tasks,
+        names,
+        machine,
+        None if batch else simulation.utilisation,
+        batch,
+    )
+
+
+def machine_from_settings(settings: Settings) -> Machine:
+    """Return the simulated machine that the settings describe."""
+    return Machine(
+        settings.simulation.build_platform(),
+        settings.physics.build_model(),
+        Noise(settings.physics.noise_sigma),
+        settings.simulation.memory_policy,
+        settings.physics.tariff(),
+        settings.objective.weights(),
+    )
+
+
+def trace_path(trace: str) -> Path:
+    """Return the file of a trace that was given as a path or as a bare name in `TRACE_FOLDER`."""
+    path = Path(trace)
+    if path.exists() or len(path.parts) > 1:
+        return path
+    try:
+        return trace_named(trace, TRACE_FOLDER)
+    except InvalidInputError as error:
+        allowed = f"a file, or the name of a trace in {TRACE_FOLDER.as_posix()}"
+        raise InvalidInputError("--trace", allowed, trace, hint=error.hint) from None
 
 
 @dataclass(frozen=True)
 class SimulationInputs:
-    """One comparison before it is run: tasks from a scenario at some utilisation, in a batch, or from a trace."""
+    """One simulation before it runs: the settings and the experiment they describe."""
 
     settings: Settings
-    question: ExperimentSpec
+    spec: ExperimentSpec
 
     @property
     def seed(self) -> int:
+        """Seed of the tasks and of the noise."""
         return self.settings.simulation.seed
 
     @cached_property
     def workload(self) -> Workload:
-        return self.question.workload(self.seed)
+        """The tasks, generated or read at first use."""
+        return self.spec.workload(self.seed)
 
     @property
     def platform(self) -> Platform:
-        return self.question.machine.platform
+        """The simulated devices."""
+        return self.spec.machine.platform
 
     @property
     def physics(self) -> Physics:
-        return self.question.machine.physics
+        """The model of durations and energy."""
+        return self.spec.machine.physics
 
     @property
     def scenario(self) -> str | None:
-        return None if self.question.scenario is None else self.question.scenario.name
+        """Name of the scenario, or None for a trace."""
+        return None if self.spec.scenario is None else self.spec.scenario.name
 
     @property
     def trace(self) -> str | None:
-        return None if self.question.trace is None else self.question.trace.name
+        """Name of the trace, or None for a scenario."""
+        return None if self.spec.trace is None else self.spec.trace.name
 
     @property
     def utilisation(self) -> float | None:
-        return self.question.load
+        """Offered load as a share of the capacity, or None where it is not set."""
+        return self.spec.load
 
     @property
     def batch(self) -> bool:
-        return self.question.batch
+        """Whether all tasks arrive at time 0."""
+        return self.spec.batch
 
     def document(self, comparison: Comparison) -> dict[str, Any]:
-        """All inputs and all results, as --json prints them."""
+        """Return all inputs and all results, as `--json` prints them."""
         body = comparison.as_dict()
         settings = self.settings
         return {
@@ -81,39 +160,42 @@ class SimulationInputs:
 
 
 def read_inputs(settings: Settings, *, batch: bool = False, trace: str | None = None) -> SimulationInputs:
-    """Build the machine and the tasks."""
-    case = SimulationInputs(settings, question_from(settings, batch=batch, trace=trace))
-    _ = case.workload  # a mistake in it shows here, before anything runs
-    if case.utilisation is not None and case.utilisation >= 1:
-        logger.warning(f"load {case.utilisation:g} is more than the machine can ever do: every queue grows")
-    return case
+    """Build the machine and the tasks, and warn about a load that the machine cannot sustain."""
+    inputs = SimulationInputs(settings, spec_from_settings(settings, batch=batch, trace=trace))
+    _ = inputs.workload  # errors in the tasks must appear before anything runs
+    if inputs.utilisation is not None and inputs.utilisation >= 1:
+        logger.warning(f"load {inputs.utilisation:g} exceeds the machine's capacity: every queue grows")
+    return inputs
 
 
-def run_simulation(case: SimulationInputs, printer: Printer) -> Comparison:
-    """Run every scheduler, with a progress bar where somebody looks."""
-    question = case.question
-    if case.settings.simulation.schedulers == (ALL_SCHEDULERS,):
-        question = replace(question, schedulers=tuple(_able(case)))
-    specs, total = question.schedulers, len(case.workload)
-    done = dict.fromkeys(specs, 0)
-    logger.info(f"simulating {total} tasks with {', '.join(specs)}")
-    with printer.progress(total * len(specs)) as update:
+def run_simulation(inputs: SimulationInputs, printer: Printer) -> Comparison:
+    """Run every scheduler on the same tasks, with a progress bar on a terminal."""
+    spec = inputs.spec
+    if inputs.settings.simulation.schedulers == (ALL_SCHEDULERS,):
+        spec = replace(spec, schedulers=tuple(_compatible_schedulers(inputs)))
+    names, total = spec.schedulers, len(inputs.workload)
+    done = dict.fromkeys(names, 0)
+    logger.info(f"simulating {total} tasks with {', '.join(names)}")
+    with printer.progress(total * len(names)) as update:
 
-        def advance(spec: str, count: int) -> None:
-            done[spec] += count
+        def advance(name: str, count: int) -> None:
+            done[name] += count
             # Not every run reports its last tasks: those before this one are complete.
-            update(spec, list(done).index(spec) * total + done[spec])
+            update(name, list(done).index(name) * total + done[name])
 
-        return question.run(case.seed, advance)
+        return spec.run(inputs.seed, advance)
 
 
-def _able(case: SimulationInputs) -> list[str]:
-    """The registered schedulers that can run this kind of workload: tried out, since only they know."""
+def _compatible_schedulers(inputs: SimulationInputs) -> list[str]:
+    """Return the registered schedulers that can run this workload.
+
+    Each one is tried on a sample, because only the scheduler itself can refuse a workload.
+    """
     # Two tasks are enough to find out, but a graph cannot be cut.
-    tasks, machine = case.workload, case.question.on_seed(case.seed)
+    tasks, machine = inputs.workload, inputs.spec.on_seed(inputs.seed)
     sample = tasks if tasks.has_dependencies else tasks.rows(0, min(2, len(tasks)))
     refusals: dict[str, HybridSchedulerError] = {}
-    # Planners know all arrivals beforehand: fair for a graph that is there as a whole, not on a stream.
+    # Planners know all arrivals in advance: fair for a graph that is complete at the start, not on a stream.
     names = [name for name, info in registered().items() if tasks.has_dependencies or info.protocol != "static"]
     for name in names:
         try:
@@ -126,11 +208,11 @@ def _able(case: SimulationInputs) -> list[str]:
                 memory_policy=machine.memory_policy,
                 tariff=machine.tariff,
                 objective=machine.objective,
-                seed=case.seed,
+                seed=inputs.seed,
             )
         except HybridSchedulerError as error:
             refusals[name] = error
-    if len(refusals) == len(names):  # then it is not the schedulers' fault
+    if len(refusals) == len(names):  # the cause is the workload or the machine, not the schedulers
         raise next(iter(refusals.values()))
     for name, refusal in refusals.items():
         logger.warning(f"{name} is left out: {refusal}")

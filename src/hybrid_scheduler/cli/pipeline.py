@@ -47,13 +47,13 @@ def pipeline(
       hybrid-scheduler pipeline --quick
       hybrid-scheduler pipeline --trace week.csv --out results/week
     """
-    session: CommandContext = context.obj
-    settings = session.settings({"simulation.seed": seed})
+    command: CommandContext = context.obj
+    settings = command.settings({"simulation.seed": seed})
     from ..experiments.pipeline import run_pipeline
 
     study = _study(settings, trace, quick=quick)
-    session.after_interrupt = "finished phases are kept; run it again to go on"
-    printer = session.printer
+    command.after_interrupt = "finished phases are kept; run it again to go on"
+    printer = command.printer
     with printer.progress(_PHASES * _STEPS) as update:
         report = run_pipeline(
             study,
@@ -73,22 +73,14 @@ def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStu
     from dataclasses import replace
 
     from ..cluster import Noise
-    from ..experiments.evaluation import Machine
     from ..experiments.pipeline import QUICK, USUAL, PipelineStudy, like_trace
     from ..workload.scenarios import default_scenario, scenario_named
     from ..workload.trace_files import load
-    from .asking import trace_file
+    from .inputs import machine_from_settings, trace_path
 
     seed, ranges = settings.simulation.seed, settings.workload
-    machine = Machine(
-        settings.simulation.machine(),
-        settings.physics.law(),
-        Noise(settings.physics.noise_sigma, seed),
-        settings.simulation.memory_policy,
-        settings.physics.tariff(),
-        settings.objective.weights(),
-    )
-    tasks = None if trace is None else load(trace_file(trace))
+    machine = replace(machine_from_settings(settings), noise=Noise(settings.physics.noise_sigma, seed))
+    tasks = None if trace is None else load(trace_path(trace))
     everyday = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
     busy = replace(
         scenario_named("rush-hour"), size=everyday.size, intensity=everyday.intensity, memory=everyday.memory

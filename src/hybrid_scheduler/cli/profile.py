@@ -44,8 +44,8 @@ def profile(
       hybrid-scheduler profile
       hybrid-scheduler profile --sizes 64,256,1024,4096 --budget 120 --plots figures
     """
-    session: CommandContext = context.obj
-    session.settings()  # from here on warnings are told in our way
+    command: CommandContext = context.obj
+    command.settings()  # from here on warnings are told in our way
     wanted = _numbers(sizes)
     seconds = _seconds(budget)
     names = None if kernels is None else [name.strip() for name in kernels.split(",")]
@@ -53,20 +53,20 @@ def profile(
     from ..profiling import HardwareProfiler
 
     profiler = HardwareProfiler(device, kernels=names, budget=seconds)
-    with session.printer.progress(len(set(wanted)) * len(profiler.kernels)) as update:
+    with command.printer.progress(len(set(wanted)) * len(profiler.kernels)) as update:
         profiler.progress = update
         measured = profiler.profile_range(wanted)
     profiler.save_profile(out)
-    session.printer.note(f"wrote {out}")
+    command.printer.note(f"wrote {out}")
     if plots is not None:
         from ..profiling.profile_plots import save_plots
 
         for path in save_plots(measured, plots):
-            session.printer.note(f"wrote {path}")
+            command.printer.note(f"wrote {path}")
     if as_json:
-        session.printer.document(measured.as_dict())
+        command.printer.document(measured.as_dict())
     else:
-        show(session.printer, measured)
+        show(command.printer, measured)
 
 
 def _numbers(text: str) -> list[int]:

@@ -24,8 +24,8 @@ def replay(
 
     Example: hybrid-scheduler replay results/tails
     """
-    session: CommandContext = context.obj
-    session.settings()
+    command: CommandContext = context.obj
+    command.settings()
     from ..core import HybridSchedulerError
     from ..experiments.replay import replay as repeat
     from ..experiments.run_record import read_run
@@ -35,10 +35,10 @@ def replay(
     total = (
         len(record.seeds) if record.kind == "compare" else record.question.tasks * len(record.question.schedulers)
     )
-    with announced(session.printer.note), session.printer.progress(total) as update:
+    with announced(command.printer.note), command.printer.progress(total) as update:
         found = repeat(run_dir, processes=processes, progress=update)
     if as_json:
-        session.printer.document(
+        command.printer.document(
             {
                 "run_id": found.record.run_id,
                 "kind": found.record.kind,
@@ -51,7 +51,7 @@ def replay(
             }
         )
     elif found.same:
-        session.printer.text(
+        command.printer.text(
             f"run {found.record.run_id}: the same {found.record.events_count:,} lines again, sha256 {found.sha256}"
         )
     if not found.same:

@@ -61,8 +61,8 @@ def report(
       hybrid-scheduler report --trace week.csv -o week.pdf
       hybrid-scheduler report results/tails -o tails.html
     """
-    session: CommandContext = context.obj
-    settings = session.settings(
+    command: CommandContext = context.obj
+    settings = command.settings(
         {
             "simulation.scenario": scenario,
             "simulation.utilisation": utilisation,
@@ -75,9 +75,9 @@ def report(
     from ..core import InvalidInputError
     from ..experiments.report_builder import check_suffix, make_report, write_report
     from ..reports.figures import FIGURES
-    from .asking import question_from
     from .compare import check_empty
     from .compile_notice import announced
+    from .inputs import spec_from_settings
     from .options import check_sources
 
     check_suffix(out)
@@ -96,18 +96,18 @@ def report(
     study: PairedComparison | None
     record: RunFile | None
     count = 1 if trace else seeds or _SEEDS
-    with announced(session.printer.note), session.printer.progress(count + 1) as update:
+    with announced(command.printer.note), command.printer.progress(count + 1) as update:
         if run_dir is not None:
-            question, seed, study, record = _stored(run_dir)
+            spec, seed, study, record = _stored(run_dir)
         else:
-            question = question_from(settings, batch=batch, trace=trace, batches=batches)
+            spec = spec_from_settings(settings, batch=batch, trace=trace, batches=batches)
             seed = first_seed
-            study, record = _fresh(question, first_seed, count, keep, processes, update)
+            study, record = _fresh(spec, first_seed, count, keep, processes, update)
         update("drawing", count)
-        content = make_report(question, seed, study=study, record=record, wanted=wanted)
+        content = make_report(spec, seed, study=study, record=record, wanted=wanted)
         write_report(out, content)
-    session.printer.text(content.headline)
-    session.printer.text(f"{out}, {out.stat().st_size / 1e6:.1f} MB")
+    command.printer.text(content.headline)
+    command.printer.text(f"{out}, {out.stat().st_size / 1e6:.1f} MB")
 
 
 def _check_figure(name: str) -> None:
@@ -135,7 +135,7 @@ def _stored(folder: Path) -> tuple[ExperimentSpec, int, PairedComparison | None,
 
 
 def _fresh(
-    question: ExperimentSpec,
+    spec: ExperimentSpec,
     first: int,
     seeds: int,
     keep: Path | None,
@@ -147,18 +147,18 @@ def _fresh(
     from ..experiments.paired_comparison import compare_trace
     from .compare import write
 
-    trace = question.trace
+    trace = spec.trace
     judged = trace is not None and trace.why_no_interval is None
     if seeds == 1 and not judged:
         record = None
         if keep is not None:
-            events = run_record.simulation_events(question.run(first))
-            record = run_record.write_run(keep, run_record.SIMULATION, question, [first], events)
+            events = run_record.simulation_events(spec.run(first))
+            record = run_record.write_run(keep, run_record.SIMULATION, spec, [first], events)
         return None, record
     if judged:
-        found = compare_trace(question, first)
+        found = compare_trace(spec, first)
     else:
-        found = judge_seeds(question, range(first, first + seeds), processes=processes, progress=update)
+        found = judge_seeds(spec, range(first, first + seeds), processes=processes, progress=update)
     if keep is None:
         return found, None
     write(keep, found, found.judge())

@@ -135,16 +135,16 @@ def _write_tasks(path: Path, result: RunResult) -> None:
     parquet.write_table(pa.table(arrays), path)
 
 
-def write_record(case: SimulationInputs, comparison: Comparison, folder: Path) -> None:
+def write_record(inputs: SimulationInputs, comparison: Comparison, folder: Path) -> None:
     """What `replay` repeats. Of a long run the log has one line per scheduler, with a digest of all its tasks."""
-    question = replace(case.question, schedulers=tuple(comparison.results))
+    spec = replace(inputs.spec, schedulers=tuple(comparison.results))
     if len(comparison.workload) * len(comparison.results) <= _LOGGED_TASKS:
         run_record.write_run(
-            folder, run_record.SIMULATION, question, [case.seed], run_record.simulation_events(comparison)
+            folder, run_record.SIMULATION, spec, [inputs.seed], run_record.simulation_events(comparison)
         )
     else:
-        found = comparison_events([seed_run(question, case.seed, comparison)])
-        run_record.write_run(folder, run_record.COMPARE, question, [case.seed], found)
+        found = comparison_events([seed_run(spec, inputs.seed, comparison)])
+        run_record.write_run(folder, run_record.COMPARE, spec, [inputs.seed], found)
 
 
 def file_name(spec: str) -> str:

@@ -24,16 +24,16 @@ def schedulers(
 
     Example: hybrid-scheduler schedulers --json
     """
-    session: CommandContext = context.obj
+    command: CommandContext = context.obj
     from ..schedulers import schedulers as registered
 
     known = list(registered().values())
     if as_json:
-        session.printer.document({"schedulers": [_entry(info) for info in known]})
+        command.printer.document({"schedulers": [_entry(info) for info in known]})
         return
     names = [Text.assemble((info.look.glyph, info.look.dark), " ", info.name) for info in known]
     rules = [Text.assemble(info.summary, (_parameters(info), "dim")) for info in known]
-    session.printer.sheet(
+    command.printer.sheet(
         [
             Column("scheduler", names, number=False),
             Column("protocol", [info.protocol for info in known], 2, number=False),

@@ -46,8 +46,8 @@ def serve(
     from ..server.server_process import serve as run_server
     from .compile_notice import announced
 
-    session: CommandContext = context.obj
-    settings = session.settings(
+    command: CommandContext = context.obj
+    settings = command.settings(
         {
             "server.host": host,
             "server.port": port,
@@ -58,16 +58,16 @@ def serve(
             "simulation.schedulers": schedulers,
         }
     )
-    session.after_interrupt = "the run is kept; serve goes on with it"
+    command.after_interrupt = "the run is kept; serve goes on with it"
 
     def ready(url: str, house: RunningServer) -> None:
         if not url:
-            session.printer.text(f"engine on {house.address.redacted}   (Ctrl-C stops; the run is kept)")
+            command.printer.text(f"engine on {house.address.redacted}   (Ctrl-C stops; the run is kept)")
         elif house.parts.static is None:
-            session.printer.text(f"API  {url}/api/status   (dashboard not built; Ctrl-C stops; the run is kept)")
+            command.printer.text(f"API  {url}/api/status   (dashboard not built; Ctrl-C stops; the run is kept)")
         else:
-            session.printer.text(f"dashboard  {url}   (Ctrl-C stops; the run is kept)")
+            command.printer.text(f"dashboard  {url}   (Ctrl-C stops; the run is kept)")
 
-    with announced(session.printer.note):
+    with announced(command.printer.note):
         chosen = settings.live.speed if speed is not None else None
         run_server(settings, role=role, start=not no_start, speed=chosen, ready=ready)

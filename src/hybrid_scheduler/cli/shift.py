@@ -31,14 +31,14 @@ def shift(
 
     Example: hybrid-scheduler shift --seeds 5
     """
-    session: CommandContext = context.obj
-    session.settings()
+    command: CommandContext = context.obj
+    command.settings()
     from ..core import InvalidInputError
     from ..experiments.distribution_shift import TEST_TASKS, TRAINING_TASKS, shift_study
 
     if seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    with session.printer.progress(seeds) as update:
+    with command.printer.progress(seeds) as update:
 
         def progress(words: str) -> None:
             # "seed 1003: greedy"
@@ -46,7 +46,7 @@ def shift(
 
         rows = shift_study(seeds, first_seed=FIRST_SEED, progress=progress)
     if as_json:
-        session.printer.document(
+        command.printer.document(
             {
                 "seeds": seeds,
                 "first_seed": FIRST_SEED,
@@ -56,7 +56,7 @@ def shift(
             }
         )
     else:
-        show(session.printer, rows, seeds, TRAINING_TASKS, TEST_TASKS)
+        show(command.printer, rows, seeds, TRAINING_TASKS, TEST_TASKS)
 
 
 def show(printer: Printer, rows: list[ShiftRow], seeds: int, training: int, test: int) -> None:

@@ -58,8 +58,8 @@ def simulate(
     from .printer import uninterrupted
     from .result_files import check_folder, staged, write_record
 
-    session: CommandContext = context.obj
-    settings = session.settings(
+    command: CommandContext = context.obj
+    settings = command.settings(
         {
             "simulation.scenario": scenario,
             "simulation.utilisation": utilisation,
@@ -76,13 +76,13 @@ def simulate(
     check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None)
     if out is not None:
         check_folder(out, force=force)
-    case = read_inputs(settings, batch=batch, trace=trace)
-    with announced(session.printer.note):
-        comparison = run_simulation(case, session.printer)
-    document = case.document(comparison)
-    with staged(out, comparison, document, partial(write_record, case, comparison)) as commit, uninterrupted():
+    inputs = read_inputs(settings, batch=batch, trace=trace)
+    with announced(command.printer.note):
+        comparison = run_simulation(inputs, command.printer)
+    document = inputs.document(comparison)
+    with staged(out, comparison, document, partial(write_record, inputs, comparison)) as commit, uninterrupted():
         commit()
         if as_json:
-            session.printer.document(document)
+            command.printer.document(document)
         else:
-            show(session.printer, case, comparison)
+            show(command.printer, inputs, comparison)

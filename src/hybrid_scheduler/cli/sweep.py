@@ -75,7 +75,7 @@ def sweep(
       hybrid-scheduler sweep --backend ray --ray-address 10.0.0.5:6379
       hybrid-scheduler sweep --adversary greedy:oracle --out results/worst
     """
-    session: CommandContext = context.obj
+    command: CommandContext = context.obj
     from ..core import UnknownNameError
     from ..experiments.paired_comparison import check_metric
     from .compile_notice import announced
@@ -88,46 +88,46 @@ def sweep(
     check_sources(trace, scenarios=scenarios, loads=loads, tasks=tasks, seeds=seeds, adversary=adversary)
     if adversary is not None:
         _adversary(
-            session, adversary, common, metric, evaluations, seeds or _SEEDS, first_seed, processes, out, as_json
+            command, adversary, common, metric, evaluations, seeds or _SEEDS, first_seed, processes, out, as_json
         )
         return
     common["simulation.schedulers"] = schedulers
     if trace is not None:
-        questions = _trace_questions(session, trace, platforms, common)
+        specs = _trace_specs(command, trace, platforms, common)
     else:
-        questions = _questions(session, scenarios or "default", loads, platforms, common)
+        specs = _specs(command, scenarios or "default", loads, platforms, common)
     from ..experiments.sweep import TABLE, cells_of, run_sweep
     from ..experiments.sweep_backends import Local, Ray
 
-    cells = cells_of(questions, range(first_seed, first_seed + (1 if trace else seeds or _SEEDS)))
-    session.after_interrupt = "finished cells are kept; run it again to go on"
+    cells = cells_of(specs, range(first_seed, first_seed + (1 if trace else seeds or _SEEDS)))
+    command.after_interrupt = "finished cells are kept; run it again to go on"
     where = Ray(ray_address) if backend == "ray" else Local(processes)
-    with announced(session.printer.note), session.printer.progress(len(cells)) as bar:
-        rows = run_sweep(cells, out, where, progress=_progress(session.printer, bar))
+    with announced(command.printer.note), command.printer.progress(len(cells)) as bar:
+        rows = run_sweep(cells, out, where, progress=_progress(command.printer, bar))
     table = summary(rows, metric)
     if as_json:
-        session.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
+        command.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
     else:
-        show(session.printer, table, metric)
-        session.printer.text()
-        session.printer.text(f"{len(rows):,} cells in {out / TABLE}")
+        show(command.printer, table, metric)
+        command.printer.text()
+        command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
 
 
-def _questions(
-    session: CommandContext, scenarios: str, loads: str | None, platforms: str, common: dict[str, Any]
+def _specs(
+    command: CommandContext, scenarios: str, loads: str | None, platforms: str, common: dict[str, Any]
 ) -> list[ExperimentSpec]:
     from dataclasses import replace
 
     from ..core import InvalidInputError
-    from .asking import question_from
+    from .inputs import spec_from_settings
 
     found = []
     for scenario in _listed(scenarios):
         for platform in _listed(platforms):
-            settings = session.settings(
+            settings = command.settings(
                 {**common, "simulation.scenario": scenario, "simulation.platform": platform}
             )
-            base = question_from(settings)
+            base = spec_from_settings(settings)
             for load in _listed(loads) if loads else [""]:
                 try:
                     share = None if load in ("", _BATCH) else float(load)
@@ -139,13 +139,13 @@ def _questions(
     return found
 
 
-def _trace_questions(
-    session: CommandContext, trace: str, platforms: str, common: dict[str, Any]
+def _trace_specs(
+    command: CommandContext, trace: str, platforms: str, common: dict[str, Any]
 ) -> list[ExperimentSpec]:
-    from .asking import question_from
+    from .inputs import spec_from_settings
 
     return [
-        question_from(session.settings({**common, "simulation.platform": platform}), trace=trace)
+        spec_from_settings(command.settings({**common, "simulation.platform": platform}), trace=trace)
         for platform in _listed(platforms)
     ]
 
@@ -240,7 +240,7 @@ def show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
 
 
 def _adversary(
-    session: CommandContext, pair: str, common: dict[str, Any], metric: str, evaluations: int, seeds: int,
+    command: CommandContext, pair: str, common: dict[str, Any], metric: str, evaluations: int, seeds: int,
     first_seed: int,
     processes: int | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
@@ -249,21 +249,21 @@ def _adversary(
     from ..experiments.replay import comparison_events
     from ..experiments.worst_case_search import find_worst
     from ..reports.table_files import strict_json
-    from .asking import question_from
     from .compare import check_empty
     from .compile_notice import announced
+    from .inputs import spec_from_settings
 
     names = [name.strip() for name in pair.split(":")]
     if len(names) != 2 or not all(names):
         raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", pair)
     check_empty(out)
-    settings = session.settings({**common, "simulation.schedulers": ",".join(names)})
-    question = question_from(settings)
+    settings = command.settings({**common, "simulation.schedulers": ",".join(names)})
+    spec = spec_from_settings(settings)
     if seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    with announced(session.printer.note), session.printer.progress(evaluations) as bar:
+    with announced(command.printer.note), command.printer.progress(evaluations) as bar:
         found = find_worst(
-            question, metric=metric, evaluations=evaluations, seed=settings.simulation.seed, confirming=seeds,
+            spec, metric=metric, evaluations=evaluations, seed=settings.simulation.seed, confirming=seeds,
             processes=processes, progress=lambda ratio, done: bar(f"worst so far {ratio:.3g}×", done),
         )  # fmt: skip
     content = _worst_document(found)
@@ -272,9 +272,9 @@ def _adversary(
     tested = [run.seed for run in found.study.runs]
     run_record.write_run(out, run_record.COMPARE, found.question, tested, comparison_events(found.study.runs))
     if as_json:
-        session.printer.document(content)
+        command.printer.document(content)
     else:
-        _show_worst(session.printer, found, out)
+        _show_worst(command.printer, found, out)
 
 
 def _worst_document(found: WorstCase) -> dict[str, Any]:

@@ -26,8 +26,8 @@ def trace(
 
     Example: hybrid-scheduler trace results/tails -o trace.json
     """
-    session: CommandContext = context.obj
-    session.settings()
+    command: CommandContext = context.obj
+    command.settings()
     import json
 
     from ..core import HybridSchedulerError, InvalidInputError
@@ -44,21 +44,21 @@ def trace(
     chosen = record.seeds[0] if seed is None else seed
     if chosen not in record.seeds:
         raise InvalidInputError("--seed", f"one of the run's, {record.seeds[0]} to {record.seeds[-1]}", chosen)
-    question = record.question
+    spec = record.question
     with (
-        announced(session.printer.note),
-        session.printer.progress(question.tasks * len(question.schedulers)) as bar,
+        announced(command.printer.note),
+        command.printer.progress(spec.tasks * len(spec.schedulers)) as bar,
     ):
-        done = dict.fromkeys(question.schedulers, 0)
+        done = dict.fromkeys(spec.schedulers, 0)
 
-        def advance(spec: str, count: int) -> None:
-            done[spec] += count
-            bar(spec, sum(done.values()))
+        def advance(scheduler: str, count: int) -> None:
+            done[scheduler] += count
+            bar(scheduler, sum(done.values()))
 
-        content = perfetto_trace(comparison_parts(question.run(chosen, advance)))
+        content = perfetto_trace(comparison_parts(spec.run(chosen, advance)))
     try:
         out.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise HybridSchedulerError(f"cannot write {out}: {error.strerror or error}") from error
     blocks = sum(1 for event in content["traceEvents"] if event["ph"] == "X")
-    session.printer.text(f"{out}: {blocks:,} blocks of {len(question.schedulers)} schedulers, seed {chosen}")
+    command.printer.text(f"{out}: {blocks:,} blocks of {len(spec.schedulers)} schedulers, seed {chosen}")

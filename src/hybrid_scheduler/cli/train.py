@@ -38,8 +38,8 @@ def train(
       hybrid-scheduler train --minutes 1
       hybrid-scheduler simulate --schedulers "hybrid_ml(model=models/scheduler_model.skops),oracle"
     """
-    session: CommandContext = context.obj
-    session.settings()
+    command: CommandContext = context.obj
+    command.settings()
     number = _seed(seed)
     _check(release, minutes, out)
     from ..learning.dqn.training import train_default_agent
@@ -51,8 +51,8 @@ def train(
     folder = out or Path("models")
     forest = DEFAULT_TIMES if release else folder / "scheduler_model.skops"
     agent = SHIPPED_MODEL if release else folder / "rl_agent.pth"
-    session.after_interrupt = "a model that was finished is kept, the other is as it was"
-    printer = session.printer
+    command.after_interrupt = "a model that was finished is kept, the other is as it was"
+    printer = command.printer
     with printer.progress(_FOREST + _AGENT) as update:
         update("forest", 0)
         metrics = train_default_times_model(forest, number)

@@ -63,7 +63,7 @@ class SimulationSettings(_Section):
     schedulers: Specs = DEFAULT_SCHEDULERS
     retrain_interval: Count = 50
 
-    def machine(self) -> Platform:
+    def build_platform(self) -> Platform:
         """The simulated platform. Only the workstation can be resized."""
         if self.platform == "workstation":
             return workstation(self.num_gpus, self.memory_per_gpu)
@@ -89,7 +89,7 @@ class PhysicsSettings(_Section):
     count_rent: Switch = True
     count_electricity: Switch = True
 
-    def law(self) -> Physics:
+    def build_model(self) -> Physics:
         physics = physics_named(self.name)
         if isinstance(physics, AnalyticPhysics):
             return replace(physics, coefficient=self.coefficient, launch_overhead=self.launch_overhead)

@@ -71,8 +71,8 @@ def course_of(settings: Settings) -> LiveConfig:
         seed=chosen.seed,
         speed=settings.live.speed,
         schedulers=names,
-        platform=chosen.machine(),
-        physics=settings.physics.law(),
+        platform=chosen.build_platform(),
+        physics=settings.physics.build_model(),
         noise=Noise(settings.physics.noise_sigma, chosen.seed),
         memory_policy=chosen.memory_policy,
         tariff=settings.physics.tariff(),
@@ -246,8 +246,8 @@ def _url(redis: RedisAddress) -> str:
 
 def _machine(settings: Settings) -> WhatIfMachine:
     return WhatIfMachine(
-        platform=settings.simulation.machine(),
-        physics=settings.physics.law(),
+        platform=settings.simulation.build_platform(),
+        physics=settings.physics.build_model(),
         noise=Noise(settings.physics.noise_sigma, settings.simulation.seed),
         memory_policy=settings.simulation.memory_policy,
         tariff=settings.physics.tariff(),
