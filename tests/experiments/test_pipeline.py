@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import AnalyticPhysics, InvalidInputError, Noise, SerialPhysics, Workload, workstation
+from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.experiments import evaluation, pipeline
-from hybrid_scheduler.experiments.evaluation import RESULT_COLUMNS, Machine, PredictionRecorder, split_times
+from hybrid_scheduler.experiments.evaluation import RESULT_COLUMNS, PredictionRecorder, split_times
 from hybrid_scheduler.experiments.pipeline import QUICK, USUAL, PipelineStudy, like_trace, phases, prediction_error
 from hybrid_scheduler.experiments.pipeline_training import train_times
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML

@@ -106,7 +106,7 @@ def test_a_cell_that_fails_costs_only_itself(tmp_path):
 
 def _serial():
     from hybrid_scheduler import SerialPhysics
-    from hybrid_scheduler.experiments.evaluation import Machine
+    from hybrid_scheduler.cluster import Machine
 
     return Machine(hybrid_scheduler.workstation(), SerialPhysics())
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError, Workload, WorkloadGenerator
+from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import Task, workstation
 from hybrid_scheduler.experiments import run_record
-from hybrid_scheduler.experiments.evaluation import Machine
 from hybrid_scheduler.experiments.paired_comparison import compare_seeds, compare_trace
 from hybrid_scheduler.experiments.replay import comparison_events, replay
 from hybrid_scheduler.experiments.report_builder import make_report, stored_study

@@ -6,7 +6,7 @@ from scipy import stats
 
 from hybrid_scheduler.core import InvalidInputError, Objective, platform_named, workstation
 from hybrid_scheduler.engine import compare
-from hybrid_scheduler.experiments.what_if import Change, WhatIfMachine, what_if
+from hybrid_scheduler.experiments.what_if import Change, what_if
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
@@ -40,8 +40,7 @@ def test_no_change_is_no_difference():
 def test_more_speed_helps_and_weight_saves_energy():
     (faster,) = what_if(Change(gpu_speed=4), schedulers=("oracle",), tasks=100, seeds=4)
     assert faster.latency.high < 0
-    machine = WhatIfMachine(utilisation=0.3)
-    (thrifty,) = what_if(Change(energy_weight=1), machine=machine, schedulers=("oracle",), tasks=100, seeds=4)
+    (thrifty,) = what_if(Change(energy_weight=1), load=0.3, schedulers=("oracle",), tasks=100, seeds=4)
     assert thrifty.energy.high < 0
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.experiments.what_if import Change, WhatIfMachine, what_if
+from hybrid_scheduler.experiments.what_if import Change, what_if
 from hybrid_scheduler.server import whatif_service
 from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfQuestion, answer
 
@@ -73,7 +74,7 @@ def _refuses(question):
 
 
 def _question(scenario="default", gpus=2):
-    return WhatIfQuestion(Change(num_gpus=gpus), WhatIfMachine(), str(scenario), ("greedy", "oracle"), 60, 3)
+    return WhatIfQuestion(Change(num_gpus=gpus), Machine(), None, str(scenario), ("greedy", "oracle"), 60, 3)
 
 
 async def test_another_process_says_the_same_the_second_time_too():

@@ -10,11 +10,9 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
-from ..cluster import Noise
 from ..config import ALL_SCHEDULERS, Settings
 from ..core import HybridSchedulerError, InvalidInputError, Platform, Workload
 from ..engine import Comparison, compare
-from ..experiments.evaluation import Machine
 from ..experiments.spec import ExperimentSpec
 from ..experiments.trace_source import TraceSource
 from ..physics import Physics
@@ -47,7 +45,7 @@ def spec_from_settings(
     InvalidInputError
         If the trace does not exist, or `batches` is given without a trace.
     """
-    simulation, machine = settings.simulation, machine_from_settings(settings)
+    simulation, machine = settings.simulation, settings.machine()
     names = simulation.schedulers
     if names == (ALL_SCHEDULERS,):  # planners know all arrivals in advance: not fair on a stream
         names = tuple(name for name, info in registered().items() if info.protocol != "static")
@@ -63,18 +61,6 @@ def spec_from_settings(
         machine,
         None if batch else simulation.utilisation,
         batch,
-    )
-
-
-def machine_from_settings(settings: Settings) -> Machine:
-    """Return the simulated machine that the settings describe."""
-    return Machine(
-        settings.simulation.build_platform(),
-        settings.physics.build_model(),
-        Noise(settings.physics.noise_sigma),
-        settings.simulation.memory_policy,
-        settings.physics.tariff(),
-        settings.objective.weights(),
     )
 
 
@@ -199,17 +185,7 @@ def _compatible_schedulers(inputs: SimulationInputs) -> list[str]:
     names = [name for name, info in registered().items() if tasks.has_dependencies or info.protocol != "static"]
     for name in names:
         try:
-            compare(
-                sample,
-                [name],
-                platform=machine.platform,
-                physics=machine.physics,
-                noise=machine.noise,
-                memory_policy=machine.memory_policy,
-                tariff=machine.tariff,
-                objective=machine.objective,
-                seed=inputs.seed,
-            )
+            compare(sample, [name], machine=machine, seed=inputs.seed)
         except HybridSchedulerError as error:
             refusals[name] = error
     if len(refusals) == len(names):  # the cause is the workload or the machine, not the schedulers

@@ -72,14 +72,13 @@ def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStu
     """Everything that can be wrong is found here, before anything is written."""
     from dataclasses import replace
 
-    from ..cluster import Noise
     from ..experiments.pipeline import QUICK, USUAL, PipelineStudy, like_trace
     from ..workload.scenarios import default_scenario, scenario_named
     from ..workload.trace_files import load
-    from .inputs import machine_from_settings, trace_path
+    from .inputs import trace_path
 
     seed, ranges = settings.simulation.seed, settings.workload
-    machine = replace(machine_from_settings(settings), noise=Noise(settings.physics.noise_sigma, seed))
+    machine = settings.machine(noise_seed=seed)
     tasks = None if trace is None else load(trace_path(trace))
     everyday = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
     busy = replace(

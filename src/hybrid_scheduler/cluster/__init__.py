@@ -3,6 +3,7 @@
 from .arrival_loop import MEMORY_POLICIES
 from .bounds import isolated_optimum, makespan_bound
 from .cluster import Cluster
+from .machine import Machine
 from .noise import Noise
 from .physics_times import PhysicsTimes
 from .run_result import RunResult
@@ -10,6 +11,7 @@ from .run_result import RunResult
 __all__ = [
     "MEMORY_POLICIES",
     "Cluster",
+    "Machine",
     "Noise",
     "PhysicsTimes",
     "RunResult",

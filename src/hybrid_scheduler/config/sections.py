@@ -39,6 +39,7 @@ from .value_types import (
 )
 
 if TYPE_CHECKING:
+    from ..cluster import Machine
     from ..storage.database_address import DatabaseAddress
     from ..workload.scenarios import Scenario
 
@@ -64,7 +65,7 @@ class SimulationSettings(_Section):
     retrain_interval: Count = 50
 
     def build_platform(self) -> Platform:
-        """The simulated platform. Only the workstation can be resized."""
+        """Return the simulated platform. Only the workstation can be resized."""
         if self.platform == "workstation":
             return workstation(self.num_gpus, self.memory_per_gpu)
         return platform_named(self.platform)
@@ -202,3 +203,16 @@ class Settings(_Section):
             return scenario
         configured = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
         return replace(scenario, size=configured.size, intensity=configured.intensity, memory=configured.memory)
+
+    def machine(self, noise_seed: int = 0) -> Machine:
+        """Return the simulated machine and its rules. Importing the simulator is left to this call."""
+        from ..cluster import Machine, Noise
+
+        return Machine(
+            self.simulation.build_platform(),
+            self.physics.build_model(),
+            Noise(self.physics.noise_sigma, noise_seed),
+            self.simulation.memory_policy,
+            self.physics.tariff(),
+            self.objective.weights(),
+        )

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cluster import Cluster, Noise, RunResult, isolated_optimum, makespan_bound
-from ..core import Floats, InvalidInputError, Objective, Platform, Workload, workstation
+from ..cluster import Machine, Noise, RunResult, isolated_optimum, makespan_bound
+from ..core import Floats, InvalidInputError, Objective, Platform, Workload
 from ..core.outcome import STATUS_NAMES
 from ..metrics import Charges, Summary, summarise, win_rates
-from ..physics import AnalyticPhysics, EnergyAndCost, Physics, Tariff
+from ..physics import EnergyAndCost, Physics, Tariff
 from ..schedulers import create
 
 if TYPE_CHECKING:
@@ -33,6 +33,13 @@ class Comparison:
     results: dict[str, RunResult]
     lower_bound: float | None
     isolated: Floats
+
+    @classmethod
+    def of(cls, workload: Workload, machine: Machine, results: dict[str, RunResult]) -> Comparison:
+        """Join the runs of one workload with its lower bound and isolated optima on that machine."""
+        platform, physics, noise = machine.platform, machine.physics, machine.noise
+        bound = makespan_bound(workload, platform, physics, noise, memory_policy=machine.memory_policy)
+        return cls(workload, platform, results, bound, isolated_optimum(workload, platform, physics, noise))
 
     @cached_property
     def summaries(self) -> dict[str, Summary]:
@@ -136,34 +143,51 @@ def compare(
     workload: Workload,
     schedulers: Sequence[str],
     *,
+    machine: Machine | None = None,
     platform: Platform | None = None,
     physics: Physics | None = None,
     noise: Noise | None = None,
-    memory_policy: str = "clip",
+    memory_policy: str | None = None,
     tariff: Tariff | None = None,
     objective: Objective | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Run every scheduler (``name`` or ``name(parameter=value)``) over the workload."""
+    """Run every scheduler over the same workload, each on a cluster of its own.
+
+    Parameters
+    ----------
+    workload
+        The tasks.
+    schedulers
+        Specifications: ``name`` or ``name(parameter=value)``.
+    machine
+        The machine and its rules; by default one CPU and four GPUs with analytic physics.
+    platform, physics, noise, memory_policy, tariff, objective
+        Parts of the machine to replace.
+    seed
+        Seed of schedulers that draw random numbers.
+    progress
+        Called with (scheduler, tasks done since the last call).
+    """
     if not schedulers:
         raise InvalidInputError("schedulers", "at least one name", "none")
     if len(set(schedulers)) < len(schedulers):
         raise InvalidInputError("schedulers", "different names", list(schedulers))
-    machine, law = platform or workstation(), physics or AnalyticPhysics()
+    used = _machine(machine, platform, physics, noise, memory_policy, tariff, objective)
     contestants = {spec: create(spec) for spec in schedulers}  # a wrong name fails before any work is done
     results = {}
     for spec, scheduler in contestants.items():
-        cluster = Cluster(machine, law, noise=noise, memory_policy=memory_policy, tariff=tariff)
         report = (lambda done, spec=spec: progress(spec, done)) if progress else None
-        results[spec] = cluster.run(workload, scheduler, seed=seed, objective=objective, progress=report)
-    return Comparison(
-        workload,
-        machine,
-        results,
-        makespan_bound(workload, machine, law, noise, memory_policy=memory_policy),
-        isolated_optimum(workload, machine, law, noise),
-    )
+        results[spec] = used.run(workload, scheduler, seed=seed, progress=report)
+    return Comparison.of(workload, used, results)
+
+
+def _machine(machine: Machine | None, *parts: object) -> Machine:
+    """Return the machine with every part replaced that was given."""
+    names = ("platform", "physics", "noise", "memory_policy", "tariff", "objective")
+    given = {name: part for name, part in zip(names, parts, strict=True) if part is not None}
+    return replace(machine or Machine(), **given)  # type: ignore[arg-type]
 
 
 def _charges(result: RunResult) -> Charges:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..cluster import RunResult, isolated_optimum, makespan_bound
+from ..cluster import RunResult
 from ..core import Floats, Online
 from ..engine import Comparison
 from ..learning.duration.model_versions import ModelVersion
@@ -39,22 +39,12 @@ def run_detailed(
             scheduler = create(spec)
             witness = PredictionRecorder(scheduler) if isinstance(scheduler, Online) and scheduler.learns else None
             report = (lambda done, spec=spec: progress(spec, done)) if progress else None
-            results[spec] = machine.cluster().run(
-                workload, witness or scheduler, seed=seed, objective=machine.objective, progress=report
-            )
+            results[spec] = machine.run(workload, witness or scheduler, seed=seed, progress=report)
             if witness:
                 predicted[spec] = witness.expectations(workload)
                 versions[spec] = list(getattr(scheduler, "versions", []))
                 importance = getattr(scheduler, "feature_importance", lambda: None)()
                 if importance:
                     importances[spec] = importance
-    comparison = Comparison(
-        workload,
-        machine.platform,
-        results,
-        makespan_bound(
-            workload, machine.platform, machine.physics, machine.noise, memory_policy=machine.memory_policy
-        ),
-        isolated_optimum(workload, machine.platform, machine.physics, machine.noise),
-    )
+    comparison = Comparison.of(workload, machine, results)
     return DetailedRun(comparison, predicted, versions, importances)

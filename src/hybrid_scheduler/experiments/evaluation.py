@@ -7,19 +7,18 @@ as decided, by the durations the scheduler believed in at that moment. Those wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..cluster import Cluster, Noise, RunResult, isolated_optimum, makespan_bound
+from ..cluster import Machine, RunResult
 from ..cluster.physics_times import PhysicsTimes
 from ..core import (
     Decision,
     Floats,
     Knowledge,
-    Objective,
     Online,
     Outcome,
     Platform,
@@ -30,7 +29,6 @@ from ..core import (
     Workload,
 )
 from ..engine import Comparison
-from ..physics import Physics, Tariff
 from ..schedulers import create
 from ..schedulers.hybrid_ml import HybridML
 from ..schedulers.rl_agent import RLAgent
@@ -39,23 +37,6 @@ BASELINES = ("cpu_only", "gpu_only", "round_robin", "random", "greedy", "earlies
 RESULT_COLUMNS = (
     "task_id", "scheduler", "device", "gpu_fraction", "predicted_time", "actual_time", "energy", "cost",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Where the tasks run, and by which rules."""
-
-    platform: Platform
-    physics: Physics
-    noise: Noise = field(default_factory=Noise)
-    memory_policy: str = "clip"
-    tariff: Tariff = field(default_factory=Tariff)
-    objective: Objective = field(default_factory=Objective)
-
-    def cluster(self) -> Cluster:
-        return Cluster(
-            self.platform, self.physics, noise=self.noise, memory_policy=self.memory_policy, tariff=self.tariff
-        )
 
 
 @dataclass(frozen=True)
@@ -109,20 +90,10 @@ def run_evaluation(
             progress(name, (number + done / len(workload)) / len(schedulers))
 
         progress(name, number / len(schedulers))
-        result = machine.cluster().run(
-            workload, witness or scheduler, seed=seed, objective=machine.objective, progress=report
-        )
+        result = machine.run(workload, witness or scheduler, seed=seed, progress=report)
         results[name] = result
         predicted[name] = witness.expectations(workload) if witness else _told(scheduler, result, machine)
-    comparison = Comparison(
-        workload,
-        machine.platform,
-        results,
-        makespan_bound(
-            workload, machine.platform, machine.physics, machine.noise, memory_policy=machine.memory_policy
-        ),
-        isolated_optimum(workload, machine.platform, machine.physics, machine.noise),
-    )
+    comparison = Comparison.of(workload, machine, results)
     return Evaluation(comparison, predicted)
 
 

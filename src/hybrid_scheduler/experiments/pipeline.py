@@ -23,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
+from ..cluster import Machine
 from ..core import Floats, InvalidInputError, Workload
 from ..reports.table_files import number, read_table, strict_json, write_table
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load, save
-from .evaluation import RESULT_COLUMNS, Machine, run_evaluation
+from .evaluation import RESULT_COLUMNS, run_evaluation
 from .phases import Done, Phase, PhaseContext, Progress, run_phases
 
 PROFILE = "data/profiles/hardware_profile.json"

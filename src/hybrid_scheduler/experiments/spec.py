@@ -7,25 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from ..cluster import Noise
-from ..core import Device, InvalidInputError, Objective, Platform, Workload, workstation
+from ..cluster import Machine, Noise
+from ..core import Device, InvalidInputError, Objective, Platform, Workload
 from ..engine import Comparison, compare
 from ..physics import AnalyticPhysics, SerialPhysics, Tariff
 from ..schedulers import create
 from ..workload.scenario_json import scenario_from_json, scenario_to_json
 from ..workload.scenarios import Scenario, generate
-from .evaluation import Machine
 from .single_thread import one_thread
 from .trace_source import TraceSource
 
 _PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
-
-
-def _default_machine() -> Machine:
-    return Machine(workstation(), AnalyticPhysics())
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class ExperimentSpec:
     scenario: Scenario | None
     tasks: int
     schedulers: tuple[str, ...]
-    machine: Machine = field(default_factory=_default_machine)
+    machine: Machine = field(default_factory=Machine)
     utilisation: float | None = None
     batch: bool = False
     trace: TraceSource | None = None
@@ -100,22 +95,11 @@ class ExperimentSpec:
         """Everybody on the same tasks, each on a cluster of its own."""
         machine = self.on_seed(seed)
         with one_thread(self.schedulers):
-            return compare(
-                self.workload(seed),
-                self.schedulers,
-                platform=machine.platform,
-                physics=machine.physics,
-                noise=machine.noise,
-                memory_policy=machine.memory_policy,
-                tariff=machine.tariff,
-                objective=machine.objective,
-                seed=seed,
-                progress=progress,
-            )
+            return compare(self.workload(seed), self.schedulers, machine=machine, seed=seed, progress=progress)
 
     def on_seed(self, seed: int) -> Machine:
         """The machine with the noise of that seed."""
-        return replace(self.machine, noise=Noise(self.machine.noise.sigma, seed))
+        return self.machine.with_noise_seed(seed)
 
     @property
     def facts(self) -> list[str]:

@@ -8,34 +8,21 @@ are paired, which takes the luck of the draw out of the difference: its interval
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from ..cluster import Noise
-from ..core import Floats, InvalidInputError, Objective, Platform, Workload, workstation
+from ..cluster import Machine
+from ..core import Floats, InvalidInputError, Objective, Platform
 from ..engine import compare
-from ..physics import AnalyticPhysics, Physics, Tariff
 from ..schedulers import schedulers as known_schedulers
 from ..workload.scenarios import Scenario, generate, scenario_named
 from . import FIRST_REPORTED_SEED
 
 SCHEDULERS = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "hybrid_ml", "oracle")
 _CONFIDENCE = 0.975
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIfMachine:
-    """The present machine and its rules."""
-
-    platform: Platform = field(default_factory=workstation)
-    physics: Physics = field(default_factory=AnalyticPhysics)
-    noise: Noise = field(default_factory=Noise)
-    memory_policy: str = "clip"
-    tariff: Tariff = field(default_factory=Tariff)
-    utilisation: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +109,8 @@ class WhatIfResult:
 def what_if(
     change: Change,
     *,
-    machine: WhatIfMachine | None = None,
+    machine: Machine | None = None,
+    load: float | None = None,
     scenario: str | Scenario = "default",
     schedulers: Sequence[str] | None = None,
     tasks: int = 300,
@@ -138,15 +126,18 @@ def what_if(
     """
     if seeds < 2:
         raise InvalidInputError("seeds", ">= 2, or there is no interval", seeds)
-    present = machine or WhatIfMachine()
+    present = machine or Machine()
     mix = scenario_named(scenario) if isinstance(scenario, str) else scenario
     names = tuple(schedulers or SCHEDULERS)
     if before is None:
-        before = at_present(present, mix, names, tasks, seeds, first_seed)
-    other = change.platform(present.platform)
-    load = present.utilisation if change.utilisation is None else change.utilisation
-    goal = Objective(latency=1.0 - change.energy_weight, energy=change.energy_weight)
-    after = _by_seed(present, mix, names, tasks, seeds, first_seed, other, load, goal)
+        before = at_present(present, load, mix, names, tasks, seeds, first_seed)
+    changed = replace(
+        present,
+        platform=change.platform(present.platform),
+        objective=Objective(latency=1.0 - change.energy_weight, energy=change.energy_weight),
+    )
+    changed_load = load if change.utilisation is None else change.utilisation
+    after = _by_seed(changed, present, changed_load, mix, names, tasks, seeds, first_seed)
     return [
         WhatIfResult(
             name,
@@ -160,30 +151,39 @@ def what_if(
 
 
 def at_present(
-    machine: WhatIfMachine, scenario: Scenario, schedulers: tuple[str, ...], tasks: int, seeds: int, first_seed: int
-) -> Floats:
-    """The figures of the present machine, which every question is compared with: (seeds, schedulers, 3)."""
-    here = machine.platform
-    return _by_seed(machine, scenario, schedulers, tasks, seeds, first_seed, here, machine.utilisation, Objective())
-
-
-def _by_seed(
-    rules: WhatIfMachine,
+    machine: Machine,
+    load: float | None,
     scenario: Scenario,
     schedulers: tuple[str, ...],
     tasks: int,
     seeds: int,
     first_seed: int,
-    platform: Platform,
-    load: float | None,
-    goal: Objective,
 ) -> Floats:
+    """Return the figures of the present machine, the baseline of every question: (seeds, schedulers, 3)."""
+    plain = replace(machine, objective=Objective())
+    return _by_seed(plain, plain, load, scenario, schedulers, tasks, seeds, first_seed)
+
+
+def _by_seed(
+    machine: Machine,
+    present: Machine,
+    load: float | None,
+    scenario: Scenario,
+    schedulers: tuple[str, ...],
+    tasks: int,
+    seeds: int,
+    first_seed: int,
+) -> Floats:
+    """Return mean latency, joules and dollars per task: (seeds, schedulers, 3)."""
     specs = tuple(_not_learning(name) for name in schedulers)
     found = np.empty((seeds, len(specs), 3))
     for row, seed in enumerate(range(first_seed, first_seed + seeds)):
-        # Tasks for the present machine, whatever runs them.
-        workload = generate(scenario, tasks, seed, platform=rules.platform, physics=rules.physics, utilisation=load)
-        found[row] = _figures(workload, specs, platform, rules, goal, seed)
+        # Arrivals are those of the present machine, also on the changed one.
+        workload = generate(
+            scenario, tasks, seed, platform=present.platform, physics=present.physics, utilisation=load
+        )
+        summaries = compare(workload, specs, machine=machine, seed=seed).summaries
+        found[row] = [(s.latency.mean, s.energy / tasks, s.cost / tasks) for s in summaries.values()]
     return found
 
 
@@ -191,27 +191,3 @@ def _not_learning(spec: str) -> str:
     """The scheduler with its training switched off, where it has any and nothing else was asked for."""
     info = known_schedulers().get(spec)
     return f"{spec}(learn=False)" if info is not None and "learn" in info.parameters else spec
-
-
-def _figures(
-    workload: Workload,
-    specs: tuple[str, ...],
-    platform: Platform,
-    rules: WhatIfMachine,
-    objective: Objective,
-    seed: int,
-) -> Floats:
-    """Mean latency, joules and dollars per task: (schedulers, 3)."""
-    summaries = compare(
-        workload,
-        specs,
-        platform=platform,
-        physics=rules.physics,
-        noise=rules.noise,
-        memory_policy=rules.memory_policy,
-        tariff=rules.tariff,
-        objective=objective,
-        seed=seed,
-    ).summaries
-    rows = [(s.latency.mean, s.energy / len(workload), s.cost / len(workload)) for s in summaries.values()]
-    return np.array(rows)

@@ -8,7 +8,7 @@ import math
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any
 
-from ..cluster import MEMORY_POLICIES, Cluster, Noise
+from ..cluster import MEMORY_POLICIES, Machine, Noise
 from ..core import InvalidInputError, Objective, Online, Platform, UnknownNameError, workstation
 from ..physics import AnalyticPhysics, Physics, Tariff
 from ..schedulers import create
@@ -60,7 +60,12 @@ class LiveConfig:
                     spec,
                     hint="central and static schedulers need the whole workload: use `simulate`",
                 )
-        Cluster(self.platform, self.physics)  # refuses physics that cannot run on a cluster
+        self.machine.cluster()  # refuses physics that cannot run on a cluster
+
+    @property
+    def machine(self) -> Machine:
+        """The machine and its rules as one value."""
+        return Machine(self.platform, self.physics, self.noise, self.memory_policy, self.tariff, self.objective)
 
     @property
     def load(self) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster import Cluster
 from ..compiled import FastRule
 from ..core import Floats, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
@@ -40,13 +39,7 @@ class SchedulerLane:
         self, name: str, scheduler: Online, course: LiveConfig, sample: Workload, trainer: TrainingWorker
     ) -> None:
         self.name, self.scheduler = name, scheduler
-        self.cluster = Cluster(
-            course.platform,
-            course.physics,
-            noise=course.noise,
-            memory_policy=course.memory_policy,
-            tariff=course.tariff,
-        )
+        self.cluster = course.machine.cluster()
         self._told = self.cluster.start_scheduler(
             scheduler, sample, seed=course.seed, objective=course.objective, endless=True
         )

@@ -12,7 +12,7 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from .. import __version__
-from ..experiments.what_if import WhatIfMachine
+from ..cluster import Machine
 from .whatif_worker import ThreadWhatIfWorker, WhatIfWorker
 
 if TYPE_CHECKING:
@@ -77,8 +77,9 @@ class AppContext:
     #: The built dashboard, if there is one.
     static: Path | None = None
     tally: ServerCounters = field(default_factory=ServerCounters)
-    #: The machine that what-if questions start from; None: the default one.
-    machine: WhatIfMachine = field(default_factory=WhatIfMachine)
+    #: The machine and the load that what-if questions start from; a load of None is the scenario's own.
+    machine: Machine = field(default_factory=Machine)
+    load: float | None = None
     thinker: WhatIfWorker = field(default_factory=ThreadWhatIfWorker)
 
 

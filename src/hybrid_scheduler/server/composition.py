@@ -7,15 +7,13 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ..cluster import Noise
 from ..config import ALL_SCHEDULERS
 from ..core import InvalidInputError, Online, UnknownNameError
-from ..experiments.what_if import WhatIfMachine
 from ..live import ContinuousSimulation, LiveConfig
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
@@ -61,7 +59,7 @@ def options_of(settings: Settings) -> ServerOptions:
 
 def course_of(settings: Settings) -> LiveConfig:
     """The live run that the settings describe."""
-    chosen = settings.simulation
+    chosen, machine = settings.simulation, settings.machine(noise_seed=settings.simulation.seed)
     names = chosen.schedulers
     if names == (ALL_SCHEDULERS,):
         names = tuple(name for name, info in registered().items() if issubclass(info.factory, Online))
@@ -71,12 +69,7 @@ def course_of(settings: Settings) -> LiveConfig:
         seed=chosen.seed,
         speed=settings.live.speed,
         schedulers=names,
-        platform=chosen.build_platform(),
-        physics=settings.physics.build_model(),
-        noise=Noise(settings.physics.noise_sigma, chosen.seed),
-        memory_policy=chosen.memory_policy,
-        tariff=settings.physics.tariff(),
-        objective=settings.objective.weights(),
+        **{part.name: getattr(machine, part.name) for part in fields(machine)},
         retrain_interval=chosen.retrain_interval,
         update_every=settings.live.update_interval,
     )
@@ -155,7 +148,8 @@ async def opened(
             database_kind=address.kind,
             options=chosen,
             static=find_dashboard(),
-            machine=_machine(settings),
+            machine=settings.machine(noise_seed=settings.simulation.seed),
+            load=settings.simulation.utilisation,
             thinker=thinker,
         )
         yield RunningServer(parts, address, engine, role)
@@ -242,14 +236,3 @@ def _redis(settings: Settings) -> RedisAddress | None:
 def _url(redis: RedisAddress) -> str:
     account = f":{quote(redis.password, safe='')}@" if redis.password else ""
     return f"redis://{account}{redis.host}:{redis.port}/{redis.db}"
-
-
-def _machine(settings: Settings) -> WhatIfMachine:
-    return WhatIfMachine(
-        platform=settings.simulation.build_platform(),
-        physics=settings.physics.build_model(),
-        noise=Noise(settings.physics.noise_sigma, settings.simulation.seed),
-        memory_policy=settings.simulation.memory_policy,
-        tariff=settings.physics.tariff(),
-        utilisation=settings.simulation.utilisation,
-    )

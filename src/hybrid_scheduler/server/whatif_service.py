@@ -47,6 +47,7 @@ async def answer_what_if(parts: AppContext, question: WhatIfRequest) -> dict[str
             WhatIfQuestion(
                 change,
                 parts.machine,
+                parts.load,
                 scenario,
                 tuple(question.schedulers or SCHEDULERS),
                 question.tasks,

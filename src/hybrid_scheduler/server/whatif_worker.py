@@ -21,9 +21,10 @@ from typing import Protocol
 
 from loguru import logger
 
+from ..cluster import Machine
 from ..core import Floats
 from ..experiments import FIRST_REPORTED_SEED
-from ..experiments.what_if import Change, WhatIfMachine, WhatIfResult, at_present, what_if
+from ..experiments.what_if import Change, WhatIfResult, at_present, what_if
 from ..schedulers import schedulers
 from ..workload.scenarios import scenario_named
 
@@ -33,7 +34,9 @@ class WhatIfQuestion:
     """All that an answer depends on."""
 
     change: Change
-    machine: WhatIfMachine
+    machine: Machine
+    #: Offered load; None means the scenario's own.
+    load: float | None
     scenario: str
     schedulers: tuple[str, ...]
     tasks: int
@@ -50,6 +53,7 @@ def answer(question: WhatIfQuestion, before: Floats | None = None) -> list[WhatI
     return what_if(
         question.change,
         machine=question.machine,
+        load=question.load,
         scenario=question.scenario,
         schedulers=question.schedulers,
         tasks=question.tasks,
@@ -62,7 +66,8 @@ def answer_again(question: WhatIfQuestion) -> list[WhatIfResult]:
     """The work in a process where no scheduler changes its meaning: it remembers the present machine."""
     mix, names = scenario_named(question.scenario), question.schedulers
     return answer(
-        question, _known(question.machine, mix, names, question.tasks, question.seeds, FIRST_REPORTED_SEED)
+        question,
+        _known(question.machine, question.load, mix, names, question.tasks, question.seeds, FIRST_REPORTED_SEED),
     )
 
 
@@ -147,4 +152,4 @@ def _hang_on(end: Connection) -> None:
 def _import_everything() -> None:
     """The smallest question to all schedulers loads compiled rules, models, and what reads them."""
     named = tuple(name for name, info in schedulers().items() if info.published)
-    answer(WhatIfQuestion(Change(), WhatIfMachine(), "default", named, tasks=20, seeds=2))
+    answer(WhatIfQuestion(Change(), Machine(), None, "default", named, tasks=20, seeds=2))

@@ -1,0 +1,61 @@
+"""A machine and its rules: platform, physics, noise, memory policy, tariff and objective in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from ..core import Objective, Platform, Scheduler, Workload, workstation
+from ..physics import AnalyticPhysics, Physics, Tariff
+from .cluster import Cluster
+from .noise import Noise
+from .run_result import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Everything that decides how a workload runs under a scheduler, apart from the seed.
+
+    Parameters
+    ----------
+    platform
+        The devices.
+    physics
+        Durations of tasks on these devices.
+    noise
+        Random factors on the durations.
+    memory_policy
+        Treatment of shares that do not fit into an accelerator: ``"clip"``, ``"to_cpu"`` or ``"fail"``.
+    tariff
+        Prices of rent and electricity.
+    objective
+        Weights on latency, energy and cost.
+    """
+
+    platform: Platform = field(default_factory=workstation)
+    physics: Physics = field(default_factory=AnalyticPhysics)
+    noise: Noise = field(default_factory=Noise)
+    memory_policy: str = "clip"
+    tariff: Tariff = field(default_factory=Tariff)
+    objective: Objective = field(default_factory=Objective)
+
+    def cluster(self) -> Cluster:
+        """Return an empty simulated cluster."""
+        return Cluster(
+            self.platform, self.physics, noise=self.noise, memory_policy=self.memory_policy, tariff=self.tariff
+        )
+
+    def run(
+        self,
+        workload: Workload,
+        scheduler: Scheduler,
+        *,
+        seed: int = 0,
+        progress: Callable[[int], None] | None = None,
+    ) -> RunResult:
+        """Run a workload under a scheduler on a new cluster."""
+        return self.cluster().run(workload, scheduler, seed=seed, objective=self.objective, progress=progress)
+
+    def with_noise_seed(self, seed: int) -> Machine:
+        """Return the same machine with the noise drawn from another seed."""
+        return replace(self, noise=Noise(self.noise.sigma, seed))
