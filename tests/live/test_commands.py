@@ -150,7 +150,7 @@ def test_the_same_key_gives_the_same_task(one):
     assert not waiting[0].done()
     one.journal.release()
     assert waiting[0].result(5) == waiting[1].result(5) == first + 1
-    with pytest.raises(InvalidInputError, match="IdempotencyKey-Key"):
+    with pytest.raises(InvalidInputError, match="Idempotency-Key"):
         one.engine.submit(TASK, IdempotencyKey("k1", "another", 0)).result(5)
     stored = [entry for batch in one.journal.batches for entry in batch.idempotency]
     assert stored == [IdempotencyKey("k1", "digest", first), IdempotencyKey("k2", "digest", first + 1)]

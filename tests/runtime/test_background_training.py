@@ -50,7 +50,7 @@ def waits_for(growing: BackgroundTraining) -> Future[TrainedModel]:
 
 def test_a_forest_is_grown_in_another_thread_and_swapped_in(growing, monkeypatch):
     threads = []
-    grow, go = TrainingRequest.grow, threading.Event()
+    grow, go = TrainingRequest.fit, threading.Event()
 
     def noted(self: TrainingRequest) -> FittedDurations:
         if self.trees:
@@ -58,7 +58,7 @@ def test_a_forest_is_grown_in_another_thread_and_swapped_in(growing, monkeypatch
             assert go.wait(60)
         return grow(self)
 
-    monkeypatch.setattr(TrainingRequest, "grow", noted)
+    monkeypatch.setattr(TrainingRequest, "fit", noted)
     policy = started(growing)
     feed(policy, 80)  # nobody waits for the forest
     times = policy.scheduler_for("fft").times_
@@ -73,7 +73,7 @@ def test_a_forest_is_grown_in_another_thread_and_swapped_in(growing, monkeypatch
 
 
 def test_a_growth_that_fails_leaves_the_model_as_it_was(growing, monkeypatch):
-    grow, go = TrainingRequest.grow, threading.Event()
+    grow, go = TrainingRequest.fit, threading.Event()
 
     def fails(self: TrainingRequest) -> FittedDurations:
         if self.trees:
@@ -81,7 +81,7 @@ def test_a_growth_that_fails_leaves_the_model_as_it_was(growing, monkeypatch):
             raise MemoryError("no room for trees")
         return grow(self)
 
-    monkeypatch.setattr(TrainingRequest, "grow", fails)
+    monkeypatch.setattr(TrainingRequest, "fit", fails)
     policy = started(growing)
     feed(policy, 70)
     go.set()
@@ -97,7 +97,7 @@ def test_a_growth_that_fails_leaves_the_model_as_it_was(growing, monkeypatch):
 def test_growing_rests_most_of_the_time(monkeypatch):
     """Here every growth takes a second of a clock that stands still otherwise."""
     seconds, begun = [100.0], []
-    grow, go = TrainingRequest.grow, threading.Event()
+    grow, go = TrainingRequest.fit, threading.Event()
 
     def slow(self: TrainingRequest) -> FittedDurations:
         if self.trees:
@@ -106,7 +106,7 @@ def test_growing_rests_most_of_the_time(monkeypatch):
             seconds[0] += 1.0
         return grow(self)
 
-    monkeypatch.setattr(TrainingRequest, "grow", slow)
+    monkeypatch.setattr(TrainingRequest, "fit", slow)
     growing = BackgroundTraining(clock=lambda: seconds[0])
     try:
         policy = started(growing)

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.live import JournalUnavailable, LiveConfig
+from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.live import EngineBusy, EngineClosed, JournalFull, JournalUnavailable, LiveConfig
 from hybrid_scheduler.server import local_engine_control
 from hybrid_scheduler.server.engine_control import NewTask, StartOptions
+from hybrid_scheduler.server.errors import Refused
 from hybrid_scheduler.server.local_engine_control import LocalEngineControl
+from hybrid_scheduler.server.remote_engine_control import RemoteEngineControl
+from hybrid_scheduler.storage import DatabaseUnavailable
+from hybrid_scheduler.storage.engine_commands import CommandReply
 from hybrid_scheduler.testing import MemoryJournal
 from hybrid_scheduler.workload.scenarios import scenario_named
 
@@ -112,3 +116,27 @@ async def test_a_stored_task_has_its_number():
         await asyncio.sleep(0)
     engine.future.set_result(17)
     assert await waiting == 17
+
+
+class _RefusingCommands:
+    """A command table whose engine refuses every command with one error."""
+
+    def __init__(self, error):
+        self.error = error
+
+    async def ask(self, kind, payload=None, timeout=10.0):
+        return CommandReply(False, {"error": type(self.error).__name__, "message": str(self.error)})
+
+
+@pytest.mark.parametrize("error", [DatabaseUnavailable, EngineBusy, EngineClosed, JournalFull, JournalUnavailable])
+async def test_remote_errors_that_pass_become_a_503(error):
+    remote = RemoteEngineControl(_RefusingCommands(error("not now")), None, lambda: 0.0)
+    with pytest.raises(Refused) as refused:
+        await remote.pause()
+    assert refused.value.status == 503
+
+
+async def test_other_remote_errors_keep_their_message():
+    remote = RemoteEngineControl(_RefusingCommands(HybridSchedulerError("it broke")), None, lambda: 0.0)
+    with pytest.raises(HybridSchedulerError, match="it broke"):
+        await remote.pause()

@@ -82,7 +82,7 @@ class BatchBuilder:
             del self._keys[key.key]  # that one came to nothing: try again
             return None
         if fingerprint != key.fingerprint:
-            raise InvalidInputError("IdempotencyKey-Key", "new, or sent with the same task as before", key.key)
+            raise InvalidInputError("Idempotency-Key", "new, or sent with the same task as before", key.key)
         return answer
 
     def promise(self, task_id: int, answer: Future[int], key: IdempotencyKey | None) -> None:

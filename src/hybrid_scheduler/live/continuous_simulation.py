@@ -140,16 +140,16 @@ class ContinuousSimulation:
     def submit(self, task: SubmittedTask, key: IdempotencyKey | None = None) -> Future[int]:
         """A task of the user's own, through every scheduler. The future gets its id when it is durable.
 
-        The same key and task again gives the same id; `JournalAway` where nothing can be stored. Does not wait.
+        The same key and task again gives the same id; `JournalUnavailable` where nothing can be stored. Does not wait.
         """
         if key is not None:
-            check_text("IdempotencyKey-Key", key.key)
+            check_text("Idempotency-Key", key.key)
         return self._promised(lambda answer: self._conductor.submit(task, key, answer))
 
     def store_measured(self, run: MeasuredRun) -> Future[str]:
         """Keep a run that was measured elsewhere. The future gets its id when it is durable.
 
-        `JournalAway` where nothing can be stored. Does not wait.
+        `JournalUnavailable` where nothing can be stored. Does not wait.
         """
         return self._promised(lambda answer: self._conductor.store_measured(run, answer))
 

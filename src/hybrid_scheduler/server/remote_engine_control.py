@@ -8,13 +8,24 @@ from dataclasses import asdict
 from typing import Any
 
 from ..core import HybridSchedulerError
-from ..live import MeasuredRun, measured_from_json, measured_to_json
-from ..storage import Repository
+from ..live import (
+    EngineBusy,
+    EngineClosed,
+    JournalFull,
+    JournalUnavailable,
+    MeasuredRun,
+    measured_from_json,
+    measured_to_json,
+)
+from ..storage import DatabaseUnavailable, Repository
 from ..storage.engine_commands import EngineCommandTable
 from .engine_control import EngineControl, NewTask, StartOptions
 from .errors import Refused
 
-_AWAY = {"JournalUnavailable", "JournalFull", "EngineClosed", "DatabaseUnavailable", "EngineBusy"}
+#: Names of errors, as the reply carries them, after which the client may try again.
+_UNAVAILABLE = {
+    error.__name__ for error in (DatabaseUnavailable, EngineBusy, EngineClosed, JournalFull, JournalUnavailable)
+}
 #: Starting a run may load models.
 _PATIENCE = 30.0
 
@@ -74,7 +85,7 @@ class RemoteEngineControl:
         if answer.ok:
             return answer.body
         told, message = answer.body, str(answer.body.get("message", "the engine refused"))
-        if told.get("error") in _AWAY:
+        if told.get("error") in _UNAVAILABLE:
             raise Refused(503, "the database or the engine is away")
         if "field" in told:
             fields = [(told["field"], told["allowed"], told["got"])]
