@@ -27,7 +27,7 @@ SIX = "round_robin,random,greedy,oracle,earliest_finish,gpu_only"
 class Nothing:
     """A journal that throws everything away."""
 
-    room, unsaved, away = True, 0, False
+    has_capacity, unsaved, unavailable = True, 0, False
 
     def open(self) -> Recovered:
         return Recovered(Counters())

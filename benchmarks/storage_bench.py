@@ -63,7 +63,7 @@ def ours(address: DatabaseAddress, batches: list[Batch]) -> float:
     journal.open()
     start = time.perf_counter()
     for batch in batches:
-        while not journal.room:
+        while not journal.has_capacity:
             time.sleep(0.001)
         journal.append(batch)
     for batch in batches:

@@ -608,9 +608,9 @@ def test_no_room_means_no_more_tasks_but_still_orders(address, monkeypatch):
         engine = Engine()
         batches = list(engine.batches(3, 2))
         for batch in batches:
-            assert journal.room
+            assert journal.has_capacity
             journal.append(batch)
-        assert not journal.room
+        assert not journal.has_capacity
         assert journal.unsaved == 3
         with pytest.raises(JournalFull):
             journal.append(Engine().batch(1))
@@ -618,7 +618,7 @@ def test_no_room_means_no_more_tasks_but_still_orders(address, monkeypatch):
         journal.append(order)
         gate.set()
         order.committed.result(30)
-        assert journal.room
+        assert journal.has_capacity
         assert journal.unsaved == 0
 
 

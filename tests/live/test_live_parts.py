@@ -7,9 +7,9 @@ import pytest
 
 from hybrid_scheduler import AnalyticPhysics, Cluster, Noise, create, platform_named, workstation
 from hybrid_scheduler.cluster import isolated_optimum
+from hybrid_scheduler.core.ulid import UlidGenerator
 from hybrid_scheduler.engine.isolated_optimum import isolated_split
 from hybrid_scheduler.live.live_config import LiveConfig, config_hash
-from hybrid_scheduler.live.ulid import UlidGenerator
 from hybrid_scheduler.testing import small_workload
 
 

@@ -303,7 +303,7 @@ class FakeControl:
         self.age: float | None = None
         self.orders: list[Any] = []
 
-    async def beat_age(self) -> float | None:
+    async def heartbeat_age(self) -> float | None:
         return self.age
 
     async def status(self) -> dict[str, Any]:
@@ -341,8 +341,8 @@ class FakeControl:
         self.state = state or self.state
         return await self.status()
 
-    async def start(self, wishes: StartOptions) -> dict[str, Any]:
-        return await self._obey(("start", wishes), "running")
+    async def start(self, options: StartOptions) -> dict[str, Any]:
+        return await self._obey(("start", options), "running")
 
     async def stop(self) -> dict[str, Any]:
         return await self._obey("stop", "stopped")

@@ -13,7 +13,7 @@ from test_contract import fits
 from hybrid_scheduler.live import JournalUnavailable, measured_to_json
 from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.remote_engine_control import RemoteEngineControl, carry_out
+from hybrid_scheduler.server.remote_engine_control import RemoteEngineControl, execute_command
 from hybrid_scheduler.storage.engine_commands import CommandReply
 
 BODY = measured_to_json(measured_run(6))
@@ -147,7 +147,7 @@ class DirectQueue:
         self.control = control
 
     async def ask(self, kind, payload=None, timeout=10.0):
-        return CommandReply(True, await carry_out(self.control, kind, payload or {}))
+        return CommandReply(True, await execute_command(self.control, kind, payload or {}))
 
 
 async def test_from_an_api_process_to_the_engines(parts):

@@ -108,7 +108,7 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
         journal.append(second)
         with pytest.raises(JournalUnavailable):
             second.committed.result(30)
-        assert journal.away
+        assert journal.unavailable
         third = engine.batch(1)
         journal.append(third)
         with pytest.raises(JournalUnavailable):
@@ -124,7 +124,7 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
         watch.wait_for(3)
         assert len(await Repository(database).history(1000)) == 551
         await database.close()
-        assert not journal.away
+        assert not journal.unavailable
         assert journal.unsaved == 0
     assert watch.seqs == [1, 2, 3]
     assert all(finding.ok for finding in verify(address))
@@ -206,11 +206,11 @@ async def read():
     return len(rows)
 
 assert asyncio.run(read()) == 50, "reads do not go on"
-assert journal.away
+assert journal.unavailable
 full(False)
 third = engine.batch(5)
 while True:  # told at once as long as the store is away; the batches stay
-    while not journal.room:
+    while not journal.has_capacity:
         pass
     journal.append(third)
     try:
@@ -294,8 +294,8 @@ def test_a_row_that_the_database_refuses_stops_the_writer_and_says_why(address):
     journal.append(twice)
     with pytest.raises(JournalUnavailable, match="cannot be written"):
         twice.committed.result(30)
-    assert journal.away
-    assert not journal.room
+    assert journal.unavailable
+    assert not journal.has_capacity
     assert "cannot be written" in str(failures[0])
     journal.close()
     assert all(finding.ok for finding in verify(address))
@@ -345,13 +345,13 @@ def test_a_server_that_goes_and_returns_loses_nothing(server, how):
         for batch in batches:
             with pytest.raises(JournalUnavailable):
                 batch.committed.result(60)
-        assert journal.away
+        assert journal.unavailable
         server.start()
         watch.wait_for(6)
         last = engine.batch(1)
         journal.append(last)
         last.committed.result(60)
-        assert not journal.away
+        assert not journal.unavailable
     assert watch.seqs == list(range(1, 8))
     assert all(finding.ok for finding in verify(address))
     journal = SqlJournal(address)

@@ -21,14 +21,14 @@ def test_it_stores_at_once_unless_told_otherwise():
     second, third = engine.batch(2), engine.batch(1)
     journal.append(second)
     journal.append(third)
-    assert not journal.room
+    assert not journal.has_capacity
     assert journal.unsaved == 2
     assert not second.committed.done()
     assert [event.seq for event in heard] == [1]
     with pytest.raises(JournalFull):
         journal.append(engine.batch(1))
     journal.fail()
-    assert journal.away
+    assert journal.unavailable
     with pytest.raises(JournalUnavailable):
         second.committed.result(0)
     journal.release()

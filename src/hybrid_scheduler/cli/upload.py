@@ -36,8 +36,8 @@ class UploadedRun(NamedTuple):
 
 def store(run: MeasuredRun, settings: Settings) -> UploadedRun:
     """The run's id once it is durable. A server that runs is the only one to write: it is asked then."""
+    from ..core.ulid import UlidGenerator
     from ..live import EngineBusy
-    from ..live.ulid import UlidGenerator
 
     # Named here: however often it has to be sent, it is one run.
     run = replace(run, run_id=UlidGenerator(time.time, os.urandom)())

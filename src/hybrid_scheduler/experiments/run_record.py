@@ -28,8 +28,8 @@ from .. import __version__
 from ..cluster import RunResult
 from ..core import HybridSchedulerError, InvalidInputError
 from ..core.outcome import STATUS_NAMES
+from ..core.ulid import UlidGenerator
 from ..engine import Comparison
-from ..live.ulid import UlidGenerator
 from ..workload.trace_files import load, save
 from .spec import ExperimentSpec
 from .trace_source import TraceSource

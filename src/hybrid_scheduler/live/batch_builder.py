@@ -41,9 +41,9 @@ class BatchBuilder:
     # ---------------------------------------------------------------- taking in
 
     @property
-    def room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether new tasks may be made."""
-        return not self._unsent and self._journal.room
+        return not self._unsent and self._journal.has_capacity
 
     @property
     def rows(self) -> int:
@@ -102,7 +102,7 @@ class BatchBuilder:
         `state` is the run's checkpoint right after the last task that waits.
         """
         self.deliver()
-        if not self.room:
+        if not self.has_capacity:
             return
         batch = self._batch(run, state)
         self._clear()
@@ -111,14 +111,14 @@ class BatchBuilder:
 
     def take(self, batch: Batch) -> None:
         """A batch made elsewhere, numbered from our counters, for the next delivery. What waited was flushed."""
-        assert self.room
+        assert self.has_capacity
         assert not self._chunks
         assert not self._events
         self.counters = batch.counters
         self._unsent.append(batch)
 
     def deliver(self) -> None:
-        while self._unsent and self._journal.room:
+        while self._unsent and self._journal.has_capacity:
             try:
                 self._journal.append(self._unsent[0])
             except JournalFull:

@@ -117,7 +117,7 @@ class Conductor:
         if earlier is not None:
             earlier.add_done_callback(lambda done: _copy(done, answer))
             return
-        if self._journal.away or not session.ledger.room:
+        if self._journal.unavailable or not session.ledger.has_capacity:
             raise JournalUnavailable("the database cannot take the task now", hint="try again in a few seconds")
         if session.run is None:
             self.begin(session.course, "stopped")
@@ -139,7 +139,7 @@ class Conductor:
             earlier.add_done_callback(lambda done: _settle(answer, done, run_id))
             return
         session.flush()
-        if self._journal.away or not session.ledger.room:
+        if self._journal.unavailable or not session.ledger.has_capacity:
             raise JournalUnavailable("the database cannot take the run now", hint="try again in a few seconds")
         watched = session.record.run_id if session.record else None
         counters, now = session.ledger.counters, self._clock.unix()
@@ -155,7 +155,7 @@ class Conductor:
     def forget(self, deleted: Future[int]) -> None:
         session = self._session
         session.flush()
-        if not session.ledger.room:
+        if not session.ledger.has_capacity:
             raise JournalUnavailable("the database cannot delete anything now", hint="try again in a few seconds")
         for lane in session.lanes:
             lane.statistics.forget()

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..core.ulid import UlidGenerator
 from ..workload import Scenario
 from ..workload.argument_checks import positive_number
 from .batch_records import IdempotencyKey
@@ -30,7 +31,6 @@ from .model_snapshots import ModelSnapshots
 from .session import LiveSession
 from .status import LiveStatus, ModelCard
 from .training_worker import ProcessTrainingWorker, TrainingWorker
-from .ulid import UlidGenerator
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -140,7 +140,7 @@ class ContinuousSimulation:
     def submit(self, task: SubmittedTask, key: IdempotencyKey | None = None) -> Future[int]:
         """A task of the user's own, through every scheduler. The future gets its id when it is durable.
 
-        The same key and task again gives the same id; `JournalUnavailable` where nothing can be stored. Does not wait.
+        The same key and task again gives the same id. Raises `JournalUnavailable`; does not wait.
         """
         if key is not None:
             check_text("Idempotency-Key", key.key)
@@ -168,7 +168,7 @@ class ContinuousSimulation:
 
     def status(self) -> LiveStatus:
         """The state as of the last update or command; never waits."""
-        storage = "away" if self._journal.away else "ok"
+        storage = "away" if self._journal.unavailable else "ok"
         return replace(self._session.published, unsaved_batches=self._journal.unsaved, storage=storage)
 
     def _do(self, command: Callable[[], Any]) -> LiveStatus:
@@ -233,7 +233,7 @@ class ContinuousSimulation:
 
     def _go_forward(self, run: LiveRun) -> float:
         session = self._session
-        if session.held != (not session.ledger.room):
+        if session.held != (not session.ledger.has_capacity):
             session.held = not session.held
             session.published = session.status()
             session.time.set(run.now)
@@ -268,7 +268,7 @@ class ContinuousSimulation:
             self._chunk = min(2 * self._chunk, _MOST_CHUNK)
 
     def _watch_journal(self) -> None:
-        if self._journal.away:
+        if self._journal.unavailable:
             if self._away_since is None:
                 self._away_since = self._clock.now()
                 _log.warning("the store is away")

@@ -18,7 +18,7 @@ class JournalUnavailable(HybridSchedulerError):
 
 
 class JournalFull(HybridSchedulerError):
-    """Too much waits to be stored. Whoever appends looks at `room` first."""
+    """Too much waits to be stored. Whoever appends looks at `has_capacity` first."""
 
 
 class EngineBusy(HybridSchedulerError):
@@ -32,7 +32,7 @@ class Journal(Protocol):
         """Become the one engine of this store, and learn where the last one ended. Raises `EngineBusy`."""
 
     @property
-    def room(self) -> bool:
+    def has_capacity(self) -> bool:
         """False while so much waits to be stored that no new tasks should be made."""
 
     @property
@@ -40,7 +40,7 @@ class Journal(Protocol):
         """Batches that are not durable yet."""
 
     @property
-    def away(self) -> bool:
+    def unavailable(self) -> bool:
         """True while the last attempt to store something failed."""
 
     def append(self, batch: Batch) -> None:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from ..core import Floats, InvalidInputError, Platform, Workload
 from ..core.outcome import FAILED, STATUS_NAMES
+from ..core.ulid import ULID
 from ..workload.argument_checks import whole_number
 from .batch_records import Batch, Counters, Event, ResultColumns, RunRecord
 from .command_queue import check_text
 from .lane_statistics import LaneStatistics
 from .live_config import config_hash
-from .ulid import ULID
 from .update_builder import notification
 
 #: More than that is not one run on one machine, and would hold the writer up.

@@ -234,7 +234,7 @@ class LiveSession:
             next_task_id=counters.next_task_id,
             episode=run.episode if run else None,
             unsaved_batches=self._journal.unsaved,
-            storage="away" if self._journal.away else "ok",
+            storage="away" if self._journal.unavailable else "ok",
             notes=(
                 *self.notes,
                 *([self.error] if self.error else ()),

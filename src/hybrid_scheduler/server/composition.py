@@ -30,7 +30,7 @@ from .engine_control import EngineControl
 from .local_engine_control import LocalEngineControl
 from .prometheus_metrics import Metrics
 from .rate_limits import Limiter
-from .remote_engine_control import RemoteEngineControl, beat, carry_out
+from .remote_engine_control import RemoteEngineControl, execute_command, send_heartbeats
 from .stream_hub import StreamHub
 from .whatif_worker import ProcessWhatIfWorker
 
@@ -183,8 +183,8 @@ async def _serve_commands(
 ) -> None:
     stop = asyncio.Event()
     tasks = [
-        asyncio.create_task(queue.serve(lambda kind, payload: carry_out(control, kind, payload), stop)),
-        asyncio.create_task(beat(control, journal.beat, stop)),
+        asyncio.create_task(queue.serve(lambda kind, payload: execute_command(control, kind, payload), stop)),
+        asyncio.create_task(send_heartbeats(control, journal.beat, stop)),
     ]
 
     async def end() -> None:

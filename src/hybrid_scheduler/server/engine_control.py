@@ -1,4 +1,7 @@
-"""The engine as the server sees it: orders that are awaited, whether it lives in this process or in another."""
+"""Control of the live engine, as the routes of the server use it.
+
+The protocol has two implementations: for an engine in this process, and for one in another process.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ..live import MeasuredRun
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """How a new run should differ from the configuration; None: not at all."""
+    """Settings of a new run that differ from the configuration; None keeps the configured value."""
 
     scenario: str | None = None
     utilisation: float | None = None
@@ -21,7 +24,7 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """A user's task, with the key that makes sending it twice harmless."""
+    """A task sent by a client. The same `key` and `fingerprint` again does not create a second task."""
 
     size: float
     compute_intensity: float
@@ -33,35 +36,43 @@ class NewTask:
 
 
 class EngineControl(Protocol):
-    """Every order returns the status body after it took effect."""
+    """Commands to the live engine. Those without another result return the status body after they took effect."""
 
-    #: Seconds since the engine's last sign of life; None where it lives in this process.
-    async def beat_age(self) -> float | None: ...
+    async def heartbeat_age(self) -> float | None:
+        """Return the seconds since the last heartbeat; None where the engine runs in this process."""
 
-    async def status(self) -> dict[str, Any]: ...
+    async def status(self) -> dict[str, Any]:
+        """Return the body of the current status."""
 
-    async def start(self, wishes: StartOptions) -> dict[str, Any]: ...
+    async def start(self, options: StartOptions) -> dict[str, Any]:
+        """Start or resume the run; begin a new one where the options differ from a run that does not run."""
 
-    async def stop(self) -> dict[str, Any]: ...
+    async def stop(self) -> dict[str, Any]:
+        """End the run."""
 
-    async def pause(self) -> dict[str, Any]: ...
+    async def pause(self) -> dict[str, Any]:
+        """Pause the run."""
 
-    async def resume(self) -> dict[str, Any]: ...
+    async def resume(self) -> dict[str, Any]:
+        """Resume a paused run."""
 
-    async def set_speed(self, speed: float) -> dict[str, Any]: ...
+    async def set_speed(self, speed: float) -> dict[str, Any]:
+        """Change the speed, in virtual seconds per wall second."""
 
-    async def set_scenario(self, scenario: str, utilisation: float | None) -> dict[str, Any]: ...
+    async def set_scenario(self, scenario: str, utilisation: float | None) -> dict[str, Any]:
+        """Change the scenario; None as utilisation means the scenario's own."""
 
-    async def retrain(self, scheduler: str) -> dict[str, Any]: ...
+    async def retrain(self, scheduler: str) -> dict[str, Any]:
+        """Train the model of a learned scheduler again."""
 
     async def submit(self, task: NewTask) -> int:
-        """The task's id, once it and its results are durable."""
+        """Return the task's id, once the task and its results are durable."""
 
     async def store_measured(self, run: MeasuredRun) -> str:
-        """The id of the run, once it is durable."""
+        """Return the id of the run, once the run is durable."""
 
     async def forget(self) -> int:
-        """Delete all tasks; their number."""
+        """Delete all tasks and return their number."""
 
     async def learners(self) -> dict[str, dict[str, Any]]:
-        """For each learned scheduler of the run: feature_importance, agent."""
+        """Return feature_importance and agent of each learned scheduler of the run."""

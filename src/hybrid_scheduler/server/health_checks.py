@@ -20,7 +20,7 @@ async def run_health_checks(parts: AppContext) -> dict[str, Any]:
     cache = "ok" if await parts.cache.ping() else "away"
     engine: dict[str, Any] = {"state": "away", "beat_age": None}
     try:
-        engine["beat_age"] = age = await parts.control.beat_age()
+        engine["beat_age"] = age = await parts.control.heartbeat_age()
         if age is None or age < _SILENCE:
             engine["state"] = (await parts.control.status())["state"]
     except Exception:

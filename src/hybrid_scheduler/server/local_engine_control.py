@@ -1,4 +1,8 @@
-"""The engine in this process. Its calls are safe from any thread; those that wait do so in a worker thread."""
+"""Control of a live engine in this process.
+
+The engine's methods may be called from any thread. Those that wait are called in a worker thread, so that the event
+loop goes on.
+"""
 
 from __future__ import annotations
 
@@ -21,97 +25,122 @@ from ..workload.scenarios import Scenario
 from .engine_control import NewTask, StartOptions
 
 _T = TypeVar("_T")
-#: A task that is not stored after so many seconds is not acknowledged.
-_PATIENCE = 15.0
+#: A task or run that is not durable after so many seconds is not acknowledged.
+_COMMIT_TIMEOUT_S = 15.0
 
 
 class LocalEngineControl:
-    """`home` is the course of the configuration; `scenario` finds scenarios by name, with the configured ranges."""
+    """Implementation of `EngineControl` around an engine of this process.
 
-    def __init__(self, engine: ContinuousSimulation, home: LiveConfig, scenario: Callable[[str], Scenario]) -> None:
-        self._engine, self._home, self._scenario = engine, home, scenario
-        self._one_at_a_time = asyncio.Lock()
+    Parameters
+    ----------
+    engine
+        The opened engine.
+    config
+        The configured run: options of `start` replace single fields of it.
+    scenario
+        Returns the scenario of that name, with the configured ranges.
+    """
 
-    async def beat_age(self) -> float | None:
+    def __init__(
+        self, engine: ContinuousSimulation, config: LiveConfig, scenario: Callable[[str], Scenario]
+    ) -> None:
+        self._engine, self._config, self._scenario = engine, config, scenario
+        self._start_lock = asyncio.Lock()
+
+    async def heartbeat_age(self) -> float | None:
+        """Return None: the engine runs in this process."""
         return None
 
     async def status(self) -> dict[str, Any]:
+        """Return the body of the current status."""
         return self._engine.status().as_dict()
 
-    async def start(self, wishes: StartOptions) -> dict[str, Any]:
-        async with self._one_at_a_time:
-            return (await asyncio.to_thread(self._start, wishes)).as_dict()
+    async def start(self, options: StartOptions) -> dict[str, Any]:
+        """Start or resume the run; begin a new one where the options differ from a run that does not run."""
+        async with self._start_lock:
+            return (await asyncio.to_thread(self._start, options)).as_dict()
 
-    def _start(self, wishes: StartOptions) -> LiveStatus:
+    def _start(self, options: StartOptions) -> LiveStatus:
         now = self._engine.status()
         changes = {
             name: value
             for name in ("scenario", "utilisation", "seed", "speed", "schedulers")
-            if (value := getattr(wishes, name)) is not None and value != getattr(now, name)
+            if (value := getattr(options, name)) is not None and value != getattr(now, name)
         }
         if now.is_running or not changes:
             return self._engine.start()
         if now.is_paused and set(changes) == {"speed"}:
             self._engine.set_speed(changes["speed"])
             return self._engine.start()
-        return self._engine.restart(self._course(wishes))
+        return self._engine.restart(self._config_with(options))
 
-    def _course(self, wishes: StartOptions) -> LiveConfig:
-        home = self._home
-        scenario = home.scenario if wishes.scenario is None else self._scenario(wishes.scenario)
-        # Another scenario has a load of its own.
-        load = home.utilisation if wishes.scenario is None else None
+    def _config_with(self, options: StartOptions) -> LiveConfig:
+        config = self._config
+        scenario = config.scenario if options.scenario is None else self._scenario(options.scenario)
+        # The configured utilisation belongs to the configured scenario; another scenario has its own.
+        utilisation = config.utilisation if options.scenario is None else None
         return replace(
-            home,
+            config,
             scenario=scenario,
-            utilisation=load if wishes.utilisation is None else wishes.utilisation,
-            seed=home.seed if wishes.seed is None else wishes.seed,
-            speed=home.speed if wishes.speed is None else wishes.speed,
-            schedulers=home.schedulers if wishes.schedulers is None else wishes.schedulers,
+            utilisation=utilisation if options.utilisation is None else options.utilisation,
+            seed=config.seed if options.seed is None else options.seed,
+            speed=config.speed if options.speed is None else options.speed,
+            schedulers=config.schedulers if options.schedulers is None else options.schedulers,
         )
 
     async def stop(self) -> dict[str, Any]:
-        return await self._order(self._engine.stop)
+        """End the run."""
+        return await self._run_command(self._engine.stop)
 
     async def pause(self) -> dict[str, Any]:
-        return await self._order(self._engine.pause)
+        """Pause the run."""
+        return await self._run_command(self._engine.pause)
 
     async def resume(self) -> dict[str, Any]:
-        return await self._order(self._engine.resume)
+        """Resume a paused run."""
+        return await self._run_command(self._engine.resume)
 
     async def set_speed(self, speed: float) -> dict[str, Any]:
-        return await self._order(lambda: self._engine.set_speed(speed))
+        """Change the speed, in virtual seconds per wall second."""
+        return await self._run_command(lambda: self._engine.set_speed(speed))
 
     async def set_scenario(self, scenario: str, utilisation: float | None) -> dict[str, Any]:
-        chosen = self._scenario(scenario)
-        return await self._order(lambda: self._engine.set_scenario(chosen, utilisation))
+        """Change the scenario; None as utilisation means the scenario's own."""
+        found = self._scenario(scenario)
+        return await self._run_command(lambda: self._engine.set_scenario(found, utilisation))
 
     async def retrain(self, scheduler: str) -> dict[str, Any]:
-        return await self._order(lambda: self._engine.retrain(scheduler))
+        """Train the model of a learned scheduler again."""
+        return await self._run_command(lambda: self._engine.retrain(scheduler))
 
     async def submit(self, task: NewTask) -> int:
+        """Return the task's id, once the task and its results are durable."""
         new = SubmittedTask(task.size, task.compute_intensity, task.memory_required, task.kind, task.external_id)
         key = None if task.key is None else IdempotencyKey(task.key, task.fingerprint, 0)
-        return await _in_time(self._engine.submit(new, key))
+        return await _until_durable(self._engine.submit(new, key))
 
     async def store_measured(self, run: MeasuredRun) -> str:
-        return await _in_time(self._engine.store_measured(run))
+        """Return the id of the run, once the run is durable."""
+        return await _until_durable(self._engine.store_measured(run))
 
     async def forget(self) -> int:
-        return await _in_time(await asyncio.to_thread(self._engine.forget))
+        """Delete all tasks and return their number."""
+        return await _until_durable(await asyncio.to_thread(self._engine.forget))
 
     async def learners(self) -> dict[str, dict[str, Any]]:
+        """Return feature_importance and agent of each learned scheduler of the run."""
         cards = await asyncio.to_thread(self._engine.models)
         return {card.scheduler_name: card.as_dict() for card in cards}
 
-    async def _order(self, command: Callable[[], LiveStatus]) -> dict[str, Any]:
+    async def _run_command(self, command: Callable[[], LiveStatus]) -> dict[str, Any]:
         return (await asyncio.to_thread(command)).as_dict()
 
 
-async def _in_time(future: Future[_T]) -> _T:
+async def _until_durable(future: Future[_T]) -> _T:
     try:
-        # Shielded: an answer that nobody waits for any more must not cancel what the writer is about to do.
-        async with asyncio.timeout(_PATIENCE):
+        # Shielded: a client that disconnects must not cancel a write that the journal has accepted.
+        async with asyncio.timeout(_COMMIT_TIMEOUT_S):
             return await asyncio.shield(asyncio.wrap_future(future))
     except TimeoutError:
         raise JournalUnavailable(

@@ -1,4 +1,7 @@
-"""The engine in another process: orders go through a table of the database, its state comes with its beat."""
+"""Control of a live engine in another process, through the database.
+
+Commands go through a table of commands; the status comes with the engine's heartbeat.
+"""
 
 from __future__ import annotations
 
@@ -26,75 +29,99 @@ from .errors import Refused
 _UNAVAILABLE = {
     error.__name__ for error in (DatabaseUnavailable, EngineBusy, EngineClosed, JournalFull, JournalUnavailable)
 }
-#: Starting a run may load models.
-_PATIENCE = 30.0
+#: Long enough to load models, which a start may need.
+_REPLY_TIMEOUT_S = 30.0
+_HEARTBEAT_INTERVAL_S = 1.0
 
 
 class RemoteEngineControl:
-    """What an API process has in place of an engine."""
+    """Implementation of `EngineControl` in a process that has no engine.
 
-    def __init__(self, queue: EngineCommandTable, repository: Repository, clock: Callable[[], float]) -> None:
-        self._queue, self._repository, self._clock = queue, repository, clock
+    Parameters
+    ----------
+    commands
+        The table that carries commands to the engine.
+    repository
+        Reads the engine's heartbeat.
+    clock
+        Returns the time in seconds since 1970.
+    """
 
-    async def beat_age(self) -> float | None:
-        beat = await self._repository.engine_beat()
-        return float("inf") if beat is None else max(0.0, self._clock() - float(beat["beat_at"]))
+    def __init__(self, commands: EngineCommandTable, repository: Repository, clock: Callable[[], float]) -> None:
+        self._commands, self._repository, self._clock = commands, repository, clock
+
+    async def heartbeat_age(self) -> float | None:
+        """Return the seconds since the last heartbeat; infinity if there was none."""
+        heartbeat = await self._repository.engine_beat()
+        return float("inf") if heartbeat is None else max(0.0, self._clock() - float(heartbeat["beat_at"]))
 
     async def status(self) -> dict[str, Any]:
-        beat = await self._repository.engine_beat()
-        if beat is None:
+        """Return the body of the status in the last heartbeat."""
+        heartbeat = await self._repository.engine_beat()
+        if heartbeat is None:
             raise Refused(503, "no engine has been seen yet", hint="start one with --role engine")
-        status: dict[str, Any] = beat["status"]
+        status: dict[str, Any] = heartbeat["status"]
         return status
 
-    async def start(self, wishes: StartOptions) -> dict[str, Any]:
-        return await self._ask("start", asdict(wishes))
+    async def start(self, options: StartOptions) -> dict[str, Any]:
+        """Start or resume the run; begin a new one where the options differ from a run that does not run."""
+        return await self._send("start", asdict(options))
 
     async def stop(self) -> dict[str, Any]:
-        return await self._ask("stop")
+        """End the run."""
+        return await self._send("stop")
 
     async def pause(self) -> dict[str, Any]:
-        return await self._ask("pause")
+        """Pause the run."""
+        return await self._send("pause")
 
     async def resume(self) -> dict[str, Any]:
-        return await self._ask("resume")
+        """Resume a paused run."""
+        return await self._send("resume")
 
     async def set_speed(self, speed: float) -> dict[str, Any]:
-        return await self._ask("speed", {"speed": speed})
+        """Change the speed, in virtual seconds per wall second."""
+        return await self._send("speed", {"speed": speed})
 
     async def set_scenario(self, scenario: str, utilisation: float | None) -> dict[str, Any]:
-        return await self._ask("scenario", {"scenario": scenario, "utilisation": utilisation})
+        """Change the scenario; None as utilisation means the scenario's own."""
+        return await self._send("scenario", {"scenario": scenario, "utilisation": utilisation})
 
     async def retrain(self, scheduler: str) -> dict[str, Any]:
-        return await self._ask("retrain", {"scheduler": scheduler})
+        """Train the model of a learned scheduler again."""
+        return await self._send("retrain", {"scheduler": scheduler})
 
     async def submit(self, task: NewTask) -> int:
-        return int((await self._ask("submit", asdict(task)))["task_id"])
+        """Return the task's id, once the task and its results are durable."""
+        return int((await self._send("submit", asdict(task)))["task_id"])
 
     async def store_measured(self, run: MeasuredRun) -> str:
-        return str((await self._ask("measured", measured_to_json(run)))["run_id"])
+        """Return the id of the run, once the run is durable."""
+        return str((await self._send("measured", measured_to_json(run)))["run_id"])
 
     async def forget(self) -> int:
-        return int((await self._ask("forget"))["deleted_tasks"])
+        """Delete all tasks and return their number."""
+        return int((await self._send("forget"))["deleted_tasks"])
 
     async def learners(self) -> dict[str, dict[str, Any]]:
-        return await self._ask("learners")
+        """Return feature_importance and agent of each learned scheduler of the run."""
+        return await self._send("learners")
 
-    async def _ask(self, kind: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
-        answer = await self._queue.ask(kind, payload, timeout=_PATIENCE)
-        if answer.ok:
-            return answer.body
-        told, message = answer.body, str(answer.body.get("message", "the engine refused"))
-        if told.get("error") in _UNAVAILABLE:
-            raise Refused(503, "the database or the engine is away")
-        if "field" in told:
-            fields = [(told["field"], told["allowed"], told["got"])]
-            raise Refused(422, message, fields=fields, hint=told.get("hint"))
+    async def _send(self, kind: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
+        reply = await self._commands.ask(kind, payload, timeout=_REPLY_TIMEOUT_S)
+        if reply.ok:
+            return reply.body
+        error, message = reply.body, str(reply.body.get("message", "the engine refused"))
+        if error.get("error") in _UNAVAILABLE:
+            raise Refused(503, "the database or the engine is unavailable")
+        if "field" in error:
+            fields = [(error["field"], error["allowed"], error["got"])]
+            raise Refused(422, message, fields=fields, hint=error.get("hint"))
         raise HybridSchedulerError(message)
 
 
-async def carry_out(control: EngineControl, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
-    """The engine's side: one command for its own control."""
+async def execute_command(control: EngineControl, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
+    """Execute a command from the table in the engine's process, and return the body of the reply."""
     if kind == "start":
         given = payload.get("schedulers")
         return await control.start(StartOptions(**{**payload, "schedulers": tuple(given) if given else None}))
@@ -116,12 +143,14 @@ async def carry_out(control: EngineControl, kind: str, payload: dict[str, Any]) 
     return await plain[kind]()
 
 
-async def beat(control: EngineControl, tell: Callable[[dict[str, Any]], None], stop: asyncio.Event) -> None:
-    """A sign of life about once a second, with the status in it."""
+async def send_heartbeats(
+    control: EngineControl, send: Callable[[dict[str, Any]], None], stop: asyncio.Event
+) -> None:
+    """Send the status about once a second, until `stop` is set."""
     while not stop.is_set():
-        tell(await control.status())
+        send(await control.status())
         try:
-            async with asyncio.timeout(1.0):
+            async with asyncio.timeout(_HEARTBEAT_INTERVAL_S):
                 await stop.wait()
         except TimeoutError:
             continue

@@ -117,7 +117,7 @@ class SqlJournal:
         return opened.result()
 
     @property
-    def room(self) -> bool:
+    def has_capacity(self) -> bool:
         return self._takes(MOST_BATCHES)
 
     @property
@@ -125,7 +125,7 @@ class SqlJournal:
         return len(self._queue)
 
     @property
-    def away(self) -> bool:
+    def unavailable(self) -> bool:
         return self._away or self.failed is not None
 
     def append(self, batch: Batch) -> None:

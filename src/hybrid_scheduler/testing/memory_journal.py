@@ -44,7 +44,7 @@ class MemoryJournal:
         return Recovered(self._counters, last.run, last.state, self._recent(last.run.run_id))
 
     @property
-    def room(self) -> bool:
+    def has_capacity(self) -> bool:
         return len(self._waiting) < self._most
 
     @property
@@ -52,11 +52,11 @@ class MemoryJournal:
         return len(self._waiting)
 
     @property
-    def away(self) -> bool:
+    def unavailable(self) -> bool:
         return self._away
 
     def append(self, batch: Batch) -> None:
-        if not self.room and batch.tasks is not None:
+        if not self.has_capacity and batch.tasks is not None:
             raise JournalFull("too much waits to be stored")
         with self._lock:
             self._waiting.append(batch)

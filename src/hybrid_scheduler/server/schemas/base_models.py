@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from ...live.ulid import ULID
+from ...core.ulid import ULID
 
 INT64_MAX = 2**63 - 1
 #: Beyond 2^53 a number would change on its way through JavaScript.
