@@ -8,8 +8,8 @@ import pytest
 from hybrid_scheduler import AnalyticPhysics, Cluster, Noise, create, platform_named, workstation
 from hybrid_scheduler.cluster import isolated_optimum
 from hybrid_scheduler.core.ulid import UlidGenerator
-from hybrid_scheduler.engine.isolated_optimum import isolated_split
 from hybrid_scheduler.live.live_config import LiveConfig, config_hash
+from hybrid_scheduler.physics import isolated_split
 from hybrid_scheduler.testing import small_workload
 
 
@@ -27,7 +27,8 @@ def test_ulids_sort_by_time_and_never_repeat():
 @pytest.mark.parametrize("physics", [AnalyticPhysics(), AnalyticPhysics(launch_overhead=0.3)])
 def test_isolated_optimum_with_its_share(name, physics):
     platform, tasks = platform_named(name), small_workload(300, max_memory=20_000.0)
-    share, time = isolated_split(tasks, platform, physics)
+    table, columns = physics.times(tasks, platform), physics.columns(platform)
+    share, time = isolated_split(table, columns, platform, tasks.memory_required)
     assert time == pytest.approx(isolated_optimum(tasks, platform, physics))
     assert ((share >= 0) & (share <= 1)).all()
     assert (share > 0).any()

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compiled import entry
 from ..core import Floats, Platform, Workload
-from ..physics import FluidTasks, Physics, best_prices, fluid_tasks
+from ..physics import FluidTasks, Physics, best_prices, fluid_tasks, isolated_split
 from .noise import Noise
 from .physics_times import PhysicsTimes
 
@@ -55,38 +55,13 @@ def makespan_bound(
 def isolated_optimum(
     workload: Workload, platform: Platform, physics: Physics, noise: Noise | None = None
 ) -> Floats:
-    """Seconds each task would take alone on an empty platform with the best device and the best share."""
+    """Return the seconds that each task takes alone on an empty platform, best device and best share."""
     times = PhysicsTimes(physics, platform, noise)
-    columns, memory = times.columns, platform.column("memory")
-    cpu_columns = np.unique(columns[platform.is_cpu])
-    pairs = {
-        (int(columns[platform.cpu_of[d]]), int(columns[d]), float(memory[d]))
-        for d in platform.accelerators.tolist()
-    }
-    blocks = []
-    for part in _blocks(workload, times):
-        table = times.table(part)
-        best = table[:, cpu_columns].sum(axis=2).min(axis=1)
-        for cpu, accelerator, capacity in sorted(pairs):
-            best = np.minimum(
-                best, _split_optimum(table[:, cpu], table[:, accelerator], part.memory_required, capacity)
-            )
-        blocks.append(best)
+    blocks = [
+        isolated_split(times.table(part), times.columns, platform, part.memory_required)[1]
+        for part in _blocks(workload, times)
+    ]
     return np.concatenate(blocks)
-
-
-def _split_optimum(cpu: Floats, accelerator: Floats, needed: Floats, capacity: float) -> Floats:
-    """Best time with a share > 0 on the accelerator: the balancing share, or all that fits."""
-    cap = np.ones(len(needed))
-    np.divide(capacity, needed, out=cap, where=needed > capacity)
-
-    def time(share: Floats) -> Floats:
-        on_cpu = np.where(share < 1.0, cpu[:, 1] + (1.0 - share) * cpu[:, 0], 0.0)
-        return np.maximum(on_cpu, accelerator[:, 1] + share * accelerator[:, 0])
-
-    total = cpu[:, 0] + accelerator[:, 0]
-    balance = np.divide(cpu[:, 1] + cpu[:, 0] - accelerator[:, 1], total, out=np.ones(len(total)), where=total > 0)
-    return np.minimum(time(cap), time(np.clip(balance, 0.0, cap)))
 
 
 def _blocks(workload: Workload, times: PhysicsTimes) -> list[Workload]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import Floats, Online, Outcomes, Scheduler, Workload
-from ..engine.isolated_optimum import isolated_split
 from ..learning.duration.model_versions import ModelVersion
 from ..learning.model_files import ModelFileError
 from ..metrics.running_mean import busy_share
+from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, generate, scenario_from_json, scenario_to_json
 from ..workload.column_source import join_chunks
@@ -147,7 +147,9 @@ class LiveRun:
         self.now = max(self.now, float(part.arrival_time[-1]))
         for lane in self.live:
             self.learn(lane, int(part.task_id[-1]) + 1)
-        return LiveChunk(part, results, *isolated_split(part, self.course.platform, self.course.physics))
+        platform, physics = self.course.platform, self.course.physics
+        table, columns = physics.times(part, platform), physics.columns(platform)
+        return LiveChunk(part, results, *isolated_split(table, columns, platform, part.memory_required))
 
     def _decide_one_by_one(self, tasks: Workload) -> int:
         """The lanes that are not compiled, in step; returns how many tasks were decided.

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from ..core import UnknownNameError
-from .analytic import AnalyticPhysics, SerialPhysics, isolated_time, optimal_fraction
+from .analytic import AnalyticPhysics, SerialPhysics
 from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_tasks
 from .energy_and_cost import EnergyAndCost, Tariff, dollars_per_second
+from .isolated_optimum import isolated_split, isolated_time, optimal_fraction
 from .objective_scales import objective_scales
 from .profiled import Curve, ProfiledPhysics
 from .protocol import Physics
@@ -37,6 +38,7 @@ __all__ = [
     "dollars_per_second",
     "fluid_makespan",
     "fluid_tasks",
+    "isolated_split",
     "isolated_time",
     "objective_scales",
     "optimal_fraction",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core import Floats, Ints, InvalidInputError, Links, Platform, TimeTable, Workload
+from ..core import Ints, InvalidInputError, Links, Platform, TimeTable, Workload
 from ..core.task import WORK_COEFFICIENT, base_duration
 from .protocol import platform_links
 
@@ -58,33 +58,3 @@ class SerialPhysics(AnalyticPhysics):
 
     name = "serial"
     concurrent = False
-
-
-def optimal_fraction(cpu: Floats, accelerator: Floats, launch: Floats | float = 0.0) -> Floats:
-    """Best share for one isolated task when both parts run at once, in closed form.
-
-    The balancing share clip((T - t0) / (T + G), 0, 1) is compared with all on the CPU and all on the accelerator.
-    """
-    share = np.clip((cpu - launch) / (cpu + accelerator), 0.0, 1.0)
-    return _best_of(share, cpu, accelerator, launch)
-
-
-def _best_of(share: Floats, cpu: Floats, accelerator: Floats, launch: Floats | float) -> Floats:
-    best = np.where(isolated_time(share, cpu, accelerator, launch) < cpu, share, 0.0)
-    whole = launch + accelerator
-    return np.where(whole < isolated_time(best, cpu, accelerator, launch), 1.0, best)
-
-
-def isolated_time(
-    fraction: Floats | float,
-    cpu: Floats,
-    accelerator: Floats,
-    launch: Floats | float = 0.0,
-    *,
-    concurrent: bool = True,
-) -> Floats:
-    """Seconds one task takes alone on the machine: D(f)."""
-    share = np.asarray(fraction, dtype=np.float64)
-    on_cpu = (1.0 - share) * cpu
-    on_accelerator = np.where(share > 0, launch + share * accelerator, 0.0)
-    return np.maximum(on_cpu, on_accelerator) if concurrent else on_cpu + on_accelerator

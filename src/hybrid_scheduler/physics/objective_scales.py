@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import Floats, Ints, Platform, Scales, TimeTable
-from .analytic import isolated_time, optimal_fraction
+from .isolated_optimum import isolated_time, optimal_fraction
 
 
 def objective_scales(table: TimeTable, columns: Ints, platform: Platform, dollars: Floats) -> Scales:

@@ -1,0 +1,94 @@
+"""The isolated optimum: the best split of a task that is alone on the machine, in closed form.
+
+A share f on the accelerator takes ``fixed + f * whole`` seconds there, the rest ``cpu_fixed + (1 - f) * cpu`` on
+the CPU beside it. The best share is one of three: nothing, the share with which both parts end together, or all
+that fits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Floats, Ints, Platform, TimeTable
+
+
+def optimal_fraction(cpu: Floats, accelerator: Floats, launch: Floats | float = 0.0) -> Floats:
+    """Return the best share of isolated tasks on an accelerator without a memory limit.
+
+    Parameters
+    ----------
+    cpu, accelerator
+        Seconds of the whole task on either side.
+    launch
+        Seconds that any part on the accelerator takes beside its share.
+    """
+    return best_split(cpu, accelerator, fixed=launch)[0]
+
+
+def isolated_time(
+    fraction: Floats | float,
+    cpu: Floats,
+    accelerator: Floats,
+    launch: Floats | float = 0.0,
+    *,
+    cpu_fixed: Floats | float = 0.0,
+    concurrent: bool = True,
+) -> Floats:
+    """Return the seconds that isolated tasks take when `fraction` of each runs on the accelerator."""
+    share = np.asarray(fraction, dtype=np.float64)
+    on_cpu = np.where(share < 1.0, cpu_fixed + (1.0 - share) * cpu, 0.0)
+    on_accelerator = np.where(share > 0, launch + share * accelerator, 0.0)
+    return np.maximum(on_cpu, on_accelerator) if concurrent else on_cpu + on_accelerator
+
+
+def best_split(
+    cpu: Floats,
+    accelerator: Floats,
+    *,
+    cpu_fixed: Floats | float = 0.0,
+    fixed: Floats | float = 0.0,
+    most: Floats | float = 1.0,
+) -> tuple[Floats, Floats]:
+    """Return the best share on the accelerator, at most `most`, and the seconds it takes."""
+    total = cpu + accelerator
+    balance = np.divide(cpu_fixed + cpu - fixed, total, out=np.ones_like(total), where=total > 0)
+    best = np.zeros_like(total)
+    time = isolated_time(best, cpu, accelerator, fixed, cpu_fixed=cpu_fixed)
+    for share in (np.clip(balance, 0.0, most), np.broadcast_to(np.asarray(most, dtype=np.float64), total.shape)):
+        taken = isolated_time(share, cpu, accelerator, fixed, cpu_fixed=cpu_fixed)
+        better = taken < time
+        best, time = np.where(better, share, best), np.where(better, taken, time)
+    return best, time
+
+
+def isolated_split(table: TimeTable, columns: Ints, platform: Platform, memory: Floats) -> tuple[Floats, Floats]:
+    """Return the best share of each task over all devices of a platform, and the seconds it takes.
+
+    Parameters
+    ----------
+    table
+        Seconds by (task, column, whole or fixed).
+    columns
+        For each device, its column of the table.
+    platform
+        The devices.
+    memory
+        Memory need of each task: a share that does not fit into an accelerator is clipped.
+    """
+    best = np.zeros(len(table))
+    time = table[:, np.unique(columns[platform.is_cpu])].sum(axis=2).min(axis=1)
+    limits = platform.column("memory")
+    pairs = {
+        (int(columns[platform.cpu_of[d]]), int(columns[d]), float(limits[d]))
+        for d in platform.accelerators.tolist()
+    }
+    for cpu, accelerator, capacity in sorted(pairs):
+        most = np.ones(len(table))
+        np.divide(capacity, memory, out=most, where=memory > capacity)
+        share, taken = best_split(
+            table[:, cpu, 0], table[:, accelerator, 0],
+            cpu_fixed=table[:, cpu, 1], fixed=table[:, accelerator, 1], most=most,
+        )  # fmt: skip
+        better = taken < time
+        best, time = np.where(better, share, best), np.where(better, taken, time)
+    return best, time
