@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from hybrid_scheduler.profiling.builtin_profiles import profile_named
 from hybrid_scheduler.profiling.calibration import calibrate
+from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.runtime.executor import HybridExecutor
 
 SCHEDULERS = ("cpu_only", "greedy", "round_robin", "earliest_finish", "hybrid_ml", "rl_agent")

@@ -343,13 +343,13 @@ class Study:
         )  # fmt: skip
         save_profile(profile, self.out / "hardware_profile.json")
         document: dict[str, Any] = {}
-        for road in ("pinned", "pageable"):
-            calibration = calibrate(profile, road=road)
-            document[road] = {
+        for transfer in ("pinned", "pageable"):
+            calibration = calibrate(profile, transfer=transfer)
+            document[transfer] = {
                 "median_error_by_kind": dict(calibration.by_kind),
                 "held_out": [one.as_dict() for one in calibration.held_out],
             }
-            self.say(f"{road}: held-out error by kind {shown(calibration.by_kind)}")
+            self.say(f"{transfer}: held-out error by kind {shown(calibration.by_kind)}")
         return document
 
 

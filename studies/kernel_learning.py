@@ -19,11 +19,11 @@ import numpy as np
 from hybrid_scheduler.core import Floats, Outcome, Setting, Task, View
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.physics import ProfiledPhysics
-from hybrid_scheduler.profiling.builtin_profiles import profile_named
 from hybrid_scheduler.profiling.calibration import calibrate
+from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform
-from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, never
+from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, never_splits
 from hybrid_scheduler.runtime.kernel_splitting import can_split
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
 
@@ -56,7 +56,7 @@ def choice_ratio(spec: str, seed: int, profile: str = "h200", split: bool = Fals
     ]
     workload = as_workload(calls, [1000.0 * row for row in range(len(calls))])
     seconds = _physics(profile).times(workload, MACHINE).sum(axis=2)
-    policy = KernelPolicy(spec, splits=_divisible if split else never)
+    policy = KernelPolicy(spec, splits=_divisible if split else never_splits)
     policy.start(Setting(MACHINE, seed=seed))
     rng, idle, nan = np.random.default_rng(seed), np.zeros(len(MACHINE)), float("nan")
     ran: set[tuple[str, int]] = set()

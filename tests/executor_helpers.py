@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid_scheduler.core import Decision, Online, Task, View
-from hybrid_scheduler.profiling.settings import POOL
+from hybrid_scheduler.profiling.machine_info import THREAD_POOL
 from hybrid_scheduler.runtime.device_pools import DevicePool
 from hybrid_scheduler.runtime.executor import HybridExecutor
 
-THREADS = (DevicePool("cpu_wide", "cpu", threads=1), DevicePool("cpu_narrow", POOL, threads=1))
+THREADS = (DevicePool("cpu_wide", "cpu", threads=1), DevicePool("cpu_narrow", THREAD_POOL, threads=1))
 
 
 class Always(Online):

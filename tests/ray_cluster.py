@@ -37,7 +37,7 @@ def main() -> None:
     killer.start()
     results = [future.result(timeout=120) for future in futures]
     killer.join()
-    lost = [name for name, road in executor.roads.items() if road.lost]
+    lost = [name for name, backend in executor.backends.items() if backend.lost]
     kernels = [executor.submit_kernel(KernelCall("sort", 32)) for _ in range(9)]
     for future in kernels:
         (values,) = future.result(timeout=120)

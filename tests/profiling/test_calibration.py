@@ -7,11 +7,10 @@ import profile_examples
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.profiling.builtin_profiles import profile_named, shipped_profiles
 from hybrid_scheduler.profiling.calibration import calibrate, platform_of
-from hybrid_scheduler.profiling.hardware_profile import Point
+from hybrid_scheduler.profiling.hardware_profile import Point, profile_named, shipped_profiles
 from hybrid_scheduler.profiling.kernels import KERNELS
-from hybrid_scheduler.profiling.settings import POOL
+from hybrid_scheduler.profiling.machine_info import THREAD_POOL
 
 
 def test_a_known_law_is_predicted_at_sizes_left_out() -> None:
@@ -27,7 +26,7 @@ def test_a_known_law_is_predicted_at_sizes_left_out() -> None:
 
 def test_roads_differ_and_unmeasured_ones_fall_back() -> None:
     profile = profile_examples.profile()
-    pinned, pageable = (calibrate(profile, road=road).physics for road in ("pinned", "pageable"))
+    pinned, pageable = (calibrate(profile, transfer=transfer).physics for transfer in ("pinned", "pageable"))
     size = np.array([2048.0])
     assert pageable.curve("sort", "gpu").at(size)[0] > 2 * pinned.curve("sort", "gpu").at(size)[0]
     points = tuple(
@@ -35,7 +34,7 @@ def test_roads_differ_and_unmeasured_ones_fall_back() -> None:
     )
     assert calibrate(replace(profile, points=points)).physics == pageable
     with pytest.raises(InvalidInputError, match="pinned or pageable"):
-        calibrate(profile, road="paged")
+        calibrate(profile, transfer="paged")
 
 
 def test_put_together_where_the_whole_way_was_not_measured() -> None:
@@ -77,8 +76,11 @@ def test_machines_as_platforms() -> None:
     assert machine.devices[1].watts == pytest.approx(300.0)
     assert machine.devices[1].bandwidth == pytest.approx(50_000, rel=0.1)
     pools = platform_of(profile_examples.profile(gpu=False))
-    assert [(device.name, device.kind) for device in pools.devices] == [("cpu_wide", "cpu"), ("cpu_narrow", POOL)]
-    assert calibrate(profile_examples.profile(gpu=False)).physics.curve("sort", POOL)
+    assert [(device.name, device.kind) for device in pools.devices] == [
+        ("cpu_wide", "cpu"),
+        ("cpu_narrow", THREAD_POOL),
+    ]
+    assert calibrate(profile_examples.profile(gpu=False)).physics.curve("sort", THREAD_POOL)
 
 
 @pytest.mark.parametrize("name", shipped_profiles())

@@ -25,7 +25,7 @@ def growing():
 
 
 def started(growing: BackgroundTraining, spec: str = "hybrid_ml") -> KernelPolicy:
-    policy = KernelPolicy(spec, growing=growing)
+    policy = KernelPolicy(spec, training=growing)
     policy.start(Setting(MACHINE))
     return policy
 

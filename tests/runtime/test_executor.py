@@ -15,11 +15,10 @@ from executor_helpers import THREADS, Always, made_with
 
 from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Task, UnknownNameError, View
 from hybrid_scheduler.profiling import machine_info
-from hybrid_scheduler.profiling.builtin_profiles import profile_named
 from hybrid_scheduler.profiling.calibration import calibrate
+from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
-from hybrid_scheduler.profiling.machine_info import Gpu
-from hybrid_scheduler.profiling.settings import POOL
+from hybrid_scheduler.profiling.machine_info import THREAD_POOL, Gpu
 from hybrid_scheduler.runtime import device_pools, executor
 from hybrid_scheduler.runtime.device_backends import CpuBackend, CudaBackend, is_out_of_memory
 from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform, pools_for
@@ -192,7 +191,7 @@ def test_threads_of_others_are_left_alone(make: Callable[..., HybridExecutor]) -
     before = threading.Thread(target=ask)
     before.start()
     before.join()
-    run = make(pools=(DevicePool("cpu_wide", "cpu", threads=3), DevicePool("cpu_narrow", POOL, threads=2)))
+    run = make(pools=(DevicePool("cpu_wide", "cpu", threads=3), DevicePool("cpu_narrow", THREAD_POOL, threads=2)))
     inside = [run.submit_variants(cpu=torch.get_num_threads, device=p.name).result() for p in run.pools]
     after = threading.Thread(target=ask)
     after.start()
@@ -259,11 +258,11 @@ def test_out_of_memory_is_retried_on_the_cpu(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
-    run = make(Always(1.0), road=Full)
+    run = make(Always(1.0), backend=Full)
     (result,) = run.submit_kernel(KernelCall("matmul", 64)).result()
     torch.testing.assert_close(result, _reference("matmul", 64)[0])
     assert (_last(run).status, _last(run).device, run.counts["retried"]) == ("retried", "cpu_wide", 1)
-    half = make(Always(0.5), road=Full)
+    half = make(Always(0.5), backend=Full)
     (result,) = half.submit_kernel(KernelCall("matmul", 64)).result()
     torch.testing.assert_close(result, _reference("matmul", 64)[0], rtol=1e-4, atol=1e-4)
     assert half.counts["retried"] == 1
@@ -281,7 +280,7 @@ def test_what_counts_as_out_of_memory() -> None:
 
 def test_variants_go_where_they_can(make: Callable[..., HybridExecutor]) -> None:
     with_gpu = (THREADS[0], DevicePool("gpu_0", "gpu", "cpu", memory=100.0))
-    run = make(Always(1.0), pools=with_gpu, road=CpuBackend)
+    run = make(Always(1.0), pools=with_gpu, backend=CpuBackend)
     assert run.submit_variants(cpu=lambda x: ("cpu", x), gpu=lambda x: ("gpu", x), args=(1,)).result() == ("gpu", 1)
     assert run.submit_variants(cpu=lambda: "cpu").result() == "cpu"
     assert _last(run).status == "moved"
@@ -363,7 +362,7 @@ def test_backlogs_are_what_the_scheduler_sees(make: Callable[..., HybridExecutor
 def test_learners_hear_what_was_executed_and_nothing_else(
     spec: str, second: DevicePool, first_ones: int, make: Callable[..., HybridExecutor]
 ) -> None:
-    run = make(spec, pools=(THREADS[0], second), road=CpuBackend)
+    run = make(spec, pools=(THREADS[0], second), backend=CpuBackend)
     for i in range(24):
         run.submit_kernel(KernelCall(("sort", "fft")[i % 2], 64)).result()
     run.learn()
@@ -387,7 +386,7 @@ def test_learners_do_not_hear_of_memory_that_was_made_ready(make: Callable[..., 
     heard: list[Outcome] = []
     policy = Always(1.0)
     policy.observe = heard.append  # type: ignore[method-assign]
-    run = make(policy, road=Preparing)
+    run = make(policy, backend=Preparing)
     run.submit_kernel(KernelCall("sort", 512)).result()
     run.learn()
     (outcome,) = heard
@@ -485,8 +484,8 @@ def test_pools_of_a_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _pretended(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     """Main memory as the GPU's, ordinary memory as page-locked."""
-    road = CudaBackend(DevicePool("gpu_0", "gpu", "cpu"))
-    road._cuda = True
+    backend = CudaBackend(DevicePool("gpu_0", "gpu", "cpu"))
+    backend._cuda = True
 
     class Torch:
         uint8 = torch.uint8
@@ -496,31 +495,31 @@ def _pretended(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
             Torch.empties += pin_memory
             return torch.empty(*shape, **options)
 
-    road._torch = Torch()
+    backend._torch = Torch()
     monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._STAGED", 1000)
     monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._PIECE", 4096)
-    return road
+    return backend
 
 
 @pytest.mark.parametrize("kind", list(KERNELS))
 def test_staged_copies_arrive(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    road = _pretended(monkeypatch)
+    backend = _pretended(monkeypatch)
     for size in (64, 96, 64):  # the buffer grows, and is used again
         call = KernelCall(kind, size)
         inputs = KERNELS[kind].make(size, torch.Generator().manual_seed(size))
-        result = road.kernel(KernelCall(kind, size, 0, inputs))
+        result = backend.kernel(KernelCall(kind, size, 0, inputs))
         for got, wanted in zip(result, _reference(kind, size), strict=True):
             torch.testing.assert_close(got, wanted)
         assert call.inputs is None
 
 
 def test_too_much_to_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    road = _pretended(monkeypatch)
+    backend = _pretended(monkeypatch)
     monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._MOST_STAGING", 100)
     inputs = KERNELS["sort"].make(64, torch.Generator().manual_seed(64))
-    (result,) = road.kernel(KernelCall("sort", 64, 0, inputs))
+    (result,) = backend.kernel(KernelCall("sort", 64, 0, inputs))
     torch.testing.assert_close(result, _reference("sort", 64)[0])
-    assert road._buffer is None
+    assert backend._buffer is None
 
 
 def test_names_are_public() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from hybrid_scheduler.cluster import Cluster, Noise
 from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View, workstation
-from hybrid_scheduler.profiling.builtin_profiles import profile_named
 from hybrid_scheduler.profiling.calibration import calibrate, platform_of
+from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, real_spec
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
@@ -270,7 +270,7 @@ def test_shown_times() -> None:
 @pytest.mark.parametrize(("spec", "most"), [("hybrid_ml", 1.10), ("rl_agent", 1.25)])
 def test_two_hundred_tasks_are_enough_on_the_profiled_h200(spec: str, most: float) -> None:
     """In the simulator, with the measured machine's times, noise, and only what was executed to learn from."""
-    physics = calibrate(profile_named("h200"), road="pageable").physics
+    physics = calibrate(profile_named("h200"), transfer="pageable").physics
     learning, later = (
         make_stream(list(KERNELS), 200, seed=3, largest=8192, half=half, limits={"sort": 2048}) for half in (0, 1)
     )

@@ -12,7 +12,7 @@ from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.physics import Curve, ProfiledPhysics
 from hybrid_scheduler.profiling.calibration import Calibration
 from hybrid_scheduler.profiling.hardware_profile import load_profile, save_profile
-from hybrid_scheduler.profiling.settings import POOL
+from hybrid_scheduler.profiling.machine_info import THREAD_POOL
 from hybrid_scheduler.runtime.contention_profile import (
     ContentionCalibration,
     ContentionSurvey,
@@ -37,7 +37,7 @@ from hybrid_scheduler.runtime.stream_execution import (
 )
 from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
 
-POOLS = (DevicePool("cpu_wide", "cpu", threads=1), DevicePool("cpu_narrow", POOL, threads=1))
+POOLS = (DevicePool("cpu_wide", "cpu", threads=1), DevicePool("cpu_narrow", THREAD_POOL, threads=1))
 CALLS = [KernelCall(kind, size) for size in (16, 32, 48) for kind in ("sort", "matmul")]
 
 
@@ -191,13 +191,13 @@ def test_calibrations_alone_and_in_company(executor: HybridExecutor, tmp_path: P
 
 def test_neighbours_do_what_they_are_best_at(executor: HybridExecutor) -> None:
     services = {
-        ("sort", 16): {"cpu": [1.0, 9.0, 1.0], POOL: [2.0, 2.0, 2.0]},
-        ("matmul", 16): {"cpu": [3.0], POOL: [2.0]},
+        ("sort", 16): {"cpu": [1.0, 9.0, 1.0], THREAD_POOL: [2.0, 2.0, 2.0]},
+        ("matmul", 16): {"cpu": [3.0], THREAD_POOL: [2.0]},
         ("fft", 16): {},
     }
     found = favourites(executor, services)
     assert found == {"cpu_wide": [KernelCall("sort", 16)], "cpu_narrow": [KernelCall("matmul", 16)]}
-    never_best = favourites(executor, {("sort", 16): {"cpu": [1.0], POOL: [2.0]}})
+    never_best = favourites(executor, {("sort", 16): {"cpu": [1.0], THREAD_POOL: [2.0]}})
     assert never_best["cpu_narrow"] == [KernelCall("sort", 16)]
 
 
@@ -224,7 +224,7 @@ def test_side_by_side(executor: HybridExecutor) -> None:
 
 def test_twins_keep_the_tasks_numbers(executor: HybridExecutor) -> None:
     """Round robin sends even ones to one device and odd ones to the other, wherever a stream begins to count."""
-    curves = tuple(Curve("sort", device, (16.0, 64.0), (1.0, 10.0)) for device in ("cpu", POOL))
+    curves = tuple(Curve("sort", device, (16.0, 64.0), (1.0, 10.0)) for device in ("cpu", THREAD_POOL))
     calibration = Calibration(ProfiledPhysics(curves), (), {}, "pageable")
     calls = [KernelCall("sort", 64), KernelCall("sort", 16), KernelCall("sort", 16)]
     both = ContentionCalibration(calibration, calibration)

@@ -28,7 +28,7 @@ LONG = 60.0
 
 @pytest.fixture
 def make() -> Iterator[Callable[..., HybridExecutor]]:
-    with made_with("gpu_only", pools=GPUS, road=CpuBackend) as build:
+    with made_with("gpu_only", pools=GPUS, backend=CpuBackend) as build:
         yield build
 
 
@@ -157,9 +157,9 @@ def test_a_limit_that_passes_while_the_result_is_written_down(
 ) -> None:
     run, measure = make(), RunningTask.measure
 
-    def at_the_last_moment(job: RunningTask, *arguments: Any) -> None:
-        run._too_late(job, 1.0)
-        measure(job, *arguments)
+    def at_the_last_moment(running: RunningTask, *arguments: Any) -> None:
+        run._too_late(running, 1.0)
+        measure(running, *arguments)
 
     monkeypatch.setattr(RunningTask, "measure", at_the_last_moment)
     assert run.submit_variants(cpu=lambda: 1, timeout=LONG, device="cpu").result(LONG) == 1
@@ -170,10 +170,10 @@ def test_a_limit_that_passes_while_the_result_is_written_down(
 def test_who_takes_over_has_buffers_of_his_own(make: Callable[..., HybridExecutor]) -> None:
     """The thread that was left behind may still be writing to the old ones."""
     run, gate = make(), Gate()
-    before = run.workers[0].road
+    before = run.workers[0].backend
     with pytest.raises(TimeoutError):
         run.submit_variants(cpu=gate, timeout=0.05, device="cpu").result(LONG)
-    assert run.workers[0].road is not before
+    assert run.workers[0].backend is not before
     gate.open.set()
 
 
@@ -186,7 +186,7 @@ def test_a_device_that_cannot_be_entered_leaves_its_work_to_the_cpu(make: Callab
             if self.pool.name == "gpu_0":
                 raise RuntimeError("the device is in exclusive mode")
 
-    run = make(Always(1.0), road=Locked)
+    run = make(Always(1.0), backend=Locked)
     assert run.submit_variants(cpu=lambda: "cpu", gpu=lambda: "gpu").result(LONG) == "cpu"
     assert run.submit_variants(cpu=lambda: "cpu", gpu=lambda: "gpu").result(LONG) == "cpu"
     assert run.counts["retried"] == 2
@@ -197,10 +197,10 @@ def test_a_fault_in_the_books_ends_the_task_and_not_the_worker(
 ) -> None:
     run, back = make(), RunningTask.back
 
-    def broken(job: RunningTask, part: Any) -> bool:
-        if job.task.kind == "broken":
+    def broken(running: RunningTask, part: Any) -> bool:
+        if running.task.kind == "broken":
             raise KeyError("no such page")
-        return back(job, part)
+        return back(running, part)
 
     monkeypatch.setattr(RunningTask, "back", broken)
     future = run.submit_variants(cpu=int, kind="broken", device="cpu")

@@ -55,7 +55,7 @@ def calibrate(
     from ..profiling.hardware_profile import save_profile
 
     read = _read(profile, starpu, machine)
-    found = fit(read, road=road)
+    found = fit(read, transfer=road)
     if out is not None:
         save_profile(read, out)
         command.printer.note(f"wrote {out}")
@@ -67,7 +67,7 @@ def calibrate(
 
 def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Profile:
     from ..core import InvalidInputError
-    from ..profiling.builtin_profiles import profile_named, shipped_profiles
+    from ..profiling.hardware_profile import profile_named, shipped_profiles
     from ..profiling.starpu_models import read_starpu
 
     if starpu is not None:

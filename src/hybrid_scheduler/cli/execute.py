@@ -215,8 +215,8 @@ def _kernels(kinds: list[str] | None) -> list[str]:
 def _calibration(profile: str | None, device: str, *, other_machine: bool) -> Calibration | None:
     if profile is None:
         return None
-    from ..profiling.builtin_profiles import profile_named
     from ..profiling.calibration import calibrate
+    from ..profiling.hardware_profile import profile_named
     from ..profiling.machine_info import describe_machine, find_gpu
 
     read = profile_named(profile)

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from .._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .builtin_profiles import profile_named as profile_named
-    from .builtin_profiles import shipped_profiles as shipped_profiles
     from .calibration import Calibration as Calibration
     from .calibration import calibrate as calibrate
     from .calibration import platform_of as platform_of
     from .hardware_profile import Point as Point
     from .hardware_profile import Profile as Profile
     from .hardware_profile import load_profile as load_profile
+    from .hardware_profile import profile_named as profile_named
     from .hardware_profile import save_profile as save_profile
+    from .hardware_profile import shipped_profiles as shipped_profiles
     from .kernels import KERNELS as KERNELS
     from .kernels import Kernel as Kernel
     from .machine_info import Gpu as Gpu
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
-        "builtin_profiles": (
-            "profile_named",
-            "shipped_profiles",
-        ),
         "calibration": (
             "Calibration",
             "calibrate",
@@ -40,7 +36,9 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Point",
             "Profile",
             "load_profile",
+            "profile_named",
             "save_profile",
+            "shipped_profiles",
         ),
         "kernels": (
             "KERNELS",

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Device, Floats, InvalidInputError, Platform, cpu
+from ..core import Device, Floats, Ints, InvalidInputError, Links, Platform, Task, TimeTable, Workload, cpu
 from ..physics import Curve, ProfiledPhysics
 from .hardware_profile import Copies, Point, Profile
-from .settings import POOL
+from .machine_info import THREAD_POOL
 
-ROADS = ("pinned", "pageable")
+TRANSFERS = ("pinned", "pageable")
 #: Fewer sizes than these leave nothing to choose a form by, or to test it with.
 _FEWEST, _FEWEST_TO_TEST = 4, 3
 _FOLDS = 6
@@ -112,21 +112,21 @@ class Calibration:
     held_out: tuple[HeldOut, ...]
     #: Median held-out error of each kind over all its devices and sizes.
     by_kind: Mapping[str, float | None]
-    road: str
+    transfer: str
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "road": self.road,
+            "road": self.transfer,
             "median_error_by_kind": dict(self.by_kind),
             "held_out": [one.as_dict() for one in self.held_out],
             "physics": self.physics.as_dict(),
         }
 
 
-def calibrate(profile: Profile, *, road: str = "pinned") -> Calibration:
-    """Fit every kind on every device. `road` is the memory GPU copies start from; pageable where not measured."""
-    if road not in ROADS:
-        raise InvalidInputError("road", "pinned or pageable", road)
+def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
+    """Fit every kind on every device. `transfer`: the memory GPU copies start from."""
+    if transfer not in TRANSFERS:
+        raise InvalidInputError("transfer", "pinned or pageable", transfer)
     launch = profile.launch_overhead_seconds.median if profile.launch_overhead_seconds else 0.0
     curves: list[Curve] = []
     held_out: list[HeldOut] = []
@@ -134,7 +134,9 @@ def calibrate(profile: Profile, *, road: str = "pinned") -> Calibration:
     for kind in profile.kernels:
         errors_of_kind: list[Floats] = []
         for device, seconds in _SECONDS.items():
-            known = [(p.size, *found) for p in profile.of(kind) if (found := seconds(p, road, launch)) is not None]
+            known = [
+                (p.size, *found) for p in profile.of(kind) if (found := seconds(p, transfer, launch)) is not None
+            ]
             if not known:
                 continue
             sizes, medians, spreads = (np.array(column, dtype=np.float64) for column in zip(*known, strict=True))
@@ -153,7 +155,7 @@ def calibrate(profile: Profile, *, road: str = "pinned") -> Calibration:
         by_kind[kind] = float(np.median(np.concatenate(errors_of_kind))) if errors_of_kind else None
     if not curves:
         raise InvalidInputError("profile", "one with at least one measured time", "none")
-    return Calibration(ProfiledPhysics(tuple(curves)), tuple(held_out), by_kind, road)
+    return Calibration(ProfiledPhysics(tuple(curves)), tuple(held_out), by_kind, transfer)
 
 
 def _nested(x: Floats, y: Floats) -> Floats:
@@ -172,39 +174,39 @@ def _summary(errors: Floats) -> tuple[float, float]:
 # ------------------------------------------------------------------------------------------ what a point says
 
 
-def _cpu(point: Point, road: str, launch: float) -> tuple[float, float] | None:
+def _cpu(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
     timing = point.cpu_seconds
     return None if timing is None else (timing.median, timing.spread / timing.median)
 
 
-def _pool(point: Point, road: str, launch: float) -> tuple[float, float] | None:
+def _pool(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
     timing = point.cpu_one_thread_seconds
     return None if timing is None else (timing.median, timing.spread / timing.median)
 
 
-def _gpu(point: Point, road: str, launch: float) -> tuple[float, float] | None:
+def _gpu(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
     """The whole way as it was measured, else put together from kernel, copies and launch."""
     if point.gpu_seconds is not None:
-        whole = _along(point.gpu_seconds, road)
+        whole = _along(point.gpu_seconds, transfer)
         return whole.median, whole.spread / whole.median
     if point.gpu_kernel_seconds is None:
         return None
     seconds, variance = launch + point.gpu_kernel_seconds.median, point.gpu_kernel_seconds.spread**2
     for copies in (point.host_to_device_seconds, point.device_to_host_seconds):
         if copies is not None:
-            timing = _along(copies, road)
+            timing = _along(copies, transfer)
             seconds, variance = seconds + timing.median, variance + timing.spread**2
     return seconds, math.sqrt(variance) / seconds
 
 
-def _along(copies: Copies, road: str) -> Any:
-    return copies.pinned if road == "pinned" and copies.pinned is not None else copies.pageable
+def _along(copies: Copies, transfer: str) -> Any:
+    return copies.pinned if transfer == "pinned" and copies.pinned is not None else copies.pageable
 
 
 _SECONDS: dict[str, Callable[[Point, str, float], tuple[float, float] | None]] = {
     "cpu": _cpu,
     "gpu": _gpu,
-    POOL: _pool,
+    THREAD_POOL: _pool,
 }
 
 
@@ -219,7 +221,9 @@ def platform_of(profile: Profile, *, gpus: int = 1) -> Platform:
     if watts is not None:
         host = Device(**{**_fields(host), "watts": watts})
     if machine.gpu is None:
-        narrow = Device("cpu_narrow", POOL, memory=math.inf, bandwidth=math.inf, watts=host.watts, rent=host.rent)
+        narrow = Device(
+            "cpu_narrow", THREAD_POOL, memory=math.inf, bandwidth=math.inf, watts=host.watts, rent=host.rent
+        )
         pools = [narrow] if any(point.cpu_one_thread_seconds for point in profile.points) else []
         return Platform("profiled", (Device(**{**_fields(host), "name": "cpu_wide"}), *pools))
     there = Device(
@@ -255,3 +259,32 @@ def _watts(profile: Profile, device: str) -> float | None:
         elif device == "gpu" and point.gpu_joules is not None and point.gpu_seconds is not None:
             watts.append(point.gpu_joules / point.gpu_seconds.pageable.median)
     return float(np.median(watts)) if watts else None
+
+
+# ------------------------------------------------------------------------------------------ known durations
+
+
+class CalibratedTimes:
+    """A `TimeModel` from measured curves; rows are kept, since streams repeat sizes."""
+
+    def __init__(self, physics: ProfiledPhysics, platform: Platform) -> None:
+        self.physics, self.platform = physics, platform
+        self._rows: dict[tuple[str, float], Floats] = {}
+
+    @property
+    def columns(self) -> Ints:
+        return self.physics.columns(self.platform)
+
+    @property
+    def links(self) -> Links:
+        return self.physics.links(self.platform)
+
+    def table(self, workload: Workload) -> TimeTable:
+        return self.physics.times(workload, self.platform)
+
+    def row(self, task: Task) -> Floats:
+        key = task.kind, task.size
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self.physics.row(task.kind, task.size, self.platform)
+        return row

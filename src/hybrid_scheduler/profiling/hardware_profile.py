@@ -20,7 +20,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InvalidInputError
+from ..core.errors import InvalidInputError, UnknownNameError
 from .machine_info import Gpu, MachineInfo
 from .strict_json import StrictObject
 from .timing import Timing
@@ -29,6 +29,7 @@ FORMAT = "hybrid-scheduler hardware profile"
 #: Raised when the meaning or the layout of a field changes: other versions are refused.
 VERSION = 1
 _LARGEST = 64 * 2**20
+_BUILTIN_FOLDER = Path(__file__).parent.parent / "profiles"
 
 AnyPath = str | PathLike[str]
 
@@ -391,3 +392,24 @@ def _skipped(fields: StrictObject) -> Skipped:
             device=fields.text("device"),
             reason=fields.text("reason"),
         )
+
+
+# ------------------------------------------------------------------------------------------ built-in profiles
+
+
+def shipped_profiles() -> list[str]:
+    return sorted(path.stem for path in _BUILTIN_FOLDER.glob("*.json"))
+
+
+def profile_path(name: str) -> Path:
+    """Where a shipped profile lies."""
+    if name not in shipped_profiles():
+        raise UnknownNameError("profile", name, shipped_profiles())
+    return _BUILTIN_FOLDER / f"{name}.json"
+
+
+def profile_named(name_or_path: AnyPath) -> Profile:
+    """A shipped profile by its name, anything else by its path."""
+    if isinstance(name_or_path, str) and not Path(name_or_path).suffix and not Path(name_or_path).exists():
+        return load_profile(profile_path(name_or_path))
+    return load_profile(name_or_path)

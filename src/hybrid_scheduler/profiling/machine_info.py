@@ -21,6 +21,8 @@ from ..core.errors import HybridSchedulerError, InvalidInputError, UnknownNameEr
 from . import nvml
 
 DEVICE_TYPES = ("auto", "cpu", "cuda", "mps")
+#: Kind of a device that is a CPU thread pool with fewer threads than the CPU's own.
+THREAD_POOL = "threads"
 
 _MEMINFO = Path("/proc/meminfo")
 _CPUINFO = Path("/proc/cpuinfo")

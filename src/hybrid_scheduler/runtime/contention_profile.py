@@ -103,7 +103,7 @@ class ContentionSurvey:
         """What a run takes as a rule, from all rounds so far: to decide by."""
         profiles = self.profiles()
         return ContentionCalibration(
-            *(calibrate(profiles[name], road="pageable") for name in ("alone", "together"))
+            *(calibrate(profiles[name], transfer="pageable") for name in ("alone", "together"))
         )
 
     def expected(self) -> ContentionCalibration:

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..core import Device, InvalidInputError, Platform, UnknownNameError, cpu
-from ..profiling.machine_info import Gpu, find_gpu, need_torch, usable_cores
-from ..profiling.settings import POOL
+from ..profiling.machine_info import THREAD_POOL, Gpu, find_gpu, need_torch, usable_cores
 
 #: Threads that copy into staging buffers beside a GPU: with fewer, copies are slower than the GPU's link.
 _STAGING_THREADS = 4
@@ -47,7 +46,9 @@ def pools_for(gpu: Gpu | None, cores: int) -> tuple[DevicePool, ...]:
     if cores < 1:
         raise InvalidInputError("cores", "a whole number >= 1", cores)
     if gpu is None:
-        return DevicePool("cpu_wide", "cpu", threads=max(1, cores - 1)), DevicePool("cpu_narrow", POOL, threads=1)
+        return DevicePool("cpu_wide", "cpu", threads=max(1, cores - 1)), DevicePool(
+            "cpu_narrow", THREAD_POOL, threads=1
+        )
     memory = gpu.memory / _MEGABYTE if gpu.memory else math.inf
     helpers = max(1, min(_STAGING_THREADS, cores // 4))
     count = need_torch().cuda.device_count() if gpu.kind == "cuda" else 1

@@ -27,9 +27,9 @@ _UNKNOWN = 1e-6
 
 @dataclass(eq=False, slots=True)
 class TaskPart:
-    """A job, or the share of it that one device does."""
+    """A running, or the share of it that one device does."""
 
-    job: RunningTask
+    running_task: RunningTask
     device: int
     share: float
     run: Callable[[CpuBackend], Any]
@@ -77,11 +77,11 @@ class DeviceWorker:
     def __init__(
         self,
         pool: DevicePool,
-        road: Callable[[DevicePool], CpuBackend],
+        backend: Callable[[DevicePool], CpuBackend],
         reports: PartCallbacks,
         clock: Callable[[], float],
     ) -> None:
-        self.pool, self._road_to = pool, road
+        self.pool, self._make_backend = pool, backend
         self._reports, self._clock = reports, clock
         self._queue: queue.SimpleQueue[TaskPart | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -148,16 +148,16 @@ class DeviceWorker:
     # ---------------------------------------------------------------- the thread
 
     def _start(self) -> None:
-        # A road of its own: a thread that was left behind may still be on the one before.
-        self.road = self._road_to(self.pool)
+        # A backend of its own: a thread that was left behind may still be on the one before.
+        self.backend = self._make_backend(self.pool)
         # A daemon: an abandoned one must not keep the program from ending.
         threading.Thread(
-            target=self._serve, args=(self._generation, self.road), name=f"hybrid-{self.pool.name}", daemon=True
+            target=self._serve, args=(self._generation, self.backend), name=f"hybrid-{self.pool.name}", daemon=True
         ).start()
 
-    def _serve(self, generation: int, road: CpuBackend) -> None:
+    def _serve(self, generation: int, backend: CpuBackend) -> None:
         try:
-            road.enter()
+            backend.enter()
             unusable = None
         except Exception as error:
             unusable = DeviceLostError(f"{self.pool.name} cannot be used: {type(error).__name__}: {error}")
@@ -169,9 +169,9 @@ class DeviceWorker:
             with self._lock:
                 self._waiting -= part.expected
             try:
-                goes_on = not self._reports.begin(part) or self._work(part, generation, road, unusable)
+                goes_on = not self._reports.begin(part) or self._work(part, generation, backend, unusable)
             except Exception as error:  # in the books, not in the task: neither it nor those behind it may hang
-                _log.exception("task %s could not be written down", part.job.task.task_id)
+                _log.exception("task %s could not be written down", part.running_task.task.task_id)
                 goes_on = self._is_free(generation)
                 self._reports.failed(part, error)
             # Let go of it before waiting for the next: its result may be large, and nobody else may want it.
@@ -179,22 +179,22 @@ class DeviceWorker:
             if not goes_on:
                 return
 
-    def _work(self, part: TaskPart, generation: int, road: CpuBackend, unusable: DeviceLostError | None) -> bool:
+    def _work(self, part: TaskPart, generation: int, backend: CpuBackend, unusable: DeviceLostError | None) -> bool:
         """True if this thread can go on."""
         part.started = self._clock()
         with self._lock:
             self._running = part
-        if part.job.ended:  # its limit passed before anybody could know whom to leave behind
+        if part.running_task.ended:  # its limit passed before anybody could know whom to leave behind
             return self._is_free(generation)
         error: BaseException | None = unusable
-        road.preparing = 0.0
+        backend.preparing = 0.0
         try:
             if error is None:
-                part.result = part.run(road)
-                road.synchronize()
+                part.result = part.run(backend)
+                backend.synchronize()
         except BaseException as caught:
             error = caught
-        part.ended, part.preparing = self._clock(), road.preparing
+        part.ended, part.preparing = self._clock(), backend.preparing
         if not self._is_free(generation):
             self._reports.late(part)
             return False

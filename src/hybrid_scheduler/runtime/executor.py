@@ -27,8 +27,7 @@ import numpy as np
 
 from ..core import Decision, InvalidInputError, Knowledge, Online, Outcome, Setting, Task, View
 from ..physics import Tariff, dollars_per_second
-from ..profiling.calibrated_times import CalibratedTimes
-from ..profiling.calibration import Calibration
+from ..profiling.calibration import CalibratedTimes, Calibration
 from ..profiling.machine_info import available_memory
 from .background_training import BackgroundTraining
 from .device_backends import CpuBackend, DeviceLostError, backend_for, is_out_of_memory
@@ -85,7 +84,7 @@ class HybridExecutor(Executor, PartCallbacks):
         explore: int = LEARNING_TASKS,
         timeout: float | None = None,
         seed: int = 0,
-        road: Callable[[DevicePool], CpuBackend] = backend_for,
+        backend: Callable[[DevicePool], CpuBackend] = backend_for,
     ) -> None:
         self.pools = chosen(pools if pools is not None else find_pools(device_type), devices)
         self.platform = as_platform(self.pools)
@@ -93,7 +92,7 @@ class HybridExecutor(Executor, PartCallbacks):
         self.split, self.timeout = split, checked_limit(timeout)
         self._told = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
-        self._growing = BackgroundTraining()
+        self._training = BackgroundTraining()
         self.policy = self._introduced(scheduler, explore)
         self._names = [pool.name for pool in self.pools]
         self._began = time.perf_counter()
@@ -110,7 +109,7 @@ class HybridExecutor(Executor, PartCallbacks):
         self.records: deque[ExecutionRecord] = deque(maxlen=MOST_RECORDS)
         self.counts: Counter[str] = Counter()
         self.decision_seconds = self.learning_seconds = 0.0
-        self.workers = [DeviceWorker(pool, road, self, self.clock) for pool in self.pools]
+        self.workers = [DeviceWorker(pool, backend, self, self.clock) for pool in self.pools]
         # As in the simulator, schedulers look at live numbers, through a view that they cannot write to.
         self._free_at = np.zeros(len(self.pools))
         self._free_at_view = self._free_at.view()
@@ -129,7 +128,7 @@ class HybridExecutor(Executor, PartCallbacks):
             self.learn()
             if calibration is not None:
                 self._told = CalibratedTimes(calibration.physics, self.platform)
-            self._growing.forget()
+            self._training.forget()
             self.policy = self._introduced(scheduler, explore)
             self.decision_seconds = self.learning_seconds = 0.0
 
@@ -137,7 +136,7 @@ class HybridExecutor(Executor, PartCallbacks):
         policy = (
             scheduler
             if isinstance(scheduler, Online)
-            else KernelPolicy(scheduler, splits=self.splits, explore=explore, growing=self._growing)
+            else KernelPolicy(scheduler, splits=self.splits, explore=explore, training=self._training)
         )
         knows = policy.knows
         if knows is Knowledge.REALISED:
@@ -256,9 +255,9 @@ class HybridExecutor(Executor, PartCallbacks):
             task.task_id, task.kind, task.size, self._names[device], fraction, status, task.arrival_time, None,
             decision_seconds=seconds,
         )  # fmt: skip
-        job = RunningTask(task, record, timeout, watched=self._needs_watch(work, device))
+        running = RunningTask(task, record, timeout, watched=self._needs_watch(work, device))
         host = int(self.platform.cpu_of[device])
-        parts = parts_of(job, work, device, fraction, host, self.pools, self._predict)
+        parts = parts_of(running, work, device, fraction, host, self.pools, self._predict)
         if status == DONE:
             record.predicted = max(part.predicted for part in parts) if all(p.predicted for p in parts) else None
         with self._lock:
@@ -267,7 +266,7 @@ class HybridExecutor(Executor, PartCallbacks):
             self._open += 1
             for part in parts:
                 self.workers[part.device].put(part)
-        return job.future
+        return running.future
 
     def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:
         """The decision as it can be carried out: (device, fraction, status)."""
@@ -308,34 +307,34 @@ class HybridExecutor(Executor, PartCallbacks):
     # ---------------------------------------------------------------- what workers report
 
     def begin(self, part: TaskPart) -> bool:
-        run, first = part.job.begin()
+        run, first = part.running_task.begin()
         if first and not run:
-            self._close_record(part.job, CANCELLED, learn=False)
-            part.job.let_go()
-        if first and run and part.job.watched:
-            limit = part.job.timeout
+            self._close_record(part.running_task, CANCELLED, learn=False)
+            part.running_task.let_go()
+        if first and run and part.running_task.watched:
+            limit = part.running_task.timeout
             assert limit is not None
-            self._watch.add(part.job.task.task_id, limit, lambda: self._too_late(part.job, limit))
+            self._watch.add(part.running_task.task.task_id, limit, lambda: self._too_late(part.running_task, limit))
         return run
 
     def done(self, part: TaskPart) -> None:
-        job = part.job
-        if not job.back(part):
+        running = part.running_task
+        if not running.back(part):
             return
         try:
-            result = job.result()
+            result = running.result()
         except Exception as error:
             self.failed(part, error)
             return
-        if not job.end():
+        if not running.end():
             self.late(part)
             return
         try:
-            job.measure(self.platform, self.clock())
-            self._close_record(job, job.record.status, learn=True)
+            running.measure(self.platform, self.clock())
+            self._close_record(running, running.record.status, learn=True)
         finally:
-            job.let_go()
-            job.future.set_result(result)
+            running.let_go()
+            running.future.set_result(result)
 
     def late(self, part: TaskPart) -> None:
         """A result of a task that has ended already: dropped, and counted."""
@@ -343,51 +342,51 @@ class HybridExecutor(Executor, PartCallbacks):
             self.counts[LATE] += 1
 
     def failed(self, part: TaskPart, error: BaseException) -> None:
-        job, host = part.job, int(self.platform.cpu_of[part.device])
+        running, host = part.running_task, int(self.platform.cpu_of[part.device])
         lost = isinstance(error, DeviceLostError)
-        if part.device != host and (lost or is_out_of_memory(error)) and not job.ended:
+        if part.device != host and (lost or is_out_of_memory(error)) and not running.ended:
             if not lost:
-                self.workers[part.device].road.recover()
+                self.workers[part.device].backend.recover()
             self._retry(part, host)
             return
-        if job.end():
-            job.record.error = f"{type(error).__name__}: {error}"[:200]
-            status = TIMED_OUT if isinstance(error, TimeoutError) and job.timeout is not None else FAILED
-            self._close_record(job, status, learn=False)
-            job.let_go()
-            job.future.set_exception(error)
+        if running.end():
+            running.record.error = f"{type(error).__name__}: {error}"[:200]
+            status = TIMED_OUT if isinstance(error, TimeoutError) and running.timeout is not None else FAILED
+            self._close_record(running, status, learn=False)
+            running.let_go()
+            running.future.set_exception(error)
 
     def _retry(self, part: TaskPart, device: int) -> None:
         """The same part once more, on a CPU."""
-        job = part.job
+        running = part.running_task
         with self._lock:
             self.counts[RETRIED] += 1
-        job.record.status = RETRIED
-        if len(job.parts) == 1:
-            job.device, job.record.fraction = device, 0.0
+        running.record.status = RETRIED
+        if len(running.parts) == 1:
+            running.device, running.record.fraction = device, 0.0
         part.device, part.result = device, None
-        part.predicted = self._predict(job.task, device, part.share)
+        part.predicted = self._predict(running.task, device, part.share)
         self.workers[device].put(part)
 
-    def _too_late(self, job: RunningTask, limit: float) -> None:
-        if not job.end():
+    def _too_late(self, running: RunningTask, limit: float) -> None:
+        if not running.end():
             return
-        job.record.error = f"took longer than {limit:g} s"
-        self._close_record(job, TIMED_OUT, learn=False)
-        for part in job.parts:
+        running.record.error = f"took longer than {limit:g} s"
+        self._close_record(running, TIMED_OUT, learn=False)
+        for part in running.parts:
             self.workers[part.device].abandon(part)
-        job.let_go()
-        job.future.set_exception(TimeoutError(f"task {job.task.task_id} took longer than {limit:g} s"))
+        running.let_go()
+        running.future.set_exception(TimeoutError(f"task {running.task.task_id} took longer than {limit:g} s"))
 
-    def _close_record(self, job: RunningTask, status: str, *, learn: bool) -> None:
-        self._watch.remove(job.task.task_id)
-        job.record.status = status
-        outcome = job.outcome(self.platform) if learn else None
+    def _close_record(self, running: RunningTask, status: str, *, learn: bool) -> None:
+        self._watch.remove(running.task.task_id)
+        running.record.status = status
+        outcome = running.outcome(self.platform) if learn else None
         with self._lock:
             self.counts[status] += status not in (RETRIED, MOVED)  # those were counted when they happened
-            self.records.append(job.record)
-            if job.task.kind != CALLABLE:
-                self._outcomes.append((job.task, outcome))
+            self.records.append(running.record)
+            if running.task.kind != CALLABLE:
+                self._outcomes.append((running.task, outcome))
             self._open -= 1
             self._stop_when_done()
 
@@ -423,11 +422,11 @@ class HybridExecutor(Executor, PartCallbacks):
         """As in the standard library: no more is accepted; what waits is run, or cancelled if so wished."""
         with self._lock:
             self._closed = True
-            self._growing.close()
+            self._training.close()
             if cancel_futures:
                 for worker in self.workers:
                     for part in worker.drain():
-                        if part.job.future.cancel():
+                        if part.running_task.future.cancel():
                             self.begin(part)  # which notes that it was cancelled
                         else:
                             worker.put(part)  # of a task that has begun: it is finished

@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 
 from ..core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View
-from ..profiling.settings import POOL
+from ..profiling.machine_info import THREAD_POOL
 from ..schedulers import create
 from ..schedulers.registry import parse_spec
 from .background_training import BackgroundTraining
@@ -59,7 +59,7 @@ def real_spec(spec: str) -> str:
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in merged.items())})"
 
 
-def never(_: Task) -> bool:
+def never_splits(_: Task) -> bool:
     return False
 
 
@@ -74,9 +74,9 @@ class KernelPolicy(Online):
         self,
         spec: str,
         *,
-        splits: Splits = never,
+        splits: Splits = never_splits,
         explore: int = LEARNING_TASKS,
-        growing: BackgroundTraining | None = None,
+        training: BackgroundTraining | None = None,
     ) -> None:
         self.spec = real_spec(spec)
         first = create(self.spec)
@@ -87,7 +87,7 @@ class KernelPolicy(Online):
                 spec,
                 hint="hybrid-scheduler schedulers lists them",
             )
-        self._first, self._splits, self._growing = first, splits, growing
+        self._first, self._splits, self._training = first, splits, training
         self.knows = type(first).knows  # type: ignore[misc]  # of the wrapped scheduler, so of the instance
         self._learns = first.learns
         self.explore = explore if self._learns else 0
@@ -114,7 +114,9 @@ class KernelPolicy(Online):
             [device for device, own in enumerate(self._class_of) if own == column] for column in self._columns
         ]
         gpus = frozenset(
-            self._class_of[i] for i, device in enumerate(platform.devices) if device.kind not in ("cpu", POOL)
+            self._class_of[i]
+            for i, device in enumerate(platform.devices)
+            if device.kind not in ("cpu", THREAD_POOL)
         )
         self._shown, self._doubt = RuntimeHistory(), OutlierFilter(gpus | {SPLIT} if gpus else gpus)
         #: Decisions so far; those made to learn, not because it looked best; those that measurements spoke against.
@@ -131,8 +133,8 @@ class KernelPolicy(Online):
             assert isinstance(made, Online)
             self._unused = None
             made.start(self.setting)
-            if self._growing is not None:
-                self._growing.adopt(made)
+            if self._training is not None:
+                self._training.adopt(made)
             found = self._of_kind[key] = made
         return found
 
@@ -176,8 +178,8 @@ class KernelPolicy(Online):
             return
         self._shown.add(task.kind, column, task.size, seconds)
         scheduler.observe(outcome)
-        if self._growing is not None:
-            self._growing.turn(scheduler, outcome.task_id)
+        if self._training is not None:
+            self._training.turn(scheduler, outcome.task_id)
 
     def forget(self, task_id: int) -> None:
         task = self._waiting.pop(task_id, None)

@@ -114,20 +114,20 @@ def _actor_class(ray: Any) -> Any:
             from .device_backends import backend_for
             from .kernel_inputs import KernelInputs
 
-            self._road, self._inputs = backend_for(pool), KernelInputs()
-            self._road.enter()
+            self._backend, self._inputs = backend_for(pool), KernelInputs()
+            self._backend.enter()
 
         def ready(self) -> bool:
             return True
 
         def kernel(self, call: KernelCall) -> Any:
             made = call if call.inputs is not None else replace(call, inputs=self._inputs.of(call))
-            result = self._road.kernel(made)
-            self._road.synchronize()
+            result = self._backend.kernel(made)
+            self._backend.synchronize()
             return result
 
         def call(self, work: Variants, variant: Variant, timeout: float | None) -> Any:
-            return self._road.call(work, variant, timeout)
+            return self._backend.call(work, variant, timeout)
 
     # It is never started again by itself: what it was doing is ours to send elsewhere, once.
     return ray.remote(max_restarts=0, max_task_retries=0)(Actor)
@@ -176,8 +176,8 @@ class RayExecutor(HybridExecutor):
     ) -> None:
         ray = connect(address)
         seats = ray_devices(ray.nodes())
-        self.roads = {seat.pool.name: RayBackend(seat.pool, _seated(ray, seat)) for seat in seats}
-        _wait_ready(ray, self.roads)
+        self.backends = {seat.pool.name: RayBackend(seat.pool, _seated(ray, seat)) for seat in seats}
+        _wait_ready(ray, self.backends)
         super().__init__(
             scheduler,
             pools=[seat.pool for seat in seats],
@@ -186,7 +186,7 @@ class RayExecutor(HybridExecutor):
             explore=explore,
             timeout=timeout,
             seed=seed,
-            road=lambda pool: self.roads[pool.name],
+            backend=lambda pool: self.backends[pool.name],
         )
 
     def _with_data(self, call: KernelCall) -> KernelCall:
@@ -195,19 +195,19 @@ class RayExecutor(HybridExecutor):
     # ---------------------------------------------------------------- devices that are gone
 
     def _living(self) -> list[int]:
-        return [i for i, pool in enumerate(self.pools) if not self.roads[pool.name].lost]
+        return [i for i, pool in enumerate(self.pools) if not self.backends[pool.name].lost]
 
     def _view(self, now: float) -> View:
         """A device that is gone will never be free."""
         view = super()._view(now)
         for index, pool in enumerate(self.pools):
-            if self.roads[pool.name].lost:
+            if self.backends[pool.name].lost:
                 self._free_at[index] = now + 1e9
         return view
 
     def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:
         device, fraction, status = super()._allowed(task, work, decision)
-        if self.roads[self.pools[device].name].lost:
+        if self.backends[self.pools[device].name].lost:
             device, fraction = self._elsewhere(work, device)
         return device, fraction, status
 
@@ -232,18 +232,18 @@ class RayExecutor(HybridExecutor):
         self._resend(part)
 
     def _close_device(self, device: int) -> None:
-        road = self.roads[self.pools[device].name]
+        backend = self.backends[self.pools[device].name]
         with self._lock:
-            if road.lost:
+            if backend.lost:
                 return
-            road.lost = True
+            backend.lost = True
             self.counts[LOST] += 1
         for part in self.workers[device].drain():
             self._resend(part)
 
     def _resend(self, part: TaskPart) -> None:
-        job = part.job
-        if job.ended:
+        running = part.running_task
+        if running.ended:
             return
         try:
             device, fraction = self._elsewhere(None, part.device)
@@ -252,16 +252,16 @@ class RayExecutor(HybridExecutor):
             return
         with self._lock:
             self.counts[RESENT] += 1
-        job.device, job.record.fraction = device, fraction
+        running.device, running.record.fraction = device, fraction
         part.device, part.share, part.result = device, 1.0, None
-        part.predicted = self._predict(job.task, device, 1.0)
+        part.predicted = self._predict(running.task, device, 1.0)
         self.workers[device].put(part)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait, cancel_futures=cancel_futures)
         if wait:
-            for road in self.roads.values():
-                road.close()
+            for backend in self.backends.values():
+                backend.close()
 
 
 def _seated(ray: Any, seat: RayDevice) -> Any:
@@ -272,8 +272,8 @@ def _seated(ray: Any, seat: RayDevice) -> Any:
     return actor.remote(seat.pool)
 
 
-def _wait_ready(ray: Any, roads: dict[str, RayBackend]) -> None:
-    waiting = {road._actor.ready.remote(): name for name, road in roads.items()}
+def _wait_ready(ray: Any, backends: dict[str, RayBackend]) -> None:
+    waiting = {backend._actor.ready.remote(): name for name, backend in backends.items()}
     _, missing = ray.wait(list(waiting), num_returns=len(waiting), timeout=_READY)
     if missing:
         names = ", ".join(waiting[one] for one in missing)

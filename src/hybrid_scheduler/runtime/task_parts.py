@@ -21,7 +21,7 @@ Predict = Callable[[Task, int, float], float]
 
 
 def parts_of(
-    job: RunningTask,
+    running: RunningTask,
     work: KernelCall | Variants,
     device: int,
     fraction: float,
@@ -31,9 +31,9 @@ def parts_of(
 ) -> list[TaskPart]:
     """One part on the device, or, with a share between 0 and 1, one there and the rest on its host's CPU."""
     if isinstance(work, Variants) or not 0.0 < fraction < 1.0:
-        run = _variant(work, job.timeout) if isinstance(work, Variants) else _kernel(work)
-        parts = [TaskPart(job, device, 1.0, run, predict(job.task, device, 1.0))]
-        job.divide(parts, device)
+        run = _variant(work, running.timeout) if isinstance(work, Variants) else _kernel(work)
+        parts = [TaskPart(running, device, 1.0, run, predict(running.task, device, 1.0))]
+        running.divide(parts, device)
         return parts
     division = DIVISIONS[work.kind]
     pinned = pools[device].where.startswith("cuda")
@@ -42,20 +42,20 @@ def parts_of(
     )
     shares = (device, fraction), (host, 1.0 - fraction)
     parts = [
-        TaskPart(job, where, share, run, predict(job.task, where, share), place)
+        TaskPart(running, where, share, run, predict(running.task, where, share), place)
         for place, ((where, share), run) in enumerate(zip(shares, runs, strict=True))
     ]
-    job.divide(parts, device, division.join)
+    running.divide(parts, device, division.join)
     return parts
 
 
 def _variant(work: Variants, timeout: float | None) -> Callable[[CpuBackend], Any]:
     """The variant for the device where it runs in the end."""
-    return lambda road: road.call(work, work.on(road.pool.is_accelerator), timeout)
+    return lambda backend: backend.call(work, work.on(backend.pool.is_accelerator), timeout)
 
 
 def _kernel(call: KernelCall) -> Callable[[CpuBackend], Any]:
-    return lambda road: road.kernel(call)
+    return lambda backend: backend.kernel(call)
 
 
 def _joined(call: KernelCall, division: Division, fraction: float) -> list[Callable[[CpuBackend], Any]]:
@@ -70,12 +70,12 @@ class _Room:
     def __init__(self, shape: Sequence[int], *, pinned: bool) -> None:
         self._shape, self._pinned, self._lock, self._made = shape, pinned, threading.Lock(), None
 
-    def ready(self, road: CpuBackend) -> Any:
+    def ready(self, backend: CpuBackend) -> Any:
         began = time.perf_counter()
         with self._lock:
             if self._made is None:
                 self._made = need_torch().empty(self._shape, pin_memory=self._pinned)
-        road.preparing += time.perf_counter() - began
+        backend.preparing += time.perf_counter() - began
         return self._made
 
 
@@ -96,15 +96,15 @@ def _in_place(
 
 
 def _carry(run: Run, inputs: tuple[Any, ...]) -> Callable[[CpuBackend], Any]:
-    return lambda road: road.carry(run, inputs)
+    return lambda backend: backend.carry(run, inputs)
 
 
 def _carry_into(
     run: Run, into: Into | None, inputs: tuple[Any, ...], room: _Room, share: slice
 ) -> Callable[[CpuBackend], Any]:
-    def go(road: CpuBackend) -> tuple[Any, ...]:
-        whole = room.ready(road)
-        road.carry_into(run, into, inputs, whole[share])
+    def go(backend: CpuBackend) -> tuple[Any, ...]:
+        whole = room.ready(backend)
+        backend.carry_into(run, into, inputs, whole[share])
         return (whole,)
 
     return go
