@@ -49,7 +49,7 @@ from hybrid_scheduler.runtime.stream_execution import (
 from hybrid_scheduler.runtime.submission import KernelCall
 
 PARTS = ("check", "execute", "compare", "profile")
-#: Sorting takes a CPU seconds at large sizes; the question is decided long before.
+#: Sorting takes a CPU seconds at large sizes; the choice is decided long before.
 LIMITS = {"sort": 2048}
 EVALUATION = 200
 #: How often everything is run, in turns; learners start from nothing each time.

@@ -11,7 +11,7 @@ from pathlib import Path
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.experiments.detailed_run import run_detailed
 from hybrid_scheduler.experiments.paired_comparison import compare_seeds
-from hybrid_scheduler.experiments.report_builder import evidence
+from hybrid_scheduler.experiments.report_builder import figure_data
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.reports import figures
 from hybrid_scheduler.workload.scenarios import scenario_named
@@ -24,14 +24,14 @@ _DPI = 110
 
 def draw_gallery(folder: Path, *, tasks: int, seeds: int) -> list[Path]:
     """Every figure there is, as a small PNG."""
-    asked = ExperimentSpec(scenario_named("mixed"), tasks, SCHEDULERS, utilisation=0.7)
-    found = compare_seeds(asked, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds))
-    material = evidence(asked, FIRST_REPORTED_SEED, run_detailed(asked, FIRST_REPORTED_SEED), found)
+    spec = ExperimentSpec(scenario_named("mixed"), tasks, SCHEDULERS, utilisation=0.7)
+    found = compare_seeds(spec, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds))
+    data = figure_data(spec, FIRST_REPORTED_SEED, run_detailed(spec, FIRST_REPORTED_SEED), found)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name in figures.FIGURES:
         path = folder / f"{name}.png"
-        figures.draw(name, material).savefig(path, format="png", dpi=_DPI, metadata={"Software": None})
+        figures.draw(name, data).savefig(path, format="png", dpi=_DPI, metadata={"Software": None})
         written.append(path)
     return written
 

@@ -64,10 +64,10 @@ def claims(studies: dict[str, PairedComparison], *, seeds: Sequence[int], tasks:
 
 
 def _study(
-    scenario: str, specs: tuple[str, ...], load: float | None, tasks: int, seeds: Sequence[int]
+    scenario: str, schedulers: tuple[str, ...], load: float | None, tasks: int, seeds: Sequence[int]
 ) -> PairedComparison:
-    asked = ExperimentSpec(scenario_named(scenario), tasks, specs, utilisation=load, batch=load is None)
-    return compare_seeds(asked, seeds)
+    spec = ExperimentSpec(scenario_named(scenario), tasks, schedulers, utilisation=load, batch=load is None)
+    return compare_seeds(spec, seeds)
 
 
 def _ratio(found: PairedComparison, metric: str, above: str, below: str) -> Interval:
@@ -151,17 +151,17 @@ def _first_tasks(found: PairedComparison, block: int) -> Interval:
     """Latency of the second block of tasks over the reference's, seed by seed."""
     ratios = []
     for run in found.runs:
-        results = found.question.run(run.seed).results
-        mine, told = (results[name].outcomes.latency[block : 2 * block] for name in found.question.schedulers)
+        results = found.spec.run(run.seed).results
+        mine, told = (results[name].outcomes.latency[block : 2 * block] for name in found.spec.schedulers)
         ratios.append(float(mine.mean() / told.mean()))
     return t_interval(np.array(ratios))
 
 
 def _pile(seed: int) -> float:
     """How much of a short stretch lands on one device, once the agent no longer tries things out."""
-    spec = "rl_agent(state=task,actions=placement)"
-    asked = ExperimentSpec(scenario_named("mixed"), 2000, (spec,), utilisation=0.5)
-    device = asked.run(seed).results[spec].outcomes.device
+    scheduler = "rl_agent(state=task,actions=placement)"
+    spec = ExperimentSpec(scenario_named("mixed"), 2000, (scheduler,), utilisation=0.5)
+    device = spec.run(seed).results[scheduler].outcomes.device
     return float(np.mean([np.bincount(device[i : i + 100]).max() / 100 for i in range(1000, 2000, 100)]))
 
 

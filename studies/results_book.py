@@ -22,7 +22,7 @@ from hybrid_scheduler.core import Floats
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED, run_record
 from hybrid_scheduler.experiments.detailed_run import run_detailed
 from hybrid_scheduler.experiments.paired_comparison import Judgement, PairedComparison, compare_seeds
-from hybrid_scheduler.experiments.report_builder import evidence
+from hybrid_scheduler.experiments.report_builder import figure_data
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.experiments.worst_case_search import find_worst
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
@@ -51,7 +51,7 @@ class BookCase:
 
     key: str
     title: str
-    question: ExperimentSpec
+    spec: ExperimentSpec
     baseline: str
     why: str
 
@@ -89,10 +89,10 @@ def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, tell: Callab
     studies: dict[str, PairedComparison] = {}
     for case in cases(tasks):
         tell(case.title)
-        found = compare_seeds(case.question, chosen)
+        found = compare_seeds(case.spec, chosen)
         studies[case.key] = found
         judged = found.judge(baseline=case.baseline)
-        document["cases"].append({"title": case.title, **found.question.as_json(), **judged.as_dict()})
+        document["cases"].append({"title": case.title, **found.spec.as_json(), **judged.as_dict()})
         parts.append(_section(case, found, judged))
     reached = goals(studies, seeds=chosen, tell=tell)
     document["goals"] = [goal.as_dict() for goal in reached]
@@ -145,7 +145,7 @@ def _section(case: BookCase, found: PairedComparison, judged: Judgement) -> str:
         "balance",
         "verdict",
     ]
-    facts = ", ".join(found.question.facts)
+    facts = ", ".join(found.spec.facts)
     return "\n".join(
         [f"## {case.title}", "", f"{case.why} {facts}; ratio of mean latencies to `{case.baseline}`.", "",
          *_table(head, rows)]
@@ -233,18 +233,20 @@ def _adversaries(document: dict[str, Any], seeds: int, evaluations: int) -> Iter
     """Where each does worst, found by a search and confirmed on other seeds."""
     rows, document["adversaries"] = [], []
     for first, second in _ADVERSARIES:
-        asked = ExperimentSpec(scenario_named("mixed"), 400, (first, second))
+        spec = ExperimentSpec(scenario_named("mixed"), 400, (first, second))
         steps = evaluations if first != "hybrid_ml" else evaluations // 5
-        found = find_worst(asked, evaluations=steps, confirming=seeds)
-        mix: Any = found.question.mix
+        found = find_worst(spec, evaluations=steps, confirmation_seeds=seeds)
+        scenario: Any = found.spec.required_scenario
         document["adversaries"].append(
             {"first": first, "second": second, "ratio": [found.ratio.mean, found.ratio.low, found.ratio.high],
-             "configuration": found.question.as_json()}
+             "configuration": found.spec.as_json()}
         )  # fmt: skip
         rows.append(
-            [f"`{first}` against `{second}`", with_interval(found.ratio), f"{mix.size.low:g} to {mix.size.high:g}",
-             f"{mix.intensity[0]:g} to {mix.intensity[1]:g}", f"{mix.memory[0]:g} to {mix.memory[1]:g}",
-             f"{mix.utilisation:g}, {mix.arrivals}"]
+            [f"`{first}` against `{second}`", with_interval(found.ratio),
+             f"{scenario.size.low:g} to {scenario.size.high:g}",
+             f"{scenario.intensity[0]:g} to {scenario.intensity[1]:g}",
+             f"{scenario.memory[0]:g} to {scenario.memory[1]:g}",
+             f"{scenario.utilisation:g}, {scenario.arrivals}"]
         )  # fmt: skip
     yield "## Where each does worst"
     yield ""
@@ -258,12 +260,12 @@ def _adversaries(document: dict[str, Any], seeds: int, evaluations: int) -> Iter
 
 
 def _figures(folder: Path, page: Path, case: BookCase, found: PairedComparison) -> Iterator[str]:
-    question, seed = case.question, found.runs[0].seed
-    material = evidence(question, seed, run_detailed(question, seed), found)
+    spec, seed = case.spec, found.runs[0].seed
+    data = figure_data(spec, seed, run_detailed(spec, seed), found)
     yield "## Figures"
     yield ""
-    yield f"{case.title}: {', '.join(question.facts)}. Each is there as SVG, too."
-    for name, figure in figures.draw_all(material, FIGURES).items():
+    yield f"{case.title}: {', '.join(spec.facts)}. Each is there as SVG, too."
+    for name, figure in figures.draw_all(data, FIGURES).items():
         figures.save(figure, folder, name, ("png", "svg"))
         yield ""
         place = folder.resolve().relative_to(page.resolve().parent).as_posix()

@@ -33,12 +33,12 @@ COLUMNS = (
 
 def coverage(load: float, tasks: int, traces: int) -> tuple[float, ...]:
     """`COLUMNS`: the difference in milliseconds, everything else as a share of the traces."""
-    asked = ExperimentSpec(scenario_named("mixed"), tasks, PAIR, utilisation=load)
+    spec = ExperimentSpec(scenario_named("mixed"), tasks, PAIR, utilisation=load)
     first, second = PAIR
     means, gaps, verdicts = [], [], []
     for seed in range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + traces):
-        trace = TraceSource.of("drawn", asked.workload(seed))
-        found = compare_trace(ExperimentSpec.about(trace, PAIR, asked.machine), seed)
+        trace = TraceSource.of("drawn", spec.workload(seed))
+        found = compare_trace(ExperimentSpec.for_trace(trace, PAIR, spec.machine), seed)
         samples = found.samples("mean_latency")
         means.append(dependent_interval(samples[second]))
         gaps.append(dependent_interval(samples[second] - samples[first]))

@@ -20,17 +20,17 @@ EXACT = (
 )  # fmt: skip
 
 
-def question(schedulers=RULES, tasks=3000, scenario="mixed"):
+def make_spec(schedulers=RULES, tasks=3000, scenario="mixed"):
     return ExperimentSpec(scenario_named(scenario), tasks, schedulers, utilisation=0.9)
 
 
 @pytest.mark.parametrize("scenario", ["mixed", "shift"])
 def test_chunks_give_what_one_run_gives(scenario):
-    asked = question(scenario=scenario)
+    spec = make_spec(scenario=scenario)
     if scenario == "shift":  # made for a physics without queues; its tasks serve here all the same
-        assert asked.scenario.then is not None
-    whole = asked.run(7).summaries
-    rows = {row["scheduler"]: row for row in run_heavy(asked, 7, chunk=257).rows}
+        assert spec.scenario.then is not None
+    whole = spec.run(7).summaries
+    rows = {row["scheduler"]: row for row in run_heavy(spec, 7, chunk=257).rows}
     for name, summary in whole.items():
         flat, row = summary.as_dict(), rows[name]
         assert row["max_latency"] == pytest.approx(flat["max_latency"], rel=1e-12)
@@ -41,7 +41,7 @@ def test_chunks_give_what_one_run_gives(scenario):
 
 
 def test_learners_and_late_binders_take_part():
-    rows = run_heavy(question(("oracle", "hybrid_ml", "shortest_first"), tasks=200), 3).rows
+    rows = run_heavy(make_spec(("oracle", "hybrid_ml", "shortest_first"), tasks=200), 3).rows
     assert [row["scheduler"] for row in rows] == ["oracle", "hybrid_ml", "shortest_first"]
     for row in rows:
         assert set(row) == set(COLUMNS)
@@ -51,17 +51,17 @@ def test_learners_and_late_binders_take_part():
 
 def test_processes_of_their_own_change_nothing(monkeypatch):
     monkeypatch.setattr(heavy_simulation, "_WORTH_A_PROCESS", 10)
-    asked = question(("oracle", "shortest_first", "fluid_plan"), tasks=60)
-    assert run_heavy(asked, 3, processes=2).rows == run_heavy(asked, 3, processes=1).rows
+    spec = make_spec(("oracle", "shortest_first", "fluid_plan"), tasks=60)
+    assert run_heavy(spec, 3, processes=2).rows == run_heavy(spec, 3, processes=1).rows
 
 
 def test_failed_tasks_are_counted_and_left_out():
     from dataclasses import replace
 
-    asked = question(("random", "oracle"), scenario="oom", tasks=500)
-    asked = replace(asked, machine=replace(asked.machine, memory_policy="fail"))
-    row = run_heavy(asked, 1, chunk=100).rows[0]
-    flat = asked.run(1).summaries["random"].as_dict()
+    spec = make_spec(("random", "oracle"), scenario="oom", tasks=500)
+    spec = replace(spec, machine=replace(spec.machine, memory_policy="fail"))
+    row = run_heavy(spec, 1, chunk=100).rows[0]
+    flat = spec.run(1).summaries["random"].as_dict()
     assert row["failed"] == flat["failed"] > 0
     assert row["mean_latency"] == pytest.approx(flat["mean_latency"])
     assert row["mean_regret"] == pytest.approx(flat["mean_regret"])
@@ -69,20 +69,17 @@ def test_failed_tasks_are_counted_and_left_out():
 
 def test_too_many_tasks_for_a_learner():
     with pytest.raises(InvalidInputError, match="at most 5,000,000 with schedulers that learn"):
-        run_heavy(question(("hybrid_ml",), tasks=6_000_000), 1)
+        run_heavy(make_spec(("hybrid_ml",), tasks=6_000_000), 1)
 
 
 def test_no_bound_and_no_more_memory_for_many(monkeypatch):
     """What is held does not depend on the number of tasks: sums, sketches, one chunk."""
     monkeypatch.setattr(heavy_simulation, "BOUND_UP_TO", 1000)
-    result = run_heavy(question(("greedy", "oracle"), tasks=5000), 1, chunk=500)
+    result = run_heavy(make_spec(("greedy", "oracle"), tasks=5000), 1, chunk=500)
     assert result.lower_bound is None
     assert result.rows[0]["makespan_over_bound"] is None
     held = [
-        value
-        for tally in result.tallies.values()
-        for value in vars(tally).values()
-        if isinstance(value, np.ndarray)
+        value for tally in result.totals.values() for value in vars(tally).values() if isinstance(value, np.ndarray)
     ]
     assert max(map(len, held)) == 5  # one number per device
 

@@ -12,17 +12,17 @@ from hybrid_scheduler.workload.scenarios import scenario_named
 FAST = ("earliest_finish", "greedy", "oracle")
 
 
-def question(schedulers=FAST, tasks=120, load=0.8):
+def make_spec(schedulers=FAST, tasks=120, load=0.8):
     return ExperimentSpec(scenario_named("mixed"), tasks, schedulers, utilisation=load)
 
 
 def test_the_number_of_processes_does_not_show():
-    asked = question(("random", "price_index"), tasks=60)
-    assert run_seeds(asked, range(3), processes=2) == run_seeds(asked, range(3), processes=1)
+    spec = make_spec(("random", "price_index"), tasks=60)
+    assert run_seeds(spec, range(3), processes=2) == run_seeds(spec, range(3), processes=1)
 
 
 def test_the_table():
-    found = compare_seeds(question(), range(3000, 3010), processes=1)
+    found = compare_seeds(make_spec(), range(3000, 3010), processes=1)
     judged = found.judge(baseline="earliest_finish")
     assert [row.name for row in judged.standings][-1] == "greedy"
     greedy, oracle = judged.standing("greedy"), judged.standing("oracle")
@@ -44,7 +44,7 @@ def test_the_table():
 
 
 def test_more_is_better_where_it_is():
-    judged = compare_seeds(question(("greedy", "oracle")), range(8), processes=1).judge("load_balance", "greedy")
+    judged = compare_seeds(make_spec(("greedy", "oracle")), range(8), processes=1).judge("load_balance", "greedy")
     assert judged.standings[0].name == "oracle"
     assert judged.better(judged.standing("oracle").verdict)
     assert judged.seeds_needed == 6
@@ -52,11 +52,11 @@ def test_more_is_better_where_it_is():
 
 def test_it_stops_when_it_is_clear():
     found = compare_seeds(
-        question(("oracle", "greedy")), range(60), until_clear=True, baseline="oracle", processes=1
+        make_spec(("oracle", "greedy")), range(60), until_clear=True, baseline="oracle", processes=1
     )
     assert found.stopped_early
     assert len(found.runs) in (5, 10, 15)
-    same = compare_seeds(question(("oracle", "earliest_finish")), range(6), until_clear=True, processes=1)
+    same = compare_seeds(make_spec(("oracle", "earliest_finish")), range(6), until_clear=True, processes=1)
     assert len(same.runs) == 5  # the same numbers on every seed: nothing more to learn
 
 
@@ -65,25 +65,25 @@ def test_noise_comes_from_the_seed():
 
     from hybrid_scheduler import Noise
 
-    asked = question(("oracle", "earliest_finish"))
-    noisy = replace(asked, machine=replace(asked.machine, noise=Noise(0.3)))
+    spec = make_spec(("oracle", "earliest_finish"))
+    noisy = replace(spec, machine=replace(spec.machine, noise=Noise(0.3)))
     first, again = run_seed(noisy, 1), run_seed(noisy, 1)
     assert first == again
     assert first.metrics["oracle"]["mean_latency"] < first.metrics["earliest_finish"]["mean_latency"]
-    assert first.digests != run_seed(asked, 1).digests
+    assert first.digests != run_seed(spec, 1).digests
 
 
 def test_refusals():
     with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
-        compare_seeds(question(), [1])
+        compare_seeds(make_spec(), [1])
     with pytest.raises(UnknownNameError, match="metric"):
-        compare_seeds(question(), [1, 2], metric="mean_latenci")
+        compare_seeds(make_spec(), [1, 2], metric="mean_latenci")
     with pytest.raises(UnknownNameError, match="baseline"):
-        compare_seeds(question(), [1, 2], baseline="gredy")
+        compare_seeds(make_spec(), [1, 2], baseline="gredy")
     with pytest.raises(UnknownNameError, match="scheduler"):
-        question(("gredy",))
+        make_spec(("gredy",))
     with pytest.raises(InvalidInputError, match="different names"):
-        question(("greedy", "greedy"))
+        make_spec(("greedy", "greedy"))
 
 
 def test_a_question_survives_json():
@@ -93,15 +93,15 @@ def test_a_question_survives_json():
     from hybrid_scheduler import Noise, platform_named
     from hybrid_scheduler.core import Objective
 
-    asked = question()
+    spec = make_spec()
     other = replace(
-        asked,
+        spec,
         scenario=scenario_named("shift"),
         machine=replace(
-            asked.machine, platform=platform_named("accelerators"), noise=Noise(0.1), objective=Objective(1, 2, 3)
+            spec.machine, platform=platform_named("accelerators"), noise=Noise(0.1), objective=Objective(1, 2, 3)
         ),
     )
-    for one in (asked, other, replace(asked, scenario=scenario_named("lognormal"), batch=True, utilisation=None)):
+    for one in (spec, other, replace(spec, scenario=scenario_named("lognormal"), batch=True, utilisation=None)):
         again = ExperimentSpec.from_json(json.loads(json.dumps(one.as_json(), allow_nan=False)))
         assert again.as_json() == one.as_json()
         assert np.array_equal(again.workload(5).size, one.workload(5).size)

@@ -29,16 +29,16 @@ class Row:
             Phase("second", ("data/b.txt", "c/c.txt"), self.second, inputs=("data/a.txt",)),
         ]
 
-    def first(self, desk: PhaseContext) -> None:
+    def first(self, context: PhaseContext) -> None:
         self.ran.append("first")
-        desk.write("data/a.txt").write_text(str(self.number))
+        context.write("data/a.txt").write_text(str(self.number))
 
-    def second(self, desk: PhaseContext) -> None:
+    def second(self, context: PhaseContext) -> None:
         self.ran.append("second")
-        desk.write("data/b.txt").write_text(str(2 * int(desk.read("data/a.txt").read_text())))
+        context.write("data/b.txt").write_text(str(2 * int(context.read("data/a.txt").read_text())))
         if self.fails:
             raise RuntimeError("half-way")
-        desk.write("c/c.txt").touch()
+        context.write("c/c.txt").touch()
 
     def files(self) -> set[str]:
         found = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())

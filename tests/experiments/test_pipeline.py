@@ -78,9 +78,9 @@ def test_tasks_to_learn_from_are_never_scheduled(tmp_path):
     from hybrid_scheduler.experiments.phases import PhaseContext
     from hybrid_scheduler.workload.trace_files import load
 
-    desk = PhaseContext(tmp_path, tmp_path, lambda *_: None)
+    context = PhaseContext(tmp_path, tmp_path, lambda *_: None)
     for seed in (0, 42, 2042):
-        pipeline._generate(desk, study(seed=seed))
+        pipeline._generate(context, study(seed=seed))
         training, test = load(tmp_path / pipeline.TRAINING_TASKS), load(tmp_path / pipeline.TEST_TASKS)
         assert len(training) == len(test) == 500
         assert not set(training.size.tolist()) & set(test.size.tolist())
@@ -170,8 +170,8 @@ def test_a_witness_changes_nothing(run, models):
     tasks = run.comparison.workload
     alone = MACHINE.cluster().run(tasks, HybridML(model=models["times_model"]), seed=1)
     assert (alone.outcomes.fraction == run.comparison.results["hybrid_ml"].outcomes.fraction).all()
-    witness = PredictionRecorder(HybridML(learn=False))
-    assert (witness.wants_labels, witness.learns) == (False, False)
+    recorder = PredictionRecorder(HybridML(learn=False))
+    assert (recorder.wants_labels, recorder.learns) == (False, False)
 
 
 def test_graphs_are_scheduled_too(models):

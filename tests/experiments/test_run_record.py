@@ -18,15 +18,13 @@ from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 
-def question(schedulers=("greedy", "oracle"), tasks=40):
+def make_spec(schedulers=("greedy", "oracle"), tasks=40):
     return ExperimentSpec(scenario_named("mixed"), tasks, schedulers, utilisation=0.8)
 
 
 def simulation(folder: Path, **more) -> run_record.RunFile:
-    asked = question(**more)
-    return run_record.write_run(
-        folder, run_record.SIMULATION, asked, [5], run_record.simulation_events(asked.run(5))
-    )
+    spec = make_spec(**more)
+    return run_record.write_run(folder, run_record.SIMULATION, spec, [5], run_record.simulation_events(spec.run(5)))
 
 
 def test_a_log_line_by_line(tmp_path):
@@ -61,13 +59,11 @@ def test_the_record(tmp_path):
 
 @pytest.mark.parametrize("kind", run_record.KINDS)
 def test_replay_gives_the_same_bytes(kind, tmp_path):
-    asked = question()
+    spec = make_spec()
     if kind == run_record.COMPARE:
-        run_record.write_run(
-            tmp_path, kind, asked, [1, 2], comparison_events(run_seeds(asked, [1, 2], processes=1))
-        )
+        run_record.write_run(tmp_path, kind, spec, [1, 2], comparison_events(run_seeds(spec, [1, 2], processes=1)))
     elif kind == run_record.HEAVY:
-        run_record.write_run(tmp_path, kind, asked, [1], run_heavy(asked, 1).events())
+        run_record.write_run(tmp_path, kind, spec, [1], run_heavy(spec, 1).events())
     else:
         simulation(tmp_path)
     found = replay(tmp_path, processes=1)
@@ -112,9 +108,9 @@ from hybrid_scheduler.experiments import runs
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.workload.scenarios import scenario_named
 import hashlib, sys
-asked = ExperimentSpec(scenario_named("mixed"), 60, ("random", "hybrid_ml", "rl_agent", "oracle"), utilisation=0.8)
+spec = ExperimentSpec(scenario_named("mixed"), 60, ("random", "hybrid_ml", "rl_agent", "oracle"), utilisation=0.8)
 digest = hashlib.sha256()
-for line in run_record.lines(run_record.simulation_events(asked.run(5))):
+for line in run_record.lines(run_record.simulation_events(spec.run(5))):
     digest.update(line.encode())
 print(digest.hexdigest())
 """

@@ -41,7 +41,7 @@ def test_rows_in_the_order_of_the_plan(tmp_path):
     assert frame["batch"].sum() == 4
     assert (frame["makespan_over_bound"] > 0.99).all()
     # A cell is what the comparison of the same seed says.
-    expected = cells[0].question.run(3000).summaries["greedy"].latency.mean
+    expected = cells[0].spec.run(3000).summaries["greedy"].latency.mean
     assert rows[0]["mean_latency"] == expected
 
 

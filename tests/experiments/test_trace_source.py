@@ -11,7 +11,7 @@ from hybrid_scheduler.core import Task, workstation
 from hybrid_scheduler.experiments import run_record
 from hybrid_scheduler.experiments.paired_comparison import compare_seeds, compare_trace
 from hybrid_scheduler.experiments.replay import comparison_events, replay
-from hybrid_scheduler.experiments.report_builder import make_report, stored_study
+from hybrid_scheduler.experiments.report_builder import make_report, stored_comparison
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.experiments.trace_source import MEANS, SUMS, TraceSource
 from hybrid_scheduler.metrics.statistics import TOO_CLOSE
@@ -25,27 +25,27 @@ def tasks(count: int = 300, load: float = 0.5) -> Workload:
     return WorkloadGenerator(1).generate_workload(count, utilisation=load)
 
 
-def question(workload: Workload | None = None, batches: int | None = None) -> ExperimentSpec:
+def make_spec(workload: Workload | None = None, batches: int | None = None) -> ExperimentSpec:
     trace = TraceSource.of("mine.csv", tasks() if workload is None else workload, batches)
-    return ExperimentSpec.about(trace, SCHEDULERS, Machine(workstation(), AnalyticPhysics()))
+    return ExperimentSpec.for_trace(trace, SCHEDULERS, Machine(workstation(), AnalyticPhysics()))
 
 
 def test_batches_add_up_to_the_run():
-    asked = question()
-    found = compare_trace(asked, 7)
-    whole = asked.run(7).summaries
+    spec = make_spec()
+    found = compare_trace(spec, 7)
+    whole = spec.run(7).summaries
     for metric in (*MEANS, *SUMS):
         for name, values in found.samples(metric).items():
             assert len(values) == 20
             assert values.mean() == pytest.approx(whole[name].as_dict()[metric], abs=1e-12)
     assert found.samples("makespan")["greedy"].tolist() == [whole["greedy"].makespan]
-    assert asked.facts[0] == "trace mine.csv"
-    assert asked.trace is not None
-    assert asked.trace.label == "one trace; interval from batch means over 20 batches"
+    assert spec.facts[0] == "trace mine.csv"
+    assert spec.trace is not None
+    assert spec.trace.label == "one trace; interval from batch means over 20 batches"
 
 
 def test_the_judgement():
-    judged = compare_trace(question(), 7).judge(baseline="earliest_finish")
+    judged = compare_trace(make_spec(), 7).judge(baseline="earliest_finish")
     assert (judged.unit, judged.seeds) == ("batches", 20)
     greedy, oracle = judged.standing("greedy"), judged.standing("oracle")
     assert judged.worse(greedy.verdict)
@@ -57,25 +57,25 @@ def test_the_judgement():
 
 
 def test_what_one_run_cannot_say():
-    found = compare_trace(question(), 7)
+    found = compare_trace(make_spec(), 7)
     with pytest.raises(InvalidInputError, match="metric: must be one that stretches of a trace have"):
         found.judge("p99_latency")
     with pytest.raises(InvalidInputError, match="a trace is one run"):
-        compare_seeds(question(), [1, 2])
+        compare_seeds(make_spec(), [1, 2])
     with pytest.raises(InvalidInputError, match="--batches: must be from 2 to 30, for 300 tasks, got 31"):
-        question(batches=31)
+        make_spec(batches=31)
     with pytest.raises(InvalidInputError, match="it has 15 tasks, and two stretches need 20"):
-        compare_trace(question(tasks(15)), 1)
+        compare_trace(make_spec(tasks(15)), 1)
     flat = Workload(**{**tasks(50).columns(), "arrival_time": np.zeros(50)})
     with pytest.raises(InvalidInputError, match="all its tasks arrive at once"):
-        compare_trace(question(flat), 1)
+        compare_trace(make_spec(flat), 1)
     chain = Workload.from_tasks(
         [Task(i, 500.0, 0.5, 50.0, float(i), dependencies=(i - 1,) if i else ()) for i in range(40)]
     )
     with pytest.raises(InvalidInputError, match="its tasks depend on each other"):
-        compare_trace(question(chain), 1)
+        compare_trace(make_spec(chain), 1)
     with pytest.raises(InvalidInputError, match="about a scenario or a trace"):
-        replace(question(), trace=None)
+        replace(make_spec(), trace=None)
 
 
 def test_a_trace_is_known_by_its_columns():
@@ -86,12 +86,12 @@ def test_a_trace_is_known_by_its_columns():
 
 
 def test_a_record_holds_its_tasks(tmp_path):
-    asked = question(batches=6)
-    found = compare_trace(asked, 7)
-    run_record.write_run(tmp_path, run_record.COMPARE, asked, [7], comparison_events(found.runs))
+    spec = make_spec(batches=6)
+    found = compare_trace(spec, 7)
+    run_record.write_run(tmp_path, run_record.COMPARE, spec, [7], comparison_events(found.runs))
     record = run_record.read_run(tmp_path)
-    assert record.question == asked
-    assert stored_study(tmp_path, record).judge() == found.judge()
+    assert record.spec == spec
+    assert stored_comparison(tmp_path, record).judge() == found.judge()
     assert replay(tmp_path, processes=1).same
     from hybrid_scheduler.workload.trace_files import save
 
@@ -104,8 +104,8 @@ def test_a_record_holds_its_tasks(tmp_path):
 
 
 def test_a_report_says_where_its_intervals_come_from():
-    found = compare_trace(question(), 7)
-    report = make_report(question(), 7, study=found, wanted=("average_duration",))
+    found = compare_trace(make_spec(), 7)
+    report = make_report(make_spec(), 7, paired=found, figure_names=("average_duration",))
     assert "one trace; interval from batch means over 20 batches" in report.facts
     method = next(section for section in report.sections if section.title == "Method")
     assert any("widened where neighbouring batches are alike" in words.text for words in method.blocks)

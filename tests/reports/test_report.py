@@ -20,10 +20,10 @@ FEW = ("makespan", "latency_cdf")
 
 @pytest.fixture(scope="module")
 def report() -> ReportContent:
-    asked = ExperimentSpec(
+    spec = ExperimentSpec(
         scenario_named("mixed"), 80, ("round_robin", "earliest_finish", "oracle"), utilisation=0.8
     )
-    return make_report(asked, 3000, study=compare_seeds(asked, range(3000, 3004), processes=1), wanted=FEW)
+    return make_report(spec, 3000, paired=compare_seeds(spec, range(3000, 3004), processes=1), figure_names=FEW)
 
 
 def test_html_stands_alone(report):
@@ -58,8 +58,8 @@ def test_pdf_has_pages_and_the_same_bytes(report):
 
 
 def test_a_report_of_one_run_says_so(tmp_path):
-    asked = ExperimentSpec(scenario_named("mixed"), 40, ("greedy", "oracle"), utilisation=0.8)
-    single = make_report(asked, 1, wanted=("gantt", "learning_curves"))
+    spec = ExperimentSpec(scenario_named("mixed"), 40, ("greedy", "oracle"), utilisation=0.8)
+    single = make_report(spec, 1, figure_names=("gantt", "learning_curves"))
     assert "takes several seeds" in single.headline
     assert [section.title for section in single.sections][1] == "Figures"
     assert "learning_curves" in as_html(single)  # listed as not drawn

@@ -24,8 +24,8 @@ def test_every_case_names_known_schedulers_and_its_baseline():
     found = results_book.cases(100)
     assert [case.key for case in found] == ["low", "calm", "near", "near, long", "transfer", "batch"]
     for case in found:
-        assert case.baseline in case.question.schedulers
-        assert case.question.workload(3000) is not None
+        assert case.baseline in case.spec.schedulers
+        assert case.spec.workload(3000) is not None
     assert set(results_book.FIGURES) <= set(results_book.figures.FIGURES)
 
 

@@ -183,13 +183,13 @@ def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
     ]
     write_table(folder / "seeds.csv", list(rows[0]), rows)
     seeds = [run.seed for run in found.runs]
-    run_record.write_run(folder, run_record.COMPARE, found.question, seeds, comparison_events(found.runs))
+    run_record.write_run(folder, run_record.COMPARE, found.spec, seeds, comparison_events(found.runs))
 
 
 def document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
     from .. import __version__
 
-    spec = found.question
+    spec = found.spec
     return {
         "version": __version__,
         "scenario": None if spec.scenario is None else spec.scenario.name,
@@ -228,9 +228,9 @@ def _fail_if_slower(judgement: Judgement, name: str | None) -> None:
 def show(printer: Printer, found: PairedComparison, judgement: Judgement) -> None:
     words = "more" if not judgement.less_is_better else "less"
     stopped = ", stopped when it was clear" if found.stopped_early else ""
-    trace = found.question.trace
+    trace = found.spec.trace
     repeated = trace.label if trace else f"{judgement.seeds} paired seeds from {found.runs[0].seed} on{stopped}"
-    printer.facts([*found.question.facts, repeated])
+    printer.facts([*found.spec.facts, repeated])
     printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}"])
     printer.text()
     printer.sheet(standings(judgement))
@@ -294,10 +294,10 @@ def remarks(judgement: Judgement) -> list[str]:
         )
     if any(math.isinf(row.value.half_width) for row in judgement.standings):
         found.append(f"{GROWS} keeps changing throughout the trace: the mean depends on its length, no interval")
-    elif judgement.alike > _ALIKE:
+    elif judgement.neighbour_correlation > _ALIKE:
         found.append(
-            f"neighbouring batches are alike (correlation up to {judgement.alike:.2f}): intervals are widened for "
-            "it, and may still be too narrow; trust a longer trace, or fewer --batches"
+            f"neighbouring batches are alike (correlation up to {judgement.neighbour_correlation:.2f}): "
+            "intervals are widened for it, and may still be too narrow; trust a longer trace, or fewer --batches"
         )
     if judgement.seeds < judgement.seeds_needed:
         found.insert(

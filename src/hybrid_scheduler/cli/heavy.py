@@ -92,7 +92,7 @@ def write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
 
     out.mkdir(parents=True, exist_ok=True)
     write_table(out / REPORT, COLUMNS, result.rows)
-    run_record.write_run(out / RECORD, run_record.HEAVY, result.question, [result.seed], result.events())
+    run_record.write_run(out / RECORD, run_record.HEAVY, result.spec, [result.seed], result.events())
     written = [out / REPORT]
     formats = figures.FORMATS if vector else ("png",)
     for name, figure in figures.draw_all(evidence(result), FIGURES).items():
@@ -121,10 +121,10 @@ def evidence(result: HeavyResult) -> Any:
             bands[name] = Interval(mean, mean - half, mean + half)
     return FigureData(
         samples,
-        [*result.question.facts, f"seed {result.seed}"],
+        [*result.spec.facts, f"seed {result.seed}"],
         {"mean_latency": bands},
         result.lower_bound,
-        {name: tally.latency.distribution(600) for name, tally in result.tallies.items()},
+        {name: tally.latency.distribution(600) for name, tally in result.totals.items()},
     )
 
 
@@ -132,7 +132,7 @@ def document(result: HeavyResult) -> dict[str, Any]:
     from .. import __version__
     from ..experiments.quantile_sketch import RELATIVE_ERROR
 
-    spec = result.question
+    spec = result.spec
     return {
         "version": __version__,
         "scenario": spec.name,
@@ -166,7 +166,7 @@ def show(printer: Printer, result: HeavyResult, written: list[Path]) -> None:
     bound = result.lower_bound
     printer.facts(
         [
-            *result.question.facts,
+            *result.spec.facts,
             f"seed {result.seed}",
             f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound",
         ]

@@ -51,7 +51,7 @@ def spec_from_settings(
         names = tuple(name for name, info in registered().items() if info.protocol != "static")
     if trace is not None:
         path = trace_path(trace)
-        return ExperimentSpec.about(TraceSource.of(path.name, load(path), batches), names, machine)
+        return ExperimentSpec.for_trace(TraceSource.of(path.name, load(path), batches), names, machine)
     if batches is not None:
         raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
     return ExperimentSpec(

@@ -15,7 +15,7 @@ from .table import Column
 
 if TYPE_CHECKING:
     from ..config import Settings
-    from ..experiments.phases import Done
+    from ..experiments.phases import PhaseResult
     from ..experiments.pipeline import PipelineReport, PipelineStudy
 
 _PHASES = 5
@@ -89,7 +89,7 @@ def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStu
     )
 
 
-def _line(number: int, done: Done) -> str:
+def _line(number: int, done: PhaseResult) -> str:
     """2/5 generate   0.31 s   data/workload_traces/workload_train.csv, …"""
     state = "kept" if done.skipped else f"{done.seconds:.1f} s"
     why = "nothing it depends on has changed" if done.skipped else done.phase.outputs[0]

@@ -32,9 +32,7 @@ def replay(
     from .compile_notice import announced
 
     record = read_run(run_dir)
-    total = (
-        len(record.seeds) if record.kind == "compare" else record.question.tasks * len(record.question.schedulers)
-    )
+    total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
     with announced(command.printer.note), command.printer.progress(total) as update:
         found = repeat(run_dir, processes=processes, progress=update)
     if as_json:

@@ -104,7 +104,7 @@ def report(
             seed = first_seed
             study, record = _fresh(spec, first_seed, count, keep, processes, update)
         update("drawing", count)
-        content = make_report(spec, seed, study=study, record=record, wanted=wanted)
+        content = make_report(spec, seed, paired=study, record=record, figure_names=wanted)
         write_report(out, content)
     command.printer.text(content.headline)
     command.printer.text(f"{out}, {out.stat().st_size / 1e6:.1f} MB")
@@ -121,7 +121,7 @@ def _check_figure(name: str) -> None:
 def _stored(folder: Path) -> tuple[ExperimentSpec, int, PairedComparison | None, RunFile]:
     from ..core import InvalidInputError
     from ..experiments import run_record
-    from ..experiments.report_builder import stored_study
+    from ..experiments.report_builder import stored_comparison
 
     record = run_record.read_run(folder)
     if record.kind == run_record.HEAVY:
@@ -130,8 +130,8 @@ def _stored(folder: Path) -> tuple[ExperimentSpec, int, PairedComparison | None,
             "RUN_DIR", "a comparison or a single run", f"{folder}, a heavy simulation", hint=hint
         )
     several = len(record.seeds) > 1 or (record.trace is not None and record.trace.why_no_interval is None)
-    study = stored_study(folder, record) if record.kind == run_record.COMPARE and several else None
-    return record.question, record.seeds[0], study, record
+    study = stored_comparison(folder, record) if record.kind == run_record.COMPARE and several else None
+    return record.spec, record.seeds[0], study, record
 
 
 def _fresh(

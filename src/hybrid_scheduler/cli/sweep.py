@@ -263,14 +263,15 @@ def _adversary(
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
     with announced(command.printer.note), command.printer.progress(evaluations) as bar:
         found = find_worst(
-            spec, metric=metric, evaluations=evaluations, seed=settings.simulation.seed, confirming=seeds,
-            processes=processes, progress=lambda ratio, done: bar(f"worst so far {ratio:.3g}×", done),
+            spec, metric=metric, evaluations=evaluations, seed=settings.simulation.seed,
+            confirmation_seeds=seeds, processes=processes,
+            progress=lambda ratio, done: bar(f"worst so far {ratio:.3g}×", done),
         )  # fmt: skip
     content = _worst_document(found)
     out.mkdir(parents=True, exist_ok=True)
     (out / "adversary.json").write_text(strict_json(content), encoding="utf-8")
-    tested = [run.seed for run in found.study.runs]
-    run_record.write_run(out, run_record.COMPARE, found.question, tested, comparison_events(found.study.runs))
+    tested = [run.seed for run in found.paired.runs]
+    run_record.write_run(out, run_record.COMPARE, found.spec, tested, comparison_events(found.paired.runs))
     if as_json:
         command.printer.document(content)
     else:
@@ -278,7 +279,7 @@ def _adversary(
 
 
 def _worst_document(found: WorstCase) -> dict[str, Any]:
-    first, second = found.question.schedulers
+    first, second = found.spec.schedulers
     return {
         "schedulers": [first, second],
         "metric": found.metric,
@@ -286,14 +287,14 @@ def _worst_document(found: WorstCase) -> dict[str, Any]:
         "evaluations": found.evaluations,
         "ratio_in_the_search": found.searched_ratio,
         "ratio": [found.ratio.mean, found.ratio.low, found.ratio.high],
-        "seeds": [run.seed for run in found.study.runs],
-        "configuration": found.question.as_json(),
+        "seeds": [run.seed for run in found.paired.runs],
+        "configuration": found.spec.as_json(),
     }
 
 
 def _show_worst(printer: Printer, found: WorstCase, out: Path) -> None:
-    mix = found.question.mix
-    first, second = found.question.schedulers
+    scenario = found.spec.required_scenario
+    first, second = found.spec.schedulers
     ratio = found.ratio
     printer.text(
         Text(
@@ -302,20 +303,20 @@ def _show_worst(printer: Printer, found: WorstCase, out: Path) -> None:
             style="bold",
         )
     )
-    size: Any = mix.size
+    size: Any = scenario.size
     printer.facts(
         [
             f"sizes {size.low:g} to {size.high:g}",
-            f"intensities {mix.intensity[0]:g} to {mix.intensity[1]:g}",
-            f"memory {mix.memory[0]:g} to {mix.memory[1]:g} MB",
-            f"{mix.arrivals} arrivals at load {mix.utilisation:g}",
-            f"{found.question.tasks:,} tasks",
+            f"intensities {scenario.intensity[0]:g} to {scenario.intensity[1]:g}",
+            f"memory {scenario.memory[0]:g} to {scenario.memory[1]:g} MB",
+            f"{scenario.arrivals} arrivals at load {scenario.utilisation:g}",
+            f"{found.spec.tasks:,} tasks",
         ]
     )
     printer.text(
         Text(
             f"found in {found.evaluations} steps (there {found.searched_ratio:.3g} ×, luck included), confirmed "
-            f"on {len(found.study.runs)} other seeds; hybrid-scheduler replay {out} repeats that",
+            f"on {len(found.paired.runs)} other seeds; hybrid-scheduler replay {out} repeats that",
             style="dim",
         )
     )

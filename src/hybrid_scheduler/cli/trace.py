@@ -44,7 +44,7 @@ def trace(
     chosen = record.seeds[0] if seed is None else seed
     if chosen not in record.seeds:
         raise InvalidInputError("--seed", f"one of the run's, {record.seeds[0]} to {record.seeds[-1]}", chosen)
-    spec = record.question
+    spec = record.spec
     with (
         announced(command.printer.note),
         command.printer.progress(spec.tasks * len(spec.schedulers)) as bar,

@@ -26,25 +26,25 @@ class DetailedRun:
 
 
 def run_detailed(
-    question: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None
+    spec: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None
 ) -> DetailedRun:
-    """The same outcomes as `question.run(seed)`: whoever watches does not disturb."""
-    machine, workload = question.on_seed(seed), question.workload(seed)
+    """The same outcomes as `spec.run(seed)`: whoever watches does not disturb."""
+    machine, workload = spec.on_seed(seed), spec.workload(seed)
     results: dict[str, RunResult] = {}
     predicted: dict[str, Floats] = {}
     versions: dict[str, list[ModelVersion]] = {}
     importances: dict[str, dict[str, float]] = {}
-    with one_thread(question.schedulers):
-        for spec in question.schedulers:
-            scheduler = create(spec)
-            witness = PredictionRecorder(scheduler) if isinstance(scheduler, Online) and scheduler.learns else None
-            report = (lambda done, spec=spec: progress(spec, done)) if progress else None
-            results[spec] = machine.run(workload, witness or scheduler, seed=seed, progress=report)
-            if witness:
-                predicted[spec] = witness.expectations(workload)
-                versions[spec] = list(getattr(scheduler, "versions", []))
+    with one_thread(spec.schedulers):
+        for name in spec.schedulers:
+            scheduler = create(name)
+            recorder = PredictionRecorder(scheduler) if isinstance(scheduler, Online) and scheduler.learns else None
+            report = (lambda done, name=name: progress(name, done)) if progress else None
+            results[name] = machine.run(workload, recorder or scheduler, seed=seed, progress=report)
+            if recorder:
+                predicted[name] = recorder.predictions(workload)
+                versions[name] = list(getattr(scheduler, "versions", []))
                 importance = getattr(scheduler, "feature_importance", lambda: None)()
                 if importance:
-                    importances[spec] = importance
+                    importances[name] = importance
     comparison = Comparison.of(workload, machine, results)
     return DetailedRun(comparison, predicted, versions, importances)

@@ -81,7 +81,7 @@ def run_evaluation(
     results: dict[str, RunResult] = {}
     predicted: dict[str, Floats] = {}
     for number, (name, scheduler) in enumerate(schedulers.items()):
-        witness = PredictionRecorder(learners[name]) if name in learners else None
+        recorder = PredictionRecorder(learners[name]) if name in learners else None
         done = 0
 
         def report(count: int, name: str = name, number: int = number) -> None:
@@ -90,9 +90,11 @@ def run_evaluation(
             progress(name, (number + done / len(workload)) / len(schedulers))
 
         progress(name, number / len(schedulers))
-        result = machine.run(workload, witness or scheduler, seed=seed, progress=report)
+        result = machine.run(workload, recorder or scheduler, seed=seed, progress=report)
         results[name] = result
-        predicted[name] = witness.expectations(workload) if witness else _told(scheduler, result, machine)
+        predicted[name] = (
+            recorder.predictions(workload) if recorder else _known_durations(scheduler, result, machine)
+        )
     comparison = Comparison.of(workload, machine, results)
     return Evaluation(comparison, predicted)
 
@@ -102,7 +104,7 @@ class PredictionRecorder(Online):
 
     def __init__(self, learner: Online) -> None:
         self.learner = learner
-        self._expected: dict[int, float] = {}
+        self._predictions: dict[int, float] = {}
 
     @property
     def wants_labels(self) -> bool:
@@ -123,14 +125,14 @@ class PredictionRecorder(Online):
         if model is not None and model.ready:
             row = model.row(task)[model.columns][None]
             device, fraction = np.array([decision.device]), np.array([decision.fraction])
-            self._expected[task.task_id] = float(split_times(row, device, fraction, view.platform)[0])
+            self._predictions[task.task_id] = float(split_times(row, device, fraction, view.platform)[0])
         return decision
 
     def observe(self, outcome: Outcome) -> None:
         self.learner.observe(outcome)
 
-    def expectations(self, workload: Workload) -> Floats:
-        return np.array([self._expected.get(task, np.nan) for task in workload.task_id.tolist()])
+    def predictions(self, workload: Workload) -> Floats:
+        return np.array([self._predictions.get(task, np.nan) for task in workload.task_id.tolist()])
 
 
 def split_times(times: Floats, device: Any, fraction: Floats, platform: Platform) -> Floats:
@@ -144,7 +146,7 @@ def split_times(times: Floats, device: Any, fraction: Floats, platform: Platform
     return np.where(platform.is_cpu[device], alone, np.maximum(on_cpu, there))
 
 
-def _told(scheduler: Scheduler, result: RunResult, machine: Machine) -> Floats:
+def _known_durations(scheduler: Scheduler, result: RunResult, machine: Machine) -> Floats:
     """What a scheduler expects that is told durations, or even knows the real ones."""
     outcomes = result.outcomes
     if scheduler.knows is Knowledge.NOTHING:

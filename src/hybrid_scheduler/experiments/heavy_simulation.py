@@ -142,14 +142,14 @@ def _spread(sketch: QuantileSketch) -> dict[str, float]:
 class HeavyResult:
     """What became of all tasks."""
 
-    question: ExperimentSpec
+    spec: ExperimentSpec
     seed: int
     lower_bound: float | None
-    tallies: dict[str, SchedulerTotals]
+    totals: dict[str, SchedulerTotals]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return [tally.row(name, self.lower_bound) for name, tally in self.tallies.items()]
+        return [one.row(name, self.lower_bound) for name, one in self.totals.items()]
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The log: one line per scheduler. A line per task would be larger than what is simulated."""
@@ -158,7 +158,7 @@ class HeavyResult:
 
 
 def run_heavy(
-    question: ExperimentSpec,
+    spec: ExperimentSpec,
     seed: int,
     *,
     chunk: int = CHUNK,
@@ -166,25 +166,25 @@ def run_heavy(
     progress: Progress | None = None,
 ) -> HeavyResult:
     """Every scheduler over all tasks."""
-    compiled, whole = _sorted_by_kind(question)
-    if whole and question.tasks > WHOLE_UP_TO:
+    compiled, whole = _sorted_by_kind(spec)
+    if whole and spec.tasks > WHOLE_UP_TO:
         hint = f"leave out {', '.join(whole)}, or run at most {WHOLE_UP_TO:,} tasks"
         allowed = f"at most {WHOLE_UP_TO:,} with schedulers that learn or bind late"
-        raise InvalidInputError("--tasks", allowed, question.tasks, hint=hint)
-    machine = question.on_seed(seed)
-    tallies = {spec: SchedulerTotals(machine.platform, machine.tariff) for spec in question.schedulers}
+        raise InvalidInputError("--tasks", allowed, spec.tasks, hint=hint)
+    machine = spec.on_seed(seed)
+    totals = {name: SchedulerTotals(machine.platform, machine.tariff) for name in spec.schedulers}
     report = progress or (lambda *_: None)
-    reference = _run_compiled(question, seed, chunk, compiled, tallies, report, keep_oracle=bool(whole))
-    _run_whole(question, seed, whole, tallies, reference, report, processes or cores())
-    return HeavyResult(question, seed, _bound(question, seed), tallies)
+    reference = _run_compiled(spec, seed, chunk, compiled, totals, report, keep_oracle=bool(whole))
+    _run_whole(spec, seed, whole, totals, reference, report, processes or cores())
+    return HeavyResult(spec, seed, _bound(spec, seed), totals)
 
 
 def _run_compiled(
-    question: ExperimentSpec,
+    spec: ExperimentSpec,
     seed: int,
     chunk: int,
     schedulers: dict[str, FastRule],
-    tallies: dict[str, SchedulerTotals],
+    totals: dict[str, SchedulerTotals],
     report: Progress,
     *,
     keep_oracle: bool,
@@ -192,104 +192,104 @@ def _run_compiled(
     """All of them through one chunk after the other; returns the oracle's latencies if they are needed later."""
     if not schedulers:
         return None
-    machine, done = question.on_seed(seed), 0
-    clusters = {spec: machine.cluster() for spec in schedulers}
+    machine, done = spec.on_seed(seed), 0
+    clusters = {name: machine.cluster() for name in schedulers}
     kept: list[Floats] = []
-    for number, part in enumerate(_chunks(question, seed, chunk)):
+    for number, part in enumerate(_chunks(spec, seed, chunk)):
         outcomes: dict[str, Outcomes] = {}
-        for spec, scheduler in schedulers.items():
-            report(spec, done)
+        for name, scheduler in schedulers.items():
+            report(name, done)
             if number == 0:
-                clusters[spec].start_scheduler(scheduler, part, seed=seed, objective=machine.objective)
-            outcomes[spec] = clusters[spec].run_more(part, scheduler)
+                clusters[name].start_scheduler(scheduler, part, seed=seed, objective=machine.objective)
+            outcomes[name] = clusters[name].run_more(part, scheduler)
             done += len(part)
         oracle = outcomes["oracle"].latency if "oracle" in outcomes else None
-        for spec, found in outcomes.items():
-            tallies[spec].add(found, oracle)
+        for name, found in outcomes.items():
+            totals[name].add(found, oracle)
         if keep_oracle and oracle is not None:
             kept.append(oracle)
-    for spec, cluster in clusters.items():
-        tallies[spec].busy = cluster.busy_by(math.inf)
+    for name, cluster in clusters.items():
+        totals[name].busy = cluster.busy_by(math.inf)
     return np.concatenate(kept) if kept else None
 
 
 def _run_whole(
-    question: ExperimentSpec,
+    spec: ExperimentSpec,
     seed: int,
-    specs: list[str],
-    tallies: dict[str, SchedulerTotals],
+    names: list[str],
+    totals: dict[str, SchedulerTotals],
     oracle: Floats | None,
     report: Progress,
     processes: int,
 ) -> None:
     """Each over all tasks at once; several at a time, since each keeps one core busy for long."""
-    workers = min(processes, len(specs)) if question.tasks >= _WORTH_A_PROCESS else 1
-    done = (len(question.schedulers) - len(specs)) * question.tasks
+    workers = min(processes, len(names)) if spec.tasks >= _WORTH_A_PROCESS else 1
+    done = (len(spec.schedulers) - len(names)) * spec.tasks
     if workers < 2:
-        for spec in specs:
+        for name in names:
 
-            def advance(count: int, spec: str = spec) -> None:
+            def advance(count: int, name: str = name) -> None:
                 nonlocal done
                 done += count
-                report(spec, done)
+                report(name, done)
 
             base = done
             advance(0)
-            tallies[spec] = _whole(question, seed, spec, oracle, advance)
-            done = base + question.tasks
+            totals[name] = _whole(spec, seed, name, oracle, advance)
+            done = base + spec.tasks
         return
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = {spec: pool.submit(_whole, question, seed, spec, oracle) for spec in specs}
-        for spec, future in running.items():
-            report(spec, done)
-            tallies[spec] = future.result()
-            done += question.tasks
+        running = {name: pool.submit(_whole, spec, seed, name, oracle) for name in names}
+        for name, future in running.items():
+            report(name, done)
+            totals[name] = future.result()
+            done += spec.tasks
 
 
 def _whole(
-    question: ExperimentSpec,
+    spec: ExperimentSpec,
     seed: int,
-    spec: str,
+    name: str,
     oracle: Floats | None,
     progress: Callable[[int], None] | None = None,
 ) -> SchedulerTotals:
-    machine = question.on_seed(seed)
-    with one_thread([spec]):
+    machine = spec.on_seed(seed)
+    with one_thread([name]):
         result = machine.cluster().run(
-            question.workload(seed), create(spec), seed=seed, objective=machine.objective, progress=progress
+            spec.workload(seed), create(name), seed=seed, objective=machine.objective, progress=progress
         )
-    tally = SchedulerTotals(machine.platform, machine.tariff, busy=result.busy)
-    tally.add(result.outcomes, oracle)
-    return tally
+    one = SchedulerTotals(machine.platform, machine.tariff, busy=result.busy)
+    one.add(result.outcomes, oracle)
+    return one
 
 
-def _sorted_by_kind(question: ExperimentSpec) -> tuple[dict[str, FastRule], list[str]]:
+def _sorted_by_kind(spec: ExperimentSpec) -> tuple[dict[str, FastRule], list[str]]:
     """Those that can be run chunk by chunk, and the others."""
     compiled: dict[str, FastRule] = {}
     whole = []
-    for spec in question.schedulers:
-        scheduler = create(spec)
+    for name in spec.schedulers:
+        scheduler = create(name)
         if isinstance(scheduler, FastRule) and not scheduler.learns:
-            compiled[spec] = scheduler
+            compiled[name] = scheduler
         else:
-            whole.append(spec)
+            whole.append(name)
     return compiled, whole
 
 
-def _chunks(question: ExperimentSpec, seed: int, chunk: int) -> Iterator[Workload]:
-    machine = question.machine
+def _chunks(spec: ExperimentSpec, seed: int, chunk: int) -> Iterator[Workload]:
+    machine = spec.machine
     return stream(
-        question.mix, question.tasks, seed, chunk=chunk, platform=machine.platform, physics=machine.physics,
-        utilisation=question.load, batch=question.batch,
+        spec.required_scenario, spec.tasks, seed, chunk=chunk, platform=machine.platform, physics=machine.physics,
+        utilisation=spec.load, batch=spec.batch,
     )  # fmt: skip
 
 
-def _bound(question: ExperimentSpec, seed: int) -> float | None:
-    if question.tasks > BOUND_UP_TO:
+def _bound(spec: ExperimentSpec, seed: int) -> float | None:
+    if spec.tasks > BOUND_UP_TO:
         return None
-    machine = question.on_seed(seed)
+    machine = spec.on_seed(seed)
     return makespan_bound(
-        question.workload(seed),
+        spec.workload(seed),
         machine.platform,
         machine.physics,
         machine.noise,

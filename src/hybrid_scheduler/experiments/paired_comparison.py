@@ -78,18 +78,18 @@ class SeedRun:
     batches: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
-def run_seed(question: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None) -> SeedRun:
-    return seed_run(question, seed, question.run(seed, progress))
+def run_seed(spec: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None) -> SeedRun:
+    return seed_run(spec, seed, spec.run(seed, progress))
 
 
-def seed_run(question: ExperimentSpec, seed: int, comparison: Comparison) -> SeedRun:
+def seed_run(spec: ExperimentSpec, seed: int, comparison: Comparison) -> SeedRun:
     """What is kept of a comparison."""
     metrics = {
         name: {key: value for key, value in summary.as_dict().items() if not isinstance(value, dict)}
         for name, summary in comparison.summaries.items()
     }
     digests = {name: outcome_digest(result) for name, result in comparison.results.items()}
-    trace = question.trace
+    trace = spec.trace
     cut = trace is not None and trace.why_no_interval is None
     batches = batch_values(comparison, trace.batches) if trace and cut else {}
     return SeedRun(seed, comparison.lower_bound, metrics, digests, batches)
@@ -122,18 +122,18 @@ Progress = Callable[[str, int], None]
 
 
 def run_seeds(
-    question: ExperimentSpec,
+    spec: ExperimentSpec,
     seeds: Sequence[int],
     *,
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> list[SeedRun]:
     """All seeds, in their order."""
-    return list(_runs(question, seeds, processes, progress))
+    return list(_runs(spec, seeds, processes, progress))
 
 
 def _runs(
-    question: ExperimentSpec, seeds: Sequence[int], processes: int | None, progress: Progress | None
+    spec: ExperimentSpec, seeds: Sequence[int], processes: int | None, progress: Progress | None
 ) -> Iterator[SeedRun]:
     workers = min(processes or cores(), len(seeds))
     if workers < 1:
@@ -142,7 +142,7 @@ def _runs(
     if workers == 1:
         for done, seed in enumerate(seeds):
             report(f"seed {seed}", done)
-            yield run_seed(question, seed)
+            yield run_seed(spec, seed)
         return
     # Spawned, not forked: a fork would copy threads' locks in whatever state they are.
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
@@ -152,7 +152,7 @@ def _runs(
         rest = iter(seeds)
         for done in range(len(seeds)):
             ahead = islice(rest, 2 * workers - len(waiting))
-            waiting += [(seed, pool.submit(run_seed, question, seed)) for seed in ahead]
+            waiting += [(seed, pool.submit(run_seed, spec, seed)) for seed in ahead]
             seed, future = waiting.pop(0)
             report(f"seed {seed}", done)
             yield future.result()
@@ -161,7 +161,7 @@ def _runs(
 
 
 def compare_seeds(
-    question: ExperimentSpec,
+    spec: ExperimentSpec,
     seeds: Sequence[int],
     *,
     metric: str = DEFAULT_METRIC,
@@ -171,45 +171,45 @@ def compare_seeds(
     progress: Progress | None = None,
 ) -> PairedComparison:
     """Run the seeds and judge. With `until_clear` it ends as soon as every scheduler is told from the baseline."""
-    if question.trace:
-        raise InvalidInputError("seeds", "those of a scenario: a trace is one run", f"a trace, {question.name}")
+    if spec.trace:
+        raise InvalidInputError("seeds", "those of a scenario: a trace is one run", f"a trace, {spec.name}")
     if len(seeds) < 2:
         raise InvalidInputError("seeds", "at least 2, for an interval", len(seeds))
-    against = baseline_of(question, baseline)
+    against = baseline_of(spec, baseline)
     runs: list[SeedRun] = []
     check_metric(metric)
-    for run in _runs(question, seeds, processes, progress):
+    for run in _runs(spec, seeds, processes, progress):
         runs.append(run)
         look = len(runs) % SEEDS_PER_LOOK == 0 and len(runs) < len(seeds)
-        if until_clear and look and _is_clear(PairedComparison(question, tuple(runs)).samples(metric), against):
+        if until_clear and look and _is_clear(PairedComparison(spec, tuple(runs)).samples(metric), against):
             break
-    return PairedComparison(question, tuple(runs), stopped_early=len(runs) < len(seeds))
+    return PairedComparison(spec, tuple(runs), stopped_early=len(runs) < len(seeds))
 
 
 def compare_trace(
-    question: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None
+    spec: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None
 ) -> PairedComparison:
     """One run over a trace, judged by its stretches. The seed is that of noise and of schedulers that draw."""
-    if question.trace is None:
-        raise InvalidInputError("question", "about a trace", f"the scenario {question.name}")
-    why = question.trace.why_no_interval
+    if spec.trace is None:
+        raise InvalidInputError("spec", "about a trace", f"the scenario {spec.name}")
+    why = spec.trace.why_no_interval
     if why is not None:
         hint = "simulate --trace and report --trace show the run without intervals"
         raise InvalidInputError(
-            "--trace", "a stream of tasks, for intervals within it", f"{question.name}: {why}", hint=hint
+            "--trace", "a stream of tasks, for intervals within it", f"{spec.name}: {why}", hint=hint
         )
-    run = run_seed(question, seed, progress)
+    run = run_seed(spec, seed, progress)
     if not run.batches:
-        raise InvalidInputError("--trace", "tasks that every scheduler completes", f"{question.name}: most failed")
-    return PairedComparison(question, (run,))
+        raise InvalidInputError("--trace", "tasks that every scheduler completes", f"{spec.name}: most failed")
+    return PairedComparison(spec, (run,))
 
 
-def baseline_of(question: ExperimentSpec, name: str | None) -> str:
+def baseline_of(spec: ExperimentSpec, name: str | None) -> str:
     """The scheduler that all are measured against: the named one, or the first."""
     if name is None:
-        return question.schedulers[0]
-    if name not in question.schedulers:
-        raise UnknownNameError("baseline", name, question.schedulers)
+        return spec.schedulers[0]
+    if name not in spec.schedulers:
+        raise UnknownNameError("baseline", name, spec.schedulers)
     return name
 
 
@@ -274,7 +274,7 @@ class Judgement:
     #: What the values are: seeds, or batches of one trace.
     unit: str = SEEDS
     #: The largest correlation between neighbouring batches in a difference from the baseline.
-    alike: float = 0.0
+    neighbour_correlation: float = 0.0
 
     @property
     def less_is_better(self) -> bool:
@@ -310,7 +310,7 @@ class Judgement:
             "baseline": self.baseline,
             "unit": self.unit,
             self.unit: self.seeds,
-            **({"neighbours_alike": self.alike} if self.unit == BATCHES else {}),
+            **({"neighbours_alike": self.neighbour_correlation} if self.unit == BATCHES else {}),
             "schedulers": {
                 s.name: {
                     "mean": interval(s.value), "bootstrap": interval(s.bootstrap), "ratio_to_baseline": s.ratio,
@@ -327,27 +327,27 @@ class Judgement:
 class PairedComparison:
     """The runs of all seeds."""
 
-    question: ExperimentSpec
+    spec: ExperimentSpec
     runs: tuple[SeedRun, ...]
     stopped_early: bool = False
 
     @property
     def one_run(self) -> bool:
         """A trace: what is compared are stretches of it."""
-        return self.question.trace is not None
+        return self.spec.trace is not None
 
     def samples(self, metric: str) -> dict[str, Floats]:
         """One value per seed, or per stretch of a trace, for every scheduler."""
         check_metric(metric)
-        if self.one_run and metric in self.runs[0].batches[self.question.schedulers[0]]:
-            return {name: np.array(self.runs[0].batches[name][metric]) for name in self.question.schedulers}
+        if self.one_run and metric in self.runs[0].batches[self.spec.schedulers[0]]:
+            return {name: np.array(self.runs[0].batches[name][metric]) for name in self.spec.schedulers}
         return self.by_seed(metric)
 
     def by_seed(self, metric: str) -> dict[str, Floats]:
         """One value per seed; a trace has one."""
         return {
             name: np.array([_number(run.metrics[name][metric]) for run in self.runs])
-            for name in self.question.schedulers
+            for name in self.spec.schedulers
         }
 
     @cached_property
@@ -357,7 +357,7 @@ class PairedComparison:
     def judge(self, metric: str = DEFAULT_METRIC, baseline: str | None = None) -> Judgement:
         check_metric(metric, one_run=self.one_run)
         samples = self.samples(metric)
-        against = baseline_of(self.question, baseline)
+        against = baseline_of(self.spec, baseline)
         missing = [name for name, values in samples.items() if not np.isfinite(values).all()]
         if missing:
             raise InvalidInputError("metric", "one that every run has", metric, where=missing[0])
@@ -381,8 +381,8 @@ class PairedComparison:
         if not self.one_run:
             return Judgement(metric, against, count, tuple(best_first), pairs)
         gaps = [values - samples[against] for values in samples.values()]
-        alike = max(lag1_autocorrelation(gap) for gap in gaps if not trend_direction(gap))
-        return Judgement(metric, against, count, tuple(best_first), pairs, BATCHES, alike)
+        correlation = max(lag1_autocorrelation(gap) for gap in gaps if not trend_direction(gap))
+        return Judgement(metric, against, count, tuple(best_first), pairs, BATCHES, correlation)
 
     def interval(self, metric: str, name: str) -> Interval | None:
         """Of one scheduler's number; a single value is its own interval, None where a run lacks it."""

@@ -35,7 +35,7 @@ class PhaseContext:
 
     folder: Path
     stage: Path
-    tell: Callable[[str, float], None]
+    report: Callable[[str, float], None]
 
     def read(self, name: str) -> Path:
         return self.folder / name
@@ -69,7 +69,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class PhaseResult:
     """What became of a phase."""
 
     phase: Phase
@@ -88,39 +88,41 @@ def run_phases(
     *,
     force: bool = False,
     progress: Progress | None = None,
-    finished: Callable[[int, Done], None] | None = None,
-) -> list[Done]:
+    finished: Callable[[int, PhaseResult], None] | None = None,
+) -> list[PhaseResult]:
     """Run what is not yet done, in order; with `force` everything. `finished` is called after each phase."""
     hidden = _prepared(folder)
-    done: list[Done] = []
+    done: list[PhaseResult] = []
     with directory_lock(hidden / "lock", folder):
         notes = _Notes(hidden / "finished.json")
         if force:
             notes.forget()
         for number, phase in enumerate(phases):
 
-            def tell(words: str, share: float, number: int = number) -> None:
+            def report(words: str, share: float, number: int = number) -> None:
                 if progress:
                     progress(number, words, share)
 
-            tell(phase.name, 0.0)
+            report(phase.name, 0.0)
             with _explained(folder):
-                done.append(_run(phase, folder, hidden / "unfinished", notes, tell))
+                done.append(_run(phase, folder, hidden / "unfinished", notes, report))
             if finished:
                 finished(number, done[-1])
     return done
 
 
-def _run(phase: Phase, folder: Path, stage: Path, notes: _Notes, tell: Callable[[str, float], None]) -> Done:
+def _run(
+    phase: Phase, folder: Path, stage: Path, notes: _Notes, report: Callable[[str, float], None]
+) -> PhaseResult:
     began = time.perf_counter()
     fingerprint = phase.fingerprint(folder)
     if notes.says(phase, fingerprint, folder):
-        return Done(phase, True, 0.0, fingerprint)
+        return PhaseResult(phase, True, 0.0, fingerprint)
     # An earlier run may have been killed here.
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir()
     try:
-        phase.work(PhaseContext(folder, stage, tell))
+        phase.work(PhaseContext(folder, stage, report))
         for name in phase.outputs:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +130,7 @@ def _run(phase: Phase, folder: Path, stage: Path, notes: _Notes, tell: Callable[
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     notes.add(phase, fingerprint, folder)
-    return Done(phase, False, time.perf_counter() - began, fingerprint)
+    return PhaseResult(phase, False, time.perf_counter() - began, fingerprint)
 
 
 class _Notes:

@@ -30,7 +30,7 @@ from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load, save
 from .evaluation import RESULT_COLUMNS, run_evaluation
-from .phases import Done, Phase, PhaseContext, Progress, run_phases
+from .phases import Phase, PhaseContext, PhaseResult, Progress, run_phases
 
 PROFILE = "data/profiles/hardware_profile.json"
 TRAINING_TASKS = "data/workload_traces/workload_train.csv"
@@ -102,7 +102,7 @@ class PipelineStudy:
 class PipelineReport:
     """What became of each phase, and the table of the last one."""
 
-    phases: list[Done]
+    phases: list[PhaseResult]
     rows: list[dict[str, Any]]
     lower_bound: float | None
     training: dict[str, Any]
@@ -126,7 +126,7 @@ def run_pipeline(
     *,
     force: bool = False,
     progress: Progress | None = None,
-    finished: Callable[[int, Done], None] | None = None,
+    finished: Callable[[int, PhaseResult], None] | None = None,
 ) -> PipelineReport:
     """All five phases; what an earlier run finished and nothing has changed is not done again."""
     done = run_phases(phases(study), folder, force=force, progress=progress, finished=finished)
@@ -149,34 +149,34 @@ def phases(study: PipelineStudy) -> list[Phase]:
             "profile",
             outputs=(PROFILE,),
             parameters=(effort.profile_sizes, effort.profile_seconds, _this_machine()),
-            work=lambda desk: _profile(desk, effort),
+            work=lambda context: _profile(context, effort),
         ),
         Phase(
             "generate",
             outputs=(TRAINING_TASKS, TEST_TASKS),
             parameters=(study.scenario, trace, *laws, seed, effort.training_tasks, effort.test_tasks),
-            work=lambda desk: _generate(desk, study),
+            work=lambda context: _generate(context, study),
         ),
         Phase(
             "train",
             inputs=(TRAINING_TASKS,),
             outputs=trained,
             parameters=(study.scenario, *laws, seed, effort.agent_updates, effort.agent_clusters),
-            work=lambda desk: _train(desk, study),
+            work=lambda context: _train(context, study),
         ),
         Phase(
             "schedule",
             inputs=(TEST_TASKS, TIMES_MODEL, TIMES_MANIFEST, AGENT),
             outputs=(RESULTS, METRICS),
             parameters=(machine, seed),
-            work=lambda desk: _schedule(desk, study),
+            work=lambda context: _schedule(context, study),
         ),
         Phase(
             "evaluate",
             inputs=(TEST_TASKS, RESULTS, METRICS),
             outputs=(FIGURE, SUMMARY),
             parameters=(study.caption,),
-            work=lambda desk: _evaluate(desk, study.caption),
+            work=lambda context: _evaluate(context, study.caption),
         ),
     ]
 
@@ -184,77 +184,77 @@ def phases(study: PipelineStudy) -> list[Phase]:
 # ------------------------------------------------------------------------------------------ the work
 
 
-def _profile(desk: PhaseContext, effort: Effort) -> None:
+def _profile(context: PhaseContext, effort: Effort) -> None:
     from ..profiling.profiler import HardwareProfiler
 
     profiler = HardwareProfiler("auto", budget=effort.profile_seconds)
     points = len(profiler.kernels) * len(effort.profile_sizes)
-    profiler.progress = lambda words, done: desk.tell(words, done / points)
+    profiler.progress = lambda words, done: context.report(words, done / points)
     profiler.profile_range(effort.profile_sizes)
-    profiler.save_profile(desk.write(PROFILE))
+    profiler.save_profile(context.write(PROFILE))
 
 
-def _generate(desk: PhaseContext, study: PipelineStudy) -> None:
+def _generate(context: PhaseContext, study: PipelineStudy) -> None:
     machine, effort = study.machine, study.effort
     training = generate(study.scenario, effort.training_tasks, study.seed % _FIRST_TEST_SEED, batch=True)
-    save(training, desk.write(TRAINING_TASKS))
+    save(training, context.write(TRAINING_TASKS))
     test = study.trace
     if test is None:
         test = generate(
             study.scenario, effort.test_tasks, study.seed + _FIRST_TEST_SEED,
             platform=machine.platform, physics=machine.physics,
         )  # fmt: skip
-    save(test, desk.write(TEST_TASKS))
+    save(test, context.write(TEST_TASKS))
 
 
-def _train(desk: PhaseContext, study: PipelineStudy) -> None:
+def _train(context: PhaseContext, study: PipelineStudy) -> None:
     from .pipeline_training import train_agent, train_forest, train_times
 
     laws, effort = (study.machine.platform, study.machine.physics), study.effort
-    tasks = load(desk.read(TRAINING_TASKS))
-    desk.tell("train durations", 0.0)
-    times = train_times(desk.write(TIMES_MODEL), tasks, *laws, study.seed)
-    desk.tell("train forest", 0.1)
-    forest = train_forest(desk.write(FOREST), tasks, *laws, study.seed)
-    desk.tell("train agent", 0.4)
+    tasks = load(context.read(TRAINING_TASKS))
+    context.report("train durations", 0.0)
+    times = train_times(context.write(TIMES_MODEL), tasks, *laws, study.seed)
+    context.report("train forest", 0.1)
+    forest = train_forest(context.write(FOREST), tasks, *laws, study.seed)
+    context.report("train agent", 0.4)
     agent = train_agent(
-        desk.write(AGENT), study.scenario, *laws, study.seed,
+        context.write(AGENT), study.scenario, *laws, study.seed,
         updates=effort.agent_updates, clusters=effort.agent_clusters,
-        progress=lambda share: desk.tell("train agent", 0.4 + 0.6 * share),
+        progress=lambda share: context.report("train agent", 0.4 + 0.6 * share),
     )  # fmt: skip
     report = {"times": times, "random_forest": forest["metrics"], "rl_agent": agent}
-    desk.write(IMPORTANCES).write_text(strict_json(forest["feature_importances"]), encoding="utf-8")
-    desk.write(TRAINING_REPORT).write_text(strict_json(report), encoding="utf-8")
+    context.write(IMPORTANCES).write_text(strict_json(forest["feature_importances"]), encoding="utf-8")
+    context.write(TRAINING_REPORT).write_text(strict_json(report), encoding="utf-8")
 
 
-def _schedule(desk: PhaseContext, study: PipelineStudy) -> None:
+def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
     from ..profiling.timing import fixed_threads
 
     with fixed_threads(1):
-        contest = run_evaluation(
-            load(desk.read(TEST_TASKS)),
+        evaluation = run_evaluation(
+            load(context.read(TEST_TASKS)),
             study.machine,
-            times_model=desk.read(TIMES_MODEL),
-            agent_model=desk.read(AGENT),
+            times_model=context.read(TIMES_MODEL),
+            agent_model=context.read(AGENT),
             seed=study.seed,
-            progress=desk.tell,
+            progress=context.report,
         )
-    write_table(desk.write(RESULTS), RESULT_COLUMNS, contest.rows())
-    comparison = contest.comparison
+    write_table(context.write(RESULTS), RESULT_COLUMNS, evaluation.rows())
+    comparison = evaluation.comparison
     metrics = {
         "lower_bound": comparison.lower_bound,
         "schedulers": {name: summary.as_dict() for name, summary in comparison.summaries.items()},
     }
-    desk.write(METRICS).write_text(strict_json(metrics), encoding="utf-8")
+    context.write(METRICS).write_text(strict_json(metrics), encoding="utf-8")
 
 
-def _evaluate(desk: PhaseContext, caption: tuple[str, ...]) -> None:
+def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
     from ..reports.figure_style import save_png
     from ..reports.performance_analysis import Performance, draw
 
-    tasks, metrics = load(desk.read(TEST_TASKS)), json.loads(desk.read(METRICS).read_text(encoding="utf-8"))
+    tasks, metrics = load(context.read(TEST_TASKS)), json.loads(context.read(METRICS).read_text(encoding="utf-8"))
     summaries = metrics["schedulers"]
-    columns = _columns(desk.read(RESULTS), ("gpu_fraction", "predicted_time", "actual_time"))
+    columns = _columns(context.read(RESULTS), ("gpu_fraction", "predicted_time", "actual_time"))
     performance = Performance(
         tasks.arrival_time,
         {name: columns[name]["gpu_fraction"] for name in summaries},
@@ -262,7 +262,7 @@ def _evaluate(desk: PhaseContext, caption: tuple[str, ...]) -> None:
         metrics["lower_bound"],
         (f"{len(tasks):,} tasks", *caption),
     )
-    save_png(draw(performance), desk.write(FIGURE))
+    save_png(draw(performance), context.write(FIGURE))
     rows = [
         summary
         | {
@@ -272,7 +272,7 @@ def _evaluate(desk: PhaseContext, caption: tuple[str, ...]) -> None:
         }
         for name, summary in summaries.items()
     ]
-    write_table(desk.write(SUMMARY), SUMMARY_COLUMNS, rows)
+    write_table(context.write(SUMMARY), SUMMARY_COLUMNS, rows)
 
 
 # ------------------------------------------------------------------------------------------ helpers

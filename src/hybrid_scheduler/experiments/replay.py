@@ -62,12 +62,12 @@ def replay(
 
 
 def _events(record: RunFile, processes: int | None, progress: Callable[[str, int], None] | None) -> Iterable[Event]:
-    question = record.question
+    spec = record.spec
     if record.kind == run_record.COMPARE:
-        return comparison_events(run_seeds(question, record.seeds, processes=processes, progress=progress))
+        return comparison_events(run_seeds(spec, record.seeds, processes=processes, progress=progress))
     if record.kind == run_record.HEAVY:
-        return run_heavy(question, record.seeds[0], progress=progress).events()
-    return run_record.simulation_events(question.run(record.seeds[0], progress=progress))
+        return run_heavy(spec, record.seeds[0], progress=progress).events()
+    return run_record.simulation_events(spec.run(record.seeds[0], progress=progress))
 
 
 def _changed(before: dict[str, str], now: dict[str, str]) -> dict[str, tuple[str, str]]:

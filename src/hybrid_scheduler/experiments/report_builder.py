@@ -60,7 +60,7 @@ def check_suffix(path: Path) -> None:
 # ------------------------------------------------------------------------------------------ from a folder
 
 
-def stored_study(folder: Path, record: RunFile) -> PairedComparison:
+def stored_comparison(folder: Path, record: RunFile) -> PairedComparison:
     """The seeds of a recorded comparison, from its log."""
     log = folder / run_record.EVENTS
     found: dict[int, SeedRun] = {}
@@ -79,96 +79,98 @@ def stored_study(folder: Path, record: RunFile) -> PairedComparison:
         raise HybridSchedulerError(f"{log} cannot be read: {error}") from None
     if tuple(found) != record.seeds:
         raise HybridSchedulerError(f"{log} does not hold the seeds of its record")
-    return PairedComparison(record.question, tuple(found.values()))
+    return PairedComparison(record.spec, tuple(found.values()))
 
 
 # ------------------------------------------------------------------------------------------ the content
 
 
 def make_report(
-    question: ExperimentSpec,
+    spec: ExperimentSpec,
     seed: int,
     *,
-    study: PairedComparison | None = None,
+    paired: PairedComparison | None = None,
     record: RunFile | None = None,
     title: str = "Scheduler comparison",
-    wanted: Sequence[str] = tuple(figures.FIGURES),
+    figure_names: Sequence[str] = tuple(figures.FIGURES),
     progress: Callable[[str, int], None] | None = None,
 ) -> ReportContent:
-    """One run in full, and the judgement of several seeds where there is a study."""
-    for name in wanted:
+    """One run in full, and the judgement of several seeds where there is a paired."""
+    for name in figure_names:
         if name not in figures.FIGURES:
             figures.draw(name, FigureData({}))  # complains about the name
-    shown = run_detailed(question, seed, progress)
-    material = evidence(question, seed, shown, study)
+    detailed = run_detailed(spec, seed, progress)
+    data = figure_data(spec, seed, detailed, paired)
     # Whoever knows all durations is the yardstick; without it the first.
-    judgement = study.judge(baseline="oracle" if "oracle" in question.schedulers else None) if study else None
+    judgement = paired.judge(baseline="oracle" if "oracle" in spec.schedulers else None) if paired else None
     sections = [
-        Section("Results", _results(material, judgement)),
+        Section("Results", _results(data, judgement)),
         *([Section("Who is better", _verdicts(judgement))] if judgement else []),
-        Section("Figures", _pictures(material, wanted)),
-        Section("Method", [Words(text) for text in (METHOD if question.trace is None else TRACE_METHOD)]),
-        Section("What was run", [_configuration(question, study, seed)]),
+        Section("Figures", _pictures(data, figure_names)),
+        Section("Method", [Words(text) for text in (METHOD if spec.trace is None else TRACE_METHOD)]),
+        Section("What was run", [_configuration(spec, paired, seed)]),
         Section("Environment", [_environment(record)]),
     ]
-    facts = [*question.facts, _repetitions(study, seed)]
+    facts = [*spec.facts, _repetitions(paired, seed)]
     foot = f"run {record.run_id} · log sha256 {record.events_sha256[:16]}…" if record else "hybrid-scheduler"
-    return ReportContent(title, facts, headline(question, material, judgement), sections, foot)
+    return ReportContent(title, facts, headline(spec, data, judgement), sections, foot)
 
 
-def evidence(question: ExperimentSpec, seed: int, shown: DetailedRun, study: PairedComparison | None) -> FigureData:
+def figure_data(
+    spec: ExperimentSpec, seed: int, detailed: DetailedRun, paired: PairedComparison | None
+) -> FigureData:
     """What the figures are drawn from: means over seeds, and single tasks of one seed."""
     bands: dict[str, dict[str, Interval]] = {}
-    if study:
-        samples = {metric: study.by_seed(metric) for metric in study.metrics}
-        bounds = [run.lower_bound for run in study.runs if run.lower_bound is not None]
+    if paired:
+        samples = {metric: paired.by_seed(metric) for metric in paired.metrics}
+        bounds = [run.lower_bound for run in paired.runs if run.lower_bound is not None]
         bound = float(np.mean(bounds)) if bounds else None
-        if study.one_run:
-            bands = {metric: _bands(study, metric) for metric in (*MEANS, *SUMS)}
-        caption = [*question.facts, f"{_repetitions(study, seed)}; single tasks: seed {seed}"]
-        if study.one_run:
-            caption = [*question.facts, _repetitions(study, seed)]
+        if paired.one_run:
+            bands = {metric: _bands(paired, metric) for metric in (*MEANS, *SUMS)}
+        caption = [*spec.facts, f"{_repetitions(paired, seed)}; single tasks: seed {seed}"]
+        if paired.one_run:
+            caption = [*spec.facts, _repetitions(paired, seed)]
     else:
-        flat = {name: summary.as_dict() for name, summary in shown.comparison.summaries.items()}
+        flat = {name: summary.as_dict() for name, summary in detailed.comparison.summaries.items()}
         keys = [key for key, value in next(iter(flat.values())).items() if not isinstance(value, dict)]
         samples = {
             key: {name: np.array([np.nan if row[key] is None else row[key]], float) for name, row in flat.items()}
             for key in keys
         }
-        bound, caption = shown.comparison.lower_bound, [*question.facts, f"seed {seed}"]
+        bound, caption = detailed.comparison.lower_bound, [*spec.facts, f"seed {seed}"]
     return FigureData(
         samples,
         caption,
         bands,
         lower_bound=bound,
-        comparison=shown.comparison,
-        predicted=shown.predicted,
-        versions=shown.versions,
-        importances=shown.importances,
+        comparison=detailed.comparison,
+        predicted=detailed.predicted,
+        versions=detailed.versions,
+        importances=detailed.importances,
     )
 
 
-def _bands(study: PairedComparison, metric: str) -> dict[str, Interval]:
-    found = {name: study.interval(metric, name) for name in study.question.schedulers}
+def _bands(paired: PairedComparison, metric: str) -> dict[str, Interval]:
+    found = {name: paired.interval(metric, name) for name in paired.spec.schedulers}
     # A queue that grows has a value and no interval.
     return {name: one for name, one in found.items() if one is not None and math.isfinite(one.half_width)}
 
 
-def _repetitions(study: PairedComparison | None, seed: int) -> str:
+def _repetitions(paired: PairedComparison | None, seed: int) -> str:
     """What the intervals rest on."""
-    if study is None:
+    if paired is None:
         return f"seed {seed}"
-    trace = study.question.trace
-    return trace.label if trace else f"{len(study.runs)} seeds"
+    trace = paired.spec.trace
+    return trace.label if trace else f"{len(paired.runs)} seeds"
 
 
-def headline(question: ExperimentSpec, material: FigureData, judgement: Judgement | None) -> str:
+def headline(spec: ExperimentSpec, data: FigureData, judgement: Judgement | None) -> str:
     """Who leads, and who cannot be told from the leader."""
-    means = material.intervals("mean_latency")
+    means = data.intervals("mean_latency")
     best = next(iter(means))
     lead = f"{label_of(best)} has the lowest mean latency, {with_interval(means[best])} s"
     if judgement is None:
-        more = "a longer stream" if question.trace else "several seeds"
+        more = "a longer stream" if spec.trace else "several seeds"
         return f"{lead}, in one run: whether that is luck takes {more} to say."
     close = [
         label_of(name)
@@ -182,11 +184,11 @@ def headline(question: ExperimentSpec, material: FigureData, judgement: Judgemen
     return f"{lead}. Too close to call against it: {', '.join(close)}; the others are worse beyond doubt."
 
 
-def _results(material: FigureData, judgement: Judgement | None) -> list[Words | Table]:
-    found = {metric: material.intervals(metric) for metric in _OVERVIEW if _known(material, metric)}
+def _results(data: FigureData, judgement: Judgement | None) -> list[Words | Table]:
+    found = {metric: data.intervals(metric) for metric in _OVERVIEW if _known(data, metric)}
     names = list(found["mean_latency"])
     rows = [[label_of(name), *(_cell(found[metric].get(name)) for metric in found)] for name in names]
-    seeds = material.seeds
+    seeds = data.seeds
     note = f"Means of {seeds} seeds ± half of the 95 % interval." if seeds > 1 else "One run: no intervals."
     if judgement is not None and judgement.unit == BATCHES:
         note = (
@@ -197,8 +199,8 @@ def _results(material: FigureData, judgement: Judgement | None) -> list[Words | 
     return [Table(header, rows, note, strong=frozenset({0}))]
 
 
-def _known(material: FigureData, metric: str) -> bool:
-    return any(np.isfinite(values).all() for values in material.samples.get(metric, {}).values())
+def _known(data: FigureData, metric: str) -> bool:
+    return any(np.isfinite(values).all() for values in data.samples.get(metric, {}).values())
 
 
 def _cell(one: Interval | None) -> str:
@@ -264,23 +266,23 @@ def _won(judgement: Judgement, row: str, column: str) -> str:
     return f"{won}{'*' if judgement.better(pair.verdict) else ''}"
 
 
-def _pictures(material: FigureData, wanted: Sequence[str]) -> list[Words | Picture]:
-    drawn = figures.draw_all(material, wanted)
+def _pictures(data: FigureData, figure_names: Sequence[str]) -> list[Words | Picture]:
+    drawn = figures.draw_all(data, figure_names)
     found: list[Words | Picture] = [Picture(name, figure, CAPTIONS[name]) for name, figure in drawn.items()]
-    missing = [name for name in wanted if name not in drawn]
+    missing = [name for name in figure_names if name not in drawn]
     if missing:
         found.append(Words(f"Not drawn, because these runs have nothing to show in them: {', '.join(missing)}."))
     return found
 
 
-def _configuration(question: ExperimentSpec, study: PairedComparison | None, seed: int) -> Table:
-    machine = question.machine
+def _configuration(spec: ExperimentSpec, paired: PairedComparison | None, seed: int) -> Table:
+    machine = spec.machine
     devices = ", ".join(device.name for device in machine.platform.devices[:12])
     more = len(machine.platform.devices) - 12
-    seeds = f"{study.runs[0].seed} to {study.runs[-1].seed}" if study and len(study.runs) > 1 else str(seed)
+    seeds = f"{paired.runs[0].seed} to {paired.runs[-1].seed}" if paired and len(paired.runs) > 1 else str(seed)
     rows = [
-        *(_trace_rows(question.trace, seed) if question.trace else _scenario_rows(question, seeds)),
-        ["schedulers", ", ".join(question.schedulers)],
+        *(_trace_rows(spec.trace, seed) if spec.trace else _scenario_rows(spec, seeds)),
+        ["schedulers", ", ".join(spec.schedulers)],
         ["machine", f"{machine.platform.name}: {devices}" + (f" and {more} more" if more > 0 else "")],
         ["physics", f"{machine.physics.name}, noise {machine.noise.sigma:g}, memory: {machine.memory_policy}"],
         ["tariff", f"{machine.tariff.dollars_per_kwh:g} $/kWh" + (" and rent" if machine.tariff.rent else "")],
@@ -290,13 +292,13 @@ def _configuration(question: ExperimentSpec, study: PairedComparison | None, see
     return Table(["what", "value"], rows, words=frozenset({1}))
 
 
-def _scenario_rows(question: ExperimentSpec, seeds: str) -> list[list[str]]:
-    mix = question.mix
+def _scenario_rows(spec: ExperimentSpec, seeds: str) -> list[list[str]]:
+    scenario = spec.required_scenario
     return [
-        ["scenario", f"{mix.name}: {mix.description}"],
-        ["sizes, intensities, memory", f"{mix.size}; {mix.intensity}; {mix.memory} MB"],
-        ["arrivals", "all at time 0" if question.batch else f"{mix.arrivals}, load {question.load:g} of capacity"],
-        ["tasks and seeds", f"{question.tasks:,} tasks, seeds {seeds}"],
+        ["scenario", f"{scenario.name}: {scenario.description}"],
+        ["sizes, intensities, memory", f"{scenario.size}; {scenario.intensity}; {scenario.memory} MB"],
+        ["arrivals", "all at time 0" if spec.batch else f"{scenario.arrivals}, load {spec.load:g} of capacity"],
+        ["tasks and seeds", f"{spec.tasks:,} tasks, seeds {seeds}"],
     ]
 
 

@@ -59,9 +59,9 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def configuration_hash(kind: str, question: ExperimentSpec, seeds: Iterable[int]) -> str:
+def configuration_hash(kind: str, spec: ExperimentSpec, seeds: Iterable[int]) -> str:
     """Of all inputs: two runs with the same one should have the same log."""
-    content = {"kind": kind, "seeds": list(seeds), "configuration": question.as_json()}
+    content = {"kind": kind, "seeds": list(seeds), "configuration": spec.as_json()}
     return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
@@ -143,7 +143,7 @@ class RunFile:
     trace: TraceSource | None = None
 
     @property
-    def question(self) -> ExperimentSpec:
+    def spec(self) -> ExperimentSpec:
         return ExperimentSpec.from_json(self.configuration, self.trace)
 
     def as_json(self) -> dict[str, Any]:
@@ -161,11 +161,11 @@ class RunFile:
 
 
 def write_run(
-    folder: Path, kind: str, question: ExperimentSpec, seeds: Iterable[int], events: Iterable[Event]
+    folder: Path, kind: str, spec: ExperimentSpec, seeds: Iterable[int], events: Iterable[Event]
 ) -> RunFile:
     """Log and record into `folder`, which is made; the record comes last, so that half a run has none."""
     chosen = tuple(seeds)
-    configuration = question.as_json()
+    configuration = spec.as_json()
     folder.mkdir(parents=True, exist_ok=True)
     digest, count = hashlib.sha256(), 0
     with (folder / EVENTS).open("wb") as file:
@@ -174,13 +174,13 @@ def write_run(
             digest.update(content)
             file.write(content)
             count += 1
-    if question.trace is not None:
-        save(question.trace.workload, folder / TRACE)
+    if spec.trace is not None:
+        save(spec.trace.workload, folder / TRACE)
     now = time.time()
     record = RunFile(
         UlidGenerator(lambda: now)(), kind, datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"), chosen,
-        configuration, configuration_hash(kind, question, chosen), versions(), digest.hexdigest(), count,
-        question.trace,
+        configuration, configuration_hash(kind, spec, chosen), versions(), digest.hexdigest(), count,
+        spec.trace,
     )  # fmt: skip
     fresh = folder / (RECORD + ".new")
     fresh.write_text(json.dumps(record.as_json(), indent=2, sort_keys=True) + "\n", encoding="utf-8")

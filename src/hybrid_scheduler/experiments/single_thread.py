@@ -10,11 +10,11 @@ from ..schedulers import create
 
 
 @contextmanager
-def one_thread(specs: Iterable[str]) -> Iterator[None]:
+def one_thread(schedulers: Iterable[str]) -> Iterator[None]:
     """Within this block what these schedulers learn depends on nothing but the seed."""
     with ExitStack() as limits:
         # Those that do not learn use none of these libraries, and need not wait for them.
-        if any(create(spec).learns for spec in specs):
+        if any(create(name).learns for name in schedulers):
             if find_spec("threadpoolctl"):
                 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

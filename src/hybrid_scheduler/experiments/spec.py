@@ -1,6 +1,6 @@
 """What is asked of the schedulers, before a seed is chosen: tasks, a machine, and who takes part.
 
-A question is plain data: it crosses process borders, is written into the record of a run, and comes back.
+A spec is plain data: it crosses process borders, is written into the record of a run, and comes back.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class ExperimentSpec:
 
     def __post_init__(self) -> None:
         if (self.scenario is None) == (self.trace is None):
-            raise InvalidInputError("question", "about a scenario or a trace", "both" if self.trace else "neither")
+            raise InvalidInputError("spec", "about a scenario or a trace", "both" if self.trace else "neither")
         if not self.schedulers:
             raise InvalidInputError("schedulers", "at least one name", "none")
         if len(set(self.schedulers)) < len(self.schedulers):
             raise InvalidInputError("schedulers", "different names", list(self.schedulers))
-        for spec in self.schedulers:
-            create(spec)  # a wrong name fails here, not in another process an hour later
+        for name in self.schedulers:
+            create(name)  # a wrong name fails here, not in another process an hour later
 
     @classmethod
-    def about(cls, trace: TraceSource, schedulers: tuple[str, ...], machine: Machine) -> ExperimentSpec:
+    def for_trace(cls, trace: TraceSource, schedulers: tuple[str, ...], machine: Machine) -> ExperimentSpec:
         """The tasks of a trace as they are."""
         return cls(None, len(trace.workload), schedulers, machine, trace=trace)
 
@@ -59,16 +59,16 @@ class ExperimentSpec:
         return None if self.batch or self.scenario is None else self.utilisation or self.scenario.utilisation
 
     @property
-    def mix(self) -> Scenario:
+    def required_scenario(self) -> Scenario:
         """The scenario, for whoever can do nothing with a trace."""
         if self.scenario is None:
-            raise InvalidInputError("question", "about a scenario", f"the trace {self.name}")
+            raise InvalidInputError("spec", "about a scenario", f"the trace {self.name}")
         return self.scenario
 
     @property
     def name(self) -> str:
         """Of the scenario or the trace."""
-        return self.trace.name if self.trace else self.mix.name
+        return self.trace.name if self.trace else self.required_scenario.name
 
     @property
     def source(self) -> str:
@@ -82,7 +82,7 @@ class ExperimentSpec:
         if self.trace:
             return self.trace.workload
         return generate(
-            self.mix,
+            self.required_scenario,
             self.tasks,
             seed,
             platform=self.machine.platform,

@@ -1,6 +1,6 @@
 """Policies × scenarios × loads × platforms × seeds: many small runs, on this machine or on a Ray cluster.
 
-A cell is one scheduler on one seed of one question. Its result is one line in `cells.jsonl`, on the disk before the
+A cell is one scheduler on one seed of one spec. Its result is one line in `cells.jsonl`, on the disk before the
 next is counted, so a sweep that is killed goes on where it was. Cells are known by a digest of all that their
 result depends on; whoever adds a load or a seed later repeats nothing. The table at the end is in the order of the
 plan, whatever order the cells were finished in.
@@ -36,58 +36,58 @@ _KEY_LENGTH = 24
 class Cell:
     """One scheduler, one seed."""
 
-    question: ExperimentSpec
+    spec: ExperimentSpec
     seed: int
 
     @cached_property
     def key(self) -> str:
-        content = {"configuration": self.question.as_json(), "seed": self.seed, "version": __version__}
+        content = {"configuration": self.spec.as_json(), "seed": self.seed, "version": __version__}
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:_KEY_LENGTH]
 
     @property
     def name(self) -> str:
-        question = self.question
-        where = f"{question.source} · {question.machine.platform.name}"
-        return f"{question.schedulers[0]} · {where} · {self.seed}"
+        spec = self.spec
+        where = f"{spec.source} · {spec.machine.platform.name}"
+        return f"{spec.schedulers[0]} · {where} · {self.seed}"
 
 
-def cells_of(questions: Iterable[ExperimentSpec], seeds: Sequence[int]) -> list[Cell]:
-    """Every question taken apart, in order; what is asked twice is run once."""
+def cells_of(specs: Iterable[ExperimentSpec], seeds: Sequence[int]) -> list[Cell]:
+    """Every spec taken apart, in order; what is asked twice is run once."""
     cells = {
         cell.key: cell
-        for question in questions
+        for spec in specs
         for seed in seeds
-        for spec in question.schedulers
-        for cell in [Cell(replace(question, schedulers=(spec,)), seed)]
+        for name in spec.schedulers
+        for cell in [Cell(replace(spec, schedulers=(name,)), seed)]
     }
     return list(cells.values())
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
     """The row of one cell. The same wherever it runs."""
-    question, spec = cell.question, cell.question.schedulers[0]
-    run = run_seed(question, cell.seed)
+    spec, name = cell.spec, cell.spec.schedulers[0]
+    run = run_seed(spec, cell.seed)
     return {
         "key": cell.key,
-        "scenario": question.name,
-        "load": question.load,
-        "batch": question.batch,
-        "platform": question.machine.platform.name,
-        "noise": question.machine.noise.sigma,
+        "scenario": spec.name,
+        "load": spec.load,
+        "batch": spec.batch,
+        "platform": spec.machine.platform.name,
+        "noise": spec.machine.noise.sigma,
         "seed": cell.seed,
-        "scheduler": spec,
+        "scheduler": name,
         "lower_bound": run.lower_bound,
-        **run.metrics[spec],
-        **_half_widths(run, spec),
-        "outcomes": run.digests[spec],
+        **run.metrics[name],
+        **_half_widths(run, name),
+        "outcomes": run.digests[name],
     }
 
 
-def _half_widths(run: SeedRun, spec: str) -> dict[str, float | None]:
+def _half_widths(run: SeedRun, name: str) -> dict[str, float | None]:
     """Of the intervals within one trace; a scenario has those over its seeds. None where a queue grows."""
     halves = {
         metric: dependent_interval(np.array(values)).half_width
-        for metric, values in run.batches.get(spec, {}).items()
+        for metric, values in run.batches.get(name, {}).items()
     }
     return {f"{metric}_half_width": half if math.isfinite(half) else None for metric, half in halves.items()}
 

@@ -1,4 +1,4 @@
-"""A trace as the source of a question: somebody's own tasks, once.
+"""A trace as the source of a spec: somebody's own tasks, once.
 
 A scenario gives as many workloads as there are seeds; a trace is one. What varies is time, so the run is cut into
 stretches of consecutive tasks (batches), every scheduler is compared with every other stretch by stretch, and the

@@ -116,21 +116,21 @@ def what_if(
     tasks: int = 300,
     seeds: int = 8,
     first_seed: int = FIRST_REPORTED_SEED,
-    before: Floats | None = None,
+    baseline: Floats | None = None,
 ) -> list[WhatIfResult]:
     """Every scheduler on the present and on the changed machine, over the same seeds.
 
     Learned schedulers act by the model that ships with them and do not learn on: the answer should come within a
-    second, and 300 tasks are no training. `before` is what `at_present` gave for the same arguments, where somebody
-    kept it: half of the work of the next question about the same machine.
+    second, and 300 tasks are no training. `baseline` is what `baseline_figures` gave for the same arguments, where
+    it was kept: half of the work of the next request about the same machine.
     """
     if seeds < 2:
         raise InvalidInputError("seeds", ">= 2, or there is no interval", seeds)
     present = machine or Machine()
     mix = scenario_named(scenario) if isinstance(scenario, str) else scenario
     names = tuple(schedulers or SCHEDULERS)
-    if before is None:
-        before = at_present(present, load, mix, names, tasks, seeds, first_seed)
+    if baseline is None:
+        baseline = baseline_figures(present, load, mix, names, tasks, seeds, first_seed)
     changed = replace(
         present,
         platform=change.platform(present.platform),
@@ -141,16 +141,16 @@ def what_if(
     return [
         WhatIfResult(
             name,
-            latency=PairedDifference.of(before[:, index, 0], after[:, index, 0]),
-            energy=PairedDifference.of(before[:, index, 1], after[:, index, 1]),
-            cost=PairedDifference.of(before[:, index, 2], after[:, index, 2]),
+            latency=PairedDifference.of(baseline[:, index, 0], after[:, index, 0]),
+            energy=PairedDifference.of(baseline[:, index, 1], after[:, index, 1]),
+            cost=PairedDifference.of(baseline[:, index, 2], after[:, index, 2]),
             n=seeds,
         )
         for index, name in enumerate(names)
     ]
 
 
-def at_present(
+def baseline_figures(
     machine: Machine,
     load: float | None,
     scenario: Scenario,
@@ -159,7 +159,7 @@ def at_present(
     seeds: int,
     first_seed: int,
 ) -> Floats:
-    """Return the figures of the present machine, the baseline of every question: (seeds, schedulers, 3)."""
+    """Return the figures of the present machine, the baseline of every change: (seeds, schedulers, 3)."""
     plain = replace(machine, objective=Objective())
     return _by_seed(plain, plain, load, scenario, schedulers, tasks, seeds, first_seed)
 

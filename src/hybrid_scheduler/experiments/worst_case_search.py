@@ -31,10 +31,10 @@ _PARENTS = 4
 class WorstCase:
     """The workload that was found. `ratio` is A's metric over B's on seeds the search has not seen."""
 
-    question: ExperimentSpec
+    spec: ExperimentSpec
     searched_ratio: float
     ratio: Interval
-    study: PairedComparison
+    paired: PairedComparison
     evaluations: int
     seed: int
     metric: str
@@ -45,22 +45,22 @@ Progress = Callable[[float, int], None]
 
 
 def find_worst(
-    question: ExperimentSpec,
+    spec: ExperimentSpec,
     *,
     metric: str = DEFAULT_METRIC,
     evaluations: int = 120,
     seed: int = 0,
-    confirming: int = 20,
+    confirmation_seeds: int = 20,
     processes: int | None = 1,
     progress: Progress | None = None,
 ) -> WorstCase:
-    """The question names the two schedulers, A first, and everything that stays as it is."""
-    if len(question.schedulers) != 2:
-        raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", list(question.schedulers))
+    """The spec names the two schedulers, A first, and everything that stays as it is."""
+    if len(spec.schedulers) != 2:
+        raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", list(spec.schedulers))
     if evaluations < 1:
         raise InvalidInputError("--evaluations", "at least 1", evaluations)
-    if confirming < 2:
-        raise InvalidInputError("--seeds", "at least 2, for an interval", confirming)
+    if confirmation_seeds < 2:
+        raise InvalidInputError("--seeds", "at least 2, for an interval", confirmation_seeds)
     rng = np.random.default_rng([seed, 6])
     best: list[tuple[float, Floats]] = []
     step, stale = 0.25, 0
@@ -71,7 +71,7 @@ def find_worst(
         else:
             parent = best[int(rng.integers(len(best)))][1]
             point = np.clip(parent + step * rng.standard_normal(_DIMENSIONS), 0.0, 1.0)
-        value = _log_ratio(workload_at(question, point), metric)
+        value = _log_ratio(workload_at(spec, point), metric)
         improved = not best or value > best[0][0]
         stale = 0 if improved else stale + 1
         if stale and stale % 12 == 0:
@@ -79,16 +79,16 @@ def find_worst(
         best = sorted([*best, (value, point)], key=lambda entry: -entry[0])[:_PARENTS]
         if progress:
             progress(float(np.exp(best[0][0])), done + 1)
-    chosen = workload_at(question, best[0][1])
-    seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + confirming)
-    study = PairedComparison(chosen, tuple(run_seeds(chosen, seeds, processes=processes)))
-    samples = study.samples(metric)
+    chosen = workload_at(spec, best[0][1])
+    seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + confirmation_seeds)
+    paired = PairedComparison(chosen, tuple(run_seeds(chosen, seeds, processes=processes)))
+    samples = paired.samples(metric)
     ratios = samples[chosen.schedulers[0]] / samples[chosen.schedulers[1]]
-    return WorstCase(chosen, float(np.exp(best[0][0])), t_interval(ratios), study, evaluations, seed, metric)
+    return WorstCase(chosen, float(np.exp(best[0][0])), t_interval(ratios), paired, evaluations, seed, metric)
 
 
-def workload_at(question: ExperimentSpec, point: Floats) -> ExperimentSpec:
-    """The question with the workload that a point of the unit cube stands for. Rounded: people will retype it."""
+def workload_at(spec: ExperimentSpec, point: Floats) -> ExperimentSpec:
+    """The spec with the workload that a point of the unit cube stands for. Rounded: people will retype it."""
 
     def between(range_: tuple[float, float], share: float, *, log: bool) -> float:
         low, high = range_
@@ -108,13 +108,13 @@ def workload_at(question: ExperimentSpec, point: Floats) -> ExperimentSpec:
         ARRIVALS[int(point[7] * len(ARRIVALS)) % len(ARRIVALS)],
         utilisation=load,
     )
-    return replace(question, scenario=scenario, utilisation=None, batch=False)
+    return replace(spec, scenario=scenario, utilisation=None, batch=False)
 
 
-def _log_ratio(question: ExperimentSpec, metric: str) -> float:
-    first, second = question.schedulers
+def _log_ratio(spec: ExperimentSpec, metric: str) -> float:
+    first, second = spec.schedulers
     values = []
-    for run in run_seeds(question, _SEARCH_SEEDS, processes=1):
+    for run in run_seeds(spec, _SEARCH_SEEDS, processes=1):
         a, b = run.metrics[first][metric], run.metrics[second][metric]
         if a is None or b is None or not a > 0 or not b > 0:
             return -np.inf

@@ -24,7 +24,7 @@ from loguru import logger
 from ..cluster import Machine
 from ..core import Floats
 from ..experiments import FIRST_REPORTED_SEED
-from ..experiments.what_if import Change, WhatIfResult, at_present, what_if
+from ..experiments.what_if import Change, WhatIfResult, baseline_figures, what_if
 from ..schedulers import schedulers
 from ..workload.scenarios import scenario_named
 
@@ -45,7 +45,7 @@ class WhatIfQuestion:
 
 Work = Callable[[WhatIfQuestion], list[WhatIfResult]]
 #: A slider asks about the same machine again and again: what it is compared with is computed once.
-_known = lru_cache(maxsize=16)(at_present)
+_known = lru_cache(maxsize=16)(baseline_figures)
 
 
 def answer(question: WhatIfQuestion, before: Floats | None = None) -> list[WhatIfResult]:
@@ -58,7 +58,7 @@ def answer(question: WhatIfQuestion, before: Floats | None = None) -> list[WhatI
         schedulers=question.schedulers,
         tasks=question.tasks,
         seeds=question.seeds,
-        before=before,
+        baseline=before,
     )
 
 
