@@ -9,7 +9,7 @@ Speed, equal settings: batch 64, one update a step, network 256-256, replay 50,0
 Quality, equal steps: one environment, one update a step, the same network, replay, learning rate, reward and
 the freedom to take any action that fits. Ours adds what is its own: known costs, counterfactual replay, and a
 recipe for few steps that was chosen on training seeds 100 to 117. The peer runs with the settings above and
-gamma 0.98, and once more with gamma, batch, target network and exploration of that recipe. Costs are latencies
+gamma 0.98, and once more with gamma, batch, target network and exploration of that settings. Costs are latencies
 in typical task times.
 """
 
@@ -176,7 +176,7 @@ def _trained_peer(seed: int, steps: int, settings: dict[str, float]) -> tuple[Po
 
 
 def _trained_ours(seed: int, steps: int, width: int) -> tuple[Policy, float]:
-    agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, width=width, recipe=FEW_STEPS)
+    agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, width=width, settings=FEW_STEPS)
     env = QueueEnv(1, seed=seed, gamma=FEW_STEPS.gamma, worst_known=np.inf, **ONE_CASE)
     pretrain(agent, env, steps, epsilon=FEW_STEPS_EPSILON)
     return lambda env: agent.act(env.features, env.known), np.inf

@@ -65,7 +65,7 @@ class Corridor:
 
 
 def test_it_solves_a_trivial_environment():
-    agent = DQN(2, 2, seed=0, recipe=DQNSettings(gamma=0.9, hidden=32, replay=2000))
+    agent = DQN(2, 2, seed=0, settings=DQNSettings(gamma=0.9, hidden=32, replay=2000))
     env = Corridor(0)
     assert agent.act(env.features, env.known).tolist() == [0] * 16  # untrained: what costs least now
     pretrain(agent, env, 800, epsilon=(1.0, 0.1))
@@ -136,7 +136,7 @@ def test_adam_is_that_of_torch():
 
 
 def test_the_compiled_row_sees_updates_at_once():
-    agent = DQN(3, 2, seed=0, recipe=DQNSettings(hidden=16))
+    agent = DQN(3, 2, seed=0, settings=DQNSettings(hidden=16))
     x, known = np.ones((1, 3), np.float32), np.zeros((1, 2))
     agent.replay.add(
         np.repeat(x, 64, 0), np.zeros((64, 2)), np.ones((64, 1), np.int64), np.ones((64, 1)),
@@ -148,7 +148,7 @@ def test_the_compiled_row_sees_updates_at_once():
 
 
 def test_actions_that_are_not_considered_are_never_taken():
-    agent = DQN(3, 4, seed=0, recipe=DQNSettings(hidden=16))
+    agent = DQN(3, 4, seed=0, settings=DQNSettings(hidden=16))
     known = np.array([[np.inf, 1.0, np.inf, 2.0]] * 200)
     x = np.zeros((200, 3), np.float32)
     assert set(agent.act(x, known, epsilon=1.0).tolist()) == {1, 3}

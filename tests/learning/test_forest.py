@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from hybrid_scheduler import InvalidInputError, workstation
 from hybrid_scheduler.learning.duration.features import FEATURE_NAMES, features, features_row
-from hybrid_scheduler.learning.duration.flat_forest import FlatForest, joined
+from hybrid_scheduler.learning.duration.flat_forest import FlatForest, join_forests
 from hybrid_scheduler.learning.duration.log_linear import Frame, _quantiles, terms, terms_row
 from hybrid_scheduler.learning.offline_trainer import OfflineTrainer, implied_fraction, labels_for, regret
 from hybrid_scheduler.learning.predictors import PREDICTORS, RandomForestPredictor
@@ -44,7 +44,7 @@ def test_the_flat_forest_gives_scikit_learns_numbers(kind, outputs):
     assert np.array_equal(mean, forest.predict(fresh).reshape(200, outputs))
     np.testing.assert_allclose(spread, single.std(axis=0), atol=1e-12)
     assert flat.flaw() is None
-    again = joined([flat.last(10), flat.last(20)])
+    again = join_forests([flat.last(10), flat.last(20)])
     assert len(again) == 30
     np.testing.assert_allclose(
         again.predict(fresh)[0], (single[-10:].sum(axis=0) + single[-20:].sum(axis=0)) / 30, atol=1e-12

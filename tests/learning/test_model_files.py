@@ -193,4 +193,4 @@ def test_a_full_disk_leaves_the_old_model(copy, monkeypatch):
     assert copy.read_bytes() == before
     assert manifest_path(copy).read_bytes() == note
     assert sorted(entry.name for entry in copy.parent.iterdir()) == ["times.json", "times.skops"]
-    assert load_times(copy).growth.samples > 0
+    assert load_times(copy).fitted.samples > 0

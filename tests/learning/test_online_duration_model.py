@@ -125,7 +125,7 @@ def test_a_retrain_that_fails_keeps_the_old_model(mixed, monkeypatch):
     def broken(*_, **__):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(online_duration_model, "grow", broken)
+    monkeypatch.setattr(online_duration_model, "fit_durations", broken)
     events = feed(model, mixed.rows(200, 300))
     assert {event.kind for event in events} == {"retrain_failed"}
     assert "no room" in events[0].message
@@ -138,9 +138,9 @@ def test_growing_elsewhere_and_swapping_gives_the_synchronous_model(mixed):
     for row in range(200):
         feed(here, mixed.rows(row, row + 1))
         feed(live, mixed.rows(row, row + 1))
-        if live.wanted:
-            wanted, live.wanted = live.wanted, None
-            live.swap(wanted.fit(), row, whole=wanted.whole, trigger=wanted.trigger)
+        if live.pending_request:
+            request, live.pending_request = live.pending_request, None
+            live.swap(request.fit(), row, whole=request.whole, trigger=request.trigger)
     assert np.array_equal(here.table(mixed), live.table(mixed))
 
 

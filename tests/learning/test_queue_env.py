@@ -56,7 +56,7 @@ def test_an_episode_gives_the_numbers_of_the_cluster(platform, actions):
 def test_imagined_next_states_are_those_that_come():
     env = QueueEnv(8, seed=3, episode_tasks=50)
     for step in range(40):
-        env.imagine()
+        env.counterfactuals()
         action = env.known.argmin(axis=1) if step % 2 else np.isfinite(env.known).argmax(axis=1)
         features = env.next_features[np.arange(8), action].copy()
         known = env.next_known[np.arange(8), action].copy()

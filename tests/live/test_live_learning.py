@@ -140,7 +140,7 @@ def test_a_training_process_that_dies_is_replaced():
     finally:
         trainer.close()
     assert isinstance(trained, TrainedModel)
-    assert len(trained.growth.trees) == 5
+    assert len(trained.fitted.trees) == 5
 
 
 def test_what_was_grown_for_a_world_that_is_gone_is_dropped():
@@ -255,7 +255,7 @@ def test_a_scheduler_that_raises_is_switched_off_alone(live, fragile, where):
 def test_a_live_run_takes_its_memory_at_once(live, monkeypatch):
     """What fills up during the first minutes would look like a leak, and end a run that has too little."""
     taken = []
-    monkeypatch.setattr(ReplayBuffer, "take_memory", lambda self: taken.append(self.capacity))
+    monkeypatch.setattr(ReplayBuffer, "preallocate", lambda self: taken.append(self.capacity))
     Cluster().run(generate(scenario_named("default"), 20, 1), RLAgent(), seed=1)
     assert taken == []
     live(schedulers=["rl_agent"]).started()

@@ -145,7 +145,7 @@ class AgentPolicy:
         self._epsilon, self._counterfactual = epsilon, counterfactual
         width = len(self.SHARES) if counterfactual else 1
         self._dqn = DQN(
-            rows.shape[1], len(self.SHARES), seed=seed, width=width, recipe=DQNSettings(gamma=0.0, hidden=128)
+            rows.shape[1], len(self.SHARES), seed=seed, width=width, settings=DQNSettings(gamma=0.0, hidden=128)
         )
         self._known = np.zeros((1, len(self.SHARES)))
         for row, task in enumerate(training.tasks):

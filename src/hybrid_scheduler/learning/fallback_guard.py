@@ -5,7 +5,7 @@ what the learned placement cost and what `greedy`'s would have cost. d is the lo
 
 Trips:    over the last 100 tasks the mean of d, less 2.6 standard errors, lies above log 1.05: the learned policy
           trails by more than five per cent, and not by chance.
-Lets go:  while `greedy` acts, the learned policy keeps answering in its shadow; over at least 50 tasks since the
+Lets go:  while `greedy` acts, the learned policy keeps deciding in its shadow; over at least 50 tasks since the
           guard tripped (the last 100 of them) the mean of d plus one standard error is below 0.
 
 Between the two lies a band where nothing changes, so the guard does not flutter.

@@ -8,7 +8,7 @@ from ..core import Floats, Platform, Task
 from ..physics import optimal_fraction
 from .duration.features import NUM_FEATURES, features_row
 from .duration.fitting import LEAST_SAMPLES
-from .duration.flat_forest import FlatForest, joined
+from .duration.flat_forest import FlatForest, join_forests
 from .duration.online_duration_model import OnlineDurationModel
 
 
@@ -39,7 +39,7 @@ class FractionForest:
         samples = times.samples()
         if len(samples) < LEAST_SAMPLES:
             return
-        logs = np.where(np.isnan(samples.logs), np.log(times.window_table()[:, :, 0]), samples.logs)
+        logs = np.where(np.isnan(samples.logs), np.log(times.predicted_window()[:, :, 0]), samples.logs)
         labels = _shares(logs, samples.fixed, samples.reference)
         labels[:, self.platform.class_of[self.platform.is_cpu]] = 0.0
         young = len(samples) < times.window
@@ -49,7 +49,7 @@ class FractionForest:
         if self.forest_ is None or young:
             self.forest_ = fresh
         else:
-            self.forest_ = joined([self.forest_.last(self.trees - len(fresh)), fresh])
+            self.forest_ = join_forests([self.forest_.last(self.trees - len(fresh)), fresh])
 
 
 def _shares(logs: Floats, fixed: Floats, reference: int) -> Floats:

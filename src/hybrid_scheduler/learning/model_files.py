@@ -169,13 +169,13 @@ def save_times(
     model: Pretrained, path: Path | str, *, training_data_sha256: str, metrics: dict[str, Any]
 ) -> Manifest:
     """A pretrained model of durations, as plain arrays."""
-    growth, trees = model.growth, model.growth.trees
+    fitted, trees = model.fitted, model.fitted.trees
     arrays = {
-        "knees": growth.frame.knees, "centre": growth.frame.centre, "scale": growth.frame.scale,
-        "coefficients": growth.coefficients, "low": growth.low, "high": growth.high, "fixed": growth.fixed,
+        "knees": fitted.frame.knees, "centre": fitted.frame.centre, "scale": fitted.frame.scale,
+        "coefficients": fitted.coefficients, "low": fitted.low, "high": fitted.high, "fixed": fitted.fixed,
         "feature": trees.feature.astype(np.uint8), "threshold": trees.threshold, "child": trees.child,
         "values": trees.values, "roots": trees.roots,
-        "counts": np.array([trees.depth, growth.samples, growth.reference], dtype=np.int64),
+        "counts": np.array([trees.depth, fitted.samples, fitted.reference], dtype=np.int64),
     }  # fmt: skip
     manifest = Manifest(
         "times",
@@ -201,13 +201,13 @@ def _load_times(source: Path, _stamp: tuple[int, int]) -> Pretrained:
     arrays, manifest = load(source, "times")
     classes = len(manifest.device_classes)
     try:
-        growth = _growth(arrays, classes)
+        fitted = _fitted_from(arrays, classes)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ModelFileError(source, f"does not hold a model of durations: {error}") from error
-    return Pretrained(growth, manifest.device_classes)
+    return Pretrained(fitted, manifest.device_classes)
 
 
-def _growth(arrays: dict[str, NDArray[Any]], classes: int) -> FittedDurations:
+def _fitted_from(arrays: dict[str, NDArray[Any]], classes: int) -> FittedDurations:
     def numbers(name: str, *shape: int) -> Floats:
         column: Floats = np.ascontiguousarray(arrays[name], dtype=np.float64)
         if column.shape != shape or not np.isfinite(column).all():

@@ -145,8 +145,8 @@ def train_times_model(
         table[:, :, 1],
         int(platform.class_of[np.argmax(platform.is_cpu)]),
     )
-    growth = fit_durations(samples, seed, trees=trees)
-    model = DurationModel.of([growth], np.ones(len(platform.classes)))
+    fitted = fit_durations(samples, seed, trees=trees)
+    model = DurationModel.of([fitted], np.ones(len(platform.classes)))
     truth = np.concatenate([np.log(_by_class(physics, part, platform)[:, :, 0]) for part in unseen])
     errors = np.concatenate([np.log(model.table(part)[:, :, 0]) for part in unseen]) - truth
     metrics = {
@@ -155,7 +155,7 @@ def train_times_model(
         "test_r2": float(1.0 - np.sum(errors**2) / np.sum((truth - truth.mean(axis=0)) ** 2)),
     }
     save_times(
-        Pretrained(growth, class_names(platform)),
+        Pretrained(fitted, class_names(platform)),
         path,
         training_data_sha256=data_digest(samples.rows, samples.logs),
         metrics=metrics,

@@ -104,7 +104,7 @@ class Conductor:
         learner = lane.learner
         if learner is None or learner.training:
             return
-        if learner.times.want():
+        if learner.times.request_training():
             learner.send()
         else:
             message = "too few outcomes to train from"

@@ -60,7 +60,7 @@ class LaneTraining:
 
     def send(self) -> None:
         """Hand the latest wish over, one at a time."""
-        if self.times.wanted is not None and self._errand is None:
+        if self.times.pending_request is not None and self._errand is None:
             self._errand = TrainingJob(self._scheduler, self._trainer.submit)
 
     def collect(self, at_task: int) -> list[LearningEvent]:

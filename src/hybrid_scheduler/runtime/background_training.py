@@ -56,7 +56,7 @@ class BackgroundTraining:
         if (
             self._clock() >= self._rests_until
             and isinstance(scheduler, LearnsDurations)
-            and scheduler.times_.wanted
+            and scheduler.times_.pending_request
         ):
             try:
                 self._errand = TrainingJob(scheduler, self._begin)

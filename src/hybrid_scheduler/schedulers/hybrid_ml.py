@@ -28,8 +28,8 @@ from ..learning.duration.compiled_placement import (
     NOTE,
     PRICED,
     WEIGHT,
-    choosing,
-    choosing_greedily,
+    compiled_choice,
+    compiled_greedy_choice,
 )
 from ..learning.duration.features import FEATURE_NAMES
 from ..learning.duration.model_versions import LearningEvent, ModelVersion
@@ -115,7 +115,7 @@ class HybridML(Online):
         self._params = np.concatenate([[mode], counts, PRICE_COEFFICIENTS, objective]).astype(np.float64)
         self._price_state = price_state(classes)
         self._answer, self._row, self._shares = np.zeros((4, classes)), np.zeros((classes, 2)), np.zeros(classes)
-        self._choose, self._greedily = choosing(), choosing_greedily()
+        self._choose, self._greedily = compiled_choice(), compiled_greedy_choice()
         self._decided: dict[int, tuple[Task, Floats]] = {}
 
     def _started_times(self, setting: Setting) -> OnlineDurationModel:

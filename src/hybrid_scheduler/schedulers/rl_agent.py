@@ -22,7 +22,7 @@ import numpy as np
 
 from ..compiled import device_table
 from ..core import Decision, InvalidInputError, Objective, Online, Outcome, Setting, Task, UnknownNameError, View
-from ..learning.dqn.decision_options import ACTIONS, FEATURES, kernel, new_mix, survey_one, survey_params
+from ..learning.dqn.decision_options import ACTIONS, FEATURES, describe_one, kernel, new_task_means, option_params
 from ..learning.dqn.double_dqn import DQN, DQNSettings
 from ..learning.dqn.model_file import AgentModel, load_model, save_model
 from ..learning.dqn.online_experience import OnlineExperience, Step
@@ -94,7 +94,7 @@ class RLAgent(Online):
         if hasattr(self, "agent_"):
             weights = self.agent_.weights.copy()
             notes = {**(model.notes if model else {}), "online_updates": self.agent_.updates}
-            model = AgentModel(self.state_kind, self.actions, self.agent_.recipe.gamma, weights, notes)
+            model = AgentModel(self.state_kind, self.actions, self.agent_.settings.gamma, weights, notes)
         if model is None:
             raise InvalidInputError("agent", "pretrained, loaded or started before it is saved", "none of these")
         save_model(Path(path), model)
@@ -141,16 +141,16 @@ class RLAgent(Online):
         self._devices = device_table(platform, self.times_.columns)
         dollars = setting.dollars if len(setting.dollars) else dollars_per_second(platform, Tariff())
         self._rates = np.stack([platform.column("watts"), dollars])
-        self._params = survey_params(platform, self.state_kind, self.actions, goal)
-        self._survey, self._mix = kernel(survey_one), new_mix()
+        self._params = option_params(platform, self.state_kind, self.actions, goal)
+        self._survey, self._task_means = kernel(describe_one), new_task_means()
         model = self._model()
         self.agent_ = DQN(
             FEATURES[self.state_kind], ACTIONS, seed=setting.seed, width=ACTIONS if self.wants_labels else 1,
-            recipe=DQNSettings(gamma=model.gamma, learning_rate=_ONLINE_RATE) if model else DQNSettings(),
+            settings=DQNSettings(gamma=model.gamma, learning_rate=_ONLINE_RATE) if model else DQNSettings(),
             weights=model.weights if model else None,
         )  # fmt: skip
         if setting.endless:
-            self.agent_.replay.take_memory()
+            self.agent_.replay.preallocate()
         self._experience = OnlineExperience(self.agent_, self._devices, self._rates, self._params)
         # The network knows the future in latency. Energy and money are spent now or never, so it has no say in
         # them, and it learns from runs that are about latency alone.
@@ -196,7 +196,7 @@ class RLAgent(Online):
         if len(self._tasks) > _MOST_WAITING:  # tasks that failed never report back
             del self._tasks[next(iter(self._tasks))]
         if self._warming:
-            self._experience.interrupted()
+            self._experience.break_sequence()
             return self._as_greedy(task, view)
         times = self.times_.row(task)
         features = np.empty(self.agent_.shape.features, np.float32)
@@ -204,13 +204,13 @@ class RLAgent(Online):
         device = np.empty(self.agent_.shape.actions, np.int64)
         self._survey(
             view.now, task.size, task.compute_intensity, task.memory_required, times, view.free_at,
-            self._devices, self._rates, self._params, self._mix, features, cost, known, device, fraction,
+            self._devices, self._rates, self._params, self._task_means, features, cost, known, device, fraction,
         )  # fmt: skip
         action = self.agent_.act_row(features, known, max(self._explore, self._curiosity), self._network_weight)
         if self._learns_values:
             self._curiosity = max(0.0, self._curiosity - _CURIOSITY_LOSS)
-            self._experience.decided(
-                Step(task, view.now, times, view.free_at.copy(), self._mix.copy(),
+            self._experience.add_decision(
+                Step(task, view.now, times, view.free_at.copy(), self._task_means.copy(),
                      features, known, device, fraction, action)
             )  # fmt: skip
         return Decision(int(device[action]), float(fraction[action]))
@@ -218,7 +218,7 @@ class RLAgent(Online):
     def forget(self, task_id: int) -> None:
         self._tasks.pop(task_id, None)
         if self._learns_values:
-            self._experience.forget(task_id)
+            self._experience.drop(task_id)
 
     def observe(self, outcome: Outcome) -> None:
         task = self._tasks.pop(outcome.task_id, None)
@@ -227,14 +227,14 @@ class RLAgent(Online):
         events = self.times_.learn(task, outcome)
         self.events_.extend(events)
         if self._learns_values:
-            self._experience.settle()
+            self._experience.flush_completed()
         if any(event.kind == "drift" for event in events):
             self.agent_.replay.flush(_KEEP_ON_DRIFT)
         if not self._learns_values:
             return
-        self._experience.finished(outcome)
+        self._experience.add_outcome(outcome)
         self._outcomes += 1
-        if self._outcomes % _UPDATE_EVERY == 0 and len(self.agent_.replay) >= self.agent_.recipe.batch:
+        if self._outcomes % _UPDATE_EVERY == 0 and len(self.agent_.replay) >= self.agent_.settings.batch:
             self.agent_.update()
 
     def _as_greedy(self, task: Task, view: View) -> Decision:

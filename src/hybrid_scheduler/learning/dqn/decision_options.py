@@ -34,10 +34,10 @@ WORST_KNOWN = 1.4
 
 # params: what is fixed for a run.
 _TASK_STATE, _PLACEMENT, _LATENCY, _ENERGY, _COST, _FIRST_ACCELERATOR, _NODES, _WORST = range(8)
-# mix: running means over the tasks seen. The last nine are the payoff matrix: row = goal whose isolated optimum is
-# taken (time, energy, cost), column = what it makes of (time, energy, cost).
+# task_means: running means over the tasks seen. The last nine are the payoff matrix: row = goal whose isolated
+# optimum is taken (time, energy, cost), column = what it makes of (time, energy, cost).
 _SEEN, _TYPICAL, _RATIO, _GAP, _LAST, _PAYOFF = range(6)
-_MIX = _PAYOFF + 9
+_NUM_MEANS = _PAYOFF + 9
 _SLOWEST_BLEND = 0.005
 
 inner = njit(nogil=True, error_model="numpy")
@@ -95,7 +95,7 @@ def best_accelerator(now, memory, times, free_at, devices):  # type: ignore[no-u
 
 
 @inner
-def learn_mix(now, times, devices, rates, params, mix):  # type: ignore[no-untyped-def]
+def update_task_means(now, times, devices, rates, params, task_means):  # type: ignore[no-untyped-def]
     """Add one task to the running means: once per task, before its options are described."""
     accelerator = int(params[_FIRST_ACCELERATOR])
     host = devices[max(accelerator, 0)].cpu
@@ -104,14 +104,16 @@ def learn_mix(now, times, devices, rates, params, mix):  # type: ignore[no-untyp
     if accelerator >= 0:
         column = devices[accelerator].column
         on_accelerator = max(times[column, 0] + times[column, 1], 1e-12)
-    blend = max(1.0 / (mix[_SEEN] + 1.0), _SLOWEST_BLEND)
+    blend = max(1.0 / (task_means[_SEEN] + 1.0), _SLOWEST_BLEND)
     both = on_cpu * on_accelerator / (on_cpu + on_accelerator)
-    mix[_TYPICAL] += blend * (both - mix[_TYPICAL])
-    mix[_RATIO] += blend * (math.log(on_cpu / on_accelerator) - mix[_RATIO])
-    if mix[_SEEN] > 0.0:
-        mix[_GAP] += max(1.0 / mix[_SEEN], _SLOWEST_BLEND) * (now - mix[_LAST] - mix[_GAP])
-    mix[_LAST] = now
-    mix[_SEEN] += 1.0
+    task_means[_TYPICAL] += blend * (both - task_means[_TYPICAL])
+    task_means[_RATIO] += blend * (math.log(on_cpu / on_accelerator) - task_means[_RATIO])
+    if task_means[_SEEN] > 0.0:
+        task_means[_GAP] += max(1.0 / task_means[_SEEN], _SLOWEST_BLEND) * (
+            now - task_means[_LAST] - task_means[_GAP]
+        )
+    task_means[_LAST] = now
+    task_means[_SEEN] += 1.0
     for goal in range(3):
         if goal == 0:
             cpu_busy, busy, time = both, both, both
@@ -120,19 +122,19 @@ def learn_mix(now, times, devices, rates, params, mix):  # type: ignore[no-untyp
         else:
             cpu_busy, busy, time = on_cpu, 0.0, on_cpu
         row = _PAYOFF + 3 * goal
-        mix[row] += blend * (time - mix[row])
+        task_means[row] += blend * (time - task_means[row])
         for measure in range(2):
             bill = rates[measure, host] * cpu_busy + rates[measure, max(accelerator, 0)] * busy
-            mix[row + 1 + measure] += blend * (bill - mix[row + 1 + measure])
+            task_means[row + 1 + measure] += blend * (bill - task_means[row + 1 + measure])
 
 
 @inner
-def payoff_range(mix, measure):  # type: ignore[no-untyped-def]
+def payoff_range(task_means, measure):  # type: ignore[no-untyped-def]
     """How far the mean of a measure moves between its own optimum and the others'; 1 if it does not."""
-    own = mix[_PAYOFF + 3 * measure + measure]
+    own = task_means[_PAYOFF + 3 * measure + measure]
     spread = 0.0
     for goal in range(3):
-        spread = max(spread, mix[_PAYOFF + 3 * goal + measure] - own)
+        spread = max(spread, task_means[_PAYOFF + 3 * goal + measure] - own)
     return spread if spread > 0.0 else 1.0
 
 
@@ -147,7 +149,7 @@ def describe_options(  # type: ignore[no-untyped-def]
     devices,
     rates,
     params,
-    mix,
+    task_means,
     features,
     cost,
     known,
@@ -159,7 +161,7 @@ def describe_options(  # type: ignore[no-untyped-def]
     `cost` is what an option costs as believed, in typical task times: infinity if it does not fit. `known` is the
     part of it that the agent's value starts from: infinity also for options far worse than the best.
     """
-    typical = max(mix[_TYPICAL], 1e-12)
+    typical = max(task_means[_TYPICAL], 1e-12)
     best = best_accelerator(now, memory, times, free_at, devices)
     share, most, _ = balancing(best, now, memory, times, free_at, devices)
     cpu = devices[best].cpu
@@ -185,8 +187,11 @@ def describe_options(  # type: ignore[no-untyped-def]
 
     price = np.zeros(len(devices))
     if params[_ENERGY] > 0.0 or params[_COST] > 0.0:
-        unit = payoff_range(mix, 0)
-        energy, money = params[_ENERGY] * unit / payoff_range(mix, 1), params[_COST] * unit / payoff_range(mix, 2)
+        unit = payoff_range(task_means, 0)
+        energy, money = (
+            params[_ENERGY] * unit / payoff_range(task_means, 1),
+            params[_COST] * unit / payoff_range(task_means, 2),
+        )
         for d in range(begin, end):
             price[d] = energy * rates[0, d] + money * rates[1, d]
     least = np.inf
@@ -209,8 +214,8 @@ def describe_options(  # type: ignore[no-untyped-def]
     ratio = math.log(on_cpu / on_best)
     features[0] = 0.5 * math.log(on_cpu / typical)
     features[1] = 0.5 * math.log(on_best / typical)
-    features[2] = ratio - mix[_RATIO]
-    features[3] = mix[_RATIO]
+    features[2] = ratio - task_means[_RATIO]
+    features[3] = task_means[_RATIO]
     features[4] = share
     features[5] = most
     cpu_wait = max(0.0, free_at[cpu] - now) / typical
@@ -230,8 +235,8 @@ def describe_options(  # type: ignore[no-untyped-def]
     tilt = cpu_wait - mean
     features[12] = math.log1p(tilt) if tilt > 0.0 else -math.log1p(-tilt)
     features[13] = math.log(count + 1.0) - 1.6
-    gap = max(mix[_GAP] * params[_NODES], 1e-12)
-    features[14] = min(max(0.5 * math.log(typical / gap), -2.0), 2.0) if mix[_SEEN] > 1.0 else 0.0
+    gap = max(task_means[_GAP] * params[_NODES], 1e-12)
+    features[14] = min(max(0.5 * math.log(typical / gap), -2.0), 2.0) if task_means[_SEEN] > 1.0 else 0.0
     features[15] = math.log1p(least)
     for a in range(ACTIONS):
         over = cost[a] / max(least, 1e-12)
@@ -245,27 +250,27 @@ _cube = types.float64[:, :, ::1]
 _devices = from_dtype(DEVICE)[::1]
 _actions = types.int64[::1]
 
-_survey_signature = types.void(
+_describe_signature = types.void(
     *(types.float64,) * 4, _row, _readonly, _devices, _row, _vector, _vector,
     types.float32[::1], _vector, _vector, _actions, _vector,
 )  # fmt: skip
 
 
 @inner
-def meet(  # type: ignore[no-untyped-def]
-    now, size, intensity, memory, times, free_at, devices, rates, params, mix,
+def observe_task(  # type: ignore[no-untyped-def]
+    now, size, intensity, memory, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction,
 ):  # fmt: skip
     """A task arrives: add it to the running means and describe its options."""
-    learn_mix(now, times, devices, rates, params, mix)
-    describe_options(now, size, intensity, memory, times, free_at, devices, rates, params, mix,
+    update_task_means(now, times, devices, rates, params, task_means)
+    describe_options(now, size, intensity, memory, times, free_at, devices, rates, params, task_means,
            features, cost, known, device, fraction)  # fmt: skip
 
 
 @inner
-def imagine(  # type: ignore[no-untyped-def]
+def counterfactuals(  # type: ignore[no-untyped-def]
     device, fraction, known, memory, now, times, free_at, devices,
-    next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_mix,
+    next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_task_means,
     latency, next_features, next_known,
 ):  # fmt: skip
     """What each option would have taken, and what the next task would have met: counterfactuals.
@@ -285,43 +290,46 @@ def imagine(  # type: ignore[no-untyped-def]
         queues[:] = free_at
         place(device[a], fraction[a], 0, memory, now, times, devices, queues, busy, 0.0, 0, CLIP)
         describe_options(next_now, next_size, next_intensity, next_memory, next_times, queues, devices, rates,
-               params, next_mix, next_features[a], cost, next_known[a], next_device, next_fraction)  # fmt: skip
+               params, next_task_means, next_features[a], cost, next_known[a],
+               next_device, next_fraction)  # fmt: skip
 
 
-_imagine_signature = types.void(
+_counterfactuals_signature = types.void(
     _actions, _vector, _vector, types.float64, types.float64, _row, _vector, _devices,
     *(types.float64,) * 4, _row, _row, _vector, _vector, _vector, types.float32[:, ::1], _row,
 )  # fmt: skip
 
 
 # The same functions, for callers in Python.
-survey_one, imagine_one = entry(meet.py_func), entry(imagine.py_func)
+describe_one, counterfactuals_one = entry(observe_task.py_func), entry(counterfactuals.py_func)
 
 _tasks = (_row, _row, _row, _row, types.float64[:, :, :, ::1])  # arrival, size, intensity, memory, times
 _options = (types.float32[:, ::1], _row, _row, types.int64[:, ::1], _row)  # features, cost, known, device, fraction
-_look_signature = types.void(types.boolean[::1], _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options)
+_describe_all_signature = types.void(
+    types.boolean[::1], _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options
+)
 _step_signature = types.void(_actions, _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options)
-_imagine_all_signature = types.void(
+_counterfactuals_all_signature = types.void(
     _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options, types.float32[:, :, ::1], _cube
 )
 
 
 @entry
-def look_all(  # type: ignore[no-untyped-def]
-    which, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, mix,
+def describe_all(  # type: ignore[no-untyped-def]
+    which, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction,
 ):  # fmt: skip
     """Survey the current task of every marked cluster."""
     for e in range(len(position)):
         if which[e]:
             i = position[e]
-            meet(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
-                 rates, params, mix[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
+            observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
+                 rates, params, task_means[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
 
 
 @entry
 def step_all(  # type: ignore[no-untyped-def]
-    actions, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, mix,
+    actions, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction,
 ):  # fmt: skip
     """Every cluster places its task as the action says and meets the next one; with a negative action it waits."""
@@ -334,24 +342,25 @@ def step_all(  # type: ignore[no-untyped-def]
               0.0, 0, CLIP)  # fmt: skip
         i += 1
         position[e] = i
-        meet(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices, rates,
-             params, mix[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
+        observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
+             rates, params, task_means[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
 
 
 @entry
-def imagine_all(  # type: ignore[no-untyped-def]
-    position, arrival, size, intensity, memory, times, free_at, devices, rates, params, mix,
+def counterfactuals_all(  # type: ignore[no-untyped-def]
+    position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction, next_features, next_known,
 ):  # fmt: skip
     """Before a step: what every cluster would meet after each of its options."""
-    next_mix, latency = np.empty(mix.shape[1]), np.empty(ACTIONS)
+    next_task_means, latency = np.empty(task_means.shape[1]), np.empty(ACTIONS)
     for e in range(len(position)):
         i = position[e]
-        next_mix[:] = mix[e]
-        learn_mix(arrival[e, i + 1], times[e, i + 1], devices, rates, params, next_mix)
-        imagine(device[e], fraction[e], known[e], memory[e, i], arrival[e, i], times[e, i], free_at[e], devices,
+        next_task_means[:] = task_means[e]
+        update_task_means(arrival[e, i + 1], times[e, i + 1], devices, rates, params, next_task_means)
+        counterfactuals(device[e], fraction[e], known[e], memory[e, i], arrival[e, i], times[e, i], free_at[e],
+                devices,
                 arrival[e, i + 1], size[e, i + 1], intensity[e, i + 1], memory[e, i + 1], times[e, i + 1],
-                rates, params, next_mix, latency, next_features[e], next_known[e])  # fmt: skip
+                rates, params, next_task_means, latency, next_features[e], next_known[e])  # fmt: skip
 
 
 def kernel(function: Any) -> Any:
@@ -360,15 +369,15 @@ def kernel(function: Any) -> Any:
 
 
 _SIGNATURES = {
-    survey_one: _survey_signature,
-    imagine_one: _imagine_signature,
-    look_all: _look_signature,
+    describe_one: _describe_signature,
+    counterfactuals_one: _counterfactuals_signature,
+    describe_all: _describe_all_signature,
     step_all: _step_signature,
-    imagine_all: _imagine_all_signature,
+    counterfactuals_all: _counterfactuals_all_signature,
 }
 
 
-def survey_params(
+def option_params(
     platform: Platform,
     state: str = "queue",
     actions: str = "split",
@@ -389,11 +398,11 @@ def survey_params(
     return np.array([*kinds, *weights, first, nodes, worst_known], dtype=np.float64)
 
 
-def new_mix(*clusters: int) -> NDArray[np.float64]:
+def new_task_means(*clusters: int) -> NDArray[np.float64]:
     """Running means that have seen nothing yet, for one cluster or for several."""
-    return np.zeros((*clusters, _MIX))
+    return np.zeros((*clusters, _NUM_MEANS))
 
 
-def typical_time(mix: Floats) -> float:
+def typical_time(task_means: Floats) -> float:
     """The unit of all costs: mean seconds of an isolated task, split well."""
-    return max(float(mix[_TYPICAL]), 1e-12)
+    return max(float(task_means[_TYPICAL]), 1e-12)

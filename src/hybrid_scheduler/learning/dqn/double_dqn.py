@@ -57,14 +57,14 @@ class DQN:
         *,
         seed: int,
         width: int = 1,
-        recipe: DQNSettings | None = None,
+        settings: DQNSettings | None = None,
         weights: Floats32 | None = None,
         writer: Any = None,
     ) -> None:
         import torch
 
-        self.recipe = recipe or DQNSettings()
-        self.shape = NetworkShape(features, actions, self.recipe.hidden)
+        self.settings = settings or DQNSettings()
+        self.shape = NetworkShape(features, actions, self.settings.hidden)
         self.rng = np.random.default_rng(seed)
         self.weights = initial_weights(self.shape, self.rng) if weights is None else weights.copy()
         self._target, self._gradient = self.weights.copy(), np.zeros_like(self.weights)
@@ -75,7 +75,7 @@ class DQN:
         self._gradient_parts = as_tensors(self.shape, self._gradient)
         self._flat_gradient = torch.from_numpy(self._gradient)
         self._adam = Adam(self.weights)
-        self.replay = ReplayBuffer(self.recipe.replay, features, actions, width)
+        self.replay = ReplayBuffer(self.settings.replay, features, actions, width)
         self.updates = 0
         self.writer = writer  # e.g. a TensorBoard SummaryWriter
 
@@ -88,7 +88,7 @@ class DQN:
         if len(features) == 1:
             return np.array([self.act_row(features[0], known[0], epsilon)])
         future = forward(self._online_parts, torch.from_numpy(features))[0].numpy()
-        best: Ints = (future - (1.0 - self.recipe.gamma) * known).argmax(axis=1)
+        best: Ints = (future - (1.0 - self.settings.gamma) * known).argmax(axis=1)
         if epsilon > 0.0:
             explore = self.rng.random(len(best)) < epsilon
             lottery = np.where(np.isfinite(known), self.rng.random(known.shape), -1.0)
@@ -99,18 +99,18 @@ class DQN:
         """The same for a single row, in microseconds."""
         if epsilon > 0.0 and self.rng.random() < epsilon:
             return int(self.rng.choice(np.flatnonzero(np.isfinite(known))))
-        return self.row.best(features, known, 1.0 - self.recipe.gamma, network_weight)
+        return self.row.best(features, known, 1.0 - self.settings.gamma, network_weight)
 
     # ---------------------------------------------------------------- learning
 
     def update(self, progress: float = 0.0) -> float:
         """One step of gradient descent on a batch; returns the loss. `progress` in [0, 1] lowers the rate."""
-        recipe = self.recipe
-        loss = self._descend(self.replay.sample(recipe.batch, self.rng))
-        rate = recipe.learning_rate * (1.0 - progress * (1.0 - recipe.final_rate))
-        self._adam.step(self._gradient, float(self._flat_gradient.norm()), rate, recipe.gradient_clip)
+        settings = self.settings
+        loss = self._descend(self.replay.sample(settings.batch, self.rng))
+        rate = settings.learning_rate * (1.0 - progress * (1.0 - settings.final_rate))
+        self._adam.step(self._gradient, float(self._flat_gradient.norm()), rate, settings.gradient_clip)
         self.updates += 1
-        if self.updates % recipe.target_every == 0:
+        if self.updates % settings.target_every == 0:
             self._target[:] = self.weights
         if self.writer is not None:
             self.writer.add_scalar("dqn/loss", loss, self.updates)
@@ -126,7 +126,7 @@ class DQN:
         """
         import torch
 
-        gamma, contrast = self.recipe.gamma, self.recipe.contrast
+        gamma, contrast = self.settings.gamma, self.settings.contrast
         now, later = torch.from_numpy(batch.features), torch.from_numpy(batch.next_features)
         actions, valid = torch.from_numpy(batch.actions), torch.from_numpy(batch.valid)
         known = torch.from_numpy(batch.known).gather(1, actions)

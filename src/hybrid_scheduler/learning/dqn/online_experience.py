@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core import Floats, Ints, Outcome, Task
-from .decision_options import ACTIONS, imagine_one, kernel, typical_time
+from .decision_options import ACTIONS, counterfactuals_one, kernel, typical_time
 from .q_network import Floats32
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Step:
     now: float
     times: Floats
     free_at: Floats
-    mix: Floats
+    task_means: Floats
     features: Floats32
     known: Floats
     device: Ints
@@ -49,12 +49,12 @@ class OnlineExperience:
         self._waiting: dict[int, Step] = {}
         self._last: Step | None = None
         self._ready: list[Step] = []
-        self._imagine = kernel(imagine_one)
+        self._counterfactuals = kernel(counterfactuals_one)
         self._latency = np.zeros(ACTIONS)
         self._next_features = np.zeros((ACTIONS, agent.shape.features), np.float32)
         self._next_known = np.zeros((ACTIONS, ACTIONS))
 
-    def decided(self, step: Step) -> None:
+    def add_decision(self, step: Step) -> None:
         """The agent has decided; this also tells the previous step what came next.
 
         Nothing is learned here: somebody waits for the decision.
@@ -68,25 +68,25 @@ class OnlineExperience:
             if previous.outcome is not None:
                 self._ready.append(previous)
 
-    def settle(self) -> None:
+    def flush_completed(self) -> None:
         """Learn from what decisions since the last outcome have completed."""
         for step in self._ready:
             self._complete(step)
         self._ready.clear()
 
-    def finished(self, outcome: Outcome) -> None:
+    def add_outcome(self, outcome: Outcome) -> None:
         """An outcome has come in."""
-        self.settle()
+        self.flush_completed()
         step = self._waiting.pop(outcome.task_id, None)
         if step is not None:
             step.outcome = outcome
             self._complete(step)
 
-    def forget(self, task_id: int) -> None:
+    def drop(self, task_id: int) -> None:
         """No outcome will come."""
         self._waiting.pop(task_id, None)
 
-    def interrupted(self) -> None:
+    def break_sequence(self) -> None:
         """The next decision is no successor of the last one (the agent did not decide in between)."""
         self._last = None
 
@@ -94,7 +94,7 @@ class OnlineExperience:
         after, outcome = step.successor, step.outcome
         if after is None or outcome is None:
             return
-        scale = -(1.0 - self.agent.recipe.gamma) / typical_time(step.mix)
+        scale = -(1.0 - self.agent.settings.gamma) / typical_time(step.task_means)
         if not self.counterfactual:
             self.agent.replay.add(
                 step.features[None], step.known[None],
@@ -102,11 +102,11 @@ class OnlineExperience:
                 after.features[None, None], after.known[None, None], np.ones((1, 1), np.bool_),
             )  # fmt: skip
         elif outcome.labels is not None:
-            self._imagine(
+            self._counterfactuals(
                 step.device, step.fraction, step.known, step.task.memory_required, step.now,
                 np.ascontiguousarray(outcome.labels), step.free_at, self._devices,
                 after.now, after.task.size, after.task.compute_intensity, after.task.memory_required, after.times,
-                self._rates, self._params, after.mix, self._latency, self._next_features, self._next_known,
+                self._rates, self._params, after.task_means, self._latency, self._next_features, self._next_known,
             )  # fmt: skip
             considered = np.isfinite(step.known)
             self.agent.replay.add(

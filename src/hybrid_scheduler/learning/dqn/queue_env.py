@@ -28,12 +28,12 @@ from .decision_options import (
     ACTIONS,
     FEATURES,
     WORST_KNOWN,
-    imagine_all,
+    counterfactuals_all,
+    describe_all,
     kernel,
-    look_all,
-    new_mix,
+    new_task_means,
+    option_params,
     step_all,
-    survey_params,
 )
 
 #: Discount of future costs: the agent looks about fifty tasks ahead.
@@ -84,15 +84,19 @@ class QueueEnv:
         self._devices = device_table(self.platform, self.physics.columns(self.platform))
         dollars = dollars_per_second(self.platform, Tariff())
         self._rates = np.stack([self.platform.column("watts"), dollars])
-        self._params = survey_params(self.platform, state, actions, objective, worst_known)
-        self._step, self._look, self._imagine = kernel(step_all), kernel(look_all), kernel(imagine_all)
+        self._params = option_params(self.platform, state, actions, objective, worst_known)
+        self._step, self._describe, self._counterfactuals = (
+            kernel(step_all),
+            kernel(describe_all),
+            kernel(counterfactuals_all),
+        )
 
         n, columns = episode_tasks, int(self._devices["column"].max()) + 1
         self._arrival, self._size, self._intensity, self._memory = (np.empty((num_envs, n)) for _ in range(4))
         self._times = np.empty((num_envs, n, columns, 2))
         self.position: Ints = np.zeros(num_envs, np.int64)
         self.free_at: Floats = np.zeros((num_envs, len(self.platform)))
-        self._mix = new_mix(num_envs)
+        self._task_means = new_task_means(num_envs)
         self.features = np.zeros((num_envs, FEATURES[state]), np.float32)
         self.cost: Floats = np.zeros((num_envs, ACTIONS))
         self.known: Floats = np.zeros((num_envs, ACTIONS))
@@ -108,8 +112,8 @@ class QueueEnv:
         self.restart(np.ones(self.num_envs, np.bool_))
         if self.stagger:
             self.position[:] = self._rng.integers(self.episode_tasks - 1, size=self.num_envs)
-            self._mix[:] = 0.0
-            self._look(np.ones(self.num_envs, np.bool_), self.position, *self._state, *self._options)
+            self._task_means[:] = 0.0
+            self._describe(np.ones(self.num_envs, np.bool_), self.position, *self._state, *self._options)
 
     def restart(self, which: Bools) -> None:
         """Give the marked clusters empty queues and another stream of tasks."""
@@ -119,8 +123,8 @@ class QueueEnv:
             self._fill(e)
         self.position[which] = 0
         self.free_at[which] = 0.0
-        self._mix[which] = 0.0
-        self._look(which, self.position, *self._state, *self._options)
+        self._task_means[which] = 0.0
+        self._describe(which, self.position, *self._state, *self._options)
 
     def step(self, actions: Ints, still: Bools | None = None) -> tuple[Floats, Bools]:
         """Place the current tasks. Returns the rewards and which episodes have shown their last task.
@@ -136,9 +140,9 @@ class QueueEnv:
         self._step(chosen, self.position, *self._state, *self._options)
         return -(1.0 - self.gamma) * paid, self.position == self.episode_tasks - 1
 
-    def imagine(self) -> None:
+    def counterfactuals(self) -> None:
         """Before a step: fill `next_features` and `next_known` with what each action would lead to."""
-        self._imagine(self.position, *self._state, *self._options, self.next_features, self.next_known)
+        self._counterfactuals(self.position, *self._state, *self._options, self.next_features, self.next_known)
 
     @property
     def rewards_of_all(self) -> Floats:
@@ -149,7 +153,7 @@ class QueueEnv:
     def _state(self) -> tuple[object, ...]:
         return (
             self._arrival, self._size, self._intensity, self._memory, self._times,
-            self.free_at, self._devices, self._rates, self._params, self._mix,
+            self.free_at, self._devices, self._rates, self._params, self._task_means,
         )  # fmt: skip
 
     @property

@@ -49,7 +49,7 @@ class ReplayBuffer:
     def __len__(self) -> int:
         return self.size
 
-    def take_memory(self) -> None:
+    def preallocate(self) -> None:
         """All of it now, page by page: else a run that goes on for hours seems to leak during its first minutes."""
         for name in TransitionBatch.__slots__:
             getattr(self._columns, name).fill(0)

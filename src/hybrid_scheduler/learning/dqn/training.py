@@ -58,7 +58,7 @@ def pretrain(
         if share >= 1.0:
             break
         rewards[step] = collect(agent, env, epsilon[0] + share * (epsilon[1] - epsilon[0]))
-        if len(agent.replay) >= agent.recipe.batch:
+        if len(agent.replay) >= agent.settings.batch:
             agent.update(share)
         done = step + 1
         if done % _REPORT_EVERY == 0:
@@ -81,7 +81,7 @@ def collect(agent: DQN, env: QueueEnv, epsilon: float) -> float:
             np.ones((env.num_envs, 1), np.bool_),
         )  # fmt: skip
     else:
-        env.imagine()
+        env.counterfactuals()
         considered = np.isfinite(env.known)
         all_rewards = np.where(considered, env.rewards_of_all, 0.0)
         agent.replay.add(
@@ -100,7 +100,7 @@ def train_agent(
     state: str = "queue",
     actions: str = "split",
     replay: str = "counterfactual",
-    recipe: DQNSettings | None = None,
+    settings: DQNSettings | None = None,
     minutes: float = float("inf"),
     progress: Progress | None = None,
     log_dir: str | Path | None = None,
@@ -110,12 +110,12 @@ def train_agent(
     writer = None if log_dir is None else summary_writer(log_dir)
     env = QueueEnv(seed=seed, state=state, actions=actions, stagger=True, **env_options)
     width = 1 if replay == "bandit" else ACTIONS
-    agent = DQN(FEATURES[state], ACTIONS, seed=seed, width=width, recipe=recipe, writer=writer)
+    agent = DQN(FEATURES[state], ACTIONS, seed=seed, width=width, settings=settings, writer=writer)
     reward = pretrain(agent, env, updates, deadline=60.0 * minutes, progress=progress)
     if writer is not None:
         writer.close()
     notes = {"seed": seed, "updates": agent.updates, "replay": replay, "mean_reward": reward}
-    return AgentModel(state, actions, agent.recipe.gamma, agent.weights.copy(), notes)
+    return AgentModel(state, actions, agent.settings.gamma, agent.weights.copy(), notes)
 
 
 def summary_writer(folder: str | Path) -> Any:

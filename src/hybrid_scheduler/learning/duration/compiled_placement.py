@@ -75,12 +75,12 @@ _CHOOSE = types.void(
 _GREEDILY = types.void(*(types.float64,) * 3, _READ_ONLY, _DEVICES, _VECTOR)
 
 
-def choosing() -> Any:
+def compiled_choice() -> Any:
     """The compiled `_choose`, ready to be called."""
     return compiled(_choose, _CHOOSE)
 
 
-def choosing_greedily() -> Any:
+def compiled_greedy_choice() -> Any:
     """The compiled `_choose_greedily`, ready to be called."""
     return compiled(_choose_greedily, _GREEDILY)
 

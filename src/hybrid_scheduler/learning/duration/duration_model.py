@@ -17,7 +17,7 @@ from ...compiled import compiled, entry, helper
 from ...core import Floats, TimeTable, Workload
 from .features import NUM_FEATURES, features_row
 from .fitting import GUARDED, FittedDurations
-from .flat_forest import FOREST, FlatForest, descend, joined
+from .flat_forest import FOREST, FlatForest, descend, join_forests
 from .log_linear import NUM_TERMS, terms_row
 
 _KNEES = 9
@@ -41,19 +41,19 @@ class DurationModel:
         object.__setattr__(self, "arrays", arrays)
 
     @classmethod
-    def of(cls, growths: Sequence[FittedDurations], trust: Floats) -> DurationModel:
-        """Average of growths in one frame, each with the weight of its trees; the youngest comes last."""
-        if len(growths) == 1:  # while a model is young, after every few outcomes: nothing to average
-            only = growths[0]
+    def of(cls, fits: Sequence[FittedDurations], trust: Floats) -> DurationModel:
+        """Average of fits in one frame, each with the weight of its trees; the youngest comes last."""
+        if len(fits) == 1:  # while a model is young, after every few outcomes: nothing to average
+            only = fits[0]
             numbers = np.concatenate([only.frame.knees, only.low, only.high, trust, only.fixed])
             return cls(numbers, np.ascontiguousarray(only.coefficients), only.trees, only.reference)
-        weights = np.array([max(len(growth.trees), 1) for growth in growths], dtype=np.float64)
-        coefficients = np.einsum("g,gtk->tk", weights / weights.sum(), np.stack([g.coefficients for g in growths]))
-        youngest = growths[-1]
-        low = np.min([growth.low for growth in growths], axis=0)
-        high = np.max([growth.high for growth in growths], axis=0)
+        weights = np.array([max(len(fitted.trees), 1) for fitted in fits], dtype=np.float64)
+        coefficients = np.einsum("g,gtk->tk", weights / weights.sum(), np.stack([g.coefficients for g in fits]))
+        youngest = fits[-1]
+        low = np.min([fitted.low for fitted in fits], axis=0)
+        high = np.max([fitted.high for fitted in fits], axis=0)
         numbers = np.concatenate([youngest.frame.knees, low, high, trust, youngest.fixed])
-        forest = joined([growth.trees for growth in growths])
+        forest = join_forests([fitted.trees for fitted in fits])
         return cls(numbers, np.ascontiguousarray(coefficients), forest, youngest.reference)
 
     @property
@@ -72,7 +72,7 @@ def predict_task(  # type: ignore[no-untyped-def]
     size, intensity, memory, numbers, coefficients, reference,
     feature, threshold, child, values, roots, depth, answer,
 ):  # fmt: skip
-    """Fill `answer`, see `answering`."""
+    """Fill `answer`, see `compiled_prediction`."""
     row, narrow = np.empty(NUM_FEATURES), np.empty(NUM_FEATURES, np.float32)
     columns = np.empty(NUM_TERMS)
     features_row(size, intensity, memory, row)
@@ -128,7 +128,7 @@ _ANSWER = types.void(*_NUMBERS, *MODEL, _MATRIX, _MATRIX)
 _TABLE = types.void(_COLUMN, _COLUMN, _COLUMN, *MODEL, types.float64[:, :, ::1])
 
 
-def answering() -> Any:
+def compiled_prediction() -> Any:
     """The compiled ``answer(size, intensity, memory, *model.arrays, out, times)``, ready to be called.
 
     It fills `times` as a row of the table, and `out`, of shape (4, classes): log seconds, their spread over the

@@ -52,7 +52,7 @@ class FittedDurations:
     samples: int
     reference: int
 
-    def youngest(self, count: int) -> FittedDurations:
+    def with_last_trees(self, count: int) -> FittedDurations:
         """The same with its last trees only."""
         return self if count >= len(self.trees) else replace(self, trees=self.trees.last(count))
 
@@ -80,7 +80,7 @@ def fit_durations(
 ) -> FittedDurations:
     """Fit and trees from these samples: a pure function, fit to run in another process.
 
-    `keep` retains the frame of an earlier growth and pulls slopes that the samples leave open towards its own.
+    `keep` retains the frame of an earlier fit and pulls slopes that the samples leave open towards its own.
     """
     least = 1 if keep else _LEAST_FOR_A_FIT
     if len(samples) < least:

@@ -41,7 +41,7 @@ class FlatForest:
     @classmethod
     def of(cls, trees: Sequence[Any], num_features: int) -> FlatForest:
         """From fitted `DecisionTreeRegressor`s, for instance ``forest.estimators_``."""
-        return joined([_flat(estimator.tree_, num_features) for estimator in trees])
+        return join_forests([_flat(estimator.tree_, num_features) for estimator in trees])
 
     @classmethod
     def empty(cls, num_features: int, outputs: int) -> FlatForest:
@@ -122,7 +122,7 @@ def _flat(tree: Any, num_features: int) -> FlatForest:
     )
 
 
-def joined(parts: Sequence[FlatForest]) -> FlatForest:
+def join_forests(parts: Sequence[FlatForest]) -> FlatForest:
     """One forest out of several, the first one's trees first."""
     offsets = np.cumsum([0, *(len(part.feature) for part in parts)]).astype(np.uint32)
     shifted = list(zip(parts, offsets, strict=False))

@@ -32,7 +32,7 @@ from ...core import (
     Workload,
 )
 from .drift import DETECTORS, detector_named
-from .duration_model import DurationModel, answering
+from .duration_model import DurationModel, compiled_prediction
 from .fitting import LEAST_SAMPLES, FittedDurations, Samples, fit_durations
 from .model_versions import LearningEvent, ModelVersion
 from .prediction_scores import PredictionScores
@@ -57,7 +57,7 @@ _HEAD_START = 300
 
 @dataclass(frozen=True, slots=True)
 class TrainingRequest:
-    """A growth that is due. `whole` says that it will replace everything, not only the oldest trees."""
+    """A fit that is due. `whole` says that it will replace everything, not only the oldest trees."""
 
     samples: Samples
     seed: int
@@ -65,7 +65,7 @@ class TrainingRequest:
     keep: FittedDurations | None
     whole: bool
     trigger: str
-    #: Changes of the world before it was wanted.
+    #: Changes of the world before it was made.
     era: int = 0
 
     def fit(self) -> FittedDurations:
@@ -99,21 +99,21 @@ class OnlineDurationModel:
         """Forget everything; a pretrained model that knows this machine's devices is taken up."""
         self.platform, self.seed = platform, seed
         self.versions: list[ModelVersion] = []
-        self.wanted: TrainingRequest | None = None
+        self.pending_request: TrainingRequest | None = None
         self.model_: DurationModel | None = None
         self._window = SlidingWindow(self.window, platform)
         self._answer = np.zeros((4, len(platform.classes)))
-        self._ask = answering()
-        self._growths: list[FittedDurations] = []
+        self._ask = compiled_prediction()
+        self._fits: list[FittedDurations] = []
         self._before: FittedDurations | None = None  # what was believed when the world changed
         self._era = 0
         self._scores = self._no_scores()
         self._detector, self._armed = detector_named(self.drift), False
-        # Samples at the next growth, and samples the last whole one saw; both count from the last change on.
+        # Samples at the next fit, and samples the last whole one saw; both count from the last change on.
         self._next, self._whole_at, self._head_start = _READY, 0, False
         found = self._load()
         if found is not None:
-            self._growths, self._head_start, self._whole_at = [found], True, _HEAD_START // 2
+            self._fits, self._head_start, self._whole_at = [found], True, _HEAD_START // 2
             self._renew(found.samples, "pretrained", 0)
 
     def _load(self) -> FittedDurations | None:
@@ -154,7 +154,7 @@ class OnlineDurationModel:
         return self._believed().table(workload)
 
     def samples(self) -> Samples:
-        """The window: what the next growth will see."""
+        """The window: what the next fit will see."""
         return self._window.samples()
 
     def recent_tasks(self, most: int) -> Workload | None:
@@ -164,7 +164,7 @@ class OnlineDurationModel:
         tasks = self._window.tasks()
         return tasks.rows(max(0, len(tasks) - most), len(tasks))
 
-    def window_table(self) -> TimeTable:
+    def predicted_window(self) -> TimeTable:
         """The remembered tasks as they are believed now."""
         return self.table(self._window.tasks())
 
@@ -201,10 +201,10 @@ class OnlineDurationModel:
         self._armed = True
 
     def _after_alarm(self, at_task: int) -> list[LearningEvent]:
-        self._window.keep(self._scores.surprises(_KEPT))
+        self._window.keep(self._scores.trailing_outliers(_KEPT))
         self._scores, self._armed = self._no_scores(), False
-        self._whole_at, self._before, self._head_start = 0, self._growths[-1], False
-        self._era, self.wanted = self._era + 1, None
+        self._whole_at, self._before, self._head_start = 0, self._fits[-1], False
+        self._era, self.pending_request = self._era + 1, None
         message = "durations no longer follow the model: older outcomes are dropped"
         return [LearningEvent("drift", at_task, message, len(self.versions)), *self._refresh(at_task, "drift")]
 
@@ -217,62 +217,64 @@ class OnlineDurationModel:
                 return []
             trigger, self._whole_at = "misfit", 0
         whole = few or (seen >= 2 * self._whole_at and self._whole_at < self.window)
-        keep = self._before if seen < _OFTEN else None if whole else self._growths[-1]
+        keep = self._before if seen < _OFTEN else None if whole else self._fits[-1]
         trees = 0 if few else self.trees if whole else max(1, self.trees // 10)
         seed = self.seed * 1_000_003 + len(self.versions)
-        wanted = TrainingRequest(self._window.samples(), seed, trees, keep, whole, trigger, self._era)
+        request = TrainingRequest(self._window.samples(), seed, trees, keep, whole, trigger, self._era)
         if trees and not self.synchronous:
-            self.wanted = wanted
+            self.pending_request = request
             return []
         try:
-            growth = wanted.fit()
+            fitted = request.fit()
         except Exception as error:  # whatever went wrong, yesterday's model is better than none
             return [LearningEvent("retrain_failed", at_task, f"kept the old model: {error}", len(self.versions))]
-        return self.swap(growth, at_task, whole=whole, trigger=trigger)
+        return self.swap(fitted, at_task, whole=whole, trigger=trigger)
 
-    def want(self, trigger: str = "request") -> bool:
+    def request_training(self, trigger: str = "request") -> bool:
         """Wish for a whole forest from the window as it stands; False if it holds too little for one."""
         if len(self._window) < LEAST_SAMPLES:
             return False
         seed = self.seed * 1_000_003 + len(self.versions)
-        self.wanted = TrainingRequest(self._window.samples(), seed, self.trees, None, True, trigger, self._era)
+        self.pending_request = TrainingRequest(
+            self._window.samples(), seed, self.trees, None, True, trigger, self._era
+        )
         return True
 
-    def apply(self, wanted: TrainingRequest, growth: FittedDurations, at_task: int) -> list[LearningEvent]:
+    def apply(self, request: TrainingRequest, fitted: FittedDurations, at_task: int) -> list[LearningEvent]:
         """Swap in what was grown elsewhere from a wish; nothing happens if it belongs to a world that is gone."""
-        if wanted.era != self._era:
+        if request.era != self._era:
             return []
-        if wanted.keep is not None:
+        if request.keep is not None:
             # A copy has come back. Trees are averaged only with trees of their own frame.
-            growth = replace(growth, frame=wanted.keep.frame)
-            if not (wanted.whole or (self._growths and self._growths[-1].frame is growth.frame)):
+            fitted = replace(fitted, frame=request.keep.frame)
+            if not (request.whole or (self._fits and self._fits[-1].frame is fitted.frame)):
                 return []
-        self.wanted = None  # wished for before this was known
-        return self.swap(growth, at_task, whole=wanted.whole, trigger=wanted.trigger)
+        self.pending_request = None  # wished for before this was known
+        return self.swap(fitted, at_task, whole=request.whole, trigger=request.trigger)
 
     def swap(
-        self, growth: FittedDurations, at_task: int, *, whole: bool = False, trigger: str = "schedule"
+        self, fitted: FittedDurations, at_task: int, *, whole: bool = False, trigger: str = "schedule"
     ) -> list[LearningEvent]:
         """Put what was grown in the place of everything (`whole`), or of as many of the oldest trees."""
-        if whole or not self._growths:
-            self._growths = [growth]
+        if whole or not self._fits:
+            self._fits = [fitted]
             self._head_start = False
-            self._whole_at = growth.samples if growth.samples >= LEAST_SAMPLES else 0
+            self._whole_at = fitted.samples if fitted.samples >= LEAST_SAMPLES else 0
             if self._armed:
                 self._arm()
         else:
-            room, kept = self.trees - len(growth.trees), [growth]
-            for old in reversed(self._growths):
+            room, kept = self.trees - len(fitted.trees), [fitted]
+            for old in reversed(self._fits):
                 if room > 0:
-                    kept.append(old.youngest(room))
+                    kept.append(old.with_last_trees(room))
                     room -= len(kept[-1].trees)
-            self._growths = kept[::-1]
-        self._renew(growth.samples, trigger, at_task)
+            self._fits = kept[::-1]
+        self._renew(fitted.samples, trigger, at_task)
         version = len(self.versions)
-        return [LearningEvent("retrained", at_task, f"version {version} from {growth.samples} outcomes", version)]
+        return [LearningEvent("retrained", at_task, f"version {version} from {fitted.samples} outcomes", version)]
 
     def _renew(self, samples: int, trigger: str, at_task: int) -> None:
-        self.model_ = DurationModel.of(self._growths, self._scores.trust())
+        self.model_ = DurationModel.of(self._fits, self._scores.trust())
         self.versions.append(ModelVersion(len(self.versions) + 1, samples, self._scores.r2(), trigger, at_task))
 
     def _misfits(self) -> bool:

@@ -16,7 +16,7 @@ _NEGLIGIBLE = 0.02
 
 
 class PredictionScores:
-    """Observed log seconds (NaN where unknown) beside the model's answers, see `times_model.answering`."""
+    """Observed log seconds (NaN where unknown) beside the model's answers, see `compiled_prediction`."""
 
     def __init__(self, classes: int, reference: int) -> None:
         self.classes, self.reference = classes, reference
@@ -40,7 +40,7 @@ class PredictionScores:
         self._rows.append(np.concatenate([logs, answer.ravel()]))
         return residual
 
-    def surprises(self, most: int) -> int:
+    def trailing_outliers(self, most: int) -> int:
         """How many of the last tasks, without a gap, were much worse foreseen than is usual; at least 1."""
         residuals = self.residuals
         usual = max(float(np.median(residuals)), _NEGLIGIBLE)

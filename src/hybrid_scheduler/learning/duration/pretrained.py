@@ -12,9 +12,9 @@ from .fitting import FittedDurations
 
 @dataclass(frozen=True, slots=True)
 class Pretrained:
-    """A growth and the classes of device it knows, in the order of its columns."""
+    """A fit and the classes of device it knows, in the order of its columns."""
 
-    growth: FittedDurations
+    fitted: FittedDurations
     device_classes: tuple[str, ...]
 
     def for_platform(self, platform: Platform) -> FittedDurations | None:
@@ -22,9 +22,9 @@ class Pretrained:
         wanted = class_names(platform)
         reference = wanted[int(platform.class_of[np.argmax(platform.is_cpu)])]
         known = {name: column for column, name in enumerate(self.device_classes)}
-        if not set(wanted) <= set(known) or known[reference] != self.growth.reference:
+        if not set(wanted) <= set(known) or known[reference] != self.fitted.reference:
             return None
-        return self.growth.select([known[name] for name in wanted])
+        return self.fitted.select([known[name] for name in wanted])
 
 
 def class_names(platform: Platform) -> tuple[str, ...]:

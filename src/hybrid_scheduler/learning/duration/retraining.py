@@ -26,14 +26,14 @@ class LearnsDurations(Protocol):
 class TrainedModel(NamedTuple):
     """What came of a wish, and how long it took."""
 
-    growth: FittedDurations
+    fitted: FittedDurations
     seconds: float
 
 
-def train(wanted: TrainingRequest) -> TrainedModel:
+def train(request: TrainingRequest) -> TrainedModel:
     """The work itself."""
     began = time.perf_counter()
-    return TrainedModel(wanted.fit(), time.perf_counter() - began)
+    return TrainedModel(request.fit(), time.perf_counter() - began)
 
 
 class TrainingJob:
@@ -43,27 +43,27 @@ class TrainingJob:
         self, scheduler: LearnsDurations, submit: Callable[[TrainingRequest], Future[TrainedModel]]
     ) -> None:
         times = scheduler.times_
-        assert times.wanted is not None
-        self._scheduler, self._wish = scheduler, times.wanted
-        times.wanted = None
+        assert times.pending_request is not None
+        self._scheduler, self._request = scheduler, times.pending_request
+        times.pending_request = None
         # What is kept of the old model is its frame and fit: the trees need not travel.
-        keep = self._wish.keep
-        self._answer = submit(replace(self._wish, keep=keep.youngest(0)) if keep else self._wish)
+        keep = self._request.keep
+        self._future = submit(replace(self._request, keep=keep.with_last_trees(0)) if keep else self._request)
 
     @property
     def done(self) -> bool:
-        return self._answer.done()
+        return self._future.done()
 
     def cancel(self) -> None:
-        self._answer.cancel()
+        self._future.cancel()
 
     def deliver(self, at_task: int) -> tuple[list[LearningEvent], float | None]:
         """Swap in what came of it, between two tasks, and how many seconds it took; None if it came too late.
 
         Raises what the work raised: the model before it is still in place.
         """
-        trained = self._answer.result(timeout=0)
-        events = self._scheduler.times_.apply(self._wish, trained.growth, at_task)
+        trained = self._future.result(timeout=0)
+        events = self._scheduler.times_.apply(self._request, trained.fitted, at_task)
         if not events:
             return events, None
         on_retrained = getattr(self._scheduler, "on_retrained", None)
