@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from hybrid_scheduler.core import Floats
 from hybrid_scheduler.engine import compare
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.metrics.statistics import t_half_width
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 LEARNED = ("hybrid_ml", "rl_agent")
@@ -93,8 +93,7 @@ def study(case: QualityCase, seeds: Sequence[int]) -> dict[str, tuple[Floats, Fl
 
 def interval(values: Floats) -> tuple[Floats, Floats]:
     """Mean over the first dimension, the seeds, and half width of its 95 % t-interval."""
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    return values.mean(axis=0), half
+    return values.mean(axis=0), t_half_width(values)
 
 
 def main() -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from scipy import stats
 
 from hybrid_scheduler.cluster import Cluster, makespan_bound
 from hybrid_scheduler.core import Floats, workstation
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.metrics.statistics import t_half_width
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers import EarliestFinish, PriceIndex
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -62,7 +62,7 @@ def main() -> None:
     print(f"{'scenario':12s}{'load':>6s}{'tasks':>8s}" + "".join(f"{name:>18s}" for name in COLUMNS))
     for scenario, load, tasks in CASES:
         table = np.array([ratios(scenario, load, tasks, FIRST_REPORTED_SEED + i) for i in range(options.seeds)])
-        half = stats.t.ppf(0.975, len(table) - 1) * table.std(axis=0, ddof=1) / np.sqrt(len(table))
+        half = t_half_width(table)
         cells = "".join(
             f"{mean:>10.3f} ± {width:.3f}" for mean, width in zip(table.mean(axis=0), half, strict=True)
         )

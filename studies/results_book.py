@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hybrid_scheduler.core import Floats
+from hybrid_scheduler.core.canonical_json import pretty_json
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED, run_record
 from hybrid_scheduler.experiments.detailed_run import run_detailed
 from hybrid_scheduler.experiments.paired_comparison import Judgement, PairedComparison, compare_seeds
@@ -28,7 +29,6 @@ from hybrid_scheduler.experiments.worst_case_search import find_worst
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
 from hybrid_scheduler.reports import figures
 from hybrid_scheduler.reports.figures.figure_layout import with_interval
-from hybrid_scheduler.reports.table_files import strict_json
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 from .goals import MET, Goal, goals
@@ -107,7 +107,7 @@ def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, tell: Callab
     calm = next(case for case in cases(tasks) if case.key == "calm")
     parts.append("\n".join(_figures(folder, page, calm, studies[calm.key])))
     parts.append(_tail())
-    (folder / "results.json").write_text(strict_json(document), encoding="utf-8")
+    (folder / "results.json").write_text(pretty_json(document), encoding="utf-8")
     page.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
     tell(f"{page} and {folder}, {time.perf_counter() - began:.0f} s")
 

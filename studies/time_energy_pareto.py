@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from scipy import stats
 
 from hybrid_scheduler.core import Floats, Objective
 from hybrid_scheduler.engine import compare
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.metrics.statistics import t_half_width
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 SCHEDULERS = ("earliest_finish", "hybrid_ml", "rl_agent")
@@ -48,7 +48,7 @@ def main() -> None:
                 rows.setdefault((name, weight), []).append(row)
     for name, weight in sorted(rows, key=lambda key: (SCHEDULERS.index(key[0]), key[1])):
         values = np.array(rows[name, weight])
-        half = stats.t.ppf(0.975, len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        half = t_half_width(values)
         cells = "".join(f"{m:>18.3f} ± {h:.3f}" for m, h in zip(values.mean(axis=0), half, strict=True))
         print(f"{name:18s}{weight:>6.2f}{cells}")
 

@@ -10,6 +10,7 @@ import pytest
 
 import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.core.canonical_json import canonical_json
 from hybrid_scheduler.experiments import run_record
 from hybrid_scheduler.experiments.heavy_simulation import run_heavy
 from hybrid_scheduler.experiments.paired_comparison import run_seeds
@@ -32,7 +33,7 @@ def test_a_log_line_by_line(tmp_path):
     lines = (tmp_path / run_record.EVENTS).read_text(encoding="utf-8").splitlines()
     assert len(lines) == record.events_count == 2 * (40 + 40 + 1)
     events = [json.loads(line) for line in lines]
-    assert [run_record.canonical(event) for event in events] == lines  # canonical already
+    assert [canonical_json(event) for event in events] == lines  # canonical already
     own = [event for event in events if event.get("scheduler") == "greedy" and event["type"] != "summary"]
     assert [event["t"] for event in own] == sorted(event["t"] for event in own)
     assert {event["type"] for event in own} == {"decision", "finish"}
@@ -104,7 +105,7 @@ def test_what_is_no_run_is_refused(tmp_path):
 
 
 PROGRAM = """
-from hybrid_scheduler.experiments import runs
+from hybrid_scheduler.experiments import run_record
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.workload.scenarios import scenario_named
 import hashlib, sys

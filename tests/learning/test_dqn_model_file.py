@@ -111,7 +111,7 @@ def test_a_failed_save_leaves_the_old_file(path, model, monkeypatch):
     before = path.read_bytes()
 
     def full_disk(content, file):
-        file.write(b"half")
+        file.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", full_disk)

@@ -7,8 +7,9 @@ import pytest
 
 from hybrid_scheduler import AnalyticPhysics, Cluster, Noise, create, platform_named, workstation
 from hybrid_scheduler.cluster import isolated_optimum
+from hybrid_scheduler.core.canonical_json import content_hash
 from hybrid_scheduler.core.ulid import UlidGenerator
-from hybrid_scheduler.live.live_config import LiveConfig, config_hash
+from hybrid_scheduler.live.live_config import LiveConfig
 from hybrid_scheduler.physics import isolated_split
 from hybrid_scheduler.testing import small_workload
 
@@ -37,7 +38,7 @@ def test_isolated_optimum_with_its_share(name, physics):
 def test_the_hash_tells_courses_apart():
     one = LiveConfig()
     json.dumps(one.config(), allow_nan=False)
-    assert config_hash(one.config()) == config_hash(LiveConfig().config())
+    assert content_hash(one.config()) == content_hash(LiveConfig().config())
     others = [
         LiveConfig(seed=1),
         LiveConfig(platform=workstation(2)),
@@ -46,8 +47,8 @@ def test_the_hash_tells_courses_apart():
         LiveConfig(utilisation=0.2),
         LiveConfig(schedulers=("greedy",)),
     ]
-    assert len({config_hash(course.config()) for course in [one, *others]}) == 7
-    assert config_hash(LiveConfig(speed=3.0).config()) == config_hash(one.config())  # speed changes no row
+    assert len({content_hash(course.config()) for course in [one, *others]}) == 7
+    assert content_hash(LiveConfig(speed=3.0).config()) == content_hash(one.config())  # speed changes no row
 
 
 @pytest.mark.parametrize("name", ["round_robin", "random", "greedy", "oracle", "price_index", "earliest_finish"])

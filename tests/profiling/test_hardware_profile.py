@@ -1,6 +1,7 @@
 """The document: a round trip, what follows from it, and every file that is refused."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -219,10 +220,10 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "p.json"
     save_profile(profile_examples.profile(), path)
 
-    def full(self: Path, target: Path) -> None:
+    def full(source: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(InvalidInputError) as caught:
         save_profile(profile_examples.profile(gpu=False), path)
     assert caught.value.hint == "No space left on device"

@@ -3,11 +3,12 @@
 import json
 import math
 
-from hybrid_scheduler.reports.table_files import number, read_table, strict_json, write_table
+from hybrid_scheduler.core.canonical_json import pretty_json
+from hybrid_scheduler.reports.table_files import number, read_table, write_table
 
 
 def test_what_is_not_a_number_is_null():
-    found = json.loads(strict_json({"a": (1.5, math.nan), 2: {"b": -math.inf, "c": None, "d": "x"}}))
+    found = json.loads(pretty_json({"a": (1.5, math.nan), 2: {"b": -math.inf, "c": None, "d": "x"}}))
     assert found == {"a": [1.5, None], "2": {"b": None, "c": None, "d": "x"}}
 
 

@@ -170,12 +170,13 @@ def check_empty(folder: Path) -> None:
 
 def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
     """The judgement, every seed as a row, and the record that `replay` repeats."""
+    from ..core.canonical_json import pretty_json
     from ..experiments import run_record
     from ..experiments.replay import comparison_events
-    from ..reports.table_files import strict_json, write_table
+    from ..reports.table_files import write_table
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "comparison.json").write_text(strict_json(document(found, judgement)), encoding="utf-8")
+    (folder / "comparison.json").write_text(pretty_json(document(found, judgement)), encoding="utf-8")
     rows = [
         {"seed": run.seed, "scheduler": name, **numbers}
         for run in found.runs

@@ -255,11 +255,12 @@ def _check_out(out: Path | None) -> None:
 
 def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from ..core import InvalidInputError
-    from ..reports.table_files import strict_json, write_table
+    from ..core.canonical_json import pretty_json
+    from ..reports.table_files import write_table
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "execution.json").write_text(strict_json(document), encoding="utf-8")
+        (folder / "execution.json").write_text(pretty_json(document), encoding="utf-8")
         write_table(folder / "tasks.csv", list(rows[0]), rows)
     except OSError as error:
         hint = error.strerror or type(error).__name__

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from ..reports.table_files import strict_json
+from ..core.canonical_json import pretty_json
 from .table import Column, table
 
 #: A bar that comes and goes within a blink only flickers.
@@ -39,7 +39,7 @@ class Printer:
 
     def document(self, content: Any) -> None:
         """One strict JSON document, in one write."""
-        self._out.file.write(strict_json(content))
+        self._out.file.write(pretty_json(content))
         self._out.file.flush()
 
     def text(self, text: str | Text = "") -> None:

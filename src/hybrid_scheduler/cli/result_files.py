@@ -17,12 +17,12 @@ import numpy as np
 
 from ..cluster import RunResult
 from ..core import HybridSchedulerError, InvalidInputError
+from ..core.canonical_json import pretty_json
 from ..core.outcome import STATUS_NAMES
 from ..engine import Comparison
 from ..experiments import run_record
 from ..experiments.paired_comparison import seed_run
 from ..experiments.replay import comparison_events
-from ..reports.table_files import strict_json
 from .inputs import SimulationInputs
 
 SUMMARY = "summary.json"
@@ -89,7 +89,7 @@ def staged(
 
 
 def _write(folder: Path, comparison: Comparison, document: dict[str, Any]) -> None:
-    (folder / SUMMARY).write_text(strict_json(document), encoding="utf-8")
+    (folder / SUMMARY).write_text(pretty_json(document), encoding="utf-8")
     _write_summaries(folder / "summary.csv", document["schedulers"])
     for spec, result in comparison.results.items():
         _write_tasks(folder / f"tasks-{file_name(spec)}.parquet", result)

@@ -245,10 +245,10 @@ def _adversary(
     processes: int | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     from ..core import InvalidInputError
+    from ..core.canonical_json import pretty_json
     from ..experiments import run_record
     from ..experiments.replay import comparison_events
     from ..experiments.worst_case_search import find_worst
-    from ..reports.table_files import strict_json
     from .compare import check_empty
     from .compile_notice import announced
     from .inputs import spec_from_settings
@@ -269,7 +269,7 @@ def _adversary(
         )  # fmt: skip
     content = _worst_document(found)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "adversary.json").write_text(strict_json(content), encoding="utf-8")
+    (out / "adversary.json").write_text(pretty_json(content), encoding="utf-8")
     tested = [run.seed for run in found.paired.runs]
     run_record.write_run(out, run_record.COMPARE, found.spec, tested, comparison_events(found.paired.runs))
     if as_json:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from scipy import stats
 
 from ..core import Floats, InvalidInputError, Outcome, Task, Workload, workstation
 from ..learning.dqn.double_dqn import DQN, DQNSettings
@@ -26,6 +25,7 @@ from ..learning.duration.features import NUM_FEATURES, features
 from ..learning.duration.flat_forest import FlatForest
 from ..learning.duration.online_duration_model import OnlineDurationModel
 from ..learning.predictors import RandomForestPredictor
+from ..metrics.statistics import t_half_width
 from ..physics import SerialPhysics
 from ..profiling.timing import fixed_threads
 from ..workload.scenarios import generate, shift_regimes
@@ -281,7 +281,7 @@ def shift_study(
 
 def _row(name: str, runs: list[ShiftRun]) -> ShiftRow:
     ratios = np.array([one.ratio for one in runs])
-    half = float(stats.t.ppf(0.975, len(ratios) - 1) * ratios.std(ddof=1) / np.sqrt(len(ratios)))
+    half = float(t_half_width(ratios))
     total = float(np.mean([one.total for one in runs]))
     published = PUBLISHED.get(name)
     recoveries = [one.recovery for one in runs if one.recovery is not None]

@@ -23,6 +23,8 @@ from typing import Any
 
 from .. import __version__
 from ..core import HybridSchedulerError, InvalidInputError
+from ..core.atomic_files import write_atomically
+from ..core.canonical_json import content_hash, pretty_json
 from .directory_lock import directory_lock
 
 #: Notes, lock and unfinished files, all in one place.
@@ -65,7 +67,7 @@ class Phase:
             "inputs": {name: _digest(folder / name) for name in self.inputs},
             "outputs": self.outputs,
         }
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return content_hash(content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +161,7 @@ class _Notes:
         self._save()
 
     def _save(self) -> None:
-        fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps(self._entries, indent=2) + "\n", encoding="utf-8")
-        os.replace(fresh, self._path)
+        write_atomically(self._path, pretty_json(self._entries))
 
 
 def _digests(phase: Phase, folder: Path) -> Mapping[str, str | None]:

@@ -25,7 +25,8 @@ import numpy as np
 
 from ..cluster import Machine
 from ..core import Floats, InvalidInputError, Workload
-from ..reports.table_files import number, read_table, strict_json, write_table
+from ..core.canonical_json import pretty_json
+from ..reports.table_files import number, read_table, write_table
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load, save
@@ -223,8 +224,8 @@ def _train(context: PhaseContext, study: PipelineStudy) -> None:
         progress=lambda share: context.report("train agent", 0.4 + 0.6 * share),
     )  # fmt: skip
     report = {"times": times, "random_forest": forest["metrics"], "rl_agent": agent}
-    context.write(IMPORTANCES).write_text(strict_json(forest["feature_importances"]), encoding="utf-8")
-    context.write(TRAINING_REPORT).write_text(strict_json(report), encoding="utf-8")
+    context.write(IMPORTANCES).write_text(pretty_json(forest["feature_importances"]), encoding="utf-8")
+    context.write(TRAINING_REPORT).write_text(pretty_json(report), encoding="utf-8")
 
 
 def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
@@ -245,7 +246,7 @@ def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
         "lower_bound": comparison.lower_bound,
         "schedulers": {name: summary.as_dict() for name, summary in comparison.summaries.items()},
     }
-    context.write(METRICS).write_text(strict_json(metrics), encoding="utf-8")
+    context.write(METRICS).write_text(pretty_json(metrics), encoding="utf-8")
 
 
 def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +26,8 @@ import numpy as np
 from .. import __version__
 from ..cluster import RunResult
 from ..core import HybridSchedulerError, InvalidInputError
+from ..core.atomic_files import write_atomically
+from ..core.canonical_json import canonical_json, content_hash, pretty_json
 from ..core.outcome import STATUS_NAMES
 from ..core.ulid import UlidGenerator
 from ..engine import Comparison
@@ -44,25 +45,10 @@ _PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "torch", "matplotlib")
 Event = Mapping[str, Any]
 
 
-def canonical(value: Any) -> str:
-    """The one way to write a value: sorted keys, no blanks, what is not a number is null."""
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def configuration_hash(kind: str, spec: ExperimentSpec, seeds: Iterable[int]) -> str:
     """Of all inputs: two runs with the same one should have the same log."""
     content = {"kind": kind, "seeds": list(seeds), "configuration": spec.as_json()}
-    return hashlib.sha256(canonical(content).encode()).hexdigest()
+    return content_hash(content)
 
 
 def versions() -> dict[str, str]:
@@ -121,7 +107,7 @@ def _part(start: float, seconds: float) -> list[float] | None:
 
 def lines(events: Iterable[Event]) -> Iterator[str]:
     for event in events:
-        yield canonical(event) + "\n"
+        yield canonical_json(event) + "\n"
 
 
 # ------------------------------------------------------------------------------------------ records
@@ -182,9 +168,7 @@ def write_run(
         configuration, configuration_hash(kind, spec, chosen), versions(), digest.hexdigest(), count,
         spec.trace,
     )  # fmt: skip
-    fresh = folder / (RECORD + ".new")
-    fresh.write_text(json.dumps(record.as_json(), indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(fresh, folder / RECORD)
+    write_atomically(folder / RECORD, pretty_json(record.as_json(), sort_keys=True))
     return record
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..cluster import Machine, Noise
 from ..core import Device, InvalidInputError, Objective, Platform, Workload
+from ..core.canonical_json import plain_value
 from ..engine import Comparison, compare
 from ..physics import AnalyticPhysics, SerialPhysics, Tariff
 from ..schedulers import create
@@ -160,22 +161,18 @@ class ExperimentSpec:
 
 
 def platform_to_json(platform: Platform) -> dict[str, Any]:
-    """JSON has no infinity: a device's unlimited memory is the word."""
-
-    def plain(device: Device) -> dict[str, Any]:
-        return {key: "infinite" if value == math.inf else value for key, value in asdict(device).items()}
-
-    return {
-        "name": platform.name,
-        "devices": [plain(device) for device in platform.devices],
-        "network_bandwidth": platform.network_bandwidth,
-        "network_latency": platform.network_latency,
-    }
+    """Return plain values; a device's unlimited memory or bandwidth is null."""
+    plain: dict[str, Any] = plain_value(asdict(platform))
+    return plain
 
 
 def platform_from_json(data: dict[str, Any]) -> Platform:
+    """Return what `platform_to_json` wrote; records of version 0.1 wrote "infinite" for null."""
+
     def device(values: dict[str, Any]) -> Device:
-        known: dict[str, Any] = {key: math.inf if value == "infinite" else value for key, value in values.items()}
+        known: dict[str, Any] = {
+            key: math.inf if value is None or value == "infinite" else value for key, value in values.items()
+        }
         return Device(**known)
 
     devices = tuple(device(values) for values in data["devices"])

@@ -8,7 +8,6 @@ plan, whatever order the cells were finished in.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -22,10 +21,11 @@ import numpy as np
 
 from .. import __version__
 from ..core import HybridSchedulerError, InvalidInputError
+from ..core.atomic_files import atomic_path
+from ..core.canonical_json import canonical_json, content_hash
 from ..metrics import dependent_interval
 from .directory_lock import directory_lock
 from .paired_comparison import SeedRun, run_seed
-from .run_record import canonical
 from .spec import ExperimentSpec
 
 CELLS, TABLE = "cells.jsonl", "results.parquet"
@@ -42,7 +42,7 @@ class Cell:
     @cached_property
     def key(self) -> str:
         content = {"configuration": self.spec.as_json(), "seed": self.seed, "version": __version__}
-        return hashlib.sha256(canonical(content).encode()).hexdigest()[:_KEY_LENGTH]
+        return content_hash(content)[:_KEY_LENGTH]
 
     @property
     def name(self) -> str:
@@ -164,7 +164,7 @@ def _finished(file: IO[bytes]) -> dict[str, dict[str, Any]]:
 
 
 def _append(file: IO[bytes], row: dict[str, Any]) -> None:
-    file.write(canonical(row).encode() + b"\n")
+    file.write(canonical_json(row).encode() + b"\n")
     file.flush()
     os.fsync(file.fileno())
 
@@ -175,11 +175,10 @@ def _write_table(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     from pyarrow import parquet
 
     # Through the stored form, so that a value that was just computed and one that was read back are alike.
-    plain = [json.loads(canonical(row)) for row in rows]
+    plain = [json.loads(canonical_json(row)) for row in rows]
     columns = {name: [_number(row[name]) for row in plain] for name in plain[0]}
-    fresh = path.with_suffix(".new")
-    parquet.write_table(pa.table(columns), fresh)
-    os.replace(fresh, path)
+    with atomic_path(path) as fresh:
+        parquet.write_table(pa.table(columns), fresh)
 
 
 def _number(value: Any) -> Any:

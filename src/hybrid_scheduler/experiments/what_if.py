@@ -12,17 +12,16 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from ..cluster import Machine
 from ..core import Floats, InvalidInputError, Objective, Platform
 from ..engine import compare
+from ..metrics.statistics import t_interval
 from ..schedulers import schedulers as known_schedulers
 from ..workload.scenarios import Scenario, generate, scenario_named
 from . import FIRST_REPORTED_SEED
 
 SCHEDULERS = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "hybrid_ml", "oracle")
-_CONFIDENCE = 0.975
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +85,8 @@ class PairedDifference:
 
     @classmethod
     def of(cls, baseline: Floats, changed: Floats) -> PairedDifference:
-        differences = changed - baseline
-        mean, n = float(differences.mean()), len(differences)
-        half = float(stats.t.ppf(_CONFIDENCE, n - 1) * differences.std(ddof=1) / np.sqrt(n))
-        return cls(float(baseline.mean()), float(changed.mean()), mean, mean - half, mean + half)
+        found = t_interval(changed - baseline)
+        return cls(float(baseline.mean()), float(changed.mean()), found.mean, found.low, found.high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Floats, HybridSchedulerError
+from ..core.atomic_files import atomic_path
 from .duration.features import FEATURE_NAMES, NUM_FEATURES
 from .duration.fitting import FittedDurations
 from .duration.flat_forest import FlatForest
@@ -79,23 +78,11 @@ def save(model: Any, path: Path | str, manifest: Manifest) -> Manifest:
     from skops.io import dump
 
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".saving-", dir=target.parent) as folder:
-        fresh, note = Path(folder, "model"), Path(folder, "manifest")
+    with atomic_path(manifest_path(target)) as fresh_manifest, atomic_path(target) as fresh:
         with fresh.open("wb") as stream:
             dump(model, stream, compression=zipfile.ZIP_DEFLATED, compresslevel=6)
-        written = Manifest(
-            manifest.kind,
-            manifest.features,
-            manifest.device_classes,
-            manifest.training_data_sha256,
-            manifest.metrics,
-            _versions(),
-            hashlib.sha256(fresh.read_bytes()).hexdigest(),
-        )
-        note.write_text(json.dumps(asdict(written), indent=2, sort_keys=True) + "\n")
-        os.replace(fresh, target)
-        os.replace(note, manifest_path(target))
+        written = replace(manifest, versions=_versions(), sha256=hashlib.sha256(fresh.read_bytes()).hexdigest())
+        fresh_manifest.write_text(json.dumps(asdict(written), indent=2, sort_keys=True) + "\n")
     return written
 
 

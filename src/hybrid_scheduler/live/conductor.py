@@ -10,12 +10,13 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from ..core import InvalidInputError
+from ..core.canonical_json import content_hash
 from ..workload import Scenario
 from .batch_records import IdempotencyKey, Recovered, RunRecord
 from .clock import Clock
 from .command_queue import SubmittedTask
 from .journal import Journal, JournalUnavailable
-from .live_config import LiveConfig, config_hash
+from .live_config import LiveConfig
 from .live_run import LaneEvent, LiveRun
 from .measured_run import MeasuredRun, batch_of
 from .model_snapshots import ModelSnapshots
@@ -191,7 +192,7 @@ class Conductor:
             platform=course.platform.name,
             schedulers=course.schedulers,
             config=config,
-            config_hash=config_hash(config),
+            config_hash=content_hash(config),
             status=mode,
             ended_at=now if mode == "stopped" else None,
         )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any
 
 from ..cluster import MEMORY_POLICIES, Machine, Noise
 from ..core import InvalidInputError, Objective, Online, Platform, UnknownNameError, workstation
+from ..core.canonical_json import content_hash, plain_value
 from ..physics import AnalyticPhysics, Physics, Tariff
 from ..schedulers import create
 from ..workload import Scenario, default_scenario, scenario_from_json, scenario_to_json
@@ -96,29 +94,15 @@ class LiveConfig:
             seed=int(config["seed"]),
             schedulers=tuple(config["schedulers"]),
         )
-        return course if config_hash(course.config()) == config_hash(config) else None
+        return course if content_hash(course.config()) == content_hash(config) else None
 
 
 #: The name of `LiveConfig` before 0.2; still imported by programs of users.
 Course = LiveConfig
 
 
-def config_hash(config: dict[str, Any]) -> str:
-    """SHA-256 of the canonical JSON."""
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _plain(value: Any) -> dict[str, Any]:
     if not is_dataclass(value) or isinstance(value, type):
         return {}
-    plain: dict[str, Any] = _without_infinity(asdict(value))
+    plain: dict[str, Any] = plain_value(asdict(value))
     return plain
-
-
-def _without_infinity(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_infinity(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_infinity(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
@@ -11,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Floats, InvalidInputError, Platform, Workload
+from ..core.canonical_json import content_hash
 from ..core.outcome import FAILED, STATUS_NAMES
 from ..core.ulid import ULID
 from ..workload.argument_checks import whole_number
 from .batch_records import Batch, Counters, Event, ResultColumns, RunRecord
 from .command_queue import check_text
 from .lane_statistics import LaneStatistics
-from .live_config import config_hash
 from .update_builder import notification
 
 #: More than that is not one run on one machine, and would hold the writer up.
@@ -63,7 +64,7 @@ class MeasuredRun:
         check_text("platform.name", self.platform.name)
         whole_number("seed", self.seed, 0, 2**53)
         try:
-            config_hash(self.config)
+            json.dumps(self.config, allow_nan=False)
         except (TypeError, ValueError):
             raise InvalidInputError("config", "JSON without NaN and infinity", self.config) from None
         if not 0 <= self.created_at <= self.ended_at < np.inf:
@@ -143,7 +144,7 @@ def batch_of(run: MeasuredRun, run_id: str, counters: Counters, *, now: float, w
             platform=run.platform.name,
             schedulers=run.schedulers,
             config=config,
-            config_hash=config_hash(config),
+            config_hash=content_hash(config),
             source="measured",
             status="stopped",
             ended_at=run.ended_at,

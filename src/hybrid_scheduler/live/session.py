@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from ..core import InvalidInputError
+from ..core.canonical_json import content_hash
 from .batch_builder import BatchBuilder
 from .batch_records import Counters, RunRecord, VersionRecord
 from .clock import Clock, VirtualTime
 from .journal import Journal
-from .live_config import LiveConfig, config_hash
+from .live_config import LiveConfig
 from .live_run import LaneEvent, LiveChunk, LiveRun
 from .scheduler_lane import SchedulerLane
 from .status import LiveStatus
@@ -39,7 +40,7 @@ class LiveSession:
         self.error: str | None = None
         self.next_update = 0.0
         self.time = VirtualTime(clock, course.speed)
-        self._home = config_hash(course.config())
+        self._home = content_hash(course.config())
         self._journal, self._clock = journal, clock
         self._shown = UpdateBuilder()
         self._rates: deque[tuple[float, int]] = deque(maxlen=_RATE_UPDATES)

@@ -59,9 +59,15 @@ def paired_differences(first: Floats, second: Floats) -> Floats:
 def t_interval(values: Floats, confidence: float = CONFIDENCE) -> Interval:
     """Student's interval of the mean."""
     seen = _several(values)
-    mean, error = float(seen.mean()), float(seen.std(ddof=1)) / math.sqrt(len(seen))
-    half = _t_quantile(len(seen) - 1, 0.5 + confidence / 2) * error
+    mean, half = float(seen.mean()), float(t_half_width(seen, confidence))
     return Interval(mean, mean - half, mean + half)
+
+
+def t_half_width(values: Floats, confidence: float = CONFIDENCE) -> Floats:
+    """Return half the width of Student's interval of the mean over the first dimension, the seeds."""
+    n = len(values)
+    half: Floats = _t_quantile(n - 1, 0.5 + confidence / 2) * (values.std(axis=0, ddof=1) / math.sqrt(n))
+    return half
 
 
 def bootstrap_interval(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..core.atomic_files import write_atomically
 from ..core.errors import InvalidInputError, UnknownNameError
 from .machine_info import Gpu, MachineInfo
 from .strict_json import StrictObject
@@ -208,17 +208,9 @@ def _rate(amount: float | None, timing: Timing | None) -> float | None:
 def save_profile(profile: Profile, path: AnyPath) -> None:
     """Write the file, all of it or nothing; folders above it are made."""
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     text = json.dumps(profile.as_dict(), indent=2, allow_nan=False) + "\n"
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_dir():
-            raise IsADirectoryError(21, "it is a folder")
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_atomically(target, text)
     except OSError as error:
         raise InvalidInputError(
             "path", "a file that can be written", target.name, hint=error.strerror or type(error).__name__

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-
-def strict_json(content: Any) -> str:
-    """JSON without NaN and infinity: they become null."""
-    return json.dumps(_plain(content), indent=2, allow_nan=False) + "\n"
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -31,14 +25,6 @@ def read_table(path: Path) -> list[dict[str, str]]:
 def number(cell: str) -> float:
     """A cell of `read_table`; an empty one is NaN."""
     return float(cell) if cell else math.nan
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> Any:

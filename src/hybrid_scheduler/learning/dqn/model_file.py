@@ -8,14 +8,13 @@ not finite. Saving writes beside the old file and then replaces it, so a full di
 from __future__ import annotations
 
 import hashlib
-import os
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...core.atomic_files import atomic_path
 from ..model_files import ModelFileError
 from .decision_options import ACTION_SETS, ACTIONS, FEATURES
 from .q_network import NAMES, Floats32, NetworkShape
@@ -59,19 +58,11 @@ def save_model(path: Path, model: AgentModel) -> None:
         "sha256": _digest(model.weights),
     }
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
-            torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        with atomic_path(path) as fresh:
+            torch.save(content, fresh)
     except (OSError, RuntimeError) as error:  # torch reports a failed write as RuntimeError
         raise ModelFileError(path, f"cannot be written: {error}") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
 
 
 def load_model(path: Path) -> AgentModel:
