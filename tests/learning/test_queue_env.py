@@ -13,7 +13,7 @@ from hybrid_scheduler import (
     platform_named,
 )
 from hybrid_scheduler.core import Objective, workstation
-from hybrid_scheduler.learning.dqn.decision_options import ACTIONS
+from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, typical_time
 from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -42,7 +42,7 @@ def test_an_episode_gives_the_numbers_of_the_cluster(platform, actions):
     for _ in range(tasks):
         action = draw.choice(np.flatnonzero(np.isfinite(env.cost[0])))
         decisions.append(Decision(int(env.device[0, action]), float(env.fraction[0, action])))
-        unit = env._mix[0, 1]  # costs are in typical task times
+        unit = typical_time(env.task_means[0])  # costs are in typical task times
         reward, over = env.step(np.array([action]))
         latency.append(-reward[0] * unit)
     assert over.all()
@@ -53,7 +53,7 @@ def test_an_episode_gives_the_numbers_of_the_cluster(platform, actions):
     np.testing.assert_allclose(latency, ours.latency, rtol=1e-9)
 
 
-def test_imagined_next_states_are_those_that_come():
+def test_counterfactual_next_states_match_the_states_that_follow():
     env = QueueEnv(8, seed=3, episode_tasks=50)
     for step in range(40):
         env.counterfactuals()

@@ -96,7 +96,7 @@ class QueueEnv:
         self._times = np.empty((num_envs, n, columns, 2))
         self.position: Ints = np.zeros(num_envs, np.int64)
         self.free_at: Floats = np.zeros((num_envs, len(self.platform)))
-        self._task_means = new_task_means(num_envs)
+        self.task_means = new_task_means(num_envs)
         self.features = np.zeros((num_envs, FEATURES[state]), np.float32)
         self.cost: Floats = np.zeros((num_envs, ACTIONS))
         self.known: Floats = np.zeros((num_envs, ACTIONS))
@@ -112,7 +112,7 @@ class QueueEnv:
         self.restart(np.ones(self.num_envs, np.bool_))
         if self.stagger:
             self.position[:] = self._rng.integers(self.episode_tasks - 1, size=self.num_envs)
-            self._task_means[:] = 0.0
+            self.task_means[:] = 0.0
             self._describe(np.ones(self.num_envs, np.bool_), self.position, *self._state, *self._options)
 
     def restart(self, which: Bools) -> None:
@@ -123,7 +123,7 @@ class QueueEnv:
             self._fill(e)
         self.position[which] = 0
         self.free_at[which] = 0.0
-        self._task_means[which] = 0.0
+        self.task_means[which] = 0.0
         self._describe(which, self.position, *self._state, *self._options)
 
     def step(self, actions: Ints, still: Bools | None = None) -> tuple[Floats, Bools]:
@@ -153,7 +153,7 @@ class QueueEnv:
     def _state(self) -> tuple[object, ...]:
         return (
             self._arrival, self._size, self._intensity, self._memory, self._times,
-            self.free_at, self._devices, self._rates, self._params, self._task_means,
+            self.free_at, self._devices, self._rates, self._params, self.task_means,
         )  # fmt: skip
 
     @property
