@@ -4,7 +4,7 @@ import { createReadStream, existsSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, resolve } from "node:path";
 import { WebSocketServer } from "ws";
-import { answer } from "./answers.mjs";
+import { answer } from "./restResponses.mjs";
 import { Simulation } from "./simulation.mjs";
 
 const option = (name, fallback) => {

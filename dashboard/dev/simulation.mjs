@@ -1,5 +1,5 @@
 // Six schedulers, one CPU and four GPUs, FIFO queues: enough physics to look right, none of it true.
-import { DEVICES, mulberry, physics, RUN, SCHEDULERS } from "./model.mjs";
+import { DEVICES, mulberry, physics, RUN, SCHEDULERS } from "./fakeModel.mjs";
 
 export class Simulation {
   constructor({ rate = 7, empty = false } = {}) {

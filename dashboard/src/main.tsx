@@ -1,7 +1,7 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
-import { startApp } from "./app/session";
+import { startApp } from "./app/appActions";
 import "./styles/index.css";
 
 const root = document.getElementById("root");

@@ -1,5 +1,5 @@
 /** Small true-shaped data for the tests. */
-import type { ComparisonRow, Decision, LogLine, SimulationUpdate, Status } from "../src/client/shapes";
+import type { ComparisonRow, Decision, LogLine, SimulationUpdate, Status } from "../src/client/models";
 
 export function row(name: string, change: Partial<ComparisonRow> = {}): ComparisonRow {
   return {

@@ -1,9 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { pieces, ratioTicks, spread } from "../src/charts/trendModel";
-import type { ModelVersion, ResultRow, Run, RunDetail } from "../src/client/shapes";
-import { nextEnd } from "../src/features/history/playback";
-import { matches, pick } from "../src/features/history/runPages";
-import { leaderOf, ratiosAlong, ratiosByRun } from "../src/features/history/trend";
+import { pieces, ratioTicks, spread } from "../src/charts/trendScale";
+import type { ModelVersion, ResultRow, Run, RunDetail } from "../src/client/models";
 import {
   type Bucket,
   cutBucket,
@@ -13,8 +10,11 @@ import {
   positionOf,
   totalOf,
   upTo,
-} from "../src/features/history/upTo";
-import { thinVersions, toMarks } from "../src/features/history/versions";
+} from "../src/features/history/cumulativeMeans";
+import { leaderOf, ratiosAlong, ratiosByRun } from "../src/features/history/oracleRatios";
+import { nextEnd } from "../src/features/history/playbackStore";
+import { matches, pick } from "../src/features/history/runSelection";
+import { thinVersions, toMarks } from "../src/features/history/versionMarks";
 import { row } from "./fixtures";
 
 const point = (n: number, latency: number, regret: number) => ({

@@ -1,9 +1,9 @@
 import { fireEvent, render, screen } from "@testing-library/react";
 import { describe, expect, it, vi } from "vitest";
-import { ApiError } from "../src/client/http";
-import { Panel } from "../src/components/ui/Panel";
-import type { BodyState, Tag } from "../src/components/ui/panelState";
-import { Table } from "../src/components/ui/Table";
+import { ApiError } from "../src/client/request";
+import { Table } from "../src/components/ui/SortableTable";
+import { Panel } from "../src/components/widget/Panel";
+import type { BodyState, Tag } from "../src/components/widget/panelState";
 
 const table = () => ({
   name: "t",

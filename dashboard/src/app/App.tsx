@@ -1,10 +1,10 @@
 import { Component, type ComponentType, lazy, type ReactNode, Suspense, useCallback, useState } from "react";
+import { Link } from "../components/Link";
 import { Button } from "../components/ui/Button";
-import { useUi } from "../store/ui";
-import { ContextStrip } from "./ContextStrip";
-import { Link } from "./Link";
-import type { Route, ViewName } from "./routes";
-import { useShortcuts } from "./shortcuts";
+import type { Route, ViewName } from "../store/routes";
+import { useUi } from "../store/uiStore";
+import { useShortcuts } from "./keyboardShortcuts";
+import { ContextStrip } from "./RunContextBar";
 import { TopBar } from "./TopBar";
 
 type Loader = () => Promise<{ default: ComponentType }>;
@@ -22,10 +22,10 @@ const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
   run: lazy(LOADERS.run),
   diff: lazy(LOADERS.diff),
 };
-const Data = lazy(() => import("./Data"));
+const Data = lazy(() => import("./QueryProvider"));
 const DecisionDrawer = lazy(() => import("../features/decision/DecisionDrawer"));
-const Help = lazy(() => import("./Help"));
-const Tour = lazy(() => import("./Tour"));
+const Help = lazy(() => import("./HelpDialog"));
+const Tour = lazy(() => import("./GuidedTour"));
 
 /** A view that cannot be loaded (the server was updated, or is away) says so instead of leaving a blank page. */
 class ViewGuard extends Component<{ children: ReactNode }, { failed: boolean }> {

@@ -1,7 +1,7 @@
 import { Select } from "../components/ui/Select";
 import { tick } from "../lib/format";
-import { useLive } from "../store/live";
-import { setSpeed } from "./session";
+import { useLive } from "../store/liveStore";
+import { setSpeed } from "./appActions";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16, 50];
 

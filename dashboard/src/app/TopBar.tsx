@@ -1,16 +1,16 @@
 import { CircleHelp, Moon, Pause, Play, Snowflake, Sun } from "lucide-react";
 import { lazy, Suspense } from "react";
+import { Link } from "../components/Link";
 import { Button, IconButton } from "../components/ui/Button";
-import { cx } from "../components/ui/cx";
-import { Segmented } from "../components/ui/Segmented";
-import { useLive } from "../store/live";
-import { setUi, toggleTheme, useTheme, useUi } from "../store/ui";
-import { ConnectionPill } from "./ConnectionPill";
-import { Link } from "./Link";
+import { cx } from "../components/ui/classNames";
+import { Segmented } from "../components/ui/SegmentedControl";
+import { useLive } from "../store/liveStore";
+import type { Route } from "../store/routes";
+import { setUi, toggleTheme, useTheme, useUi } from "../store/uiStore";
+import { RANGES, rangeKey } from "../store/urlState";
+import { toggleFreeze, togglePause } from "./appActions";
+import { ConnectionPill } from "./ConnectionStatus";
 import { Logo } from "./Logo";
-import type { Route } from "./routes";
-import { toggleFreeze, togglePause } from "./session";
-import { RANGES, rangeKey } from "./urlState";
 
 const VIEWS: readonly { route: Route; label: string; key: string }[] = [
   { route: { view: "compare" }, label: "Compare", key: "1" },

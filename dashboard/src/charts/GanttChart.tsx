@@ -1,8 +1,8 @@
 import { type KeyboardEvent, type PointerEvent, useCallback, useMemo, useRef, useState } from "react";
-import { useSize } from "../components/ui/useSize";
+import { useSize } from "../hooks/useElementSize";
 import { device as deviceName, percent } from "../lib/format";
-import { setCrosshair, useUi } from "../store/ui";
-import { Canvas, type Paint } from "./Canvas";
+import { setCrosshair, useUi } from "../store/uiStore";
+import { Canvas, type Paint } from "./ChartCanvas";
 import { GanttTooltip } from "./GanttTooltip";
 import { drawGantt } from "./ganttDraw";
 import { type Block, blockAt, busyBetween, type GanttLane, type GanttModel, type Mark } from "./ganttModel";

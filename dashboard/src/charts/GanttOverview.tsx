@@ -1,6 +1,6 @@
 import { useCallback, useMemo, useRef, useState } from "react";
 import { alpha } from "../lib/color";
-import { Canvas, type Paint } from "./Canvas";
+import { Canvas, type Paint } from "./ChartCanvas";
 import { busyBetween, type GanttLane } from "./ganttModel";
 
 interface OverviewProps {

@@ -1,5 +1,5 @@
 import { count, device as deviceName, percent, significant, time } from "../lib/format";
-import { buffers } from "../store/live";
+import { buffers } from "../store/liveStore";
 import type { Block } from "./ganttModel";
 
 interface TooltipProps {

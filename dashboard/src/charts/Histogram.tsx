@@ -1,10 +1,10 @@
 import { useState } from "react";
 // Only these four: Recharts' own grid, tooltip and container would weigh 14 kB (gz) more, and this chart is on the budget.
 import { Bar, BarChart, XAxis, YAxis } from "recharts";
-import { useSize } from "../components/ui/useSize";
+import { useSize } from "../hooks/useElementSize";
 import { compact, count } from "../lib/format";
-import { niceCeiling, ticks } from "../lib/stats";
-import { axis, TooltipBox, valueAxis } from "./house";
+import { niceCeiling, ticks } from "../lib/statistics";
+import { axis, TooltipBox, valueAxis } from "./rechartsTheme";
 
 export interface Bin {
   low: number;

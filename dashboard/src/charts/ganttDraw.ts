@@ -1,11 +1,11 @@
 /** How a Gantt chart is put on a canvas: only what is visible, and never more marks than pixels. */
 import { mix } from "../lib/color";
+import { intensityRamp, intensityStep } from "../lib/colorScales";
 import { time } from "../lib/format";
-import { intensityRamp, intensityStep } from "../lib/palette";
-import { ticks } from "../lib/stats";
-import { label, linearScale, vertical } from "./axes";
-import type { Paint } from "./Canvas";
-import { FONT, FONT_STRONG } from "./Canvas";
+import { ticks } from "../lib/statistics";
+import type { Paint } from "./ChartCanvas";
+import { FONT, FONT_STRONG } from "./ChartCanvas";
+import { label, linearScale, vertical } from "./canvasAxes";
 import { busyUpTo, countBetween, type GanttLane, type GanttModel, visit } from "./ganttModel";
 
 const patterns = new Map<string, CanvasPattern | null>();

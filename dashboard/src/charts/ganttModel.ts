@@ -1,5 +1,5 @@
 /** What a Gantt chart shows, and how its visible blocks are found. */
-import type { Lane } from "../store/lanes";
+import type { Lane } from "../lib/deviceTimeline";
 
 export interface GanttLane {
   device: string;

@@ -1,5 +1,5 @@
 /** Every request the dashboard makes, by name. */
-import { type Ask, ask } from "./http";
+
 import type {
   Comparative,
   EventPage,
@@ -17,7 +17,8 @@ import type {
   Trends,
   WhatIfAnswer,
   WhatIfRequest,
-} from "./shapes";
+} from "./models";
+import { type Ask, ask } from "./request";
 
 type Signal = Pick<Ask, "signal">;
 const id = encodeURIComponent;

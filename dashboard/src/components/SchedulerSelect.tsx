@@ -1,5 +1,5 @@
 import { useLooks } from "../store/selectors";
-import { Glyph } from "./ui/Glyph";
+import { Glyph } from "./ui/SchedulerGlyph";
 import { Select } from "./ui/Select";
 
 interface SchedulerSelectProps {

@@ -1,5 +1,5 @@
 /** What the race, the headline and the URL can be asked about. The comparison rows of the API carry all of them. */
-import type { ComparisonRow } from "../client/shapes";
+import type { ComparisonRow } from "../client/models";
 import type { Quantity } from "./format";
 
 export interface Metric {

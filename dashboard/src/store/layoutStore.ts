@@ -9,7 +9,7 @@ import {
   saveLayouts,
   type ViewLayout,
   type Width,
-} from "./layout";
+} from "./widgetLayout";
 
 interface LayoutState extends SavedLayouts {
   /** Widget that arrow keys move now. */

@@ -1,16 +1,16 @@
 /** Questions that several widgets ask of the stores. */
 import { useMemo } from "react";
-import type { Range } from "../app/urlState";
-import type { ComparisonRow } from "../client/shapes";
-import { type Look, REFERENCE } from "../lib/look";
+import type { ComparisonRow } from "../client/models";
+import { overlap } from "../lib/intervalOverlap";
 import { metricOf } from "../lib/metrics";
-import { overlap } from "../lib/overlap";
-import type { Device } from "./gantt";
-import { useLive } from "./live";
-import { useLooks } from "./looks";
-import { useUi } from "./ui";
+import { type Look, REFERENCE } from "../lib/schedulerStyle";
+import type { Device } from "./ganttLanes";
+import { useLive } from "./liveStore";
+import { useLooks } from "./schedulerStyles";
+import { useUi } from "./uiStore";
+import type { Range } from "./urlState";
 
-export { useLooks, useRunSchedulers } from "./looks";
+export { useLooks, useRunSchedulers } from "./schedulerStyles";
 
 /** Those the legend has switched on. */
 export function useShownLooks(): Look[] {

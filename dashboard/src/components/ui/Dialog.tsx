@@ -2,7 +2,7 @@ import { X } from "lucide-react";
 import { type ReactNode, useEffect, useId, useRef } from "react";
 import { createPortal } from "react-dom";
 import { IconButton } from "./Button";
-import { cx } from "./cx";
+import { cx } from "./classNames";
 
 interface DialogProps {
   title: ReactNode;

@@ -1,5 +1,5 @@
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
-import { cx } from "./cx";
+import { cx } from "./classNames";
 
 export interface MenuItem {
   key: string;

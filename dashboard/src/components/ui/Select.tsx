@@ -1,6 +1,6 @@
 import { ChevronDown } from "lucide-react";
 import type { ReactNode } from "react";
-import { cx } from "./cx";
+import { cx } from "./classNames";
 import { Menu } from "./Menu";
 
 export interface Option<T extends string> {

@@ -1,4 +1,4 @@
-import { WidgetGrid } from "../../components/WidgetGrid";
+import { WidgetGrid } from "../../components/widget/WidgetGrid";
 import { Headline } from "./Headline";
 import { COMPARE_WIDGETS } from "./widgets";
 

@@ -1,16 +1,16 @@
 import type { CSSProperties, ReactNode } from "react";
-import { GapStrip } from "../../charts/GapStrip";
-import { cx } from "../../components/ui/cx";
-import { Glyph } from "../../components/ui/Glyph";
-import { PanelBody } from "../../components/ui/PanelBody";
-import { useLiveBody } from "../../components/ui/panelState";
+import { GapStrip } from "../../charts/OracleGapChart";
+import { cx } from "../../components/ui/classNames";
+import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { PanelBody } from "../../components/widget/PanelBody";
+import { useLiveBody } from "../../components/widget/panelState";
 import { count, estimate, parts, percent, ratioEstimate, signed, significant } from "../../lib/format";
-import { REFERENCE } from "../../lib/look";
 import { type Metric, metricOf } from "../../lib/metrics";
-import { useLive } from "../../store/live";
+import { REFERENCE } from "../../lib/schedulerStyle";
+import { useLive } from "../../store/liveStore";
 import { useFocus, useLooks, useRow, useStandings, type Verdict, verdictOf } from "../../store/selectors";
-import { setUi, useUi } from "../../store/ui";
-import { useIntervals } from "./intervals";
+import { setUi, useUi } from "../../store/uiStore";
+import { useIntervals } from "./useConfidenceIntervals";
 
 function Leader({ verdict, metric }: { verdict: Verdict; metric: Metric }) {
   const { leader, runnerUp, close } = verdict;

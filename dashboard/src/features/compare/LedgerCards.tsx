@@ -1,9 +1,9 @@
-import { SchedulerName } from "../../components/ui/Glyph";
+import { deviceWords } from "../../components/ui/GpuShareBar";
+import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { cost, energy, ratio, tick, time } from "../../lib/format";
-import type { Look } from "../../lib/look";
-import { setUi } from "../../store/ui";
+import type { Look } from "../../lib/schedulerStyle";
+import { setUi } from "../../store/uiStore";
 import type { LedgerRow } from "./ledgerRows";
-import { deviceWords } from "./ShareBar";
 
 /** The ledger on a phone: two lines a decision instead of nine columns. */
 export function LedgerCards({ rows, looks }: { rows: readonly LedgerRow[]; looks: ReadonlyMap<string, Look> }) {

@@ -1,16 +1,16 @@
 import { CircleAlert, CircleCheck, Info, TriangleAlert } from "lucide-react";
 import { useMemo, useRef, useState } from "react";
-import { SearchBox } from "../../components/SearchBox";
 import { Button } from "../../components/ui/Button";
-import { cx } from "../../components/ui/cx";
-import { Panel } from "../../components/ui/Panel";
-import { useLiveBody, useLiveTag } from "../../components/ui/panelState";
-import { Segmented } from "../../components/ui/Segmented";
-import { Toggle } from "../../components/ui/Toggle";
+import { cx } from "../../components/ui/classNames";
+import { SearchBox } from "../../components/ui/SearchBox";
+import { Segmented } from "../../components/ui/SegmentedControl";
+import { Toggle } from "../../components/ui/ToggleSwitch";
+import { Panel } from "../../components/widget/Panel";
+import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { clock, count } from "../../lib/format";
-import type { TableData } from "../../lib/table";
-import type { LogEntry } from "../../store/buffers";
-import { buffers, useLive } from "../../store/live";
+import type { TableData } from "../../lib/tableData";
+import { buffers, useLive } from "../../store/liveStore";
+import type { LogEntry } from "../../store/streamBuffers";
 
 type Level = "all" | "info" | "warning" | "error";
 

@@ -1,8 +1,8 @@
 /** The ledger as rows: one per task and scheduler, newest task first. */
 import { cost, energy, percent, ratio, significant, time } from "../../lib/format";
-import { type Look, REFERENCE } from "../../lib/look";
-import type { Cell, Column } from "../../lib/table";
-import type { TaskEntry } from "../../store/tasks";
+import { type Look, REFERENCE } from "../../lib/schedulerStyle";
+import type { Cell, Column } from "../../lib/tableData";
+import type { TaskEntry } from "../../store/recentTasks";
 
 export const LEDGER_TASKS = 200;
 

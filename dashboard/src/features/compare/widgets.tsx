@@ -1,15 +1,15 @@
 /** The widgets of Global Comparison and where they stand at first. Rows are 24 px: 17 rows are 392 px. */
-import type { WidgetDef } from "../../components/WidgetGrid";
-import { WhatIf } from "../whatif/WhatIf";
-import { Correlation } from "./Correlation";
-import { Gantt } from "./Gantt";
-import { Ledger } from "./Ledger";
+import type { WidgetDef } from "../../components/widget/WidgetGrid";
+import { Correlation } from "./CorrelationMatrix";
+import { Pulse } from "./DeviceUtilization";
+import { Gantt } from "./LiveGantt";
 import { LiveLog } from "./LiveLog";
-import { Pulse } from "./Pulse";
-import { Race } from "./Race";
-import { RadarWidget } from "./RadarWidget";
-import { WinLoss } from "./WinLoss";
-import { Workload } from "./Workload";
+import { RadarWidget } from "./OracleRadar";
+import { Race } from "./PerformanceRace";
+import { Ledger } from "./TaskLedger";
+import { WinLoss } from "./WinLossMatrix";
+import { Workload } from "./WorkloadCharts";
+import { WhatIf } from "./whatIf/WhatIf";
 
 const at = (x: number, y: number, w: number, h: number) => ({ x, y, w, h });
 

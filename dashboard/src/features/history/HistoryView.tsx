@@ -1,4 +1,4 @@
-import { WidgetGrid } from "../../components/WidgetGrid";
+import { WidgetGrid } from "../../components/widget/WidgetGrid";
 import { HISTORY_WIDGETS } from "./widgets";
 
 /** Historical Analysis: back in time, over the long run, and from run to run. */

@@ -1,11 +1,11 @@
-import { shortRun } from "../../app/ContextStrip";
-import { Link } from "../../app/Link";
-import type { Run } from "../../client/shapes";
-import { SchedulerName } from "../../components/ui/Glyph";
+import { shortRun } from "../../app/RunContextBar";
+import type { Run } from "../../client/models";
+import { Link } from "../../components/Link";
+import { Letter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
+import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { count, date, NOTHING, ratio, significant } from "../../lib/format";
-import type { Look } from "../../lib/look";
-import { Letter, RunStatus, SourceTag } from "./RunTags";
-import type { Leader } from "./trend";
+import type { Look } from "../../lib/schedulerStyle";
+import type { Leader } from "./oracleRatios";
 
 interface RunRowProps {
   run: Run;

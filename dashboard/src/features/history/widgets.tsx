@@ -1,11 +1,11 @@
 /** The widgets of Historical Analysis and where they stand at first. Rows are 24 px. */
-import type { WidgetDef } from "../../components/WidgetGrid";
-import { Collection } from "./Collection";
-import { Playback } from "./Playback";
-import { Retraining } from "./Retraining";
-import { Runs } from "./Runs";
-import { SmallDiff } from "./SmallDiff";
-import { Trend } from "./Trend";
+import type { WidgetDef } from "../../components/widget/WidgetGrid";
+import { Collection } from "./DataCollection";
+import { Trend } from "./LongTermTrend";
+import { Retraining } from "./RetrainingTimeline";
+import { SmallDiff } from "./RunDiffSummary";
+import { Runs } from "./RunList";
+import { Playback } from "./RunPlayback";
 
 const at = (x: number, y: number, w: number, h: number) => ({ x, y, w, h });
 

@@ -1,15 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
-import { usePollInterval } from "../../app/queries";
 import { api } from "../../client/api";
-import { PanelBody } from "../../components/ui/PanelBody";
-import { queryState } from "../../components/ui/queryState";
-import { useUi } from "../../store/ui";
-import { isRunId, isUnknownRun } from "../diff/useDiff";
-import { Config } from "./Config";
-import { Notice } from "./Notice";
+import { Notice } from "../../components/EmptyPage";
+import { PanelBody } from "../../components/widget/PanelBody";
+import { queryState } from "../../components/widget/queryState";
+import { usePollInterval } from "../../store/queryClient";
+import { isRunId, isUnknownRun } from "../../store/runQueries";
+import { useUi } from "../../store/uiStore";
+import { RunTable } from "./RunComparison";
+import { Config } from "./RunConfiguration";
 import { RunGantt } from "./RunGantt";
-import { RunHead } from "./RunHead";
-import { RunTable } from "./RunTable";
+import { RunHead } from "./RunSummary";
 
 /** One run of the database, live or long over. */
 export default function RunView() {

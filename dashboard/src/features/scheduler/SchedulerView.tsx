@@ -1,13 +1,13 @@
-import { Link } from "../../app/Link";
-import { cx } from "../../components/ui/cx";
-import { Glyph } from "../../components/ui/Glyph";
-import { PanelBody } from "../../components/ui/PanelBody";
-import { type BodyState, useLiveBody } from "../../components/ui/panelState";
-import { WidgetGrid } from "../../components/WidgetGrid";
+import { Link } from "../../components/Link";
+import { cx } from "../../components/ui/classNames";
+import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { PanelBody } from "../../components/widget/PanelBody";
+import { type BodyState, useLiveBody } from "../../components/widget/panelState";
+import { WidgetGrid } from "../../components/widget/WidgetGrid";
 import { useFocus, useLooks } from "../../store/selectors";
-import { useUi } from "../../store/ui";
-import { SchedulerHead } from "./SchedulerHead";
-import { SubjectContext } from "./subject";
+import { useUi } from "../../store/uiStore";
+import { SchedulerHead } from "./SchedulerSummary";
+import { SubjectContext } from "./selectedScheduler";
 import { SCHEDULER_WIDGETS } from "./widgets";
 
 /** Everything about one scheduler: the tabs choose whose page it is. */

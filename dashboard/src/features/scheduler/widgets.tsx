@@ -1,13 +1,13 @@
 /** The widgets of Scheduler Details and where they stand at first. Rows are 24 px. */
-import type { WidgetDef } from "../../components/WidgetGrid";
-import { Decisions } from "./Decisions";
-import { Learner } from "./Learner";
-import { Load } from "./Load";
-import { Predicted } from "./Predicted";
-import { Regret } from "./Regret";
-import { Split } from "./Split";
-import { SubjectRadar } from "./SubjectRadar";
-import { WhereGpuPays } from "./WhereGpuPays";
+import type { WidgetDef } from "../../components/widget/WidgetGrid";
+import { Load } from "./ClusterLoad";
+import { WhereGpuPays } from "./GpuBenefitHeatmap";
+import { Split } from "./GpuCpuSplit";
+import { Learner } from "./ModelInsight";
+import { Predicted } from "./PredictedVsActual";
+import { Decisions } from "./RecentDecisions";
+import { Regret } from "./RegretOverTime";
+import { SubjectRadar } from "./SchedulerRadar";
 
 const at = (x: number, y: number, w: number, h: number) => ({ x, y, w, h });
 

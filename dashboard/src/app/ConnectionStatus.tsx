@@ -1,0 +1,96 @@
+import { CirclePause, Clock, Database, LoaderCircle, Snowflake, WifiOff } from "lucide-react";
+import type { ReactNode } from "react";
+import { cx } from "../components/ui/classNames";
+import { useLiveTag } from "../components/widget/panelState";
+import { age, count, significant } from "../lib/format";
+import { useLive } from "../store/liveStore";
+import { retryNow } from "./appActions";
+
+interface Shown {
+  icon: ReactNode;
+  word: string;
+  detail: string;
+  tone: string;
+}
+
+const mark = (Icon: typeof Clock, tone: string) => <Icon size={14} className={tone} aria-hidden="true" />;
+
+function useShown(): Shown {
+  const connection = useLive((s) => s.connection);
+  const seq = useLive((s) => s.seq);
+  const state = useLive((s) => s.state);
+  const tag = useLiveTag();
+  switch (tag?.kind) {
+    case "offline":
+      return {
+        icon: mark(WifiOff, "text-error"),
+        word: "Offline",
+        detail: "no answer for 30 s",
+        tone: "border-error/50",
+      };
+    case "reconnecting":
+      return {
+        icon: mark(LoaderCircle, "text-warn"),
+        word: "Reconnecting",
+        detail: `try ${connection.attempt}, next in ${significant(connection.retryInMs / 1000, 2)} s`,
+        tone: "border-warn/50",
+      };
+    case "stale":
+      return {
+        icon: mark(Clock, "text-warn"),
+        word: "Stale",
+        detail: `${age(tag.seconds)} old`,
+        tone: "border-warn/50",
+      };
+    case "frozen":
+      return {
+        icon: mark(Snowflake, "text-accent"),
+        word: "Frozen",
+        detail: `+${count(tag.buffered)} updates buffered`,
+        tone: "border-accent/50",
+      };
+    case "paused":
+      return {
+        icon: mark(CirclePause, "text-accent"),
+        word: "Paused",
+        detail: `seq ${count(seq)}`,
+        tone: "border-accent/50",
+      };
+    case "held":
+      return { icon: mark(Database, "text-warn"), word: "Held", detail: "database away", tone: "border-warn/50" };
+    default:
+  }
+  if (connection.phase === "connecting") {
+    return { icon: mark(LoaderCircle, "text-muted"), word: "Connecting", detail: "", tone: "border-control/60" };
+  }
+  const stopped = state === "stopped" || state === null;
+  return {
+    icon: <span className={cx("size-2 rounded-full", stopped ? "bg-muted" : "bg-ok")} />,
+    word: stopped ? "Connected" : "Live",
+    detail: stopped ? "engine stopped" : `seq ${count(seq)}`,
+    tone: "border-control/60",
+  };
+}
+
+/** How fresh the page is, in a word and a number. Press it while offline to try at once. */
+export function ConnectionPill() {
+  const { icon, word, detail, tone } = useShown();
+  return (
+    <button
+      type="button"
+      onClick={retryNow}
+      data-testid="connection"
+      title="Connection to the server"
+      className={cx(
+        "inline-flex h-8 min-w-0 items-center gap-2 rounded-full border bg-raised/60 px-3 text-12",
+        tone,
+      )}
+    >
+      {icon}
+      <span className="font-medium" aria-live="polite">
+        {word}
+      </span>
+      <span className="truncate text-muted max-sm:max-w-24">{detail}</span>
+    </button>
+  );
+}

@@ -1,0 +1,59 @@
+import { X } from "lucide-react";
+import { Button, IconButton } from "../components/ui/Button";
+import { useUi } from "../store/uiStore";
+import { endTour, useTour } from "./tourStore";
+
+const STEPS: readonly { title: string; text: string }[] = [
+  {
+    title: "Who wins?",
+    text: "Every scheduler gets the same tasks on its own cluster. The headline names the leader and how far it is from the oracle, which knows the true times.",
+  },
+  {
+    title: "One legend",
+    text: "The names at the top are the legend of the whole page. Click one to hide it, double click to see it alone.",
+  },
+  {
+    title: "Hold or stop",
+    text: "Freeze (Space) holds your own view while updates are buffered. Pause (P) stops the engine, for everyone.",
+  },
+  {
+    title: "Ask a task",
+    text: "Click a block of the Gantt chart or a row of the ledger to see what every scheduler chose for it, and what that cost. Press ? for all keys.",
+  },
+];
+
+/** Four short cards in a corner. It covers nothing important and goes away for good. */
+export default function Tour() {
+  const step = useTour((s) => s.step);
+  const view = useUi((s) => s.route.view);
+  const current = step === null ? undefined : STEPS[step];
+  if (step === null || !current || view !== "compare") return null;
+  const last = step === STEPS.length - 1;
+  return (
+    <aside
+      aria-label="Tour"
+      className="popover enter fixed right-4 bottom-4 z-40 w-[min(336px,calc(100vw-32px))] p-4"
+    >
+      <div className="flex items-center gap-2">
+        <h2 className="flex-1 font-semibold text-14">{current.title}</h2>
+        <span className="text-faint">
+          {step + 1} of {STEPS.length}
+        </span>
+        <IconButton label="Dismiss the tour" onClick={endTour}>
+          <X size={15} aria-hidden="true" />
+        </IconButton>
+      </div>
+      <p className="mt-1 text-muted">{current.text}</p>
+      <div className="mt-3 flex justify-end gap-2">
+        {step > 0 ? (
+          <Button variant="quiet" onClick={() => useTour.setState({ step: step - 1 })}>
+            Back
+          </Button>
+        ) : null}
+        <Button variant="primary" onClick={() => (last ? endTour() : useTour.setState({ step: step + 1 }))}>
+          {last ? "Done" : "Next"}
+        </Button>
+      </div>
+    </aside>
+  );
+}

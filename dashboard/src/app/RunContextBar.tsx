@@ -1,0 +1,148 @@
+import { Activity, FlaskConical, X } from "lucide-react";
+import type { MouseEvent, ReactNode } from "react";
+import { cx } from "../components/ui/classNames";
+import { Glyph } from "../components/ui/SchedulerGlyph";
+import { significant, time } from "../lib/format";
+import type { Look } from "../lib/schedulerStyle";
+import { useLive } from "../store/liveStore";
+import { useLooks } from "../store/schedulerStyles";
+import { navigate, setUi, useUi } from "../store/uiStore";
+import { RangePicker } from "./TopBar";
+
+function Fact({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <span className="whitespace-nowrap xl:border-hair xl:border-r xl:pr-3 xl:last-of-type:border-0">
+      <span className="text-faint">{label} </span>
+      {children}
+    </span>
+  );
+}
+
+function platformText(devices: readonly { kind: string }[]): string {
+  const counts = new Map<string, number>();
+  for (const { kind } of devices) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  return [...counts].map(([kind, n]) => `${n} ${kind.toUpperCase()}${n > 1 ? "s" : ""}`).join(" + ");
+}
+
+function Facts() {
+  const status = useLive((s) => s.status);
+  const runId = useLive((s) => s.runId);
+  if (!status) return <span className="text-faint">waiting for the server</span>;
+  const measured = status.source === "measured";
+  const Icon = measured ? Activity : FlaskConical;
+  return (
+    <>
+      <Fact label="run">
+        <span className="font-medium font-mono">{shortRun(runId ?? status.run_id)}</span>
+      </Fact>
+      <Fact label="scenario">
+        <span className="font-medium">{status.scenario}</span>
+        <span className="text-muted"> · load {significant(status.utilisation)}</span>
+      </Fact>
+      <Fact label="seed">
+        <span className="font-medium">{status.seed}</span>
+      </Fact>
+      <Fact label="platform">
+        <span className="font-medium">{status.platform.name}</span>
+        <span className="text-muted"> {platformText(status.platform.devices)}</span>
+      </Fact>
+      <span
+        className={cx(
+          "inline-flex h-6 items-center gap-1.5 rounded-[6px] border px-2",
+          measured ? "border-ok/50 text-ok" : "border-control text-muted",
+        )}
+        title={measured ? "Numbers were measured on real devices" : "Numbers come from a simulation of the devices"}
+      >
+        <Icon size={13} aria-hidden="true" />
+        {status.source}
+      </span>
+    </>
+  );
+}
+
+/** Run identifiers are long; the end of one tells runs apart. */
+export const shortRun = (runId: string | null): string =>
+  runId ? (runId.length > 12 ? `…${runId.slice(-8)}` : runId) : "none";
+
+function toggle(looks: readonly Look[], shown: readonly string[] | null, name: string): void {
+  const all = looks.map((look) => look.name);
+  const current = shown ?? all;
+  const next = current.includes(name)
+    ? current.filter((item) => item !== name)
+    : all.filter((item) => current.includes(item) || item === name);
+  // Nothing shown is never what somebody wants: the last one switched off brings back all.
+  setUi({ shown: next.length === 0 || next.length === all.length ? null : next });
+}
+
+/** Legend and switch of the whole page: click toggles, double click or shift isolates. */
+function Chips() {
+  const looks = useLooks();
+  const shown = useUi((s) => s.shown);
+  const route = useUi((s) => s.route);
+  const choosing = route.view === "scheduler";
+  const isolate = (name: string) => setUi({ shown: shown?.length === 1 && shown[0] === name ? null : [name] });
+  return (
+    <div
+      role="group"
+      aria-label={choosing ? "Choose a scheduler" : "Schedulers shown"}
+      className="grid w-full grid-cols-2 gap-2 min-[380px]:grid-cols-3 md:flex md:w-auto md:flex-wrap"
+    >
+      {looks.map((look) => {
+        const on = choosing ? route.name === look.name : shown === null || shown.includes(look.name);
+        const click = (event: MouseEvent) => {
+          if (choosing) navigate({ view: "scheduler", name: look.name });
+          else if (event.shiftKey) isolate(look.name);
+          else toggle(looks, shown, look.name);
+        };
+        return (
+          <button
+            key={look.name}
+            type="button"
+            aria-pressed={on}
+            onClick={click}
+            onDoubleClick={choosing ? undefined : () => isolate(look.name)}
+            title={
+              choosing ? look.label : `${look.label}: click to ${on ? "hide" : "show"}, double click to isolate`
+            }
+            className={cx(
+              "inline-flex h-10 min-w-0 items-center gap-2 rounded-[6px] border px-2 text-12 transition-colors hover:bg-raised md:h-6",
+              on ? "border-control/60 text-ink" : "border-control/60 border-dashed text-faint line-through",
+              choosing && (on ? "border-accent bg-raised font-medium" : "border-solid no-underline"),
+            )}
+          >
+            <Glyph look={on || choosing ? look : { ...look, color: "var(--faint)" }} />
+            <span className="truncate">{look.label}</span>
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+export function ContextStrip() {
+  const range = useUi((s) => s.range);
+  return (
+    <section
+      aria-label="Run and schedulers"
+      className="mx-auto flex max-w-[1680px] flex-wrap items-center gap-x-3 gap-y-2 px-4 py-3 text-12 md:px-6"
+    >
+      <Facts />
+      {range.kind === "fixed" ? (
+        <button
+          type="button"
+          onClick={() => setUi({ range: { kind: "last", seconds: 300 } })}
+          className="inline-flex h-6 items-center gap-1.5 rounded-[6px] border border-accent/50 px-2 text-accent"
+        >
+          {time(range.from)} to {time(range.to)}
+          <X size={12} aria-label="back to the last five minutes" />
+        </button>
+      ) : null}
+      <div className="xl:hidden md:ml-auto">
+        <RangePicker />
+      </div>
+      <div className="max-md:w-full xl:ml-auto">
+        <Chips />
+      </div>
+    </section>
+  );
+}

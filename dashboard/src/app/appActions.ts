@@ -1,0 +1,64 @@
+/** Starts the page and holds the actions that shell, shortcuts and menus share. */
+import { api } from "../client/api";
+import { announce } from "../components/ui/announce";
+import { Feed } from "../store/liveFeed";
+import * as live from "../store/liveStore";
+import { followAddress, setUi, useUi } from "../store/uiStore";
+
+let feed: Feed | null = null;
+
+/** A token in the fragment (`#token=…`) never reaches a server log; it is moved into the tab's storage at once. */
+function takeToken(): void {
+  const match = /^#token=(.+)$/.exec(window.location.hash);
+  if (!match?.[1]) return;
+  try {
+    sessionStorage.setItem("hs.token", decodeURIComponent(match[1]));
+  } catch {
+    // Without storage the server will ask again.
+  }
+  window.history.replaceState(null, "", window.location.pathname + window.location.search);
+}
+
+export function startApp(): void {
+  takeToken();
+  followAddress();
+  feed = new Feed(useUi.getState().freeze);
+  feed.start();
+}
+
+export const retryNow = (): void => feed?.retryNow();
+
+export function toggleFreeze(): void {
+  if (live.useLive.getState().frozen) {
+    if (live.thaw()) feed?.reload();
+    setUi({ freeze: null });
+    announce("View is live");
+  } else {
+    live.freeze();
+    setUi({ freeze: live.useLive.getState().seq });
+    announce("View is frozen; updates are buffered");
+  }
+}
+
+function report(error: unknown): void {
+  announce(error instanceof Error ? error.message : "The server did not take the command");
+}
+
+/** Pause is for everyone: it stops the engine through the API. */
+export async function togglePause(): Promise<void> {
+  const paused = live.useLive.getState().status?.is_paused ?? false;
+  try {
+    live.setStatus(await (paused ? api.resume() : api.pause()));
+    announce(paused ? "Engine resumed" : "Engine paused for everyone");
+  } catch (error) {
+    report(error);
+  }
+}
+
+export async function setSpeed(speed: number): Promise<void> {
+  try {
+    live.setStatus(await api.speed(speed));
+  } catch (error) {
+    report(error);
+  }
+}

@@ -1,0 +1,79 @@
+import { type CSSProperties, type KeyboardEvent, type PointerEvent, useEffect, useRef } from "react";
+import { type Size, useSize } from "../hooks/useElementSize";
+import { type ThemeName, TOKENS, type Tokens } from "../lib/designTokens";
+import { useTheme } from "../store/uiStore";
+
+export interface Paint {
+  context: CanvasRenderingContext2D;
+  size: Size;
+  theme: ThemeName;
+  tokens: Tokens;
+}
+
+interface CanvasProps {
+  /** Draws everything, in CSS pixels, on a cleared canvas. Memoise it: a new function is a new picture. */
+  draw: (paint: Paint) => void;
+  /** What the picture shows, in words. */
+  label: string;
+  className?: string;
+  style?: CSSProperties;
+  onPointerMove?: (event: PointerEvent<HTMLDivElement>) => void;
+  onPointerDown?: (event: PointerEvent<HTMLDivElement>) => void;
+  onPointerUp?: (event: PointerEvent<HTMLDivElement>) => void;
+  onPointerLeave?: (event: PointerEvent<HTMLDivElement>) => void;
+  onKeyDown?: (event: KeyboardEvent<HTMLDivElement>) => void;
+  onDoubleClick?: () => void;
+  onWheel?: (event: WheelEvent) => void;
+}
+
+export const FONT = '12px "Inter", system-ui, sans-serif';
+export const FONT_STRONG = '600 12px "Inter", system-ui, sans-serif';
+
+/** A canvas that is sharp on every screen, fits its box and is drawn once per frame at most. */
+export function Canvas({ draw, label, className, style, onKeyDown, onWheel, ...pointer }: CanvasProps) {
+  const [box, size, element] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const theme = useTheme();
+
+  useEffect(() => {
+    const element = canvas.current;
+    if (!element || size.width === 0 || size.height === 0) return;
+    const frame = requestAnimationFrame(() => {
+      const context = element.getContext("2d");
+      if (!context) return;
+      const density = Math.min(window.devicePixelRatio || 1, 3);
+      const [width, height] = [Math.round(size.width * density), Math.round(size.height * density)];
+      if (element.width !== width) element.width = width;
+      if (element.height !== height) element.height = height;
+      context.setTransform(density, 0, 0, density, 0, 0);
+      context.clearRect(0, 0, size.width, size.height);
+      context.font = FONT;
+      draw({ context, size, theme, tokens: TOKENS[theme] });
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [draw, size, theme]);
+
+  // React listens to the wheel passively, where the page could not be kept from scrolling along.
+  useEffect(() => {
+    if (!element || !onWheel) return;
+    element.addEventListener("wheel", onWheel, { passive: false });
+    return () => element.removeEventListener("wheel", onWheel);
+  }, [element, onWheel]);
+
+  return (
+    <div
+      ref={box}
+      className={className}
+      style={{ position: "relative", ...style }}
+      {...(onKeyDown ? { tabIndex: 0, role: "group", "aria-label": label, onKeyDown } : {})}
+      {...pointer}
+    >
+      <canvas
+        ref={canvas}
+        role="img"
+        aria-label={label}
+        style={{ position: "absolute", inset: 0, width: "100%", height: "100%" }}
+      />
+    </div>
+  );
+}

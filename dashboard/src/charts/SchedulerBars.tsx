@@ -1,0 +1,148 @@
+import { Glyph } from "../components/ui/SchedulerGlyph";
+import { estimate, ratio, significant, stepFor } from "../lib/format";
+import type { Metric } from "../lib/metrics";
+import { niceCeiling, overlap, ticks } from "../lib/statistics";
+import type { Standing } from "../store/selectors";
+
+interface RaceBarsProps {
+  standings: readonly Standing[];
+  halves: ReadonlyMap<string, number>;
+  metric: Metric;
+}
+
+/** Pixels of "too close to call" with two glyphs. */
+const LABEL = 140;
+
+/** The contestants whose interval touches this one's: nobody can say which of them is ahead. */
+function rivals(standings: readonly Standing[], halves: ReadonlyMap<string, number>, one: Standing): Standing[] {
+  const half = halves.get(one.look.name);
+  if (half === undefined || one.look.reference) return [];
+  return standings.filter((other) => {
+    const theirs = halves.get(other.look.name);
+    return (
+      other !== one &&
+      !other.look.reference &&
+      theirs !== undefined &&
+      overlap(one.value, half, other.value, theirs)
+    );
+  });
+}
+
+/** A queue that runs away would press all other bars to nothing: the axis ends at six times the best, and such a bar is torn. */
+const TORN = 6;
+
+function axisEnd(standings: readonly Standing[], halves: ReadonlyMap<string, number>): number {
+  const limit = TORN * Math.min(...standings.map((s) => s.value));
+  const within = standings.filter((s) => s.value <= limit).map((s) => s.value + (halves.get(s.look.name) ?? 0));
+  return Math.max(...within, 0);
+}
+
+/** Horizontal bars from zero with whiskers; the reference hollow, its value a dotted line through all. */
+export function RaceBars({ standings, halves, metric }: RaceBarsProps) {
+  const top = niceCeiling(axisEnd(standings, halves) * 1.02, 4);
+  const step = stepFor(top, metric.quantity);
+  const marks = ticks(0, top, 4);
+  const at = (value: number) => `${(100 * Math.min(value, top)) / top}%`;
+  const reference = standings.find((s) => s.look.reference);
+  return (
+    <div className="flex min-h-0 flex-1 flex-col">
+      <ul className="relative flex min-h-0 flex-1 flex-col justify-between gap-1.5">
+        <li aria-hidden="true" className="marks pointer-events-none absolute inset-0">
+          {marks.map((tick) => (
+            <i key={tick} className="absolute inset-y-0 w-px bg-hair" style={{ left: at(tick) }} />
+          ))}
+        </li>
+        {reference ? (
+          <li
+            aria-hidden="true"
+            className="marks pointer-events-none absolute inset-y-0 top-5 border-l-2 border-dotted"
+            style={{ left: at(reference.value), borderColor: reference.look.color }}
+          />
+        ) : null}
+        {standings.map((standing) => {
+          const { look, value } = standing;
+          const half = halves.get(look.name);
+          const torn = value > top;
+          const close = rivals(standings, halves, standing);
+          return (
+            <li key={look.name} className="relative" data-scheduler={look.name}>
+              <div className="flex h-5 items-center gap-2">
+                <Glyph look={look} className="bg-panel" />
+                <span className="min-w-0 truncate bg-panel pr-1">{look.label}</span>
+                <span className="ml-auto whitespace-nowrap font-semibold" data-value={value}>
+                  {estimate(value, half, metric.quantity)}
+                </span>
+                <span className="w-14 whitespace-nowrap text-right text-muted">{ratio(standing.ratio)}</span>
+              </div>
+              <div className="marks relative h-2">
+                <span
+                  className="absolute inset-y-0 left-0 rounded-[2px]"
+                  style={
+                    look.reference
+                      ? {
+                          width: at(value),
+                          border: `1px solid ${look.color}`,
+                          background: `color-mix(in srgb, ${look.color} 18%, transparent)`,
+                        }
+                      : { width: at(value), background: look.color }
+                  }
+                />
+                {torn ? (
+                  <span className="absolute inset-y-[-2px] right-6 flex -skew-x-12 gap-1" title="beyond the axis">
+                    <i className="w-1 bg-panel" />
+                    <i className="w-1 bg-panel" />
+                  </span>
+                ) : null}
+                {half === undefined || torn ? null : (
+                  <span
+                    className="absolute -top-0.5 h-3 border-ink border-x-[1.5px]"
+                    style={{
+                      left: at(Math.max(0, value - half)),
+                      width: `calc(${at(value + half)} - ${at(Math.max(0, value - half))})`,
+                    }}
+                  >
+                    <i className="absolute top-1/2 h-[1.5px] w-full -translate-y-1/2 bg-ink" />
+                  </span>
+                )}
+                {close.length && !torn ? (
+                  <span
+                    className="absolute -top-1 flex items-center gap-1 whitespace-nowrap bg-panel/80 px-1 text-muted"
+                    style={
+                      // Beside the whisker, and within the chart also where the whisker is long.
+                      (value + (half ?? 0)) / top > 0.62
+                        ? { right: `min(calc(100% - ${at(value - (half ?? 0))} + 6px), calc(100% - ${LABEL}px))` }
+                        : { left: `min(calc(${at(value + (half ?? 0))} + 8px), calc(100% - ${LABEL}px))` }
+                    }
+                  >
+                    {close.map((other) => (
+                      <Glyph key={other.look.name} look={other.look} size={10} />
+                    ))}
+                    too close to call
+                  </span>
+                ) : null}
+              </div>
+            </li>
+          );
+        })}
+      </ul>
+      <div className="relative mt-1 h-4 text-faint" aria-hidden="true">
+        {marks.map((tick, index) => (
+          <span
+            key={tick}
+            className="absolute whitespace-nowrap"
+            style={
+              index === 0
+                ? { left: 0 }
+                : tick >= top * 0.97
+                  ? { right: 0 }
+                  : { left: at(tick), transform: "translateX(-50%)" }
+            }
+          >
+            {significant(tick / step.factor)}
+            {index === marks.length - 1 ? ` ${step.unit}` : ""}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}

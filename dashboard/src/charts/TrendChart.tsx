@@ -1,0 +1,198 @@
+import { useState } from "react";
+import { Glyph } from "../components/ui/SchedulerGlyph";
+import { useSize } from "../hooks/useElementSize";
+import { compact, ratio, ratioEstimate } from "../lib/format";
+import { dashArray, type Look } from "../lib/schedulerStyle";
+import { linearScale, logScale } from "./canvasAxes";
+import { TooltipBox } from "./rechartsTheme";
+import { isLogarithmic, pieces, ratioTicks, spread, type TrendSeries } from "./trendScale";
+
+interface TrendLinesProps {
+  series: readonly TrendSeries[];
+  /** Where the axis has words, and which. */
+  xTicks: readonly { at: number; text: string }[];
+  xTitle: string;
+  /** How a place on the axis is called in the tooltip. */
+  nameOf: (x: number) => string;
+  marks?: readonly { x: number; label: string }[];
+  /** The playhead, if it stands somewhere. */
+  cursor?: number | null;
+  /** Points farther apart than this are not joined: something was missing between them. */
+  gap?: number;
+  label: string;
+}
+
+const LEFT = 48;
+const TOP = 16;
+const BOTTOM = 40;
+
+function Names({
+  rows,
+  left,
+  top,
+}: {
+  rows: readonly { look: Look; last: number }[];
+  left: number;
+  top: readonly number[];
+}) {
+  return rows.map(({ look, last }, i) => (
+    <span
+      key={look.name}
+      className="absolute flex h-4 items-center gap-1.5 whitespace-nowrap"
+      style={{ left, right: 0, top: (top[i] ?? 0) - 8 }}
+    >
+      <Glyph look={look} size={10} />
+      <span className="min-w-0 flex-1 truncate">{look.label}</span>
+      <span className="text-muted">{ratio(last)}</span>
+    </span>
+  ));
+}
+
+/** Ratios over tasks or runs, each line named where it ends. Bands are intervals. */
+export function TrendLines({ series, xTicks, xTitle, nameOf, marks = [], cursor, gap, label }: TrendLinesProps) {
+  const [box, { width, height }] = useSize<HTMLDivElement>();
+  const [hover, setHover] = useState<number | null>(null);
+  const points = series.flatMap((s) => s.points);
+  const xs = [...new Set(points.map((p) => p.x))].sort((a, b) => a - b);
+  const [x0, x1] = [xs[0] ?? 0, xs.at(-1) ?? 1];
+  const low = Math.min(1, ...points.map((p) => Math.max(0.01, p.y - (p.half ?? 0))));
+  const high = Math.max(1.05, ...points.map((p) => p.y + (p.half ?? 0)));
+  const logarithmic = isLogarithmic(high);
+  const named = width >= 560;
+  const right = named ? 148 : 12;
+  const bottom = height - BOTTOM;
+  const x = x1 > x0 ? linearScale(x0, x1, LEFT, width - right) : () => (LEFT + width - right) / 2;
+  const y = logarithmic ? logScale(low, high * 1.05, bottom, TOP) : linearScale(low, high * 1.01, bottom, TOP);
+  const path = (list: TrendSeries["points"]) =>
+    pieces(list, gap)
+      .map((piece) => piece.map((p, i) => `${i ? "L" : "M"}${x(p.x).toFixed(1)},${y(p.y).toFixed(1)}`).join(""))
+      .join("");
+  const band = (list: TrendSeries["points"]) => {
+    const edge = (known: TrendSeries["points"], side: 1 | -1) =>
+      known.map((p) => `${x(p.x).toFixed(1)},${y(Math.max(0.01, p.y + side * (p.half ?? 0))).toFixed(1)}`);
+    return pieces(
+      list.filter((p) => p.half !== null),
+      gap,
+    )
+      .filter((piece) => piece.length > 1)
+      .map((piece) => `M${[...edge(piece, 1), ...edge(piece, -1).reverse()].join("L")}Z`)
+      .join("");
+  };
+  const ends = series.flatMap(({ look, points: list }) => {
+    const last = list.at(-1);
+    return last ? [{ look, last: last.y }] : [];
+  });
+  ends.sort((a, b) => b.last - a.last);
+  const move = (clientX: number, area: DOMRect) => {
+    const px = clientX - area.left;
+    let best: number | null = null;
+    for (const at of xs) if (best === null || Math.abs(x(at) - px) < Math.abs(x(best) - px)) best = at;
+    setHover(best);
+  };
+  return (
+    <div
+      ref={box}
+      className="relative min-h-52 flex-1"
+      onPointerMove={(event) => move(event.clientX, event.currentTarget.getBoundingClientRect())}
+      onPointerLeave={() => setHover(null)}
+    >
+      {width > 0 && height > 0 && xs.length > 0 ? (
+        <>
+          <svg width={width} height={height} role="img" aria-label={label} className="marks absolute inset-0 block">
+            {ratioTicks(low, high).map((value) => (
+              <g key={value}>
+                <line
+                  x1={LEFT}
+                  x2={width - right}
+                  y1={y(value)}
+                  y2={y(value)}
+                  stroke={value === 1 ? "var(--baseline)" : "var(--hair)"}
+                />
+                <text x={LEFT - 8} y={y(value) + 4} textAnchor="end" fontSize="12" fill="var(--faint)">
+                  {`${compact(value)}×`}
+                </text>
+              </g>
+            ))}
+            {xTicks.map(({ at, text }) => (
+              <text key={at} x={x(at)} y={bottom + 18} textAnchor="middle" fontSize="12" fill="var(--faint)">
+                {text}
+              </text>
+            ))}
+            <text
+              x={(LEFT + width - right) / 2}
+              y={height - 4}
+              textAnchor="middle"
+              fontSize="12"
+              fill="var(--muted)"
+            >
+              {xTitle}
+            </text>
+            {marks.map((mark, i) => (
+              <g key={`${mark.x}-${i}`}>
+                <title>{mark.label}</title>
+                <line
+                  x1={x(mark.x)}
+                  x2={x(mark.x)}
+                  y1={TOP}
+                  y2={bottom}
+                  stroke="var(--warn)"
+                  strokeDasharray="4 3"
+                  opacity={marks.length > 6 ? 0.25 : 1}
+                />
+                <path d="M0-4.5L4.5 0L0 4.5L-4.5 0z" transform={`translate(${x(mark.x)} 10)`} fill="var(--warn)" />
+              </g>
+            ))}
+            {series.map(({ look, points: list }) => (
+              <g key={look.name}>
+                <path d={band(list)} fill={look.color} opacity={0.13} />
+                <path
+                  d={path(list)}
+                  fill="none"
+                  stroke={look.color}
+                  strokeWidth={look.width}
+                  strokeDasharray={dashArray(look)}
+                  strokeLinejoin="round"
+                />
+                {list.length <= 12
+                  ? list.map((p) => <circle key={p.x} cx={x(p.x)} cy={y(p.y)} r={3} fill={look.color} />)
+                  : null}
+              </g>
+            ))}
+            {cursor != null && cursor >= x0 && cursor <= x1 ? (
+              <line x1={x(cursor)} x2={x(cursor)} y1={TOP} y2={bottom} stroke="var(--text)" strokeWidth={1.5} />
+            ) : null}
+            {hover !== null ? (
+              <line x1={x(hover)} x2={x(hover)} y1={TOP} y2={bottom} stroke="var(--accent)" />
+            ) : null}
+          </svg>
+          {named ? (
+            <Names
+              rows={ends}
+              left={width - right + 12}
+              top={spread(
+                ends.map(({ last }) => y(last)),
+                17,
+                TOP,
+                bottom,
+              )}
+            />
+          ) : null}
+          {hover !== null ? (
+            <div
+              className="pointer-events-none absolute top-4 z-10 w-52"
+              style={x(hover) > width / 2 ? { right: width - x(hover) + 10 } : { left: x(hover) + 10 }}
+            >
+              <TooltipBox
+                title={nameOf(hover)}
+                rows={ends.flatMap(({ look }) => {
+                  const dot = series.find((s) => s.look === look)?.points.find((p) => p.x === hover);
+                  return dot ? [[look.label, ratioEstimate(dot.y, dot.half)] as const] : [];
+                })}
+              />
+            </div>
+          ) : null}
+        </>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,53 @@
+/** What the trend chart needs besides drawing: no React, no data access. */
+import type { Look } from "../lib/schedulerStyle";
+import { ticks } from "../lib/statistics";
+
+export interface TrendSeries {
+  look: Look;
+  points: readonly { x: number; y: number; half: number | null }[];
+}
+
+/** A queue that runs away would press everybody else together: beyond five times the oracle the axis is logarithmic. */
+export const isLogarithmic = (high: number): boolean => high > 5;
+
+/** Round ratios for the axis, few enough to read. */
+export function ratioTicks(low: number, high: number): number[] {
+  if (!isLogarithmic(high)) return ticks(low, high, 4);
+  const found: number[] = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++)
+    for (const factor of [1, 2, 5]) {
+      const value = Number((factor * 10 ** power).toPrecision(6));
+      if (value >= low * 0.999 && value <= high * 1.001) found.push(value);
+    }
+  return found.length > 6 ? found.filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9) : found;
+}
+
+/** Moves labels apart until they are `gap` from each other, none outside the bounds, order kept. */
+export function spread(wanted: readonly number[], gap: number, low: number, high: number): number[] {
+  const order = wanted.map((value, index) => ({ value, index })).sort((a, b) => a.value - b.value);
+  let edge = low - gap;
+  for (const item of order) {
+    item.value = Math.max(item.value, edge + gap);
+    edge = item.value;
+  }
+  let roof = high + gap;
+  for (const item of [...order].reverse()) {
+    item.value = Math.min(item.value, roof - gap);
+    roof = item.value;
+  }
+  const placed = new Array<number>(wanted.length).fill(0);
+  for (const { value, index } of order) placed[index] = value;
+  return placed;
+}
+
+/** Stretches without a gap. */
+export function pieces<T extends { x: number }>(list: readonly T[], gap = Number.POSITIVE_INFINITY): T[][] {
+  const found: T[][] = [];
+  for (const point of list) {
+    const piece = found.at(-1);
+    const before = piece?.at(-1);
+    if (piece && before && point.x - before.x <= gap) piece.push(point);
+    else found.push([point]);
+  }
+  return found;
+}

@@ -1,0 +1,63 @@
+import { useId } from "react";
+import { cx } from "./classNames";
+
+export interface Choice<T extends string> {
+  value: T;
+  label: string;
+  title?: string;
+}
+
+interface SegmentedProps<T extends string> {
+  label: string;
+  choices: readonly Choice<T>[];
+  /** Null where none of them holds (a range set by the brush). */
+  value: T | null;
+  onChange: (value: T) => void;
+  className?: string;
+  wide?: boolean;
+}
+
+/** One of a few: native radio buttons, so that arrow keys and screen readers work as everywhere. */
+export function Segmented<T extends string>({
+  label,
+  choices,
+  value,
+  onChange,
+  className,
+  wide,
+}: SegmentedProps<T>) {
+  const name = useId();
+  return (
+    <div
+      role="radiogroup"
+      aria-label={label}
+      className={cx(
+        "inline-flex h-10 rounded-control border border-control p-0.5 md:h-8",
+        wide && "flex w-full",
+        className,
+      )}
+    >
+      {choices.map((choice) => (
+        <label
+          key={choice.value}
+          title={choice.title}
+          className={cx(
+            "relative flex cursor-pointer items-center justify-center rounded-[6px] px-1.5 text-12 text-muted transition-colors hover:text-ink md:px-2.5",
+            "has-checked:bg-raised has-checked:font-medium has-checked:text-ink has-checked:shadow-[inset_0_0_0_1px_var(--hair)]",
+            "has-focus-visible:outline-2 has-focus-visible:outline-focus",
+            wide && "flex-1",
+          )}
+        >
+          <input
+            type="radio"
+            name={name}
+            className="absolute inset-0 cursor-pointer appearance-none opacity-0"
+            checked={choice.value === value}
+            onChange={() => onChange(choice.value)}
+          />
+          {choice.label}
+        </label>
+      ))}
+    </div>
+  );
+}

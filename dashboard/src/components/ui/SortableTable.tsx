@@ -1,0 +1,100 @@
+import { ArrowDown, ArrowUp } from "lucide-react";
+import { type ReactNode, useMemo, useState } from "react";
+import { NOTHING, significant } from "../../lib/format";
+import type { Cell, Column, TableData } from "../../lib/tableData";
+import { cx } from "./classNames";
+
+export interface Sort {
+  key: string;
+  down: boolean;
+}
+
+interface TableProps {
+  data: TableData;
+  initial?: Sort;
+  /** Rows on the screen; the CSV holds all. */
+  limit?: number;
+  caption?: string;
+  /** Draws a cell in its own way; undefined leaves it to the column. */
+  render?: (column: Column, value: Cell, row: readonly Cell[]) => ReactNode;
+  onRow?: (row: readonly Cell[]) => void;
+}
+
+const compare = (a: Cell, b: Cell): number => {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+};
+
+export function shown(column: Column, value: Cell): string {
+  if (value === null) return NOTHING;
+  if (column.show) return column.show(value);
+  return typeof value === "number" ? significant(value) : value;
+}
+
+/** Numbers to the right, words to the left, and room where the two would meet. */
+function aligned(columns: readonly Column[], at: number): string {
+  if (columns[at]?.numeric) return "text-right";
+  return columns[at - 1]?.numeric ? "text-left pl-4!" : "text-left";
+}
+
+/** A table that sorts by its heads: the "view as table" of every widget. */
+export function Table({ data, initial, limit = 200, caption, render, onRow }: TableProps) {
+  const [sort, setSort] = useState<Sort | null>(initial ?? null);
+  const rows = useMemo(() => {
+    const index = data.columns.findIndex((column) => column.key === sort?.key);
+    if (!sort || index < 0) return data.rows;
+    // Nothing-to-show sorts last both ways.
+    return [...data.rows].sort((a, b) => {
+      const [x, y] = [a[index] ?? null, b[index] ?? null];
+      return x === null || y === null ? compare(x, y) : compare(x, y) * (sort.down ? -1 : 1);
+    });
+  }, [data, sort]);
+  return (
+    <table className="w-full border-collapse text-12">
+      <caption className="sr-only">{caption ?? data.name}</caption>
+      <thead>
+        <tr>
+          {data.columns.map((column, at) => {
+            const active = sort?.key === column.key;
+            const Arrow = sort?.down ? ArrowDown : ArrowUp;
+            return (
+              <th
+                key={column.key}
+                scope="col"
+                aria-sort={active ? (sort.down ? "descending" : "ascending") : "none"}
+                className={cx("sticky top-0 z-10 bg-panel font-normal", aligned(data.columns, at))}
+              >
+                <button
+                  type="button"
+                  onClick={() => setSort({ key: column.key, down: active ? !sort.down : Boolean(column.numeric) })}
+                  className={cx(
+                    "inline-flex h-8 items-center gap-1 whitespace-nowrap px-1 hover:text-ink focus-visible:outline-offset-[-2px]",
+                    active ? "text-ink" : "text-muted",
+                  )}
+                >
+                  {column.label}
+                  {active ? <Arrow size={12} aria-hidden="true" /> : null}
+                </button>
+              </th>
+            );
+          })}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.slice(0, limit).map((row, index) => (
+          <tr
+            key={index}
+            className={cx("h-8 border-hair border-t", onRow && "cursor-pointer hover:bg-raised")}
+            onClick={onRow ? () => onRow(row) : undefined}
+          >
+            {data.columns.map((column, at) => (
+              <td key={column.key} className={cx("whitespace-nowrap px-1", aligned(data.columns, at))}>
+                {render?.(column, row[at] ?? null, row) ?? shown(column, row[at] ?? null)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

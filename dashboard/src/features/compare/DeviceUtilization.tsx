@@ -1,0 +1,214 @@
+import { TriangleAlert } from "lucide-react";
+import { useMemo, useState } from "react";
+import { Spark } from "../../charts/Sparkline";
+import { StackedTotal } from "../../charts/StackedUtilization";
+import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { Segmented } from "../../components/ui/SegmentedControl";
+import { Panel } from "../../components/widget/Panel";
+import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
+import { useMedia } from "../../hooks/useMediaQuery";
+import { count, device as deviceName, percent, time } from "../../lib/format";
+import type { TableData } from "../../lib/tableData";
+import { buffers, useLive } from "../../store/liveStore";
+import { useDevices, useFocus, useShownLooks } from "../../store/selectors";
+import { useUi } from "../../store/uiStore";
+import { meanOf, type PulsePoint } from "../../store/utilizationHistory";
+
+const SPAN = 60;
+/** A queue is called growing when so many seconds of work wait. */
+const LONG_QUEUE = 30;
+
+type Mode = "schedulers" | "devices" | "total";
+
+interface Cell {
+  label: string;
+  points: readonly PulsePoint[];
+  color: string;
+}
+interface Row {
+  key: string;
+  head: React.ReactNode;
+  cells: Cell[];
+}
+
+function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; to: number } {
+  const rev = useLive((s) => s.rev);
+  const now = useLive((s) => s.virtualTime);
+  const range = useUi((s) => s.range);
+  const looks = useShownLooks();
+  const devices = useDevices();
+  const focus = useFocus();
+  const to = range.kind === "fixed" ? range.to : now;
+  const from = range.kind === "fixed" ? range.from : now - SPAN;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
+  return useMemo(() => {
+    const cpus = devices.filter((d) => d.kind === "cpu");
+    const others = devices.filter((d) => d.kind !== "cpu");
+    const read = (name: string, list: readonly { name: string }[]) =>
+      meanOf(list.map((d) => buffers.pulse.utilisation(name, d.name, from)));
+    const until = (points: readonly PulsePoint[]) =>
+      range.kind === "fixed" ? points.filter((p) => p.t <= to) : points;
+    if (mode === "schedulers") {
+      const groups = [
+        { label: cpus.length > 1 ? `CPU, mean of ${cpus.length}` : "CPU", list: cpus },
+        { label: others.length > 1 ? `${kinds(others)}, mean of ${others.length}` : kinds(others), list: others },
+      ].filter((group) => group.list.length);
+      const rows = looks.map((look) => ({
+        key: look.name,
+        head: (
+          <>
+            <Glyph look={look} />
+            <span className="truncate max-md:sr-only">{look.label}</span>
+          </>
+        ),
+        cells: groups.map(({ label, list }) => ({
+          label: `${look.label}, ${label}`,
+          points: until(read(look.name, list)),
+          color: look.color,
+        })),
+      }));
+      return { rows, columns: groups.map((group) => group.label), from, to };
+    }
+    const rows = devices.map((device) => ({
+      key: device.name,
+      head: <span>{deviceName(device.name, cpus.length)}</span>,
+      cells: [
+        {
+          label: `${focus?.label}, ${device.name}`,
+          points: until(buffers.pulse.utilisation(focus?.name ?? "", device.name, from)),
+          color: focus?.color ?? "#888888",
+        },
+      ],
+    }));
+    return { rows, columns: [focus?.label ?? ""], from, to };
+  }, [rev, mode, looks, devices, focus, from, to]);
+}
+
+const kinds = (devices: readonly { kind: string }[]): string =>
+  [...new Set(devices.map((d) => d.kind.toUpperCase()))].join(", ");
+
+/** Which schedulers have a device whose queue is so long that it does not come to rest. */
+function useLongQueues(): { names: string[]; worst: number } {
+  const backlogs = useLive((s) => s.backlogs);
+  const looks = useShownLooks();
+  const long = looks.filter((look) => Math.max(0, ...Object.values(backlogs[look.name] ?? {})) > LONG_QUEUE);
+  const worst = Math.max(0, ...long.flatMap((look) => Object.values(backlogs[look.name] ?? {})));
+  return { names: long.map((look) => look.label), worst };
+}
+
+function QueueWarning() {
+  const { names, worst } = useLongQueues();
+  if (!names.length) return null;
+  return (
+    <span
+      title={`More than ${LONG_QUEUE} s of work wait: ${names.join(", ")}; longest ${time(worst)}`}
+      className="inline-flex h-6 items-center gap-1.5 whitespace-nowrap rounded-[6px] border border-warn/50 px-2 text-warn"
+    >
+      <TriangleAlert size={13} aria-hidden="true" />
+      {count(names.length)} long {names.length > 1 ? "queues" : "queue"}
+    </span>
+  );
+}
+
+/** How busy the devices are, as small multiples on one axis or as one stacked total. */
+export function Pulse() {
+  const [mode, setMode] = useState<Mode>("schedulers");
+  const { rows, columns, from, to } = usePulse(mode);
+  const narrow = useMedia("(max-width: 767px)");
+  const fixed = useUi((s) => s.range.kind === "fixed");
+  const table = (): TableData => ({
+    name: "utilisation",
+    columns: [
+      { key: "t_s", label: "time", numeric: true, show: (v) => `${(v as number).toFixed(1)} s` },
+      ...rows.flatMap((row) =>
+        row.cells.map((cell) => ({
+          key: cell.label,
+          label: cell.label,
+          numeric: true,
+          show: (v: unknown) => percent(v as number),
+        })),
+      ),
+    ],
+    rows: (rows[0]?.cells[0]?.points ?? []).map((point, i) => [
+      point.t,
+      ...rows.flatMap((row) => row.cells.map((cell) => cell.points[i]?.value ?? null)),
+    ]),
+  });
+  return (
+    <Panel
+      title="Utilisation pulse"
+      subtitle={`${fixed ? "chosen range" : "last 60 s"}, axes 0 to 100 %`}
+      state={useLiveBody({ shape: "lines" })}
+      tag={useLiveTag()}
+      table={table}
+      actions={<QueueWarning />}
+      bodyClass="flex flex-col"
+    >
+      <div className="mb-2">
+        <Segmented
+          label="Show"
+          value={mode}
+          onChange={setMode}
+          choices={[
+            { value: "schedulers", label: "schedulers" },
+            { value: "devices", label: "devices" },
+            { value: "total", label: "total" },
+          ]}
+        />
+      </div>
+      {mode === "total" ? (
+        <StackedTotal
+          rows={rows.map((row) => ({ key: row.key, points: row.cells[0]?.points ?? [] }))}
+          from={from}
+          to={to}
+        />
+      ) : (
+        <div
+          className="grid min-h-0 flex-1 gap-x-2 md:gap-x-3"
+          style={{
+            gridTemplateColumns: `${narrow && mode === "schedulers" ? "14px" : "minmax(56px,104px)"} repeat(${columns.length}, minmax(0,1fr) 48px)`,
+            gridTemplateRows: `16px repeat(${rows.length}, minmax(24px,1fr)) 16px`,
+          }}
+        >
+          <span />
+          {columns.map((column) => (
+            <span key={column} className="col-span-2 truncate text-muted">
+              {column}
+            </span>
+          ))}
+          {rows.map((row) => (
+            <div key={row.key} className="contents">
+              <span className="flex min-w-0 items-center gap-2">{row.head}</span>
+              {row.cells.map((cell) => (
+                <div key={cell.label} className="contents">
+                  <Spark
+                    points={cell.points}
+                    from={from}
+                    to={to}
+                    color={cell.color}
+                    label={cell.label}
+                    className="my-1"
+                  />
+                  <span className="flex items-center justify-end whitespace-nowrap">
+                    {percent(cell.points.at(-1)?.value)}
+                  </span>
+                </div>
+              ))}
+            </div>
+          ))}
+          <span />
+          {columns.map((column) => (
+            <div key={column} className="contents text-faint">
+              <span className="flex justify-between text-faint">
+                <span>{fixed ? `${from.toFixed(0)} s` : "−60 s"}</span>
+                <span className="max-md:hidden">{fixed ? "" : "−30"}</span>
+                <span>{fixed ? `${to.toFixed(0)} s` : "now"}</span>
+              </span>
+              <span />
+            </div>
+          ))}
+        </div>
+      )}
+    </Panel>
+  );
+}

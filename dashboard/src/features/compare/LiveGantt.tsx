@@ -1,0 +1,193 @@
+import { Download, LocateFixed, Maximize, ZoomIn, ZoomOut } from "lucide-react";
+import { useMemo } from "react";
+import { GanttChart } from "../../charts/GanttChart";
+import { GanttOverview } from "../../charts/GanttOverview";
+import { type Mark, visit } from "../../charts/ganttModel";
+import { address } from "../../client/request";
+import { SchedulerSelect } from "../../components/SchedulerSelect";
+import { IconButton } from "../../components/ui/Button";
+import { Panel } from "../../components/widget/Panel";
+import { type Tag, useLiveBody, useLiveTag } from "../../components/widget/panelState";
+import { intensityRamp } from "../../lib/colorScales";
+import { significant, time } from "../../lib/format";
+import type { Cell, TableData } from "../../lib/tableData";
+import { useLive } from "../../store/liveStore";
+import { useFocus, useRow } from "../../store/selectors";
+import { setUi, useTheme } from "../../store/uiStore";
+import { type DeviceLane, useGanttData, useLowerBound } from "./useGanttData";
+import { type GanttWindow, useGanttWindow } from "./useGanttWindow";
+
+function Legend({ balance }: { balance: number | null }) {
+  const ramp = intensityRamp(useTheme());
+  return (
+    <div className="mt-2 flex flex-wrap items-center gap-x-5 gap-y-1 text-faint">
+      <span className="flex items-center gap-2">
+        intensity 0
+        <span className="flex h-2 overflow-hidden rounded-[2px]">
+          {ramp.map((color) => (
+            <i key={color} className="w-2.5" style={{ background: color }} />
+          ))}
+        </span>
+        1
+      </span>
+      <span className="flex items-center gap-2">
+        <svg width="20" height="10" aria-hidden="true">
+          <defs>
+            <pattern id="queued" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+              <rect width="1.5" height="5" fill={ramp[4]} />
+            </pattern>
+          </defs>
+          <rect x="0.5" y="0.5" width="19" height="9" rx="2" fill="url(#queued)" stroke={ramp[4]} />
+        </svg>
+        queued
+      </span>
+      <span className="flex items-center gap-2">
+        <i className="w-5 border-muted border-t-2 border-dashed" />
+        lower bound
+      </span>
+      <span className="md:ml-auto">load balance (Jain) {significant(balance)}</span>
+    </div>
+  );
+}
+
+function tableOf(lanes: readonly DeviceLane[], window: GanttWindow, scheduler: string): TableData {
+  const rows: Cell[][] = [];
+  for (const lane of lanes) {
+    visit(lane, window.from, window.to, (source, i) => {
+      rows.push([
+        source.task(i),
+        lane.device,
+        source.start(i),
+        source.end(i),
+        source.end(i) - source.start(i),
+        source.intensity(i),
+      ]);
+    });
+  }
+  const seconds = (value: Cell) => time(value as number);
+  return {
+    name: `gantt-${scheduler}`,
+    columns: [
+      { key: "task_id", label: "task", numeric: true, show: String },
+      { key: "device", label: "device" },
+      { key: "start_s", label: "start", numeric: true, show: (v) => `${(v as number).toFixed(3)} s` },
+      { key: "end_s", label: "end", numeric: true, show: (v) => `${(v as number).toFixed(3)} s` },
+      { key: "busy_s", label: "busy", numeric: true, show: seconds },
+      { key: "intensity", label: "intensity", numeric: true },
+    ],
+    rows,
+  };
+}
+
+/** The makespan counts from the first arrival, which therefore lies as far before the last finish. */
+function useMarks(
+  makespan: number | null,
+  lastFinish: number | null,
+): { bound: Mark | null; makespan: Mark | null } {
+  const end = useLowerBound();
+  return useMemo(() => {
+    if (makespan === null || lastFinish === null) return { bound: null, makespan: null };
+    const first = lastFinish - makespan;
+    return {
+      makespan: { at: lastFinish, value: makespan },
+      bound: end === null ? null : { at: end, value: end - first },
+    };
+  }, [makespan, lastFinish, end]);
+}
+
+/** What ran where and when, for one scheduler, live. */
+export function Gantt() {
+  const focus = useFocus();
+  const name = focus?.name ?? null;
+  const data = useGanttData(name);
+  const row = useRow(name);
+  const now = useLive((s) => s.virtualTime);
+  const runId = useLive((s) => s.runId);
+  const tasks = useLive((s) => s.tasksProcessed);
+  const { bound, makespan } = useMarks(row?.makespan ?? null, data.lastFinish);
+  const window = useGanttWindow(data.from, data.to);
+  const liveTag = useLiveTag();
+  const cut: Tag | null = data.truncated
+    ? { kind: "truncated", shown: Math.min(tasks, data.blocks), of: Math.max(tasks, data.blocks) }
+    : null;
+  const state = useLiveBody({ shape: "lines" });
+  const trace = address("/api/export/trace.json", { run_id: runId, scheduler: name });
+  return (
+    <Panel
+      title="Cluster Gantt"
+      subtitle={
+        <span className="max-xl:hidden">
+          {window.following ? "following" : "held"}, drag pans, Ctrl and wheel zooms
+        </span>
+      }
+      state={state}
+      tag={liveTag ?? cut}
+      table={() => tableOf(data.lanes, window, name ?? "")}
+      actions={
+        <>
+          <SchedulerSelect value={name} onChange={(focusName) => setUi({ focus: focusName })} />
+          <IconButton label="Zoom out" onClick={() => window.zoom(1 / 1.6)} className="max-md:hidden">
+            <ZoomOut size={15} aria-hidden="true" />
+          </IconButton>
+          <IconButton label="Zoom in" onClick={() => window.zoom(1.6)} className="max-md:hidden">
+            <ZoomIn size={15} aria-hidden="true" />
+          </IconButton>
+          {window.following ? (
+            <IconButton label="Show the whole range" onClick={window.fit}>
+              <Maximize size={15} aria-hidden="true" />
+            </IconButton>
+          ) : (
+            <IconButton label="Follow the present" onClick={window.follow}>
+              <LocateFixed size={15} aria-hidden="true" />
+            </IconButton>
+          )}
+          <a
+            href={trace}
+            download
+            aria-label="Trace for Perfetto"
+            title="Trace for Perfetto"
+            className="inline-flex size-10 items-center justify-center rounded-control text-muted hover:bg-raised hover:text-ink max-md:hidden md:size-7"
+          >
+            <Download size={15} aria-hidden="true" />
+          </a>
+        </>
+      }
+      bodyClass="flex flex-col"
+    >
+      <GanttChart
+        lanes={data.lanes}
+        scheduler={name ?? ""}
+        from={window.from}
+        to={window.to}
+        now={now}
+        bound={bound}
+        makespan={makespan}
+        rev={data.rev}
+        pan={window.pan}
+        zoom={window.zoom}
+        onSelect={(task) => setUi({ task })}
+      />
+      <div className="mt-2 flex items-center">
+        <span className="w-12 shrink-0 text-faint leading-4 md:w-14">
+          CPU
+          <br />
+          GPU
+        </span>
+        <GanttOverview
+          lanes={data.lanes}
+          from={data.from}
+          to={data.to}
+          window={window}
+          rev={data.rev}
+          onBrush={window.brush}
+        />
+        <span className="ml-3 w-12 shrink-0 text-right text-faint leading-4 md:ml-6 md:w-[72px]">
+          {data.from.toFixed(0)} to
+          <br />
+          {data.to.toFixed(0)} s
+        </span>
+      </div>
+      <Legend balance={row?.load_balance ?? null} />
+    </Panel>
+  );
+}

@@ -1,0 +1,55 @@
+/**
+ * Half widths of the paired 95 % intervals. For latency the API gives them. For the other means the spread of the paired
+ * differences in the window of recent tasks is used, over the number of tasks of the run; quantiles have none.
+ */
+import { useMemo } from "react";
+import type { Metric } from "../../lib/metrics";
+import { REFERENCE } from "../../lib/schedulerStyle";
+import { pairedInterval } from "../../lib/statistics";
+import { buffers, useLive } from "../../store/liveStore";
+import type { Standing } from "../../store/selectors";
+
+const ENOUGH = 30;
+
+export interface Intervals {
+  halves: ReadonlyMap<string, number>;
+  note: string;
+}
+
+export function useIntervals(metric: Metric, standings: readonly Standing[]): Intervals {
+  const rev = useLive((s) => s.rev);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers, which React cannot see
+  return useMemo(() => {
+    const halves = new Map<string, number>();
+    if (metric.windowed) {
+      const window = standings[0]?.row.window ?? 0;
+      return { halves, note: `Newest ${window.toLocaleString("en")} tasks; a quantile has no interval here.` };
+    }
+    if (metric.paired) {
+      for (const { look, half } of standings) if (half !== null) halves.set(look.name, half);
+      return { halves, note: "Whiskers: 95 % CI of the paired difference to the oracle." };
+    }
+    const tasks = buffers.tasks.list();
+    let pairs = 0;
+    for (const { look, row } of standings) {
+      if (look.reference) continue;
+      const mine: number[] = [];
+      const theirs: number[] = [];
+      for (const task of tasks) {
+        const a = task.results.get(look.name)?.[metric.field];
+        const b = task.results.get(REFERENCE)?.[metric.field];
+        if (typeof a === "number" && typeof b === "number") {
+          mine.push(a);
+          theirs.push(b);
+        }
+      }
+      pairs = Math.max(pairs, mine.length);
+      if (mine.length >= ENOUGH) halves.set(look.name, pairedInterval(mine, theirs, row.tasks).half);
+    }
+    const note =
+      pairs >= ENOUGH
+        ? `Whiskers: 95 % CI, paired with the oracle; spread of the newest ${pairs.toLocaleString("en")} pairs.`
+        : "";
+    return { halves, note };
+  }, [metric, standings, rev]);
+}

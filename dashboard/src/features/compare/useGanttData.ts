@@ -1,0 +1,118 @@
+/** The lanes of one scheduler: live blocks, and older ones from REST where the range reaches further back. */
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import type { GanttLane } from "../../charts/ganttModel";
+import { api } from "../../client/api";
+import { lanesFromColumns } from "../../store/ganttLanes";
+import { buffers, useLive } from "../../store/liveStore";
+import { boundsOf, useDevices } from "../../store/selectors";
+import { useUi } from "../../store/uiStore";
+import { rangeKey } from "../../store/urlState";
+
+export const GANTT_LIMIT = 50_000;
+
+export interface DeviceLane extends GanttLane {
+  kind: string;
+}
+
+export interface GanttData {
+  lanes: DeviceLane[];
+  /** First and last second that are held. */
+  from: number;
+  to: number;
+  lastFinish: number | null;
+  rev: number;
+  truncated: boolean;
+  blocks: number;
+  error: Error | null;
+}
+
+export function useGanttData(scheduler: string | null): GanttData {
+  const devices = useDevices();
+  const rev = useLive((s) => s.rev);
+  const runId = useLive((s) => s.runId);
+  const now = useLive((s) => s.virtualTime);
+  const range = useUi((s) => s.range);
+  const live = scheduler ? buffers.gantt.lanes(scheduler) : new Map<string, never>();
+  const firsts = [...live.values()].filter((lane) => lane.length > 0).map((lane) => lane.start(0));
+  const oldest = firsts.length ? Math.min(...firsts) : null;
+  const wanted = boundsOf(range, now).from;
+  // Half a second of slack: the first live block rarely begins exactly where the range does.
+  const needed = oldest !== null && wanted < oldest - 0.5;
+
+  const history = useQuery({
+    queryKey: ["gantt", runId, scheduler, rangeKey(range)],
+    enabled: needed && runId !== null && scheduler !== null,
+    queryFn: async ({ signal }) => {
+      const columns = await api.gantt(
+        runId as string,
+        { scheduler: scheduler as string, start: wanted, end: Math.max(...firsts), limit: GANTT_LIMIT },
+        { signal },
+      );
+      return { lanes: lanesFromColumns(columns), truncated: columns.truncated, blocks: columns.task_id.length };
+    },
+    // The past does not change, and newer blocks come with the stream.
+    staleTime: Number.POSITIVE_INFINITY,
+    placeholderData: keepPreviousData,
+  });
+  const older = history.data?.lanes;
+  const held = live.size;
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `held` says that lanes have appeared
+  const lanes = useMemo(
+    () =>
+      devices.map((device) => {
+        const recent = scheduler ? buffers.gantt.lanes(scheduler).get(device.name) : undefined;
+        const past = older?.get(device.name);
+        return {
+          device: device.name,
+          kind: device.kind,
+          sources: [past, recent].filter((lane) => lane !== undefined),
+        };
+      }),
+    [devices, older, scheduler, held],
+  );
+  let from = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  let blocks = 0;
+  for (const { sources } of lanes) {
+    for (const source of sources) {
+      if (!source.length) continue;
+      from = Math.min(from, source.start(0));
+      last = Math.max(last, source.end(source.length - 1));
+      blocks += source.length;
+    }
+  }
+  return {
+    lanes,
+    from: Number.isFinite(from) ? Math.max(from, wanted) : 0,
+    to: Math.max(now, last),
+    lastFinish: Number.isFinite(last) ? last : null,
+    rev,
+    truncated: history.data?.truncated ?? false,
+    blocks,
+    error: history.error,
+  };
+}
+
+/** The newest arrivals and their isolated optima bound every makespan from below (SPEC 3, second term). */
+export function useLowerBound(): number | null {
+  const newest = useLive(() => buffers.tasks.at(-1)?.arrival ?? null);
+  const runId = useLive((s) => s.runId);
+  const frozen = useLive((s) => s.frozen);
+  const running = useLive((s) => s.state === "running");
+  const { data } = useQuery({
+    queryKey: ["bound", runId],
+    enabled: runId !== null && !frozen,
+    queryFn: async ({ signal }) => {
+      const tasks = await api.history(50, { signal });
+      const ends = tasks
+        .filter((task) => task.run_id === runId && task.optimal_time !== null)
+        .map((task) => task.arrival_time + (task.optimal_time as number));
+      return ends.length ? Math.max(...ends) : null;
+    },
+    refetchInterval: running && !frozen ? 3000 : false,
+  });
+  // Nothing can be finished before the newest task has come: this term needs no request and keeps the line up to date.
+  return newest === null && data == null ? null : Math.max(newest ?? 0, data ?? 0);
+}

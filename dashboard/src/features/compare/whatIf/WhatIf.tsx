@@ -1,0 +1,129 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { RotateCcw } from "lucide-react";
+import { useEffect, useMemo, useState } from "react";
+import { api } from "../../../client/api";
+import { Button } from "../../../components/ui/Button";
+import { cx } from "../../../components/ui/classNames";
+import { Segmented } from "../../../components/ui/SegmentedControl";
+import { Panel } from "../../../components/widget/Panel";
+import { READY } from "../../../components/widget/panelState";
+import { queryState } from "../../../components/widget/queryState";
+import { significant } from "../../../lib/format";
+import { useLive } from "../../../store/liveStore";
+import { useShownLooks } from "../../../store/selectors";
+import { Simulating } from "./WhatIfPending";
+import { Answer, change, MEASURES, type Measure } from "./WhatIfResults";
+import { Sliders } from "./WhatIfSliders";
+import { changed, inWords, present, requestOf, type Settings } from "./whatIfSettings";
+
+/** A slider sends dozens of values while it is dragged: ask when it rests. */
+function useSettled<T>(value: T, ms = 350): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}
+
+/** Another machine under the same tasks: sliders at the left, the paired answer at the right. */
+export function WhatIf() {
+  const gpus = useLive((s) => s.status?.platform.devices.filter((device) => device.kind !== "cpu").length ?? 4);
+  const load = useLive((s) => s.status?.utilisation ?? 0.1);
+  const looks = useShownLooks();
+  const now = useMemo(() => present(gpus, load), [gpus, load]);
+  const [own, setOwn] = useState<Partial<Settings>>({});
+  const settings = useMemo(() => ({ ...now, ...own }), [now, own]);
+  const [measure, setMeasure] = useState<Measure>("latency");
+  const settled = useSettled(own);
+  const asked = useMemo(() => ({ ...now, ...settled }), [now, settled]);
+  // In an order of their own: looks are sorted anew when their places arrive, which is no new question.
+  const names = looks.map((look) => look.name).sort();
+  const body = requestOf(asked, now, names);
+  const query = useQuery({
+    queryKey: ["whatif", body],
+    queryFn: ({ signal }) => api.whatif(body, { signal }),
+    enabled: names.length > 0,
+    placeholderData: keepPreviousData,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const answers = new Map(query.data?.schedulers.map((row) => [row.name, row]));
+  const rows = looks.flatMap((look) => answers.get(look.name) ?? []);
+  const byName = new Map(looks.map((look) => [look.name, look]));
+  const lead = rows.find((row) => row.name === "hybrid_ml") ?? rows.find((row) => !byName.get(row.name)?.reference);
+  const verdict = lead ? change(lead, measure) : null;
+  const busy = query.isFetching || settled !== own;
+  return (
+    <Panel
+      title="What-if"
+      subtitle="paired seeds: the same tasks, before and after"
+      state={query.error && !query.data ? queryState(query, "Could not ask the simulator") : READY}
+      actions={
+        <Button
+          variant="quiet"
+          icon={<RotateCcw size={14} aria-hidden="true" />}
+          disabled={changed(settings, now).length === 0}
+          onClick={() => setOwn({})}
+        >
+          Reset
+        </Button>
+      }
+      table={() => ({
+        name: "what-if",
+        columns: [
+          { key: "scheduler", label: "scheduler" },
+          ...MEASURES.flatMap(({ value }) => [
+            { key: `${value}_now`, label: `${value} now`, numeric: true },
+            { key: `${value}_what_if`, label: `${value} what if`, numeric: true },
+            { key: `${value}_low`, label: "difference, low", numeric: true },
+            { key: `${value}_high`, label: "difference, high", numeric: true },
+          ]),
+          { key: "n", label: "seeds", numeric: true },
+        ],
+        rows: rows.map((row) => [
+          row.name,
+          ...MEASURES.flatMap(({ value }) => [
+            row[value].baseline,
+            row[value].changed,
+            row[value].low,
+            row[value].high,
+          ]),
+          row.n,
+        ]),
+      })}
+      bodyClass="flex flex-col"
+      note={
+        query.data
+          ? `Same seeds and tasks on both sides; paired 95 % interval over ${query.data.seeds} seeds of ${query.data.tasks} tasks (${query.data.scenario}). Ticks under the sliders mark the running platform.`
+          : undefined
+      }
+    >
+      <div className="grid min-h-0 flex-1 gap-6 lg:grid-cols-[minmax(220px,1fr)_2.4fr]">
+        <Sliders settings={settings} now={now} onChange={setOwn} />
+        <div className="flex min-w-0 flex-col gap-3" aria-live="polite" aria-busy={busy}>
+          <div className="flex flex-wrap items-center justify-between gap-2">
+            <div>
+              <p className="font-semibold text-16">{inWords(asked, now)}</p>
+              <p className="text-12 text-muted">
+                {busy
+                  ? "Simulating…"
+                  : lead && verdict && changed(asked, now).length
+                    ? `${byName.get(lead.name)?.label ?? lead.name}: ${measure} ${verdict.text}`
+                    : "Move a slider to change it."}
+                {query.data && !busy ? ` · answered in ${significant(query.data.seconds)} s` : ""}
+              </p>
+            </div>
+            <Segmented label="Measure" choices={MEASURES} value={measure} onChange={setMeasure} />
+          </div>
+          {rows.length ? (
+            <div className={cx(busy && "dim-marks")}>
+              <Answer rows={rows} looks={byName} measure={measure} />
+            </div>
+          ) : (
+            <Simulating looks={looks} />
+          )}
+        </div>
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,32 @@
+import { useEffect, useState } from "react";
+import { SchedulerName } from "../../../components/ui/SchedulerGlyph";
+import type { Look } from "../../../lib/schedulerStyle";
+
+/** The place of the first answer: who is being simulated, and after a moment why it takes longer than the next ones. */
+export function Simulating({ looks }: { looks: readonly Look[] }) {
+  const [long, setLong] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(true), 1500);
+    return () => clearTimeout(timer);
+  }, []);
+  return (
+    <div role="status" className="text-12">
+      <ul>
+        {looks.map((look) => (
+          <li key={look.name} className="flex h-8 items-center gap-4 border-hair border-t">
+            <span className="w-36 shrink-0">
+              <SchedulerName look={look} />
+            </span>
+            <span className="skeleton h-2 flex-1" />
+            <span className="skeleton h-2.5 w-24" />
+          </li>
+        ))}
+      </ul>
+      <p className="mt-3 text-muted">
+        {long
+          ? "The first question waits until the models are loaded; the next ones take about a second."
+          : "The same tasks run on both machines."}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,120 @@
+import type { WhatIfAnswer } from "../../../client/models";
+import { cx } from "../../../components/ui/classNames";
+import { SchedulerName } from "../../../components/ui/SchedulerGlyph";
+import { type Quantity, quantity, significant } from "../../../lib/format";
+import type { Look } from "../../../lib/schedulerStyle";
+
+type Row = WhatIfAnswer["schedulers"][number];
+export type Measure = "latency" | "energy" | "cost";
+
+export const MEASURES: readonly { value: Measure; label: string; unit: Quantity }[] = [
+  { value: "latency", label: "latency", unit: "time" },
+  { value: "energy", label: "energy", unit: "energy" },
+  { value: "cost", label: "cost", unit: "cost" },
+];
+
+/** The paired change in per cent with its interval, or in words where the interval holds zero. */
+export function change(row: Row, measure: Measure): { text: string; sure: boolean; better: boolean } {
+  const { baseline, difference, low, high } = row[measure];
+  const share = (100 * difference) / baseline;
+  const half = (100 * (high - low)) / 2 / baseline;
+  const sure = low > 0 || high < 0;
+  if (!sure) return { text: low === 0 && high === 0 ? "no change" : "too close to call", sure, better: false };
+  const text = `${share > 0 ? "+" : ""}${significant(share)} ± ${significant(half, 2)} %`;
+  return { text, sure, better: difference < 0 };
+}
+
+/** Before and after by scheduler, with the paired interval as a band around zero. */
+export function Answer({
+  rows,
+  looks,
+  measure,
+}: {
+  rows: readonly Row[];
+  looks: ReadonlyMap<string, Look>;
+  measure: Measure;
+}) {
+  const unit = MEASURES.find((m) => m.value === measure)?.unit ?? "time";
+  const shares = rows.flatMap((row) => {
+    const { baseline, low, high } = row[measure];
+    return [low / baseline, high / baseline];
+  });
+  const reach = Math.max(0.05, ...shares.map(Math.abs));
+  const at = (share: number) => 50 + (share / reach) * 48;
+  return (
+    <table className="w-full border-collapse text-12">
+      <caption className="sr-only">What changes, by scheduler: {measure}</caption>
+      <thead className="text-muted">
+        <tr className="h-8">
+          <th scope="col" className="text-left font-normal">
+            scheduler
+          </th>
+          <th scope="col" className="text-right font-normal">
+            now
+          </th>
+          <th scope="col" className="text-right font-normal">
+            what if
+          </th>
+          <th scope="col" className="w-[34%] text-center font-normal max-sm:hidden">
+            change, {significant(-100 * reach, 2)} to +{significant(100 * reach, 2)} %
+          </th>
+          <th scope="col" className="text-right font-normal">
+            paired
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => {
+          const { baseline, changed, low, high, difference } = row[measure];
+          const found = change(row, measure);
+          const look = looks.get(row.name);
+          const tone = found.sure ? (found.better ? "var(--ok)" : "var(--error)") : "var(--muted)";
+          return (
+            <tr key={row.name} className="h-8 border-hair border-t">
+              <td>{look ? <SchedulerName look={look} /> : row.name}</td>
+              <td className="whitespace-nowrap px-1 text-right text-muted">{quantity(baseline, unit)}</td>
+              <td className="whitespace-nowrap px-1 text-right font-semibold">{quantity(changed, unit)}</td>
+              <td className="px-2 max-sm:hidden">
+                <svg
+                  viewBox="0 0 100 12"
+                  preserveAspectRatio="none"
+                  className="marks block h-3 w-full"
+                  aria-hidden="true"
+                >
+                  <line x1="50" x2="50" y1="0" y2="12" stroke="var(--baseline)" vectorEffect="non-scaling-stroke" />
+                  <rect
+                    x={at(low / baseline)}
+                    width={Math.max(0.6, at(high / baseline) - at(low / baseline))}
+                    y="2"
+                    height="8"
+                    fill={tone}
+                    opacity="0.3"
+                  />
+                  <line
+                    x1={at(difference / baseline)}
+                    x2={at(difference / baseline)}
+                    y1="1"
+                    y2="11"
+                    stroke={tone}
+                    strokeWidth="3"
+                    vectorEffect="non-scaling-stroke"
+                  />
+                </svg>
+              </td>
+              <td
+                className={cx("text-right", found.sure ? (found.better ? "text-ok" : "text-error") : "text-muted")}
+              >
+                {/* On a phone the half width goes to a line of its own. */}
+                {found.text.split(/(?= ±)/).map((part) => (
+                  <span key={part} className="inline-block whitespace-pre">
+                    {part}
+                  </span>
+                ))}
+              </td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}

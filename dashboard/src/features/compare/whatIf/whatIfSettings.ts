@@ -1,0 +1,106 @@
+/** The sliders of the what-if: their ranges, and how a change reads in words. */
+import type { WhatIfRequest } from "../../../client/models";
+import { percent, ratio, significant, tick } from "../../../lib/format";
+
+export interface Slider {
+  key: "num_gpus" | "gpu_speed" | "bandwidth" | "utilisation" | "energy_weight";
+  label: string;
+  min: number;
+  max: number;
+  step: number;
+  /** Equal steps multiply: for quantities that people double and halve. */
+  logarithmic?: boolean;
+  show: (value: number) => string;
+  ends: readonly [string, string];
+}
+
+export const SLIDERS: readonly Slider[] = [
+  {
+    key: "num_gpus",
+    label: "GPU count",
+    min: 1,
+    max: 16,
+    step: 1,
+    show: (v) => String(v),
+    ends: ["1", "16"],
+  },
+  {
+    key: "gpu_speed",
+    label: "GPU speed",
+    min: 0.25,
+    max: 8,
+    step: 0.05,
+    logarithmic: true,
+    show: ratio,
+    ends: ["0.25×", "8×"],
+  },
+  {
+    key: "bandwidth",
+    label: "Bandwidth",
+    min: 500,
+    max: 200_000,
+    step: 0.02,
+    logarithmic: true,
+    show: (v) => `${significant(v / 1000)} GB/s`,
+    ends: ["0.5", "200 GB/s"],
+  },
+  {
+    key: "utilisation",
+    label: "Arrival rate",
+    min: 0.05,
+    max: 1.2,
+    step: 0.01,
+    show: (v) => `${percent(v, 2)} of capacity`,
+    ends: ["5 %", "120 %"],
+  },
+  {
+    key: "energy_weight",
+    label: "Energy weight",
+    min: 0,
+    max: 1,
+    step: 0.05,
+    show: (v) => tick(v, 2),
+    ends: ["0, time only", "1, energy only"],
+  },
+];
+
+export type Settings = Record<Slider["key"], number>;
+
+/** The machine as it runs now. The API does not tell its links: 16 GB/s is what every preset has. */
+export function present(gpus: number, utilisation: number): Settings {
+  return { num_gpus: Math.max(1, gpus), gpu_speed: 1, bandwidth: 16_000, utilisation, energy_weight: 0 };
+}
+
+export function changed(settings: Settings, now: Settings): Slider[] {
+  return SLIDERS.filter((slider) => Math.abs(settings[slider.key] - now[slider.key]) > 1e-9);
+}
+
+export function requestOf(settings: Settings, now: Settings, schedulers: readonly string[]): WhatIfRequest {
+  const body: WhatIfRequest = { schedulers: [...schedulers] };
+  for (const { key } of changed(settings, now)) body[key] = settings[key];
+  return body;
+}
+
+/** "8 GPUs, 1.50× as fast": the headline of the answer. */
+export function inWords(settings: Settings, now: Settings): string {
+  const words: Record<Slider["key"], (v: number) => string> = {
+    num_gpus: (v) => `${v} ${v === 1 ? "GPU" : "GPUs"}`,
+    gpu_speed: (v) => `${ratio(v)} as fast`,
+    bandwidth: (v) => `${significant(v / 1000)} GB/s`,
+    utilisation: (v) => `${percent(v, 2)} load`,
+    energy_weight: (v) => `energy weight ${tick(v, 2)}`,
+  };
+  const list = changed(settings, now).map((slider) => words[slider.key](settings[slider.key]));
+  return list.length ? list.join(", ") : "The machine as it is";
+}
+
+/** A slider works on whole positions; these translate. */
+export function toPosition(slider: Slider, value: number): number {
+  return slider.logarithmic ? Math.log(value / slider.min) / Math.log(slider.max / slider.min) : value;
+}
+
+export function fromPosition(slider: Slider, position: number): number {
+  if (!slider.logarithmic) return position;
+  const value = slider.min * (slider.max / slider.min) ** position;
+  return Number(value.toPrecision(2));
+}

@@ -1,0 +1,112 @@
+import { useSize } from "../../hooks/useElementSize";
+import { tick, time, parts as unitParts } from "../../lib/format";
+import { glyphPath } from "../../lib/glyphPaths";
+import type { Look } from "../../lib/schedulerStyle";
+import { niceCeiling, ticks } from "../../lib/statistics";
+import { type PartTimes, type Ran, timeAt } from "./partTimes";
+
+const HEIGHT = 208;
+const LEFT = 60;
+const RIGHT = 12;
+const TOP = 12;
+const BOTTOM = 36;
+const SHARES = [0, 0.25, 0.5, 0.75, 1];
+
+interface Mark {
+  look: Look;
+  result: Ran;
+}
+
+/** Execution time against the GPU's share: both parts, the later one, and where every scheduler put the task. */
+export function ShareCurve({ times, marks, focus }: { times: PartTimes; marks: readonly Mark[]; focus: string }) {
+  const [ref, { width }] = useSize<HTMLDivElement>();
+  const ends = [timeAt(times, 0), timeAt(times, 1), ...marks.map((m) => m.result.actual_time)];
+  const top = niceCeiling(Math.max(...ends.filter((v): v is number => v !== null), 1e-6));
+  const unit = unitParts(top, "time").unit;
+  const x = (share: number) => LEFT + share * Math.max(0, width - LEFT - RIGHT);
+  const y = (seconds: number) => TOP + (1 - seconds / top) * (HEIGHT - TOP - BOTTOM);
+  // The corner of the V, so that it is drawn sharp.
+  const corner =
+    times.cpu !== null && times.gpu !== null
+      ? Math.min(1, Math.max(0, (times.cpu - times.fixed) / (times.cpu + times.gpu)))
+      : null;
+  const bends = [0, 1e-9, ...(corner === null ? [] : [corner]), 1 - 1e-9, 1]
+    .map((share) => ({ share, seconds: timeAt(times, share) }))
+    .filter((p): p is { share: number; seconds: number } => p.seconds !== null);
+  const label = marks
+    .map((m) => `${m.look.label} ${tick(m.result.gpu_fraction)} on the GPU, ${time(m.result.actual_time)}`)
+    .join("; ");
+  return (
+    <div ref={ref} className="min-w-0">
+      {width > 0 ? (
+        <svg width={width} height={HEIGHT} role="img" aria-label={`Time by GPU share: ${label}`} className="block">
+          {ticks(0, top, 4).map((value) => (
+            <g key={value}>
+              <line x1={LEFT} x2={width - RIGHT} y1={y(value)} y2={y(value)} stroke="var(--hair)" />
+              <text x={LEFT - 8} y={y(value) + 4} textAnchor="end" fontSize="12" fill="var(--faint)">
+                {value === 0 ? `0 ${unit}` : time(value)}
+              </text>
+            </g>
+          ))}
+          <line x1={LEFT} x2={width - RIGHT} y1={y(0)} y2={y(0)} stroke="var(--baseline)" />
+          {SHARES.map((share) => (
+            <text
+              key={share}
+              x={x(share)}
+              y={HEIGHT - 20}
+              textAnchor={share === 1 ? "end" : "middle"}
+              fontSize="12"
+              fill="var(--faint)"
+            >
+              {tick(share)}
+            </text>
+          ))}
+          <text x={x(0.5)} y={HEIGHT - 4} textAnchor="middle" fontSize="12" fill="var(--muted)">
+            GPU share f
+          </text>
+          {times.cpu !== null ? (
+            <line x1={x(0)} y1={y(times.cpu)} x2={x(1)} y2={y(0)} stroke="var(--cpu)" strokeOpacity="0.6" />
+          ) : null}
+          {times.gpu !== null ? (
+            <line
+              x1={x(0)}
+              y1={y(times.fixed)}
+              x2={x(1)}
+              y2={y(times.fixed + times.gpu)}
+              stroke="var(--gpu)"
+              strokeOpacity="0.6"
+            />
+          ) : null}
+          <polyline
+            points={bends.map((p) => `${x(p.share)},${y(p.seconds)}`).join(" ")}
+            fill="none"
+            stroke="var(--text)"
+            strokeWidth="2"
+          />
+          {marks.map(({ look, result }) => {
+            const path = glyphPath(look.glyph);
+            const size = look.name === focus ? 18 : 13;
+            return (
+              <g
+                key={look.name}
+                transform={`translate(${x(result.gpu_fraction) - size / 2},${y(result.actual_time) - size / 2}) scale(${size / 16})`}
+              >
+                {path ? (
+                  <path
+                    d={path.d}
+                    fill={path.stroke ? "none" : look.color}
+                    stroke={path.stroke ? look.color : "var(--panel)"}
+                    strokeWidth={path.stroke ?? 1.5}
+                    strokeLinecap="round"
+                  />
+                ) : (
+                  <circle cx="8" cy="8" r="6" fill={look.color} />
+                )}
+              </g>
+            );
+          })}
+        </svg>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,55 @@
+/** How long each part of a task takes as a function of the GPU's share, worked out from the parts that ran. */
+import type { Result } from "../../client/models";
+
+/** A result with all its numbers: of a task that ran. */
+export type Ran = Result & {
+  [K in "gpu_fraction" | "actual_time" | "latency" | "wait" | "cpu_time" | "gpu_time"]: number;
+};
+
+export function ran(result: Result): result is Ran {
+  return [
+    result.gpu_fraction,
+    result.actual_time,
+    result.latency,
+    result.wait,
+    result.cpu_time,
+    result.gpu_time,
+  ].every((value) => value !== null);
+}
+
+export interface PartTimes {
+  /** Seconds of the whole task on the CPU; null where no scheduler used it. */
+  cpu: number | null;
+  /** Seconds of the whole task on a GPU, and what a part costs before it starts. */
+  gpu: number | null;
+  fixed: number;
+}
+
+/** Parts are affine in the share: two that differ give both numbers, one gives the slope with nothing fixed. */
+export function partTimes(results: readonly Ran[]): PartTimes {
+  const onCpu = results.filter((r) => r.cpu_time > 0 && r.gpu_fraction < 1);
+  const widest = onCpu.reduce<Ran | null>(
+    (best, r) => (best === null || r.gpu_fraction < best.gpu_fraction ? r : best),
+    null,
+  );
+  const onGpu = results
+    .filter((r) => r.gpu_time > 0 && r.gpu_fraction > 0)
+    .sort((a, b) => a.gpu_fraction - b.gpu_fraction);
+  const [first, last] = [onGpu[0], onGpu.at(-1)];
+  let gpu: number | null = null;
+  let fixed = 0;
+  if (first && last) {
+    const apart = last.gpu_fraction - first.gpu_fraction;
+    gpu = apart > 0.02 ? (last.gpu_time - first.gpu_time) / apart : last.gpu_time / last.gpu_fraction;
+    fixed = apart > 0.02 ? Math.max(0, last.gpu_time - gpu * last.gpu_fraction) : 0;
+    // A nanosecond is rounding, not an overhead.
+    if (fixed < 1e-9 * Math.max(1, gpu)) fixed = 0;
+  }
+  return { cpu: widest ? widest.cpu_time / (1 - widest.gpu_fraction) : null, gpu, fixed };
+}
+
+export function timeAt(parts: PartTimes, share: number): number | null {
+  const cpu = share < 1 ? (parts.cpu === null ? null : (1 - share) * parts.cpu) : 0;
+  const gpu = share > 0 ? (parts.gpu === null ? null : parts.fixed + share * parts.gpu) : 0;
+  return cpu === null || gpu === null ? null : Math.max(cpu, gpu);
+}

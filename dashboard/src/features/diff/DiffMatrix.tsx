@@ -1,0 +1,73 @@
+import type { DiffRow } from "../../client/models";
+import { cx } from "../../components/ui/classNames";
+import { SchedulerName } from "../../components/ui/SchedulerGlyph";
+import { Scroll } from "../../components/ui/ScrollRegion";
+import { Panel } from "../../components/widget/Panel";
+import { changeText, DIFF_METRICS, differenceText, verdictOf } from "../../lib/runDiff";
+import { diffTable } from "../../lib/runDiffTable";
+import { useLooksOf } from "../history/historyQueries";
+
+/** Every scheduler and metric at once: the change, and what it is in units. */
+export function Matrix({ rows }: { rows: readonly DiffRow[] }) {
+  const looks = useLooksOf(rows.map((row) => row.name));
+  return (
+    <Panel
+      title="All metrics"
+      subtitle="change from A to B, and the difference below it"
+      table={() => diffTable(rows)}
+    >
+      <Scroll label="Change of every metric">
+        <table className="w-full min-w-[640px] border-collapse text-12">
+          <caption className="sr-only">Change of every metric by scheduler</caption>
+          <thead className="text-muted">
+            <tr className="h-8">
+              <th scope="col" className="text-left font-normal">
+                scheduler
+              </th>
+              {DIFF_METRICS.map((metric) => (
+                <th key={metric.key} scope="col" className="px-2 text-right font-normal">
+                  {metric.long}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => {
+              const look = looks.get(row.name);
+              return (
+                <tr key={row.name} className="border-hair border-t">
+                  <th scope="row" className="py-2 text-left font-normal">
+                    {look ? <SchedulerName look={look} /> : row.name}
+                  </th>
+                  {DIFF_METRICS.map((metric) => {
+                    const difference = row[metric.key];
+                    const verdict = verdictOf(difference);
+                    return (
+                      <td key={metric.key} className="whitespace-nowrap px-2 py-2 text-right">
+                        <span
+                          className={cx(
+                            "block",
+                            verdict === "better" && "text-ok",
+                            verdict === "worse" && "text-error",
+                            (verdict === "close" || verdict === "same") && "text-muted",
+                          )}
+                        >
+                          {verdict === "close"
+                            ? "too close to call"
+                            : verdict === "same"
+                              ? "the same"
+                              : changeText(difference)}
+                        </span>
+                        <span className="block text-faint">{differenceText(difference, metric.quantity)}</span>
+                      </td>
+                    );
+                  })}
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </Scroll>
+    </Panel>
+  );
+}

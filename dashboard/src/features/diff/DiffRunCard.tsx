@@ -1,0 +1,49 @@
+import { shortRun } from "../../app/RunContextBar";
+import type { RunDetail } from "../../client/models";
+import { Link } from "../../components/Link";
+import { Letter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
+import { SchedulerName } from "../../components/ui/SchedulerGlyph";
+import { count, date, ratio, significant } from "../../lib/format";
+import { useLooksOf } from "../history/historyQueries";
+import { leaderOf } from "../history/oracleRatios";
+
+/** One of the two runs: what it was, how far it got, who led. */
+export function RunFacts({ letter, when, run }: { letter: "A" | "B"; when: string; run: RunDetail }) {
+  const leader = leaderOf(run);
+  const look = useLooksOf(leader ? [leader.name] : []).get(leader?.name ?? "");
+  return (
+    <section className="panel p-4 text-12" aria-label={`Run ${letter}, ${when}`}>
+      <p className="flex flex-wrap items-center gap-2">
+        <Letter>{letter}</Letter>
+        <span className="text-muted">{when}</span>
+        <Link
+          to={{ view: "run", id: run.run_id }}
+          className="font-mono text-14 underline decoration-hair underline-offset-4 hover:decoration-current"
+          title={run.run_id}
+        >
+          {shortRun(run.run_id)}
+        </Link>
+        <SourceTag source={run.source} />
+        <span className="ml-auto">
+          <RunStatus status={run.status} />
+        </span>
+      </p>
+      <p className="mt-2 text-muted">
+        <span className="text-ink">{run.scenario}</span>, load {significant(run.utilisation)}, seed {run.seed},
+        platform {run.platform}, {count(run.tasks)} tasks, began {date(run.created_at)}
+      </p>
+      <p className="mt-1 flex flex-wrap items-center gap-2 text-muted">
+        {leader === null ? (
+          "The oracle took no part: no leader to name."
+        ) : leader.close ? (
+          "Leader: too close to call"
+        ) : (
+          <>
+            Leader {look ? <SchedulerName look={look} className="text-ink" /> : leader.name}
+            {ratio(leader.ratio)} oracle
+          </>
+        )}
+      </p>
+    </section>
+  );
+}

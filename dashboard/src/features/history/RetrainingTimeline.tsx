@@ -1,0 +1,111 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { VersionMarks } from "../../charts/ModelVersionTimeline";
+import { api } from "../../client/api";
+import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { Select } from "../../components/ui/Select";
+import { Panel } from "../../components/widget/Panel";
+import type { BodyState, Tag } from "../../components/widget/panelState";
+import { queryState } from "../../components/widget/queryState";
+import { useMedia } from "../../hooks/useMediaQuery";
+import { count, date, significant, time } from "../../lib/format";
+import { usePollInterval } from "../../store/queryClient";
+import { positionOf } from "./cumulativeMeans";
+import { useLooksOf, useRunId, useTrends } from "./historyQueries";
+import { usePlayback } from "./playbackStore";
+import { thinVersions, toMarks } from "./versionMarks";
+
+/** More marks than this only cover each other. */
+const MOST = 120;
+
+/** Every model version of the run: why it was trained, on how much, and how well it fits. */
+export function Retraining() {
+  const runId = useRunId();
+  const buckets = useTrends().data?.buckets ?? [];
+  const cursor = usePlayback((s) => s.at);
+  const poll = usePollInterval(10_000);
+  const models = useQuery({
+    queryKey: ["models"],
+    queryFn: ({ signal }) => api.models({ signal }),
+    refetchInterval: poll,
+  });
+  const narrow = useMedia("(max-width: 767px)");
+  const [wanted, setWanted] = useState<string | null>(null);
+  const learners = (models.data ?? []).filter((model) => model.versions.length > 0);
+  const looks = useLooksOf(learners.map((model) => model.scheduler_name));
+  const names = [...looks.keys()];
+  const name = wanted !== null && looks.has(wanted) ? wanted : (names[0] ?? null);
+  const look = name === null ? null : (looks.get(name) ?? null);
+  const versions = learners.find((model) => model.scheduler_name === name)?.versions ?? [];
+  const shown = thinVersions(versions, MOST);
+  const drifts = versions.filter((version) => version.trigger === "drift").length;
+  const state: BodyState = !runId
+    ? { kind: "empty" }
+    : models.data && !learners.length
+      ? { kind: "empty", title: "Nobody learns in this run", hint: "Fixed rules have no versions." }
+      : queryState(models, "Could not load the models", "lines");
+  const tag: Tag | null =
+    shown.length < versions.length ? { kind: "truncated", shown: shown.length, of: versions.length } : null;
+  return (
+    <Panel
+      title="Retraining timeline"
+      subtitle="1 − R² of the predictions each version replaced, lower is better; samples below"
+      state={state}
+      tag={narrow ? null : tag}
+      table={() => ({
+        name: `versions-${name ?? ""}`,
+        columns: [
+          { key: "version", label: "version", numeric: true, show: (v) => `v${v}` },
+          { key: "at_task", label: "at task id", numeric: true, show: (v) => count(v as number) },
+          { key: "samples", label: "samples", numeric: true, show: (v) => count(v as number) },
+          { key: "r2", label: "R²", numeric: true, show: (v) => significant(v as number, 5) },
+          { key: "trigger", label: "trigger" },
+          { key: "seconds", label: "took", numeric: true, show: (v) => time(v as number) },
+          { key: "created_at", label: "at", numeric: true, show: (v) => date(v as number) },
+        ],
+        rows: versions.map((v) => [v.version, v.at_task, v.samples, v.r2, v.trigger, v.seconds, v.created_at]),
+      })}
+      actions={
+        name !== null ? (
+          <Select
+            label="Learner"
+            value={name}
+            onChange={setWanted}
+            options={names.map((one) => {
+              const own = looks.get(one);
+              return { value: one, label: own?.label ?? one, icon: own ? <Glyph look={own} /> : null };
+            })}
+          />
+        ) : null
+      }
+      note={
+        <span className="flex flex-wrap items-center gap-x-4 gap-y-1">
+          <span>
+            {count(versions.length)} versions, {count(drifts)} after drift
+          </span>
+          <span className="flex items-center gap-1.5">
+            <i className="size-2 rounded-full" style={{ background: look?.color }} />
+            on schedule
+          </span>
+          <span className="flex items-center gap-1.5">
+            <svg width="10" height="10" viewBox="-5 -5 10 10" aria-hidden="true">
+              <path d="M0-4.5L4.5 0L0 4.5L-4.5 0z" fill="var(--warn)" />
+            </svg>
+            after drift
+          </span>
+          <span>
+            No R²: too few predictions to judge. Hollow bar: came trained, on {count(versions[0]?.samples)} samples.
+          </span>
+        </span>
+      }
+      bodyClass="flex flex-col"
+    >
+      <VersionMarks
+        versions={toMarks(shown, (task) => positionOf(buckets, task))}
+        color={look?.color ?? "var(--accent)"}
+        cursor={cursor}
+        label={`Versions of ${look?.label ?? "the model"}; arrow keys go from one to the next`}
+      />
+    </Panel>
+  );
+}

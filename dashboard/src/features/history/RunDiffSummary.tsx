@@ -1,0 +1,86 @@
+import { useState } from "react";
+import { shortRun } from "../../app/RunContextBar";
+import { DiffTable } from "../../components/DiffTable";
+import { Link } from "../../components/Link";
+import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { Select } from "../../components/ui/Select";
+import { Panel } from "../../components/widget/Panel";
+import type { BodyState } from "../../components/widget/panelState";
+import { queryState } from "../../components/widget/queryState";
+import { DIFF_METRICS } from "../../lib/runDiff";
+import { diffTable } from "../../lib/runDiffTable";
+import { isRunId, isUnknownRun, useDiff } from "../../store/runQueries";
+import { useFocus } from "../../store/selectors";
+import { useUi } from "../../store/uiStore";
+import { useLooksOf } from "./historyQueries";
+
+/** What one scheduler did in two runs. */
+export function SmallDiff() {
+  const a = useUi((s) => s.a);
+  const b = useUi((s) => s.b);
+  const query = useDiff(a, b);
+  const focus = useFocus();
+  const [wanted, setWanted] = useState<string | null>(null);
+  const rows = query.data?.schedulers ?? [];
+  const looks = useLooksOf(rows.map((row) => row.name));
+  const row =
+    rows.find((one) => one.name === wanted) ?? rows.find((one) => one.name === focus?.name) ?? rows[0] ?? null;
+  const state: BodyState =
+    !a || !b
+      ? {
+          kind: "empty",
+          title: a ? "One more run" : "Pick two runs",
+          hint: a ? "Tick a second run in the list." : "Tick two runs in the list: A is before, B is after.",
+        }
+      : a === b
+        ? { kind: "empty", title: "A and B are the same run", hint: "Tick another one in the list." }
+        : !isRunId(a) || !isRunId(b) || isUnknownRun(query.error)
+          ? { kind: "empty", title: "One of the runs is not there", hint: "Tick two runs of the list." }
+          : query.data && rows.length === 0
+            ? { kind: "empty", title: "Nobody took part in both", hint: "These runs share no scheduler." }
+            : queryState(query, "Could not compare the runs", "table");
+  return (
+    <Panel
+      title="Diff of two runs"
+      subtitle={a && b && a !== b ? `A ${shortRun(a)}, B ${shortRun(b)}` : undefined}
+      state={state}
+      table={() => diffTable(query.data?.schedulers ?? [])}
+      actions={
+        row ? (
+          <Select
+            label="Scheduler"
+            value={row.name}
+            onChange={setWanted}
+            options={[...looks.values()].map((look) => ({
+              value: look.name,
+              label: look.label,
+              icon: <Glyph look={look} />,
+            }))}
+          />
+        ) : null
+      }
+      note="Runs are independent. Only mean latency has an interval; for the rest nobody can say how sure the change is."
+      bodyClass="flex flex-col"
+    >
+      {row ? (
+        <>
+          <DiffTable
+            head="metric"
+            caption={`${row.name} in both runs`}
+            lines={DIFF_METRICS.map((metric) => ({
+              key: metric.key,
+              head: metric.long,
+              difference: row[metric.key],
+              quantity: metric.quantity,
+            }))}
+          />
+          <p className="mt-auto pt-3">
+            <Link to={{ view: "diff" }} className="text-accent underline underline-offset-4">
+              Every scheduler and the changed settings
+            </Link>
+          </p>
+        </>
+      ) : null}
+    </Panel>
+  );
+}

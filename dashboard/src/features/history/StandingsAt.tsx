@@ -1,0 +1,175 @@
+import { useMemo } from "react";
+import type { ResultRow } from "../../client/models";
+import { cx } from "../../components/ui/classNames";
+import { SchedulerName } from "../../components/ui/SchedulerGlyph";
+import { cost, count, energy, estimate, ratioEstimate, time } from "../../lib/format";
+import { type Look, REFERENCE } from "../../lib/schedulerStyle";
+import { overlap } from "../../lib/statistics";
+import type { TableData } from "../../lib/tableData";
+import { useShownLooks } from "../../store/selectors";
+import { type Bucket, type Means, upTo } from "./cumulativeMeans";
+
+export interface Ranked {
+  look: Look;
+  means: Means;
+  ratio: number | null;
+  /** Half width of the ratio. */
+  half: number | null;
+}
+
+/** Everybody shown, the oracle first, then by latency. */
+export function rank(means: ReadonlyMap<string, Means>, looks: readonly Look[]): Ranked[] {
+  const base = means.get(REFERENCE)?.latency ?? null;
+  const rows = looks.flatMap((look): Ranked[] => {
+    const own = means.get(look.name);
+    if (!own || own.latency === null) return [];
+    return [
+      {
+        look,
+        means: own,
+        ratio: base ? own.latency / base : null,
+        half: base && own.half !== null && !look.reference ? own.half / base : null,
+      },
+    ];
+  });
+  return rows.sort(
+    (a, b) =>
+      Number(b.look.reference) - Number(a.look.reference) || (a.means.latency ?? 0) - (b.means.latency ?? 0),
+  );
+}
+
+export function useRankedUpTo(buckets: readonly Bucket[], at: number, rows: readonly ResultRow[]): Ranked[] {
+  const looks = useShownLooks();
+  return useMemo(() => rank(upTo(buckets, at, rows), looks), [buckets, at, rows, looks]);
+}
+
+export function tableUpTo(ranked: readonly Ranked[], at: number): TableData {
+  return {
+    name: `comparison-at-${at}`,
+    columns: [
+      { key: "scheduler", label: "scheduler" },
+      { key: "tasks", label: "tasks", numeric: true, show: (v) => count(v as number) },
+      { key: "avg_latency_s", label: "mean latency", numeric: true, show: (v) => time(v as number) },
+      { key: "ci95_half_width_s", label: "± 95 %", numeric: true, show: (v) => time(v as number) },
+      { key: "ratio_to_oracle", label: "÷ oracle", numeric: true },
+      { key: "avg_time_s", label: "mean time", numeric: true, show: (v) => time(v as number) },
+      { key: "avg_energy_j", label: "mean energy", numeric: true, show: (v) => energy(v as number) },
+      { key: "avg_cost_usd", label: "mean cost", numeric: true, show: (v) => cost(v as number) },
+    ],
+    rows: ranked.map(({ look, means, ratio }) => [
+      look.name,
+      means.n,
+      means.latency,
+      look.reference ? null : means.half,
+      ratio,
+      means.time,
+      means.energy,
+      means.cost,
+    ]),
+  };
+}
+
+/** Who was ahead, in a sentence. */
+export function verdict(ranked: readonly Ranked[]): { leader: Ranked; rival: Ranked | null } | null {
+  const [leader, second = null] = ranked.filter((row) => !row.look.reference);
+  if (!leader) return null;
+  const close =
+    second !== null &&
+    overlap(leader.means.latency ?? 0, leader.means.half ?? 0, second.means.latency ?? 0, second.means.half ?? 0);
+  return { leader, rival: close ? second : null };
+}
+
+function Sentence({ ranked, at }: { ranked: readonly Ranked[]; at: number }) {
+  const found = verdict(ranked);
+  if (!found) return <p className="text-muted">Too few tasks for a comparison.</p>;
+  const { leader, rival } = found;
+  return (
+    <div>
+      <p className="text-12 text-muted">After {count(at)} tasks</p>
+      {rival ? (
+        <p className="flex flex-wrap items-baseline gap-x-2 text-16">
+          <SchedulerName look={leader.look} className="font-semibold" />
+          <span className="text-muted">and</span>
+          <SchedulerName look={rival.look} className="font-semibold" />
+          <span className="text-muted">too close to call</span>
+        </p>
+      ) : (
+        <p className="flex flex-wrap items-baseline gap-x-2 text-16">
+          <SchedulerName look={leader.look} className="font-semibold" />
+          <span className="text-muted">leads</span>
+        </p>
+      )}
+      <p className="text-12 text-muted">{ratioEstimate(leader.ratio, leader.half)} oracle, mean latency</p>
+    </div>
+  );
+}
+
+interface StandAtProps {
+  ranked: readonly Ranked[];
+  at: number;
+  waiting: boolean;
+  failed: Error | null;
+}
+
+const CELL = "px-2 text-right whitespace-nowrap";
+
+/** The comparison after so many tasks. */
+export function StandAt({ ranked, at, waiting, failed }: StandAtProps) {
+  return (
+    <div className="grid min-h-0 gap-x-8 gap-y-3 xl:grid-cols-[minmax(220px,1fr)_3fr]">
+      <div className="flex flex-col justify-center gap-2">
+        <Sentence ranked={ranked} at={at} />
+        {failed ? (
+          <p className="text-12 text-warn">
+            Single results did not come ({failed.message}); shown up to the last whole piece.
+          </p>
+        ) : waiting ? (
+          <p className="text-12 text-faint">Reading single results…</p>
+        ) : null}
+      </div>
+      <div className="thin-scroll min-w-0 overflow-x-auto">
+        <table className="w-full border-collapse text-12">
+          <caption className="sr-only">Comparison after {count(at)} tasks</caption>
+          <thead className="text-muted">
+            <tr className="h-7">
+              <th scope="col" className="text-left font-normal">
+                scheduler
+              </th>
+              <th scope="col" className={cx(CELL, "font-normal")}>
+                mean latency
+              </th>
+              <th scope="col" className={cx(CELL, "font-normal")}>
+                ÷ oracle
+              </th>
+              <th scope="col" className={cx(CELL, "font-normal max-md:hidden")}>
+                time
+              </th>
+              <th scope="col" className={cx(CELL, "font-normal max-sm:hidden")}>
+                energy
+              </th>
+              <th scope="col" className={cx(CELL, "font-normal max-sm:hidden")}>
+                cost
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {ranked.map(({ look, means, ratio, half }) => (
+              <tr key={look.name} className="h-7 border-hair border-t" data-scheduler={look.name}>
+                <td>
+                  <SchedulerName look={look} />
+                </td>
+                <td className={cx(CELL, "font-semibold")}>
+                  {estimate(means.latency, look.reference ? null : means.half, "time")}
+                </td>
+                <td className={CELL}>{ratioEstimate(ratio, half)}</td>
+                <td className={cx(CELL, "text-muted max-md:hidden")}>{time(means.time)}</td>
+                <td className={cx(CELL, "text-muted max-sm:hidden")}>{energy(means.energy)}</td>
+                <td className={cx(CELL, "text-muted max-sm:hidden")}>{cost(means.cost)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </div>
+  );
+}

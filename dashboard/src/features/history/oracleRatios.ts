@@ -1,0 +1,81 @@
+/** Latency over the oracle's, along one run and from run to run. */
+import type { RunDetail } from "../../client/models";
+import { REFERENCE } from "../../lib/schedulerStyle";
+import type { Bucket } from "./cumulativeMeans";
+
+export interface TrendDot {
+  x: number;
+  y: number;
+  half: number | null;
+}
+
+/** Neighbouring buckets become one point: fewer, calmer points from the same answer. */
+export function ratiosAlong(buckets: readonly Bucket[], points = 40): Map<string, TrendDot[]> {
+  const size = Math.max(1, Math.ceil(buckets.length / points));
+  const lines = new Map<string, TrendDot[]>();
+  for (let i = 0; i < buckets.length; i += size) {
+    const group = buckets.slice(i, i + size);
+    const x = (group.at(-1)?.last_ordinal ?? 0) + 1;
+    const base = meanOf(group, REFERENCE);
+    if (!base) continue;
+    for (const name of new Set(group.flatMap((bucket) => Object.keys(bucket.schedulers)))) {
+      const mean = meanOf(group, name);
+      if (mean === null) continue;
+      const line = lines.get(name) ?? [];
+      line.push({ x, y: mean / base, half: null });
+      lines.set(name, line);
+    }
+  }
+  return lines;
+}
+
+function meanOf(group: readonly Bucket[], name: string): number | null {
+  let [sum, n] = [0, 0];
+  for (const bucket of group) {
+    const point = bucket.schedulers[name];
+    if (!point || point.avg_latency === null) continue;
+    sum += point.avg_latency * point.n;
+    n += point.n;
+  }
+  return n > 0 ? sum / n : null;
+}
+
+/** One point per run, oldest first; the interval is the run's own, paired with its oracle. */
+export function ratiosByRun(runs: readonly RunDetail[]): Map<string, TrendDot[]> {
+  const lines = new Map<string, TrendDot[]>();
+  runs.forEach((run, x) => {
+    const base = run.comparison.find((row) => row.name === REFERENCE)?.avg_latency;
+    if (!base) return;
+    for (const row of run.comparison) {
+      if (row.avg_latency === null) continue;
+      const half = row.name === REFERENCE || row.regret_ci95 === null ? null : row.regret_ci95 / base;
+      const line = lines.get(row.name) ?? [];
+      line.push({ x, y: row.avg_latency / base, half });
+      lines.set(row.name, line);
+    }
+  });
+  return lines;
+}
+
+export interface Leader {
+  name: string;
+  ratio: number;
+  /** The runner-up's interval overlaps the leader's. */
+  close: boolean;
+}
+
+/** Who was ahead in a run, by mean latency. */
+export function leaderOf(run: RunDetail): Leader | null {
+  const base = run.comparison.find((row) => row.name === REFERENCE)?.avg_latency;
+  const rivals = run.comparison
+    .filter((row) => row.name !== REFERENCE && row.avg_latency !== null)
+    .sort((a, b) => (a.avg_latency ?? 0) - (b.avg_latency ?? 0));
+  const [first, second] = rivals;
+  if (!first || !base) return null;
+  const gap = second ? (second.avg_latency ?? 0) - (first.avg_latency ?? 0) : Number.POSITIVE_INFINITY;
+  return {
+    name: first.name,
+    ratio: (first.avg_latency ?? 0) / base,
+    close: gap <= (first.regret_ci95 ?? 0) + (second?.regret_ci95 ?? 0),
+  };
+}

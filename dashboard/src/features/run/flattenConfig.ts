@@ -1,0 +1,37 @@
+/** A configuration as lines of text. */
+import { plain } from "../../lib/runDiff";
+
+export interface Leaf {
+  key: string;
+  value: string;
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** Devices that differ in nothing but the name become one line: "gpu_0 to gpu_3". */
+function devices(list: readonly Record<string, unknown>[], path: string): Leaf[] {
+  const groups: { names: string[]; rest: Record<string, unknown>; key: string }[] = [];
+  for (const { name, ...rest } of list) {
+    const key = JSON.stringify(rest);
+    const last = groups.at(-1);
+    if (last?.key === key) last.names.push(String(name));
+    else groups.push({ names: [String(name)], rest, key });
+  }
+  return groups.flatMap(({ names, rest }) => {
+    const label = names.length > 1 ? `${names[0]} to ${names.at(-1)}` : (names[0] ?? "");
+    return Object.entries(rest)
+      .filter(([, value]) => value !== null)
+      .map(([key, value]) => ({ key: `${path}.${label}.${key}`, value: plain(value) }));
+  });
+}
+
+export function leaves(value: unknown, path = ""): Leaf[] {
+  if (Array.isArray(value) && value.length > 0 && value.every((item) => isObject(item) && "name" in item))
+    return devices(value as Record<string, unknown>[], path);
+  if (isObject(value)) {
+    const entries = Object.entries(value);
+    return entries.flatMap(([key, inner]) => leaves(inner, path ? `${path}.${key}` : key));
+  }
+  return path ? [{ key: path, value: plain(value) }] : [];
+}

@@ -1,0 +1,42 @@
+/** The command that computes a run again, from its stored configuration. */
+import type { Run } from "../../client/models";
+
+type Settings = Readonly<Record<string, unknown>>;
+
+const inner = (value: unknown): Settings =>
+  value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Settings) : {};
+
+/** Parentheses and commas of variants mean something to a shell. */
+const quoted = (text: string): string => (/^[\w.,=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+export interface Replay {
+  command: string;
+  /** The mix of tasks changes on the way, at a place that depends on how many tasks there are. */
+  shifts: boolean;
+}
+
+/** Null where the numbers were measured: real devices do not repeat themselves. */
+export function replayOf(run: Run): Replay | null {
+  if (run.source !== "simulated") return null;
+  const { config } = run;
+  const scenario = inner(config.scenario);
+  const physics = inner(config.physics).name;
+  const sigma = inner(config.noise).sigma;
+  const objective = Object.entries(inner(config.objective)).filter(([, weight]) => weight !== 0);
+  const parts = [
+    "hybrid-scheduler simulate",
+    `--scenario ${quoted(run.scenario)}`,
+    `--utilisation ${run.utilisation}`,
+    `--seed ${run.seed}`,
+    `--tasks ${Math.max(1, run.tasks)}`,
+    `--platform ${quoted(run.platform)}`,
+    `--schedulers ${quoted(run.schedulers.join(","))}`,
+  ];
+  if (typeof physics === "string" && physics !== scenario.physics) parts.push(`--physics ${quoted(physics)}`);
+  if (typeof sigma === "number" && sigma > 0) parts.push(`--noise ${sigma}`);
+  if (typeof config.memory_policy === "string" && config.memory_policy !== "clip")
+    parts.push(`--memory-policy ${quoted(config.memory_policy)}`);
+  if (objective.length > 1 || (objective[0] && objective[0][0] !== "latency"))
+    parts.push(`--objective ${objective.map(([name, weight]) => `${name}=${weight}`).join(",")}`);
+  return { command: parts.join(" "), shifts: scenario.then !== null && scenario.then !== undefined };
+}

@@ -1,0 +1,88 @@
+import { Panel } from "../../components/widget/Panel";
+import type { BodyState } from "../../components/widget/panelState";
+import { queryState } from "../../components/widget/queryState";
+import { count, percent, significant } from "../../lib/format";
+import { useModel } from "./SchedulerSummary";
+import { useSubject } from "./selectedScheduler";
+
+function Bars({ shares }: { shares: readonly (readonly [string, number])[] }) {
+  const top = Math.max(...shares.map(([, share]) => share), 0.01);
+  return (
+    <ul className="flex flex-col gap-3">
+      {shares.map(([name, share]) => (
+        <li key={name}>
+          <p className="mb-1 flex justify-between">
+            <span>{name}</span>
+            <span className="text-muted">{percent(share)}</span>
+          </p>
+          <div className="h-2 rounded-full bg-track">
+            <div className="marks h-2 rounded-full bg-gpu" style={{ width: `${(share / top) * 100}%` }} />
+          </div>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Fact({ label, value }: { label: string; value: string }) {
+  return (
+    <div className="flex h-8 items-center justify-between border-hair border-t first:border-t-0">
+      <dt className="text-muted">{label}</dt>
+      <dd className="font-semibold">{value}</dd>
+    </div>
+  );
+}
+
+/** What the model looks at, or how the agent stands: whatever this learner can tell of itself. */
+export function Learner() {
+  const look = useSubject();
+  const { query, model } = useModel(look.name);
+  const importance = Object.entries(model?.feature_importance ?? {}).sort((a, b) => b[1] - a[1]);
+  const agent = model?.agent ?? null;
+  const state: BodyState =
+    query.data && !model
+      ? { kind: "empty", title: "It does not learn", hint: "A fixed rule has no model to look into." }
+      : query.data && !importance.length && !agent
+        ? { kind: "empty", title: "Nothing learned yet", hint: "Importances need a model and some tasks." }
+        : queryState(query, "Could not load the model");
+  return (
+    <Panel
+      title={importance.length ? "Feature importance" : "The agent"}
+      subtitle={importance.length ? "share of the change in predicted time" : "how it learns now"}
+      state={state}
+      table={() => ({
+        name: `model-${look.name}`,
+        columns: [
+          { key: "name", label: "name" },
+          { key: "value", label: "value", numeric: true },
+        ],
+        rows: [
+          ...importance.map(([name, share]): [string, number] => [name, share]),
+          ...(agent
+            ? ([
+                ["epsilon", agent.epsilon],
+                ["updates", agent.updates],
+                ["loss", agent.loss],
+              ] as [string, number | null][])
+            : []),
+        ],
+      })}
+      bodyClass="flex flex-col gap-4"
+      note={
+        importance.length
+          ? "Each property of the newest tasks is swapped between them; the share is how far the predictions move."
+          : undefined
+      }
+    >
+      {importance.length ? <Bars shares={importance} /> : null}
+      {agent ? (
+        <dl>
+          <Fact label="Exploration ε" value={significant(agent.epsilon)} />
+          <Fact label="Network updates" value={count(agent.updates)} />
+          <Fact label="Last loss" value={significant(agent.loss)} />
+          <Fact label="Model versions" value={count(model?.versions.length)} />
+        </dl>
+      ) : null}
+    </Panel>
+  );
+}

@@ -1,0 +1,125 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { logScale, logTicks } from "../../charts/canvasAxes";
+import { Scatter, type ScatterAxis } from "../../charts/ScatterChart";
+import { api } from "../../client/api";
+import { Panel } from "../../components/widget/Panel";
+import type { BodyState } from "../../components/widget/panelState";
+import { queryState } from "../../components/widget/queryState";
+import { count, parts, percent, significant, time } from "../../lib/format";
+import { mean } from "../../lib/statistics";
+import { buffers, useLive } from "../../store/liveStore";
+import { usePollInterval } from "../../store/queryClient";
+import { setUi } from "../../store/uiStore";
+import { useSubject } from "./selectedScheduler";
+
+const POINTS = 400;
+
+interface Pair {
+  id: number;
+  predicted: number;
+  actual: number;
+}
+
+/** Powers of ten need no digits behind the point: "10 ms". */
+const short = (seconds: number) => {
+  const { value, unit } = parts(seconds, "time");
+  return `${value.replace(/\.0+$/, "")} ${unit}`;
+};
+
+/** R² of the logarithms: the scale on which durations are learned. */
+export function logR2(pairs: readonly Pair[]): number | null {
+  if (pairs.length < 10) return null;
+  const logs = pairs.map((p) => Math.log(p.actual));
+  const middle = mean(logs);
+  let [left, all] = [0, 0];
+  for (const [i, pair] of pairs.entries()) {
+    left += (Math.log(pair.predicted) - (logs[i] as number)) ** 2;
+    all += ((logs[i] as number) - middle) ** 2;
+  }
+  return all > 0 ? 1 - left / all : null;
+}
+
+/** What the model expected of its own placements, against what they took. */
+export function Predicted() {
+  const look = useSubject();
+  const runId = useLive((s) => s.status?.run_id ?? null);
+  const learns = useLive((s) => s.comparison.some((row) => row.name === look.name && row.model_version !== null));
+  const newest = useLive((s) => s.tasksProcessed);
+  const poll = usePollInterval(5_000);
+  const query = useQuery({
+    queryKey: ["predicted", runId, look.name],
+    queryFn: ({ signal }) =>
+      api.results(
+        {
+          run_id: runId,
+          scheduler: look.name,
+          after_task: Math.max(0, (buffers.tasks.at(-1)?.id ?? newest) - POINTS),
+          limit: POINTS,
+        },
+        { signal },
+      ),
+    enabled: learns && runId !== null,
+    refetchInterval: poll,
+  });
+  const pairs = useMemo<Pair[]>(
+    () =>
+      (query.data?.results ?? []).flatMap((r) =>
+        r.predicted_time && r.actual_time
+          ? [{ id: r.task_id, predicted: r.predicted_time, actual: r.actual_time }]
+          : [],
+      ),
+    [query.data],
+  );
+  const [x, y] = useMemo<[ScatterAxis, ScatterAxis]>(() => {
+    const values = pairs.flatMap((p) => [p.predicted, p.actual]);
+    const low = Math.min(...values, 1e-3) * 0.9;
+    const high = Math.max(...values, 1e-2) * 1.1;
+    const ticks = logTicks(low, high).filter((v) => /^1/.test(v.toExponential()));
+    const axis = (title: string): ScatterAxis => ({
+      title,
+      ticks,
+      format: short,
+      scale: (from, to) => logScale(low, high, from, to),
+    });
+    return [axis("actual time (log)"), axis("predicted")];
+  }, [pairs]);
+  const points = useMemo(
+    () => pairs.map((p) => ({ id: p.id, x: p.actual, y: p.predicted, color: look.color })),
+    [pairs, look.color],
+  );
+  const r2 = logR2(pairs);
+  const error = pairs.length ? mean(pairs.map((p) => Math.abs(p.predicted - p.actual) / p.actual)) : null;
+  const state: BodyState = !learns
+    ? { kind: "empty", title: "It predicts nothing", hint: "Only schedulers with a model expect durations." }
+    : pairs.length === 0 && query.data
+      ? { kind: "waiting", have: 0, need: 10, what: "predictions" }
+      : queryState(query, "Could not load the predictions");
+  return (
+    <Panel
+      title="Predicted vs actual"
+      subtitle={`execution time, newest ${count(pairs.length)} tasks`}
+      state={state}
+      table={() => ({
+        name: `predicted-${look.name}`,
+        columns: [
+          { key: "task_id", label: "task", numeric: true, show: (v) => count(v as number) },
+          { key: "predicted_s", label: "predicted", numeric: true, show: (v) => time(v as number) },
+          { key: "actual_s", label: "actual", numeric: true, show: (v) => time(v as number) },
+        ],
+        rows: pairs.map((p) => [p.id, p.predicted, p.actual]),
+      })}
+      bodyClass="flex flex-col"
+      note={`R² of the logarithms ${significant(r2)}, mean error ${percent(error)}. Click a point for the task.`}
+    >
+      <Scatter
+        points={points}
+        x={x}
+        y={y}
+        left={52}
+        label={`Predicted against actual time of ${look.label}`}
+        onSelect={(id) => setUi({ task: id, focus: look.name })}
+      />
+    </Panel>
+  );
+}

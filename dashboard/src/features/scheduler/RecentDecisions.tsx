@@ -1,0 +1,99 @@
+import { useMemo } from "react";
+import { deviceWords, ShareBar } from "../../components/ui/GpuShareBar";
+import { Table } from "../../components/ui/SortableTable";
+import { Panel } from "../../components/widget/Panel";
+import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
+import { cost, count, energy, memory, signed, significant, tick, time } from "../../lib/format";
+import { REFERENCE } from "../../lib/schedulerStyle";
+import type { Cell, TableData } from "../../lib/tableData";
+import { buffers, useLive } from "../../store/liveStore";
+import { setUi } from "../../store/uiStore";
+import { useSubject } from "./selectedScheduler";
+
+const ROWS = 100;
+const seconds = (v: Cell) => time(v as number | null);
+
+/** Latency minus time; what is left of rounding is no wait. */
+function waited(latency: number | null, time: number | null): number | null {
+  if (latency === null || time === null) return null;
+  return latency - time < 1e-9 ? 0 : latency - time;
+}
+
+/** The newest placements of this scheduler; a row opens what everybody else chose. */
+export function Decisions() {
+  const look = useSubject();
+  const rev = useLive((s) => s.rev);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
+  const data = useMemo<TableData>(() => {
+    const rows: Cell[][] = [];
+    const tasks = buffers.tasks.list();
+    for (let i = tasks.length - 1; i >= 0 && rows.length < ROWS; i--) {
+      const task = tasks[i];
+      const d = task?.results.get(look.name);
+      if (!task || !d) continue;
+      const oracle = task.results.get(REFERENCE)?.fraction ?? null;
+      const wait = waited(d.latency, d.time);
+      rows.push([
+        task.id,
+        task.size,
+        task.intensity,
+        task.memory,
+        deviceWords(d.device, d.fraction),
+        d.fraction,
+        oracle,
+        d.time,
+        wait,
+        d.energy,
+        d.cost,
+        look.reference ? null : d.regret,
+      ]);
+    }
+    return {
+      name: `decisions-${look.name}`,
+      columns: [
+        { key: "task_id", label: "task", numeric: true, show: (v) => count(v as number) },
+        { key: "size", label: "size N", numeric: true, show: (v) => significant(v as number) },
+        { key: "intensity", label: "intensity I", numeric: true, show: (v) => tick(v as number) },
+        { key: "memory_mb", label: "memory", numeric: true, show: (v) => memory(v as number) },
+        { key: "device", label: "device" },
+        { key: "gpu_fraction", label: "GPU share", numeric: true },
+        { key: "oracle_fraction", label: "oracle share", numeric: true, show: (v) => tick(v as number) },
+        { key: "time_s", label: "time", numeric: true, show: seconds },
+        { key: "wait_s", label: "wait", numeric: true, show: seconds },
+        { key: "energy_j", label: "energy", numeric: true, show: (v) => energy(v as number) },
+        { key: "cost_usd", label: "cost", numeric: true, show: (v) => cost(v as number) },
+        { key: "regret_s", label: "regret", numeric: true, show: (v) => signed(v as number, "time") },
+      ],
+      rows,
+    };
+  }, [rev, look.name]);
+  return (
+    <Panel
+      title="Recent decisions"
+      subtitle="open a row to see what every scheduler chose"
+      state={useLiveBody({ shape: "table" })}
+      tag={useLiveTag()}
+      table={() => data}
+      bodyClass="thin-scroll overflow-auto max-md:max-h-80"
+    >
+      <Table
+        data={data}
+        caption={`Recent decisions of ${look.label}`}
+        onRow={(row) => setUi({ task: row[0] as number, focus: look.name })}
+        render={(column, value, row) => {
+          if (column.key === "gpu_fraction") return <ShareBar share={value as number | null} />;
+          if (column.key !== "task_id") return undefined;
+          return (
+            <button
+              type="button"
+              className="rounded-[4px] font-mono hover:underline"
+              onClick={() => setUi({ task: row[0] as number, focus: look.name })}
+            >
+              {count(value as number)}
+            </button>
+          );
+        }}
+      />
+    </Panel>
+  );
+}

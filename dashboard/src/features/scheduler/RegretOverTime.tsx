@@ -1,0 +1,78 @@
+import { useMemo } from "react";
+import { type BandPoint, LineBand } from "../../charts/ConfidenceBandChart";
+import { Panel } from "../../components/widget/Panel";
+import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
+import { count, time } from "../../lib/format";
+import { deviation, mean, tQuantile } from "../../lib/statistics";
+import { buffers, useLive } from "../../store/liveStore";
+import type { TaskEntry } from "../../store/recentTasks";
+import { useSubject } from "./selectedScheduler";
+
+/** Enough groups for a curve, large enough for an interval. */
+function groupSize(n: number): number {
+  return Math.max(10, Math.ceil(n / 40));
+}
+
+export function regretPoints(tasks: readonly TaskEntry[], scheduler: string): BandPoint[] {
+  const known = tasks.flatMap((task) => {
+    const regret = task.results.get(scheduler)?.regret;
+    return regret == null ? [] : [{ id: task.id, regret }];
+  });
+  const size = groupSize(known.length);
+  const points: BandPoint[] = [];
+  for (let i = 0; i + size <= known.length; i += size) {
+    const group = known.slice(i, i + size);
+    const values = group.map((one) => one.regret);
+    const half = (tQuantile(size - 1) * deviation(values)) / Math.sqrt(size);
+    points.push({ x: group.at(-1)?.id ?? 0, y: mean(values), half });
+  }
+  return points;
+}
+
+/** What the scheduler lost to the oracle, task by task, in groups with their intervals. */
+export function Regret() {
+  const look = useSubject();
+  const rev = useLive((s) => s.rev);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
+  const { points, markers, size } = useMemo(() => {
+    const tasks = buffers.tasks.list();
+    const drift = buffers.notifications
+      .toArray()
+      .filter((note) => note.kind === "drift" && note.scheduler === look.name && note.at_task !== null)
+      .map((note) => ({ x: note.at_task ?? 0, label: `drift at ${note.at_task}` }));
+    return { points: regretPoints(tasks, look.name), markers: drift, size: groupSize(tasks.length) };
+  }, [rev, look.name]);
+  const live = useLiveBody({ shape: "lines", have: points.length * size, need: 2 * size });
+  return (
+    <Panel
+      title="Regret over time"
+      subtitle={`latency minus the oracle's, mean of ${size} tasks, band 95 % CI`}
+      state={
+        look.reference
+          ? { kind: "empty", title: "The oracle has no regret", hint: "Everybody else's is measured against it." }
+          : live
+      }
+      tag={useLiveTag()}
+      table={() => ({
+        name: `regret-${look.name}`,
+        columns: [
+          { key: "last_task", label: "up to task", numeric: true, show: (v) => count(v as number) },
+          { key: "mean_regret_s", label: "mean regret", numeric: true, show: (v) => time(v as number) },
+          { key: "ci95_half_width", label: "± 95 %", numeric: true, show: (v) => time(v as number) },
+        ],
+        rows: points.map((p) => [p.x, p.y, p.half]),
+      })}
+      bodyClass="flex flex-col"
+      note="Below zero: this scheduler's queues stood better than the oracle's, which is exact per task and short-sighted over queues."
+    >
+      <LineBand
+        series={[{ look, points }]}
+        markers={markers}
+        xTitle="task"
+        formatX={count}
+        formatY={time}
+        label={`Regret of ${look.label} over tasks`}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,124 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { RefreshCw } from "lucide-react";
+import type { CSSProperties } from "react";
+import { api } from "../../client/api";
+import { announce } from "../../components/ui/announce";
+import { Button } from "../../components/ui/Button";
+import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { PanelBody } from "../../components/widget/PanelBody";
+import { useLiveBody } from "../../components/widget/panelState";
+import { count, estimate, percent, ratioEstimate, significant } from "../../lib/format";
+import { REFERENCE } from "../../lib/schedulerStyle";
+import { useLive } from "../../store/liveStore";
+import { usePollInterval } from "../../store/queryClient";
+import { useRow } from "../../store/selectors";
+import { useSubject } from "./selectedScheduler";
+
+export function useModel(name: string) {
+  const poll = usePollInterval(5_000);
+  const query = useQuery({
+    queryKey: ["models"],
+    queryFn: ({ signal }) => api.models({ signal }),
+    refetchInterval: poll,
+  });
+  return { query, model: query.data?.find((model) => model.scheduler_name === name) ?? null };
+}
+
+function Card({ label, value, sub }: { label: string; value: string; sub: string }) {
+  return (
+    <div className="min-w-0 xl:border-hair xl:border-l xl:pl-3">
+      <dt className="truncate text-muted">{label}</dt>
+      <dd className="mt-0.5 whitespace-nowrap font-semibold text-16 sm:text-20">{value}</dd>
+      <dd className="truncate text-faint">{sub}</dd>
+    </div>
+  );
+}
+
+const STATES: Record<string, string> = {
+  ready: "a fixed rule: nothing to learn",
+  warming: "warming up: acts as greedy until it has learned enough",
+  learned: "its own model decides",
+  fallback: "greedy acts while the model trails it",
+  off: "switched off: it raised an error",
+};
+
+/** The answer for one scheduler: how far from the oracle, how much regret, which model. */
+export function SchedulerHead() {
+  const look = useSubject();
+  const row = useRow(look.name);
+  const oracle = useRow(REFERENCE);
+  const summary = useLive((s) => s.schedulers.find((one) => one.name === look.name)?.summary ?? "");
+  const { model } = useModel(look.name);
+  const state = useLiveBody({ shape: "lines" });
+  const retrain = useMutation({
+    mutationFn: () => api.retrain(look.name),
+    onSuccess: () => announce("Retraining asked for"),
+    onError: (error) => announce(error.message),
+  });
+  const newest = model?.versions.at(-1) ?? null;
+  const ratio = row?.avg_latency != null && oracle?.avg_latency ? row.avg_latency / oracle.avg_latency : null;
+  const half = row?.regret_ci95 != null && oracle?.avg_latency ? row.regret_ci95 / oracle.avg_latency : null;
+  return (
+    <section
+      aria-label="Headline"
+      style={{ "--lead": look.color } as CSSProperties}
+      className="panel panel-glow mb-4 min-h-32 p-4"
+    >
+      <PanelBody state={state.kind === "ready" && !row ? { kind: "loading" } : state}>
+        {row ? (
+          <div className="grid items-center gap-x-8 gap-y-4 xl:grid-cols-[minmax(320px,1fr)_2fr]">
+            <div className="min-w-0">
+              <h1 className="flex items-center gap-3 font-semibold text-28">
+                <Glyph look={look} size={20} />
+                <span className="glow-text min-w-0 truncate" style={{ color: look.color }}>
+                  {look.label}
+                </span>
+              </h1>
+              <p className="mt-1 text-12 text-muted">{summary}</p>
+              <p className="text-12 text-faint">{STATES[row.state] ?? row.state}</p>
+            </div>
+            <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-5">
+              <Card
+                label="Gap to oracle"
+                value={look.reference ? "1.00×" : ratioEstimate(ratio, half)}
+                sub={`mean latency, n = ${count(row.tasks)}`}
+              />
+              <Card
+                label="Regret per task"
+                value={look.reference ? "–" : estimate(row.avg_regret, row.regret_ci95, "time")}
+                sub={half === null ? "needs more tasks for ±" : "95 % CI, paired"}
+              />
+              <Card label="GPU share" value={percent(row.avg_gpu_fraction)} sub="mean over tasks" />
+              <Card
+                label="Model"
+                value={row.model_version === null ? "–" : `v${row.model_version}`}
+                sub={
+                  newest ? `${count(newest.samples)} samples, ${newest.trigger}` : "this scheduler does not learn"
+                }
+              />
+              <div className="min-w-0 xl:border-hair xl:border-l xl:pl-3">
+                <dt className="truncate text-muted">Model R²</dt>
+                <dd className="mt-0.5 font-semibold text-20">{newest ? significant(newest.r2) : "–"}</dd>
+                <dd>
+                  {model ? (
+                    <Button
+                      variant="quiet"
+                      className="-ml-2 md:h-6 md:px-2"
+                      icon={<RefreshCw size={13} aria-hidden="true" />}
+                      disabled={retrain.isPending}
+                      onClick={() => retrain.mutate()}
+                    >
+                      Retrain now
+                    </Button>
+                  ) : (
+                    <span className="text-faint">no model</span>
+                  )}
+                </dd>
+              </div>
+            </dl>
+          </div>
+        ) : null}
+      </PanelBody>
+    </section>
+  );
+}

@@ -1,0 +1,87 @@
+/** Tasks in cells of size and intensity: what a scheduler gave the GPU there, and how much faster the GPU really is. */
+import type { TaskEntry } from "../../store/recentTasks";
+
+export const SIZE_BINS = 10;
+export const INTENSITY_BINS = 8;
+
+export interface Cell {
+  n: number;
+  /** Mean share on the GPU; null without tasks. */
+  share: number | null;
+  /** Mean log2 of (CPU seconds ÷ GPU seconds) of the whole task, from the parts that ran. */
+  speedup: number | null;
+}
+
+export interface Heat {
+  /** Edges of the size bins, logarithmic. */
+  edges: number[];
+  /** Rows from high to low intensity. */
+  rows: Cell[][];
+}
+
+/** Seconds of the whole task on either side, where some scheduler ran a part of it there. */
+function wholes(task: TaskEntry): { cpu: number; gpu: number } | null {
+  let cpu: number | null = null;
+  let gpu: number | null = null;
+  let cpuShare = 0;
+  let gpuShare = 0;
+  for (const d of task.results.values()) {
+    if (d.fraction === null) continue;
+    // The larger the part, the less rounding and fixed cost is in it.
+    if (d.cpu_time && 1 - d.fraction > cpuShare) {
+      cpuShare = 1 - d.fraction;
+      cpu = d.cpu_time / cpuShare;
+    }
+    if (d.gpu_time && d.fraction > gpuShare) {
+      gpuShare = d.fraction;
+      gpu = d.gpu_time / gpuShare;
+    }
+  }
+  return cpu !== null && gpu !== null ? { cpu, gpu } : null;
+}
+
+export function heatOf(tasks: readonly TaskEntry[], scheduler: string): Heat {
+  const sizes = tasks.map((task) => task.size);
+  const low = Math.min(...sizes);
+  const high = Math.max(...sizes) * 1.0001;
+  const step = Math.log(high / low) / SIZE_BINS || 1;
+  const edges = Array.from({ length: SIZE_BINS + 1 }, (_, i) => low * Math.exp(i * step));
+  const sums = Array.from({ length: INTENSITY_BINS }, () =>
+    Array.from({ length: SIZE_BINS }, () => ({ n: 0, share: 0, shares: 0, logs: 0, speeds: 0 })),
+  );
+  for (const task of tasks) {
+    const column = Math.min(SIZE_BINS - 1, Math.max(0, Math.floor(Math.log(task.size / low) / step)));
+    const row = INTENSITY_BINS - 1 - Math.min(INTENSITY_BINS - 1, Math.floor(task.intensity * INTENSITY_BINS));
+    const cell = sums[row]?.[column];
+    if (!cell) continue;
+    const fraction = task.results.get(scheduler)?.fraction;
+    cell.n += 1;
+    if (fraction != null) {
+      cell.share += fraction;
+      cell.shares += 1;
+    }
+    const whole = wholes(task);
+    if (whole) {
+      cell.logs += Math.log2(whole.cpu / whole.gpu);
+      cell.speeds += 1;
+    }
+  }
+  return {
+    edges,
+    rows: sums.map((row) =>
+      row.map((cell) => ({
+        n: cell.n,
+        share: cell.shares ? cell.share / cell.shares : null,
+        speedup: cell.speeds ? cell.logs / cell.speeds : null,
+      })),
+    ),
+  };
+}
+
+/** For every row the column from which on the GPU gets the larger share: the break-even contour. */
+export function contour(heat: Heat, value: (cell: Cell) => number | null): (number | null)[] {
+  return heat.rows.map((row) => {
+    const first = row.findIndex((cell) => (value(cell) ?? Number.NEGATIVE_INFINITY) > 0);
+    return first < 0 ? null : first;
+  });
+}

@@ -1,0 +1,91 @@
+/** What the difference of two runs says, in words and shares. */
+import type { Difference, DiffRow } from "../client/models";
+import { isNumber, NOTHING, type Quantity, signed, significant, tick } from "./format";
+
+export type DiffMetric = Exclude<keyof DiffRow, "name">;
+
+export const DIFF_METRICS: readonly { key: DiffMetric; label: string; long: string; quantity: Quantity }[] = [
+  { key: "avg_latency", label: "latency", long: "Mean latency", quantity: "time" },
+  { key: "p95_latency", label: "p95", long: "p95 latency", quantity: "time" },
+  { key: "avg_time", label: "time", long: "Mean execution time", quantity: "time" },
+  { key: "avg_energy", label: "energy", long: "Energy per task", quantity: "energy" },
+  { key: "avg_cost", label: "cost", long: "Cost per task", quantity: "cost" },
+];
+
+/** `open`: there is a difference and nothing is known of its spread. */
+export type Verdict = "better" | "worse" | "close" | "same" | "open" | "none";
+
+export function verdictOf({ difference, ci95 }: Difference): Verdict {
+  if (!isNumber(difference)) return "none";
+  if (difference === 0) return "same";
+  if (!isNumber(ci95)) return "open";
+  if (Math.abs(difference) <= ci95) return "close";
+  return difference < 0 ? "better" : "worse";
+}
+
+/** Difference and half width as shares of the value before. */
+export function shares({ a, difference, ci95 }: Difference): { share: number | null; half: number | null } {
+  if (!isNumber(a) || a === 0 || !isNumber(difference)) return { share: null, half: null };
+  return { share: difference / a, half: isNumber(ci95) ? ci95 / Math.abs(a) : null };
+}
+
+/** "−1.66 ± 0.62 %" */
+export function changeText(difference: Difference): string {
+  const { share, half } = shares(difference);
+  if (share === null) return NOTHING;
+  const text = `${share > 0 ? "+" : ""}${significant(100 * share)}`;
+  return half === null ? `${text} %` : `${text} ± ${significant(100 * half, 2)} %`;
+}
+
+export const differenceText = (difference: Difference, quantity: Quantity): string =>
+  signed(difference.difference, quantity);
+
+/** Where the axis ends: far enough for most, not so far that one outlier flattens the rest. */
+export function reachOf(list: readonly Difference[]): number {
+  const ends = list.flatMap((one) => {
+    const { share, half } = shares(one);
+    return share === null ? [] : [Math.abs(share) + (half ?? 0)];
+  });
+  return Math.min(1, Math.max(0.02, ...ends));
+}
+
+type Plain = string | number | boolean | null;
+
+function flatten(value: unknown, path: string, into: Map<string, Plain>): void {
+  if (value !== null && typeof value === "object") {
+    const entries = Object.entries(value);
+    if (entries.length === 0) into.set(path, Array.isArray(value) ? "none" : "{}");
+    for (const [key, inner] of entries) flatten(inner, path ? `${path}.${key}` : key, into);
+  } else into.set(path, value === undefined ? null : (value as Plain));
+}
+
+export interface Changed {
+  key: string;
+  a: string;
+  b: string;
+}
+
+export const plain = (value: unknown): string => {
+  if (value === null || value === undefined) return NOTHING;
+  if (typeof value === "number") return Number.isInteger(value) ? String(value) : tick(value, 4);
+  if (Array.isArray(value)) return value.map(plain).join(", ");
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+};
+
+/** Settings that differ: the API's list first, then every leaf of the configurations that it does not cover. */
+export function changedKeys(
+  known: Readonly<Record<string, readonly unknown[]>>,
+  a: Readonly<Record<string, unknown>>,
+  b: Readonly<Record<string, unknown>>,
+): Changed[] {
+  const list: Changed[] = Object.entries(known).map(([key, [x, y]]) => ({ key, a: plain(x), b: plain(y) }));
+  const covered = new Set(Object.keys(known));
+  const [left, right] = [new Map<string, Plain>(), new Map<string, Plain>()];
+  flatten(a, "", left);
+  flatten(b, "", right);
+  for (const key of new Set([...left.keys(), ...right.keys()])) {
+    const [x, y] = [left.get(key) ?? null, right.get(key) ?? null];
+    if (x !== y && !covered.has(key.split(".")[0] ?? "")) list.push({ key, a: plain(x), b: plain(y) });
+  }
+  return list;
+}

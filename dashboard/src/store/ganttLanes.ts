@@ -1,0 +1,101 @@
+/** Who ran what where, per scheduler and device, from the decisions of the stream. */
+import type { Decision, Gantt } from "../client/models";
+import { Lane } from "../lib/deviceTimeline";
+
+/** Per lane; at seven tasks a second this is more than a quarter of an hour. Older blocks come from REST. */
+export const LIVE_BLOCKS = 8192;
+
+export interface Device {
+  name: string;
+  kind: string;
+}
+
+/** The CPU that shares a task with an accelerator: the nearest one before it in the platform's list (same node). */
+export function cpuBeside(devices: readonly Device[], accelerator: string): string | null {
+  let cpu: string | null = null;
+  for (const device of devices) {
+    if (device.kind === "cpu") cpu = device.name;
+    if (device.name === accelerator && cpu !== null) return cpu;
+  }
+  return cpu;
+}
+
+export class GanttBook {
+  private readonly books = new Map<string, Map<string, Lane>>();
+  private devices: readonly Device[] = [];
+
+  setDevices(devices: readonly Device[]): void {
+    if (devices.length && devices.map((d) => d.name).join() !== this.devices.map((d) => d.name).join())
+      this.devices = devices;
+  }
+
+  lanes(scheduler: string): ReadonlyMap<string, Lane> {
+    return this.books.get(scheduler) ?? new Map();
+  }
+
+  private lane(scheduler: string, device: string): Lane {
+    let book = this.books.get(scheduler);
+    if (!book) {
+      book = new Map();
+      this.books.set(scheduler, book);
+    }
+    let lane = book.get(device);
+    if (!lane) {
+      lane = new Lane(LIVE_BLOCKS);
+      book.set(device, lane);
+    }
+    return lane;
+  }
+
+  add(decision: Decision): void {
+    const { scheduler, device, intensity, task_id } = decision;
+    if (decision.gpu_start !== null && decision.gpu_time !== null && decision.gpu_time > 0) {
+      this.lane(scheduler, device).push(
+        decision.gpu_start,
+        decision.gpu_start + decision.gpu_time,
+        intensity,
+        task_id,
+      );
+    }
+    if (decision.cpu_start !== null && decision.cpu_time !== null && decision.cpu_time > 0) {
+      const isCpu = decision.gpu_start === null;
+      const cpu = isCpu ? device : cpuBeside(this.devices, device);
+      if (cpu)
+        this.lane(scheduler, cpu).push(
+          decision.cpu_start,
+          decision.cpu_start + decision.cpu_time,
+          intensity,
+          task_id,
+        );
+    }
+  }
+
+  clear(): void {
+    this.books.clear();
+  }
+}
+
+/** The columns of GET /api/runs/{id}/gantt as lanes, sorted by start whatever order they came in. */
+export function lanesFromColumns(columns: Gantt): Map<string, Lane> {
+  const indices = new Map<string, number[]>();
+  columns.device.forEach((device, i) => {
+    const list = indices.get(device);
+    if (list) list.push(i);
+    else indices.set(device, [i]);
+  });
+  const lanes = new Map<string, Lane>();
+  for (const [device, list] of indices) {
+    list.sort((a, b) => (columns.start[a] as number) - (columns.start[b] as number));
+    const lane = new Lane(list.length);
+    for (const i of list) {
+      lane.push(
+        columns.start[i] as number,
+        columns.end[i] as number,
+        columns.intensity[i] as number,
+        columns.task_id[i] as number,
+      );
+    }
+    lanes.set(device, lane);
+  }
+  return lanes;
+}

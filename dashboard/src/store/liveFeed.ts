@@ -1,0 +1,189 @@
+/** Joins socket, sequencer, REST and store: first picture, live events, gaps, reconnects. */
+import { api } from "../client/api";
+import { Sequencer } from "../client/eventSequencer";
+import { parseEvent, parseHello, sequenceOf } from "../client/eventValidation";
+import { LiveSocket } from "../client/liveSocket";
+import type { EventPage, Hello } from "../client/models";
+import { apiToken } from "../client/request";
+import * as live from "./liveStore";
+import { TASK_WINDOW } from "./recentTasks";
+
+/** How many events before the present fill the pulse and the log of a page just opened. */
+const LOOK_BACK = 1000;
+const PAGE = 500;
+const OFFLINE_AFTER_MS = 30_000;
+
+function socketAddress(): string {
+  const { protocol, host } = window.location;
+  const token = apiToken();
+  const query = token ? `?token=${encodeURIComponent(token)}` : "";
+  return `${protocol === "https:" ? "wss" : "ws"}://${host}/ws${query}`;
+}
+
+export class Feed {
+  private readonly order = new Sequencer();
+  private readonly socket: LiveSocket;
+  private begun = false;
+  private filling = false;
+  private wanted: number | null = null;
+  private statusTimer: ReturnType<typeof setTimeout> | undefined;
+  private stopped = false;
+
+  /** `freezeAt`: a link to a frozen view; the picture is built from events up to this number only. */
+  constructor(private freezeAt: number | null = null) {
+    this.socket = new LiveSocket(socketAddress, {
+      open: () => {},
+      message: (value) => this.message(value),
+      garbage: () => live.countMalformed(),
+      closed: (attempt, retryInMs) => this.closed(attempt, retryInMs),
+    });
+  }
+
+  start(): void {
+    this.socket.start();
+  }
+
+  stop(): void {
+    this.stopped = true;
+    clearTimeout(this.statusTimer);
+    this.socket.stop();
+  }
+
+  retryNow(): void {
+    this.socket.retryNow();
+  }
+
+  /** After a long freeze: read the recent tasks again rather than guess. */
+  reload(): void {
+    void api.history(TASK_WINDOW).then(live.seedTasks, () => {});
+  }
+
+  private closed(attempt: number, retryInMs: number): void {
+    const { lostAt } = live.useLive.getState().connection;
+    const since = lostAt ?? performance.now();
+    const offline = performance.now() - since > OFFLINE_AFTER_MS;
+    live.setConnection({ phase: offline ? "offline" : "reconnecting", attempt, retryInMs, lostAt: since });
+  }
+
+  private message(value: unknown): void {
+    const hello = parseHello(value);
+    if (hello) {
+      this.greet(hello);
+      return;
+    }
+    const seq = sequenceOf(value);
+    const event = parseEvent(value);
+    if (!event) live.countMalformed();
+    if (seq === null || !this.begun) return;
+    if (event?.type === "notification") this.refreshStatus();
+    this.offer(seq, event);
+  }
+
+  private greet(hello: Hello): void {
+    this.socket.proven();
+    live.setConnection({ phase: "live", attempt: 0, retryInMs: 0, lostAt: null });
+    this.readSchedulers();
+    if (this.begun && hello.seq < this.order.last) {
+      // The server counts from the start: another database. Forget, do not mix.
+      live.resetLive();
+      this.begun = false;
+    }
+    if (hello.status) live.setStatus(hello.status);
+    else this.refreshStatus();
+    if (!this.begun) void this.begin(hello.seq);
+    else if (hello.seq > this.order.last) void this.fill(this.order.last);
+  }
+
+  /** At every connection: a scheduler registered meanwhile then has its name and colour. */
+  private readSchedulers(tries = 0): void {
+    void api.schedulers().then(live.setSchedulers, () => {
+      if (tries < 3 && !this.stopped) setTimeout(() => this.readSchedulers(tries + 1), 1000);
+    });
+  }
+
+  private async begin(seq: number): Promise<void> {
+    this.begun = true;
+    const end = this.freezeAt === null ? seq : Math.min(seq, this.freezeAt);
+    this.order.reset(Math.max(0, end - LOOK_BACK));
+    if (this.freezeAt === null) {
+      // Stored tasks first, so that lanes fill in the order of their starts.
+      this.filling = true;
+      try {
+        live.seedTasks(await api.history(TASK_WINDOW));
+      } catch {
+        // The stream alone still shows a true, shorter picture.
+      }
+      this.filling = false;
+    }
+    if (end > this.order.last) await this.fill(this.order.last);
+    if (this.freezeAt !== null) {
+      // The link's event is not here (pruned, or another database): hold the nearest picture there is.
+      this.freezeAt = null;
+      live.freeze();
+    }
+    live.setReady();
+  }
+
+  private offer(seq: number, event: ReturnType<typeof parseEvent>): void {
+    const { ready, askAfter } = this.order.accept(seq, event);
+    if (this.freezeAt !== null) {
+      const index = ready.findIndex((item) => item.seq > (this.freezeAt as number));
+      live.ingest(index < 0 ? ready : ready.slice(0, index));
+      if (index < 0 && this.order.last < this.freezeAt) {
+        if (askAfter !== null) void this.fill(askAfter);
+        return;
+      }
+      this.freezeAt = null;
+      live.freeze();
+      live.ingest(index < 0 ? [] : ready.slice(index));
+    } else live.ingest(ready);
+    if (askAfter !== null) void this.fill(askAfter);
+  }
+
+  /** Ask for what is missing, page by page, one request at a time. */
+  private async fill(after: number): Promise<void> {
+    this.wanted = after;
+    if (this.filling) return;
+    this.filling = true;
+    let pause = 250;
+    while (this.wanted !== null && !this.stopped) {
+      const from: number = this.wanted;
+      this.wanted = null;
+      try {
+        const page = await api.events(from, PAGE);
+        this.take(page, from);
+        pause = 250;
+      } catch {
+        this.wanted ??= from;
+        await new Promise((resolve) => setTimeout(resolve, pause));
+        pause = Math.min(1500, pause * 2);
+      }
+    }
+    this.filling = false;
+  }
+
+  private take(page: EventPage, from: number): void {
+    const before = this.order.last;
+    for (const raw of page.events) {
+      const seq = sequenceOf(raw);
+      const event = parseEvent(raw);
+      if (!event) live.countMalformed();
+      if (seq === null) continue;
+      // The server has pruned what lies between: step over the hole instead of asking for ever.
+      if (seq > this.order.last + 1 && from <= this.order.last) live.ingest(this.order.skipTo(seq - 1));
+      this.offer(seq, event);
+    }
+    if (page.events.length === 0 && page.last_seq > before && this.order.last === before) {
+      live.ingest(this.order.skipTo(page.last_seq));
+    }
+    this.wanted = page.truncated || this.order.waiting ? this.order.last : null;
+  }
+
+  /** Commands of other people arrive as notifications; the status has the details. */
+  private refreshStatus(): void {
+    this.statusTimer ??= setTimeout(() => {
+      this.statusTimer = undefined;
+      void api.status().then(live.setStatus, () => {});
+    }, 150);
+  }
+}

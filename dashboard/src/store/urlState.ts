@@ -1,0 +1,99 @@
+/** What a link carries besides the view. Unknown or broken values fall back to the default: a bad link still opens. */
+
+import type { ThemeName } from "../lib/designTokens";
+import { DEFAULT_METRIC, METRICS } from "../lib/metrics";
+
+export type Range =
+  | { kind: "last"; seconds: number }
+  | { kind: "all" }
+  | { kind: "fixed"; from: number; to: number };
+
+export const RANGES: readonly { key: string; label: string; range: Range }[] = [
+  { key: "1m", label: "1m", range: { kind: "last", seconds: 60 } },
+  { key: "5m", label: "5m", range: { kind: "last", seconds: 300 } },
+  { key: "15m", label: "15m", range: { kind: "last", seconds: 900 } },
+  { key: "all", label: "All", range: { kind: "all" } },
+];
+
+export interface UrlState {
+  range: Range;
+  /** Sequence number at which the view is frozen; null while it is live. */
+  freeze: number | null;
+  /** Schedulers shown; null for all. */
+  shown: readonly string[] | null;
+  metric: string;
+  /** Null follows what this person chose before. */
+  theme: ThemeName | null;
+  /** The scheduler whose Gantt, workload and correlations are shown; null for the leader. */
+  focus: string | null;
+  /** Task whose decision is open. */
+  task: number | null;
+  /** The two runs of /diff. */
+  a: string | null;
+  b: string | null;
+}
+
+export const DEFAULTS: UrlState = {
+  range: { kind: "last", seconds: 300 },
+  freeze: null,
+  shown: null,
+  metric: DEFAULT_METRIC.key,
+  theme: null,
+  focus: null,
+  task: null,
+  a: null,
+  b: null,
+};
+
+function parseRange(text: string | null): Range {
+  const named = RANGES.find((item) => item.key === text);
+  if (named) return named.range;
+  const match = /^(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(text ?? "");
+  const [from, to] = [Number(match?.[1]), Number(match?.[2])];
+  return match && to > from ? { kind: "fixed", from, to } : DEFAULTS.range;
+}
+
+export function rangeKey(range: Range): string {
+  if (range.kind === "fixed") return `${Number(range.from.toFixed(3))}-${Number(range.to.toFixed(3))}`;
+  if (range.kind === "all") return "all";
+  return RANGES.find((item) => item.range.kind === "last" && item.range.seconds === range.seconds)?.key ?? "5m";
+}
+
+function whole(text: string | null): number | null {
+  const value = Number(text);
+  return text !== null && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
+export function parseQuery(search: string): UrlState {
+  const query = new URLSearchParams(search);
+  const theme = query.get("theme");
+  const metric = query.get("metric");
+  const shown = query.get("s");
+  return {
+    range: parseRange(query.get("range")),
+    freeze: whole(query.get("freeze")),
+    shown: shown === null ? null : shown.split(",").filter(Boolean),
+    metric: METRICS.some((item) => item.key === metric) ? (metric as string) : DEFAULTS.metric,
+    theme: theme === "dark" || theme === "light" ? theme : null,
+    focus: query.get("focus") || null,
+    task: whole(query.get("task")),
+    a: query.get("a") || null,
+    b: query.get("b") || null,
+  };
+}
+
+export function formatQuery(state: UrlState): string {
+  const query = new URLSearchParams();
+  const range = rangeKey(state.range);
+  if (range !== rangeKey(DEFAULTS.range)) query.set("range", range);
+  if (state.freeze !== null) query.set("freeze", String(state.freeze));
+  if (state.shown !== null) query.set("s", state.shown.join(","));
+  if (state.metric !== DEFAULTS.metric) query.set("metric", state.metric);
+  if (state.theme !== null) query.set("theme", state.theme);
+  if (state.focus !== null) query.set("focus", state.focus);
+  if (state.task !== null) query.set("task", String(state.task));
+  if (state.a !== null) query.set("a", state.a);
+  if (state.b !== null) query.set("b", state.b);
+  const text = query.toString().replaceAll("%2C", ",");
+  return text ? `?${text}` : "";
+}

@@ -1,0 +1,135 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { StreamEvent } from "../src/client/models";
+import { Feed } from "../src/store/liveFeed";
+import * as live from "../src/store/liveStore";
+import { log, status } from "./fixtures";
+
+/** A server in a few lines: it remembers every event, and its sockets can be cut. */
+class FakeSocket {
+  static open: FakeSocket | null = null;
+  onopen: (() => void) | null = null;
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  constructor() {
+    FakeSocket.open = this;
+    queueMicrotask(() => this.onopen?.());
+  }
+  send(value: unknown) {
+    this.onmessage?.({ data: typeof value === "string" ? value : JSON.stringify(value) });
+  }
+  close() {
+    this.onclose?.();
+  }
+}
+
+let stored: StreamEvent[] = [];
+let asked: string[] = [];
+const hello = (seq: number) => ({ type: "hello", seq, run_id: "r1", server_version: "t", status: status() });
+const shown = () => live.buffers.log.toArray().map((entry) => entry.seq);
+const settle = () => vi.waitFor(() => expect(live.useLive.getState().ready).toBe(true));
+
+beforeEach(() => {
+  live.forgetEverything();
+  stored = Array.from({ length: 10 }, (_, i) => log(i + 1));
+  asked = [];
+  vi.stubGlobal("WebSocket", FakeSocket);
+  vi.stubGlobal("fetch", async (url: string) => {
+    asked.push(url);
+    const query = new URL(url, "http://x").searchParams;
+    const after = Number(query.get("after"));
+    const limit = Number(query.get("limit"));
+    const found = stored.filter((event) => event.seq > after);
+    const page = {
+      events: found.slice(0, limit),
+      last_seq: stored.at(-1)?.seq ?? 0,
+      oldest_seq: stored[0]?.seq ?? 0,
+      truncated: found.length > limit,
+    };
+    return Response.json(url.startsWith("/api/events") ? page : []);
+  });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+describe("feed", () => {
+  it("fills the first picture from the store, then follows", async () => {
+    const feed = new Feed();
+    feed.start();
+    FakeSocket.open?.send(hello(10));
+    await settle();
+    FakeSocket.open?.send(log(11));
+    expect(shown()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    feed.stop();
+  });
+  it("a gap is read over REST; nothing is missing and nothing comes twice", async () => {
+    const feed = new Feed();
+    feed.start();
+    FakeSocket.open?.send(hello(10));
+    await settle();
+    for (let seq = 11; seq <= 15; seq++) stored.push(log(seq));
+    FakeSocket.open?.send(log(15));
+    FakeSocket.open?.send(log(14));
+    await vi.waitFor(() => expect(shown().at(-1)).toBe(15));
+    expect(shown()).toEqual(Array.from({ length: 15 }, (_, i) => i + 1));
+    feed.stop();
+  });
+  it("survives a lost connection and catches up on return", async () => {
+    const feed = new Feed();
+    feed.start();
+    FakeSocket.open?.send(hello(10));
+    await settle();
+    FakeSocket.open?.close();
+    expect(live.useLive.getState().connection.phase).toBe("reconnecting");
+    for (let seq = 11; seq <= 13; seq++) stored.push(log(seq));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    FakeSocket.open?.send(hello(13));
+    await vi.waitFor(() => expect(shown().at(-1)).toBe(13));
+    expect(shown()).toEqual(Array.from({ length: 13 }, (_, i) => i + 1));
+    expect(live.useLive.getState().connection.phase).toBe("live");
+    feed.stop();
+  });
+  it("steps over what the server has pruned", async () => {
+    stored = [log(3), log(7), log(8)];
+    const feed = new Feed();
+    feed.start();
+    FakeSocket.open?.send(hello(8));
+    await settle();
+    FakeSocket.open?.send(log(9));
+    expect(shown()).toEqual([3, 7, 8, 9]);
+    feed.stop();
+  });
+  it("counts garbage and goes on", async () => {
+    const feed = new Feed();
+    feed.start();
+    FakeSocket.open?.send(hello(10));
+    await settle();
+    FakeSocket.open?.send("{not json");
+    FakeSocket.open?.send({ ...log(11), message: 5 });
+    FakeSocket.open?.send(log(12));
+    live.flush();
+    expect(shown().at(-1)).toBe(12);
+    expect(live.useLive.getState().malformed).toBe(2);
+    feed.stop();
+  });
+  it("a server that counts from the start is another database", async () => {
+    const feed = new Feed();
+    feed.start();
+    FakeSocket.open?.send(hello(10));
+    await settle();
+    stored = [log(1, "new world")];
+    FakeSocket.open?.send(hello(1));
+    await vi.waitFor(() => expect(live.buffers.log.at(-1)?.message).toBe("new world"));
+    expect(shown()).toEqual([1]);
+    feed.stop();
+  });
+  it("a link to a frozen view stops at its event and buffers the rest", async () => {
+    const feed = new Feed(6);
+    feed.start();
+    FakeSocket.open?.send(hello(10));
+    await settle();
+    expect(shown()).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(live.useLive.getState()).toMatchObject({ frozen: true, buffered: 4 });
+    live.thaw();
+    expect(shown().at(-1)).toBe(10);
+    feed.stop();
+  });
+});

@@ -1,0 +1,92 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import * as live from "../src/store/liveStore";
+import { TASK_WINDOW } from "../src/store/recentTasks";
+import { decision, log, status, update } from "./fixtures";
+
+const state = () => live.useLive.getState();
+
+beforeEach(() => {
+  live.forgetEverything();
+  live.setStatus(status());
+});
+
+describe("reducers", () => {
+  it("an update replaces the numbers and fills the buffers", () => {
+    live.ingest([update(1, { decisions: [decision(1, "oracle"), decision(1, "hybrid_ml")], tasks_processed: 1 })]);
+    live.flush();
+    expect(state().tasksProcessed).toBe(1);
+    expect(state().comparison).toHaveLength(2);
+    expect(live.buffers.tasks.length).toBe(1);
+    expect(live.buffers.gantt.lanes("oracle").get("gpu_0")?.length).toBe(1);
+    expect(live.buffers.gantt.lanes("oracle").get("cpu_0")?.length).toBe(1);
+    expect(live.buffers.pulse.utilisation("hybrid_ml", "gpu_0")).toEqual([{ t: 1, value: expect.closeTo(0.6) }]);
+  });
+  it("the same decision twice counts once", () => {
+    const twice = update(1, { decisions: [decision(1, "oracle")] });
+    live.ingest([twice, { ...twice, seq: 2 }]);
+    expect(live.buffers.gantt.lanes("oracle").get("gpu_0")?.length).toBe(1);
+  });
+  it("logs and notifications go to their rings", () => {
+    live.ingest([log(1), { ...log(2), type: "notification", kind: "drift", level: "warning" } as never]);
+    expect(live.buffers.log.length).toBe(2);
+    expect(live.buffers.notifications.length).toBe(1);
+  });
+  it("another run begins with empty buffers", () => {
+    live.ingest([update(1, { decisions: [decision(1, "oracle")] })]);
+    live.ingest([update(2, { run_id: "r2", decisions: [decision(9, "oracle")] })]);
+    live.flush();
+    expect(state().runId).toBe("r2");
+    expect(live.buffers.tasks.list().map((task) => task.id)).toEqual([9]);
+  });
+  it("buffers stay bounded", () => {
+    for (let i = 1; i <= TASK_WINDOW + 500; i++)
+      live.ingest([update(i, { decisions: [decision(i, "oracle")] }), log(i)]);
+    expect(live.buffers.tasks.length).toBe(TASK_WINDOW);
+    expect(live.buffers.log.length).toBe(500);
+    // A late duplicate of a dropped task does not come back.
+    live.ingest([update(9999, { decisions: [decision(3, "oracle")] })]);
+    expect(live.buffers.tasks.get(3)).toBeUndefined();
+  });
+});
+
+describe("freeze", () => {
+  it("changes nothing until thaw, then catches up in order", () => {
+    live.ingest([update(1)]);
+    live.flush();
+    live.freeze();
+    live.ingest([update(2, { decisions: [decision(2, "oracle")] }), update(3)]);
+    live.flush();
+    expect(state().seq).toBe(1);
+    expect(state().buffered).toBe(2);
+    expect(live.buffers.tasks.length).toBe(0);
+    expect(live.thaw()).toBe(false);
+    expect(state().seq).toBe(3);
+    expect(state().buffered).toBe(0);
+    expect(live.buffers.tasks.length).toBe(1);
+  });
+  it("a status while frozen changes the controls, not the picture", () => {
+    live.ingest([update(1)]);
+    live.freeze();
+    live.setStatus(status({ state: "paused", is_paused: true }));
+    expect(state().status?.is_paused).toBe(true);
+    expect(state().state).toBe("running");
+  });
+  it("says when so much came that history must be read again", () => {
+    live.freeze();
+    live.ingest(Array.from({ length: 13_000 }, (_, i) => log(i + 1)));
+    expect(live.thaw()).toBe(true);
+  });
+});
+
+describe("lanes", () => {
+  it("find the first visible block and the busy time", () => {
+    live.ingest(
+      Array.from({ length: 100 }, (_, i) =>
+        update(i + 1, { decisions: [decision(i + 1, "oracle", { cpu_start: null, cpu_time: 0 })] }),
+      ),
+    );
+    const lane = live.buffers.gantt.lanes("oracle").get("gpu_0");
+    expect(lane?.firstEndingAfter(50.5)).toBe(50);
+    expect(lane?.busy(10, 20)).toBeCloseTo(4, 9);
+  });
+});

@@ -1,0 +1,93 @@
+import { describe, expect, it } from "vitest";
+import type { Run, RunDetail } from "../src/client/models";
+import { kindsOf } from "../src/features/run/deviceKinds";
+import { leaves } from "../src/features/run/flattenConfig";
+import { comparisonTable } from "../src/features/run/RunComparison";
+import { replayOf } from "../src/features/run/replayCommand";
+import { row } from "./fixtures";
+
+const run: Run = {
+  run_id: "01M7EYTG96DQDVM2239MTEERFN",
+  created_at: 0,
+  ended_at: null,
+  status: "stopped",
+  source: "simulated",
+  scenario: "default",
+  utilisation: 0.2,
+  seed: 5,
+  platform: "workstation",
+  schedulers: ["greedy", "oracle"],
+  config: {
+    scenario: JSON.parse('{"physics":"analytic","then":null}'),
+    physics: { name: "analytic" },
+    noise: { sigma: 0 },
+    memory_policy: "clip",
+    objective: { latency: 1, energy: 0, cost: 0 },
+  },
+  config_hash: "0",
+  tasks: 6620,
+};
+
+describe("replay", () => {
+  it("says only what differs from the defaults", () => {
+    expect(replayOf(run)).toEqual({
+      command:
+        "hybrid-scheduler simulate --scenario default --utilisation 0.2 --seed 5 --tasks 6620 --platform workstation --schedulers greedy,oracle",
+      shifts: false,
+    });
+  });
+
+  it("quotes variants and adds what was set", () => {
+    const other = {
+      ...run,
+      schedulers: ["oracle(grid=21)", "greedy"],
+      config: {
+        scenario: JSON.parse('{"physics":"serial","then":{}}'),
+        physics: { name: "analytic" },
+        noise: { sigma: 0.1 },
+        memory_policy: "fail",
+        objective: { latency: 1, energy: 2 },
+      },
+    };
+    const replay = replayOf(other);
+    expect(replay?.command).toContain("--schedulers 'oracle(grid=21),greedy'");
+    expect(replay?.command).toContain(
+      "--physics analytic --noise 0.1 --memory-policy fail --objective latency=1,energy=2",
+    );
+    expect(replay?.shifts).toBe(true);
+  });
+
+  it("offers none for measured numbers, and survives an empty configuration", () => {
+    expect(replayOf({ ...run, source: "measured" })).toBeNull();
+    expect(replayOf({ ...run, config: {} })?.command).toContain("--seed 5");
+  });
+});
+
+describe("configuration", () => {
+  it("tells alike devices once", () => {
+    const devices = [
+      { name: "cpu", kind: "cpu", watts: 30, memory: null },
+      { name: "gpu_0", kind: "gpu", watts: 50, memory: 8000 },
+      { name: "gpu_1", kind: "gpu", watts: 50, memory: 8000 },
+    ];
+    const keys = leaves({ platform: { devices }, seed: 5, list: [1, 2] });
+    expect(keys).toContainEqual({ key: "platform.devices.gpu_0 to gpu_1.watts", value: "50" });
+    expect(keys).toContainEqual({ key: "platform.devices.cpu.watts", value: "30" });
+    expect(keys).toContainEqual({ key: "list", value: "1, 2" });
+    expect(kindsOf({ platform: { devices } }).get("gpu_1")).toBe("gpu");
+    expect(kindsOf({}).size).toBe(0);
+  });
+});
+
+describe("comparison", () => {
+  it("has the API's numbers and no regret for the oracle", () => {
+    const detail: RunDetail = {
+      ...run,
+      comparison: [row("oracle", { avg_latency: 0.2 }), row("greedy", { avg_latency: 0.3, avg_regret: 0.1 })],
+    };
+    const table = comparisonTable(detail);
+    expect(table.rows[0]?.slice(0, 4)).toEqual(["oracle", 0.2, 1, null]);
+    expect(table.rows[1]?.[2]).toBeCloseTo(1.5);
+    expect(table.rows[1]?.[3]).toBe(0.1);
+  });
+});

@@ -1,0 +1,42 @@
+import { describe, expect, it } from "vitest";
+import { LAYOUT_VERSION, merge, parseLayouts } from "../src/store/widgetLayout";
+
+const good = {
+  version: LAYOUT_VERSION,
+  views: { compare: { places: { lg: [{ i: "race", x: 0, y: 0, w: 4, h: 17 }], md: [], sm: [] }, hidden: ["log"] } },
+};
+
+describe("saved layouts", () => {
+  it("come back as they were", () => expect(parseLayouts(JSON.stringify(good))).toEqual(good));
+  it.each([
+    ["nothing", null],
+    ["no JSON", "{"],
+    ["a list", "[]"],
+    ["a number", "7"],
+    ["a version of the future", JSON.stringify({ ...good, version: 99 })],
+    ["a version nobody knows", JSON.stringify({ ...good, version: 0 })],
+    ["no views", JSON.stringify({ version: LAYOUT_VERSION })],
+  ])("%s gives the default", (_, text) => expect(parseLayouts(text)).toBeNull());
+  it("a broken view is left out, the others stay", () => {
+    const views = {
+      ...good.views,
+      history: { places: { lg: [{ i: "x", x: 11, y: 0, w: 4, h: 1 }], md: [], sm: [] }, hidden: [] },
+    };
+    expect(Object.keys(parseLayouts(JSON.stringify({ ...good, views }))?.views ?? {})).toEqual(["compare"]);
+  });
+  it("version 1 is brought up", () => {
+    const old = { version: 1, places: good.views.compare.places.lg, hidden: ["log"] };
+    expect(parseLayouts(JSON.stringify(old))).toEqual(good);
+  });
+  it("widgets added later stand where the default puts them, removed ones are forgotten", () => {
+    const defaults = [
+      { i: "race", x: 0, y: 0, w: 4, h: 17 },
+      { i: "new", x: 4, y: 0, w: 8, h: 17 },
+    ];
+    const saved = [
+      { i: "race", x: 8, y: 3, w: 4, h: 20 },
+      { i: "gone", x: 0, y: 0, w: 1, h: 1 },
+    ];
+    expect(merge(saved, defaults)).toEqual([saved[0], defaults[1]]);
+  });
+});
