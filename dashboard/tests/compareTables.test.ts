@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { filterRows, ledgerRows, sortRows } from "../src/features/compare/ledgerRows";
 import { duelsOf } from "../src/features/compare/WinLossMatrix";
 import { logBins } from "../src/features/compare/WorkloadCharts";
-import { unknownLook } from "../src/lib/schedulerStyle";
+import { fallbackStyle } from "../src/lib/schedulerStyle";
 import { toCsv } from "../src/lib/tableData";
-import { TaskWindow } from "../src/store/recentTasks";
+import { RecentTasks } from "../src/store/recentTasks";
 import { decision } from "./fixtures";
 
 describe("CSV", () => {
@@ -26,13 +26,13 @@ describe("CSV", () => {
 });
 
 describe("ledger", () => {
-  const looks = ["oracle", "hybrid_ml"].map((name) => unknownLook(name, "dark"));
-  const tasks = new TaskWindow();
+  const styles = ["oracle", "hybrid_ml"].map((name) => fallbackStyle(name, "dark"));
+  const tasks = new RecentTasks();
   for (const id of [1, 2, 3]) {
     tasks.add(decision(id, "oracle", { latency: 0.1 * id }));
     tasks.add(decision(id, "hybrid_ml", { latency: 0.2 * id, device: "gpu_1" }));
   }
-  const rows = ledgerRows(tasks.list(), looks);
+  const rows = ledgerRows(tasks.list(), styles);
   it("newest first, ratio to the oracle", () => {
     expect(rows.map((row) => row[0])).toEqual([3, 3, 2, 2, 1, 1]);
     expect(rows[1]?.[8]).toBeCloseTo(2, 12);
@@ -40,15 +40,15 @@ describe("ledger", () => {
   it("sorts both ways and filters by words", () => {
     expect(sortRows(rows, "latency_s", false)[0]?.[5]).toBeCloseTo(0.1);
     expect(sortRows(rows, "latency_s", true)[0]?.[5]).toBeCloseTo(0.6);
-    expect(filterRows(rows, looks, "gpu_1")).toHaveLength(3);
-    expect(filterRows(rows, looks, "oracle 2")).toHaveLength(1);
+    expect(filterRows(rows, styles, "gpu_1")).toHaveLength(3);
+    expect(filterRows(rows, styles, "oracle 2")).toHaveLength(1);
   });
 });
 
 describe("win and loss", () => {
   it("one test per pair, read from both sides", () => {
-    const looks = ["a", "b"].map((name) => unknownLook(name, "dark"));
-    const duels = duelsOf(looks, {
+    const styles = ["a", "b"].map((name) => fallbackStyle(name, "dark"));
+    const duels = duelsOf(styles, {
       run_id: "r",
       tasks: 100,
       first_task_id: 1,

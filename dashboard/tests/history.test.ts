@@ -3,13 +3,13 @@ import { pieces, ratioTicks, spread } from "../src/charts/trendScale";
 import type { ModelVersion, ResultRow, Run, RunDetail } from "../src/client/models";
 import {
   type Bucket,
-  cutBucket,
+  cumulativeMeans,
   endsOf,
   idAt,
   nearest,
+  partialBucket,
   positionOf,
   totalOf,
-  upTo,
 } from "../src/features/history/cumulativeMeans";
 import { leaderOf, ratiosAlong, ratiosByRun } from "../src/features/history/oracleRatios";
 import { nextEnd } from "../src/features/history/playbackStore";
@@ -54,8 +54,8 @@ describe("playback", () => {
     expect(endsOf(list)).toEqual([10, 20, 30, 40]);
     expect(totalOf(list)).toBe(40);
     expect(totalOf([])).toBe(0);
-    expect(cutBucket(list, 20)).toBeNull();
-    expect(cutBucket(list, 23)?.first_ordinal).toBe(20);
+    expect(partialBucket(list, 20)).toBeNull();
+    expect(partialBucket(list, 23)?.first_ordinal).toBe(20);
     expect(nearest(endsOf(list), 24)).toBe(20);
     expect(nextEnd([10, 20], 10)).toBe(20);
     expect(nextEnd([10, 20], 20)).toBe(20);
@@ -70,9 +70,9 @@ describe("playback", () => {
   });
 
   it("takes whole buckets by their weight", () => {
-    expect(upTo(list, 20).get("greedy")).toMatchObject({ n: 20, latency: 1.5, regret: 0.5, half: null });
-    expect(upTo(list, 40).get("greedy")?.latency).toBe(2.5);
-    expect(upTo(list, 0).size).toBe(0);
+    expect(cumulativeMeans(list, 20).get("greedy")).toMatchObject({ n: 20, latency: 1.5, regret: 0.5, half: null });
+    expect(cumulativeMeans(list, 40).get("greedy")?.latency).toBe(2.5);
+    expect(cumulativeMeans(list, 0).size).toBe(0);
   });
 
   it("adds single tasks of the cut bucket, whatever their ids, and leaves out what failed", () => {
@@ -83,15 +83,15 @@ describe("playback", () => {
       result(122, "greedy", 99, "failed"),
       result(123, "greedy", 99),
     ];
-    const means = upTo(list, 22, rows).get("greedy");
+    const means = cumulativeMeans(list, 22, rows).get("greedy");
     expect(means?.n).toBe(21);
     expect(means?.latency).toBeCloseTo((20 * 1.5 + 6) / 21);
   });
 
   it("gives an interval only from ten buckets on", () => {
-    expect(upTo(buckets(9), 90).get("greedy")?.half).toBeNull();
-    expect(upTo(buckets(12), 120).get("greedy")?.half).toBeGreaterThan(0);
-    expect(upTo(buckets(12), 120).get("oracle")?.half).toBe(0);
+    expect(cumulativeMeans(buckets(9), 90).get("greedy")?.half).toBeNull();
+    expect(cumulativeMeans(buckets(12), 120).get("greedy")?.half).toBeGreaterThan(0);
+    expect(cumulativeMeans(buckets(12), 120).get("oracle")?.half).toBe(0);
   });
 });
 

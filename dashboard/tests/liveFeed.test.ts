@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { StreamEvent } from "../src/client/models";
-import { Feed } from "../src/store/liveFeed";
+import { LiveFeed } from "../src/store/liveFeed";
 import * as live from "../src/store/liveStore";
 import { log, status } from "./fixtures";
 
@@ -52,7 +52,7 @@ afterEach(() => vi.unstubAllGlobals());
 
 describe("feed", () => {
   it("fills the first picture from the store, then follows", async () => {
-    const feed = new Feed();
+    const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
     await settle();
@@ -61,7 +61,7 @@ describe("feed", () => {
     feed.stop();
   });
   it("a gap is read over REST; nothing is missing and nothing comes twice", async () => {
-    const feed = new Feed();
+    const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
     await settle();
@@ -73,7 +73,7 @@ describe("feed", () => {
     feed.stop();
   });
   it("survives a lost connection and catches up on return", async () => {
-    const feed = new Feed();
+    const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
     await settle();
@@ -89,7 +89,7 @@ describe("feed", () => {
   });
   it("steps over what the server has pruned", async () => {
     stored = [log(3), log(7), log(8)];
-    const feed = new Feed();
+    const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(8));
     await settle();
@@ -98,7 +98,7 @@ describe("feed", () => {
     feed.stop();
   });
   it("counts garbage and goes on", async () => {
-    const feed = new Feed();
+    const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
     await settle();
@@ -111,7 +111,7 @@ describe("feed", () => {
     feed.stop();
   });
   it("a server that counts from the start is another database", async () => {
-    const feed = new Feed();
+    const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
     await settle();
@@ -122,7 +122,7 @@ describe("feed", () => {
     feed.stop();
   });
   it("a link to a frozen view stops at its event and buffers the rest", async () => {
-    const feed = new Feed(6);
+    const feed = new LiveFeed(6);
     feed.start();
     FakeSocket.open?.send(hello(10));
     await settle();

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { Run, RunDetail } from "../src/client/models";
-import { kindsOf } from "../src/features/run/deviceKinds";
-import { leaves } from "../src/features/run/flattenConfig";
+import { deviceKinds } from "../src/features/run/deviceKinds";
+import { flattenConfig } from "../src/features/run/flattenConfig";
 import { comparisonTable } from "../src/features/run/RunComparison";
-import { replayOf } from "../src/features/run/replayCommand";
+import { replayCommand } from "../src/features/run/replayCommand";
 import { row } from "./fixtures";
 
 const run: Run = {
@@ -30,7 +30,7 @@ const run: Run = {
 
 describe("replay", () => {
   it("says only what differs from the defaults", () => {
-    expect(replayOf(run)).toEqual({
+    expect(replayCommand(run)).toEqual({
       command:
         "hybrid-scheduler simulate --scenario default --utilisation 0.2 --seed 5 --tasks 6620 --platform workstation --schedulers greedy,oracle",
       shifts: false,
@@ -49,7 +49,7 @@ describe("replay", () => {
         objective: { latency: 1, energy: 2 },
       },
     };
-    const replay = replayOf(other);
+    const replay = replayCommand(other);
     expect(replay?.command).toContain("--schedulers 'oracle(grid=21),greedy'");
     expect(replay?.command).toContain(
       "--physics analytic --noise 0.1 --memory-policy fail --objective latency=1,energy=2",
@@ -58,8 +58,8 @@ describe("replay", () => {
   });
 
   it("offers none for measured numbers, and survives an empty configuration", () => {
-    expect(replayOf({ ...run, source: "measured" })).toBeNull();
-    expect(replayOf({ ...run, config: {} })?.command).toContain("--seed 5");
+    expect(replayCommand({ ...run, source: "measured" })).toBeNull();
+    expect(replayCommand({ ...run, config: {} })?.command).toContain("--seed 5");
   });
 });
 
@@ -70,12 +70,12 @@ describe("configuration", () => {
       { name: "gpu_0", kind: "gpu", watts: 50, memory: 8000 },
       { name: "gpu_1", kind: "gpu", watts: 50, memory: 8000 },
     ];
-    const keys = leaves({ platform: { devices }, seed: 5, list: [1, 2] });
+    const keys = flattenConfig({ platform: { devices }, seed: 5, list: [1, 2] });
     expect(keys).toContainEqual({ key: "platform.devices.gpu_0 to gpu_1.watts", value: "50" });
     expect(keys).toContainEqual({ key: "platform.devices.cpu.watts", value: "30" });
     expect(keys).toContainEqual({ key: "list", value: "1, 2" });
-    expect(kindsOf({ platform: { devices } }).get("gpu_1")).toBe("gpu");
-    expect(kindsOf({}).size).toBe(0);
+    expect(deviceKinds({ platform: { devices } }).get("gpu_1")).toBe("gpu");
+    expect(deviceKinds({}).size).toBe(0);
   });
 });
 

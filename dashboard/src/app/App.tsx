@@ -4,7 +4,7 @@ import { Button } from "../components/ui/Button";
 import type { Route, ViewName } from "../store/routes";
 import { useUi } from "../store/uiStore";
 import { useShortcuts } from "./keyboardShortcuts";
-import { ContextStrip } from "./RunContextBar";
+import { RunContextBar } from "./RunContextBar";
 import { TopBar } from "./TopBar";
 
 type Loader = () => Promise<{ default: ComponentType }>;
@@ -25,7 +25,7 @@ const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
 const Data = lazy(() => import("./QueryProvider"));
 const DecisionDrawer = lazy(() => import("../features/decision/DecisionDrawer"));
 const Help = lazy(() => import("./HelpDialog"));
-const Tour = lazy(() => import("./GuidedTour"));
+const GuidedTour = lazy(() => import("./GuidedTour"));
 
 /** A view that cannot be loaded (the server was updated, or is away) says so instead of leaving a blank page. */
 class ViewGuard extends Component<{ children: ReactNode }, { failed: boolean }> {
@@ -105,7 +105,7 @@ export function App() {
         Skip to the content
       </a>
       <TopBar onHelp={openHelp} />
-      <ContextStrip />
+      <RunContextBar />
       <main id="main" tabIndex={-1} className="mx-auto max-w-[1680px] px-4 pb-8 outline-none md:px-6">
         <View route={route} />
       </main>
@@ -116,7 +116,7 @@ export function App() {
           </Data>
         ) : null}
         {help ? <Help onClose={() => setHelp(false)} /> : null}
-        <Tour />
+        <GuidedTour />
       </Suspense>
       <div id="announcer" role="status" aria-live="polite" className="sr-only" />
     </>

@@ -1,6 +1,6 @@
 import { CirclePause, Clock, Database, LoaderCircle, Snowflake, WifiOff } from "lucide-react";
 import type { ReactNode } from "react";
-import { cx } from "../components/ui/classNames";
+import { classNames } from "../components/ui/classNames";
 import { useLiveTag } from "../components/widget/panelState";
 import { age, count, significant } from "../lib/format";
 import { useLive } from "../store/liveStore";
@@ -65,7 +65,7 @@ function useShown(): Shown {
   }
   const stopped = state === "stopped" || state === null;
   return {
-    icon: <span className={cx("size-2 rounded-full", stopped ? "bg-muted" : "bg-ok")} />,
+    icon: <span className={classNames("size-2 rounded-full", stopped ? "bg-muted" : "bg-ok")} />,
     word: stopped ? "Connected" : "Live",
     detail: stopped ? "engine stopped" : `seq ${count(seq)}`,
     tone: "border-control/60",
@@ -73,7 +73,7 @@ function useShown(): Shown {
 }
 
 /** How fresh the page is, in a word and a number. Press it while offline to try at once. */
-export function ConnectionPill() {
+export function ConnectionStatus() {
   const { icon, word, detail, tone } = useShown();
   return (
     <button
@@ -81,7 +81,7 @@ export function ConnectionPill() {
       onClick={retryNow}
       data-testid="connection"
       title="Connection to the server"
-      className={cx(
+      className={classNames(
         "inline-flex h-8 min-w-0 items-center gap-2 rounded-full border bg-raised/60 px-3 text-12",
         tone,
       )}

@@ -23,7 +23,7 @@ const STEPS: readonly { title: string; text: string }[] = [
 ];
 
 /** Four short cards in a corner. It covers nothing important and goes away for good. */
-export default function Tour() {
+export default function GuidedTour() {
   const step = useTour((s) => s.step);
   const view = useUi((s) => s.route.view);
   const current = step === null ? undefined : STEPS[step];

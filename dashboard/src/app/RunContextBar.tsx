@@ -1,11 +1,11 @@
 import { Activity, FlaskConical, X } from "lucide-react";
 import type { MouseEvent, ReactNode } from "react";
-import { cx } from "../components/ui/classNames";
-import { Glyph } from "../components/ui/SchedulerGlyph";
+import { classNames } from "../components/ui/classNames";
+import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
 import { significant, time } from "../lib/format";
-import type { Look } from "../lib/schedulerStyle";
+import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { useLive } from "../store/liveStore";
-import { useLooks } from "../store/schedulerStyles";
+import { useSchedulerStyles } from "../store/schedulerStyles";
 import { navigate, setUi, useUi } from "../store/uiStore";
 import { RangePicker } from "./TopBar";
 
@@ -47,7 +47,7 @@ function Facts() {
         <span className="text-muted"> {platformText(status.platform.devices)}</span>
       </Fact>
       <span
-        className={cx(
+        className={classNames(
           "inline-flex h-6 items-center gap-1.5 rounded-[6px] border px-2",
           measured ? "border-ok/50 text-ok" : "border-control text-muted",
         )}
@@ -64,8 +64,8 @@ function Facts() {
 export const shortRun = (runId: string | null): string =>
   runId ? (runId.length > 12 ? `…${runId.slice(-8)}` : runId) : "none";
 
-function toggle(looks: readonly Look[], shown: readonly string[] | null, name: string): void {
-  const all = looks.map((look) => look.name);
+function toggle(styles: readonly SchedulerStyle[], shown: readonly string[] | null, name: string): void {
+  const all = styles.map((style) => style.name);
   const current = shown ?? all;
   const next = current.includes(name)
     ? current.filter((item) => item !== name)
@@ -76,7 +76,7 @@ function toggle(looks: readonly Look[], shown: readonly string[] | null, name: s
 
 /** Legend and switch of the whole page: click toggles, double click or shift isolates. */
 function Chips() {
-  const looks = useLooks();
+  const styles = useSchedulerStyles();
   const shown = useUi((s) => s.shown);
   const route = useUi((s) => s.route);
   const choosing = route.view === "scheduler";
@@ -87,31 +87,31 @@ function Chips() {
       aria-label={choosing ? "Choose a scheduler" : "Schedulers shown"}
       className="grid w-full grid-cols-2 gap-2 min-[380px]:grid-cols-3 md:flex md:w-auto md:flex-wrap"
     >
-      {looks.map((look) => {
-        const on = choosing ? route.name === look.name : shown === null || shown.includes(look.name);
+      {styles.map((style) => {
+        const on = choosing ? route.name === style.name : shown === null || shown.includes(style.name);
         const click = (event: MouseEvent) => {
-          if (choosing) navigate({ view: "scheduler", name: look.name });
-          else if (event.shiftKey) isolate(look.name);
-          else toggle(looks, shown, look.name);
+          if (choosing) navigate({ view: "scheduler", name: style.name });
+          else if (event.shiftKey) isolate(style.name);
+          else toggle(styles, shown, style.name);
         };
         return (
           <button
-            key={look.name}
+            key={style.name}
             type="button"
             aria-pressed={on}
             onClick={click}
-            onDoubleClick={choosing ? undefined : () => isolate(look.name)}
+            onDoubleClick={choosing ? undefined : () => isolate(style.name)}
             title={
-              choosing ? look.label : `${look.label}: click to ${on ? "hide" : "show"}, double click to isolate`
+              choosing ? style.label : `${style.label}: click to ${on ? "hide" : "show"}, double click to isolate`
             }
-            className={cx(
+            className={classNames(
               "inline-flex h-10 min-w-0 items-center gap-2 rounded-[6px] border px-2 text-12 transition-colors hover:bg-raised md:h-6",
               on ? "border-control/60 text-ink" : "border-control/60 border-dashed text-faint line-through",
               choosing && (on ? "border-accent bg-raised font-medium" : "border-solid no-underline"),
             )}
           >
-            <Glyph look={on || choosing ? look : { ...look, color: "var(--faint)" }} />
-            <span className="truncate">{look.label}</span>
+            <SchedulerGlyph style={on || choosing ? style : { ...style, color: "var(--faint)" }} />
+            <span className="truncate">{style.label}</span>
           </button>
         );
       })}
@@ -119,7 +119,7 @@ function Chips() {
   );
 }
 
-export function ContextStrip() {
+export function RunContextBar() {
   const range = useUi((s) => s.range);
   return (
     <section

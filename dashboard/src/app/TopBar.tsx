@@ -2,14 +2,14 @@ import { CircleHelp, Moon, Pause, Play, Snowflake, Sun } from "lucide-react";
 import { lazy, Suspense } from "react";
 import { Link } from "../components/Link";
 import { Button, IconButton } from "../components/ui/Button";
-import { cx } from "../components/ui/classNames";
-import { Segmented } from "../components/ui/SegmentedControl";
+import { classNames } from "../components/ui/classNames";
+import { SegmentedControl } from "../components/ui/SegmentedControl";
 import { useLive } from "../store/liveStore";
 import type { Route } from "../store/routes";
 import { setUi, toggleTheme, useTheme, useUi } from "../store/uiStore";
 import { RANGES, rangeKey } from "../store/urlState";
 import { toggleFreeze, togglePause } from "./appActions";
-import { ConnectionPill } from "./ConnectionStatus";
+import { ConnectionStatus } from "./ConnectionStatus";
 import { Logo } from "./Logo";
 
 const VIEWS: readonly { route: Route; label: string; key: string }[] = [
@@ -25,7 +25,7 @@ const SpeedPicker = lazy(() => import("./SpeedPicker"));
 export function RangePicker() {
   const range = useUi((s) => s.range);
   return (
-    <Segmented
+    <SegmentedControl
       label="Time range"
       choices={RANGES.map((item) => ({ value: item.key, label: item.label }))}
       value={range.kind === "fixed" ? null : rangeKey(range)}
@@ -51,7 +51,7 @@ function Views() {
             key={key}
             to={route}
             aria-current={active ? "page" : undefined}
-            className={cx(
+            className={classNames(
               "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] md:h-14 xl:px-4",
               active ? "text-ink max-md:bg-raised md:shadow-[inset_0_-2px_0_var(--accent)]" : "text-muted",
             )}
@@ -83,7 +83,7 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
         </Link>
         <Views />
         <div className="ml-auto flex min-w-0 items-center gap-2 xl:gap-3">
-          <ConnectionPill />
+          <ConnectionStatus />
           <div className="max-xl:hidden">
             <RangePicker />
           </div>
@@ -93,7 +93,10 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
             icon={<Snowflake size={15} aria-hidden="true" />}
             hint="Space"
             onClick={toggleFreeze}
-            className={cx("max-xl:w-10 max-xl:px-0 md:max-xl:w-8", frozen && "border-accent bg-raised text-accent")}
+            className={classNames(
+              "max-xl:w-10 max-xl:px-0 md:max-xl:w-8",
+              frozen && "border-accent bg-raised text-accent",
+            )}
           >
             <span className="max-xl:sr-only">{frozen ? "Thaw" : "Freeze"}</span>
           </Button>

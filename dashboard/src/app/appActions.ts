@@ -1,11 +1,11 @@
 /** Starts the page and holds the actions that shell, shortcuts and menus share. */
 import { api } from "../client/api";
 import { announce } from "../components/ui/announce";
-import { Feed } from "../store/liveFeed";
+import { LiveFeed } from "../store/liveFeed";
 import * as live from "../store/liveStore";
 import { followAddress, setUi, useUi } from "../store/uiStore";
 
-let feed: Feed | null = null;
+let feed: LiveFeed | null = null;
 
 /** A token in the fragment (`#token=…`) never reaches a server log; it is moved into the tab's storage at once. */
 function takeToken(): void {
@@ -22,7 +22,7 @@ function takeToken(): void {
 export function startApp(): void {
   takeToken();
   followAddress();
-  feed = new Feed(useUi.getState().freeze);
+  feed = new LiveFeed(useUi.getState().freeze);
   feed.start();
 }
 

@@ -1,5 +1,5 @@
 import { type CSSProperties, type KeyboardEvent, type PointerEvent, useEffect, useRef } from "react";
-import { type Size, useSize } from "../hooks/useElementSize";
+import { type Size, useElementSize } from "../hooks/useElementSize";
 import { type ThemeName, TOKENS, type Tokens } from "../lib/designTokens";
 import { useTheme } from "../store/uiStore";
 
@@ -30,8 +30,8 @@ export const FONT = '12px "Inter", system-ui, sans-serif';
 export const FONT_STRONG = '600 12px "Inter", system-ui, sans-serif';
 
 /** A canvas that is sharp on every screen, fits its box and is drawn once per frame at most. */
-export function Canvas({ draw, label, className, style, onKeyDown, onWheel, ...pointer }: CanvasProps) {
-  const [box, size, element] = useSize<HTMLDivElement>();
+export function ChartCanvas({ draw, label, className, style, onKeyDown, onWheel, ...pointer }: CanvasProps) {
+  const [box, size, element] = useElementSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const theme = useTheme();
 

@@ -1,5 +1,5 @@
-import { useSize } from "../hooks/useElementSize";
-import { dashArray, type Look } from "../lib/schedulerStyle";
+import { useElementSize } from "../hooks/useElementSize";
+import { dashArray, type SchedulerStyle } from "../lib/schedulerStyle";
 import { ticks } from "../lib/statistics";
 
 export interface BandPoint {
@@ -10,7 +10,7 @@ export interface BandPoint {
 }
 
 export interface BandSeries {
-  look: Look;
+  style: SchedulerStyle;
   points: readonly BandPoint[];
 }
 
@@ -35,8 +35,16 @@ const BOTTOM = 36;
 const TOP = 16;
 
 /** Lines with their intervals as bands, and vertical marks for what happened. */
-export function LineBand({ series, markers = [], xTitle, formatX, formatY, label, include = 0 }: LineBandProps) {
-  const [box, { width, height }] = useSize<HTMLDivElement>();
+export function ConfidenceBandChart({
+  series,
+  markers = [],
+  xTitle,
+  formatX,
+  formatY,
+  label,
+  include = 0,
+}: LineBandProps) {
+  const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const points = series.flatMap((s) => s.points);
   const [x0, x1] = [Math.min(...points.map((p) => p.x)), Math.max(...points.map((p) => p.x))];
   const low = Math.min(include, ...points.map((p) => p.y - (p.half ?? 0)));
@@ -101,15 +109,15 @@ export function LineBand({ series, markers = [], xTitle, formatX, formatY, label
                 </text>
               </g>
             ))}
-          {series.map(({ look, points: list }) => (
-            <g key={look.name}>
-              <path d={band(list)} fill={look.color} opacity={0.13} />
+          {series.map(({ style, points: list }) => (
+            <g key={style.name}>
+              <path d={band(list)} fill={style.color} opacity={0.13} />
               <path
                 d={path(list)}
                 fill="none"
-                stroke={look.color}
-                strokeWidth={look.width}
-                strokeDasharray={dashArray(look)}
+                stroke={style.color}
+                strokeWidth={style.width}
+                strokeDasharray={dashArray(style)}
                 strokeLinejoin="round"
               />
             </g>

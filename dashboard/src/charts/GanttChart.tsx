@@ -1,8 +1,8 @@
 import { type KeyboardEvent, type PointerEvent, useCallback, useMemo, useRef, useState } from "react";
-import { useSize } from "../hooks/useElementSize";
+import { useElementSize } from "../hooks/useElementSize";
 import { device as deviceName, percent } from "../lib/format";
 import { setCrosshair, useUi } from "../store/uiStore";
-import { Canvas, type Paint } from "./ChartCanvas";
+import { ChartCanvas, type Paint } from "./ChartCanvas";
 import { GanttTooltip } from "./GanttTooltip";
 import { drawGantt } from "./ganttDraw";
 import { type Block, blockAt, busyBetween, type GanttLane, type GanttModel, type Mark } from "./ganttModel";
@@ -32,7 +32,7 @@ function idleShare(lane: GanttLane, from: number, to: number): number {
 /** Lanes with their names at the left and their idle share at the right; drag pans, the wheel zooms, a click selects. */
 export function GanttChart(props: GanttChartProps) {
   const { lanes, scheduler, from, to, now, nowLabel, bound, makespan, rev, pan, zoom, onSelect } = props;
-  const [box, size] = useSize<HTMLDivElement>();
+  const [box, size] = useElementSize<HTMLDivElement>();
   const crosshair = useUi((s) => s.crosshair);
   const selected = useUi((s) => s.task);
   const [hover, setHover] = useState<{ block: Block; x: number; y: number } | null>(null);
@@ -118,7 +118,7 @@ export function GanttChart(props: GanttChartProps) {
           : null}
       </div>
       <div className="relative min-w-0 flex-1">
-        <Canvas
+        <ChartCanvas
           draw={draw}
           label={`Gantt chart of ${scheduler}, ${lanes.length} devices; arrow keys pan, plus and minus zoom`}
           className="absolute! inset-0 cursor-grab touch-pan-y rounded-[6px] active:cursor-grabbing"

@@ -1,6 +1,6 @@
 import { useCallback, useMemo, useRef, useState } from "react";
 import { alpha } from "../lib/color";
-import { Canvas, type Paint } from "./ChartCanvas";
+import { ChartCanvas, type Paint } from "./ChartCanvas";
 import { busyBetween, type GanttLane } from "./ganttModel";
 
 interface OverviewProps {
@@ -69,7 +69,7 @@ export function GanttOverview({ lanes, from, to, window, rev, onBrush }: Overvie
     return from + (Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) || 0) * (to - from);
   };
   return (
-    <Canvas
+    <ChartCanvas
       draw={draw}
       label="Overview of CPU and GPU load; drag to choose a time range"
       className="h-8 flex-1 cursor-crosshair touch-none"

@@ -1,7 +1,7 @@
 import { useState } from "react";
 // Only these four: Recharts' own grid, tooltip and container would weigh 14 kB (gz) more, and this chart is on the budget.
 import { Bar, BarChart, XAxis, YAxis } from "recharts";
-import { useSize } from "../hooks/useElementSize";
+import { useElementSize } from "../hooks/useElementSize";
 import { compact, count } from "../lib/format";
 import { niceCeiling, ticks } from "../lib/statistics";
 import { axis, TooltipBox, valueAxis } from "./rechartsTheme";
@@ -25,7 +25,7 @@ const BELOW = 20;
 
 /** Counts in logarithmic bins; each bin is named by its lower edge. */
 export function Histogram({ bins, title, label }: HistogramProps) {
-  const [box, { width, height }] = useSize<HTMLDivElement>();
+  const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const [hover, setHover] = useState<number | null>(null);
   const data = bins.map((bin) => ({ ...bin, name: compact(Number(bin.low.toPrecision(2))) }));
   const top = niceCeiling(Math.max(...bins.map((bin) => bin.n), 1), 4);

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { cx } from "../components/ui/classNames";
+import { classNames } from "../components/ui/classNames";
 
 export interface MatrixCell {
   /** Null for the empty diagonal. */
@@ -54,7 +54,7 @@ export function Matrix({ caption, columns, rows, headWidth = 96 }: MatrixProps) 
               <td
                 key={columns[index]?.key ?? index}
                 title={cell.title}
-                className={cx(
+                className={classNames(
                   "rounded-[4px] p-0 text-center leading-4",
                   cell.content === null && "bg-track text-faint",
                   cell.content !== null && !cell.color && "text-muted shadow-[inset_0_0_0_1px_var(--hair)]",

@@ -1,5 +1,5 @@
 import { type KeyboardEvent, useState } from "react";
-import { useSize } from "../hooks/useElementSize";
+import { useElementSize } from "../hooks/useElementSize";
 import { compact, count, significant, tick } from "../lib/format";
 import { niceCeiling, ticks } from "../lib/statistics";
 import { linearScale, logScale } from "./canvasAxes";
@@ -41,8 +41,8 @@ function decades(values: readonly number[]): number[] {
 const missed = (r2: number): number => Math.max(1e-9, 1 - r2);
 
 /** One mark per model version: unexplained variance above, samples below; drift in amber. */
-export function VersionMarks({ versions, color, cursor, label }: VersionMarksProps) {
-  const [box, { width, height }] = useSize<HTMLDivElement>();
+export function ModelVersionTimeline({ versions, color, cursor, label }: VersionMarksProps) {
+  const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const [chosen, setChosen] = useState<number | null>(null);
   const scored = versions.filter((one) => one.r2 !== null);
   const total = Math.max(1, versions.at(-1)?.at ?? 1, cursor ?? 0);

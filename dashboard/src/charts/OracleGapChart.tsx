@@ -1,4 +1,4 @@
-import { useSize } from "../hooks/useElementSize";
+import { useElementSize } from "../hooks/useElementSize";
 import { ratioEstimate, tick as tickText } from "../lib/format";
 import { glyphPath } from "../lib/glyphPaths";
 import { overlap, ticks } from "../lib/statistics";
@@ -9,7 +9,7 @@ const HEIGHT = 64;
 
 /** Neighbours whose intervals touch, as groups of positions: "too close to call" stands over each. */
 function closeGroups(standings: readonly Standing[]): Standing[][] {
-  const rivals = standings.filter((s) => !s.look.reference && s.half !== null);
+  const rivals = standings.filter((s) => !s.style.reference && s.half !== null);
   const groups: Standing[][] = [];
   for (const one of rivals) {
     const group = groups.at(-1);
@@ -21,8 +21,8 @@ function closeGroups(standings: readonly Standing[]): Standing[][] {
 }
 
 /** Everybody on one line of ratios to the oracle, with bands for the intervals. */
-export function GapStrip({ standings, title }: { standings: readonly Standing[]; title: string }) {
-  const [ref, { width }] = useSize<HTMLDivElement>();
+export function OracleGapChart({ standings, title }: { standings: readonly Standing[]; title: string }) {
+  const [ref, { width }] = useElementSize<HTMLDivElement>();
   // The reference may be switched off in the legend; its value still follows from any ratio.
   const known = standings.find((s) => s.ratio !== null);
   const base = known?.ratio ? known.value / known.ratio : undefined;
@@ -45,7 +45,7 @@ export function GapStrip({ standings, title }: { standings: readonly Standing[];
     : ticks(lowest, highest, 4);
   const sparse = marks.length > 6 ? marks.filter((v) => Math.abs(Math.log10(v) % 1) < 1e-9) : marks;
   const label = points
-    .map((s) => `${s.look.label} ${ratioEstimate(s.ratio, s.half === null || !base ? null : s.half / base)}`)
+    .map((s) => `${s.style.label} ${ratioEstimate(s.ratio, s.half === null || !base ? null : s.half / base)}`)
     .join(", ");
   return (
     <div ref={ref} className="min-w-0">
@@ -67,15 +67,15 @@ export function GapStrip({ standings, title }: { standings: readonly Standing[];
               </text>
             </g>
           ))}
-          {points.map(({ look, value, half }) =>
+          {points.map(({ style, value, half }) =>
             half === null ? null : (
               <rect
-                key={look.name}
+                key={style.name}
                 x={x((value - half) / base)}
                 width={Math.max(1, x((value + half) / base) - x((value - half) / base))}
                 y={TOP - 5}
                 height={10}
-                fill={look.color}
+                fill={style.color}
                 opacity={0.3}
               />
             ),
@@ -99,19 +99,19 @@ export function GapStrip({ standings, title }: { standings: readonly Standing[];
               </g>
             );
           })}
-          {[...points].reverse().map(({ look, ratio: at }) => {
-            const path = glyphPath(look.glyph);
+          {[...points].reverse().map(({ style, ratio: at }) => {
+            const path = glyphPath(style.glyph);
             return path ? (
               <path
-                key={look.name}
+                key={style.name}
                 d={path.d}
                 transform={`translate(${x(at ?? 1) - 6} ${TOP - 6}) scale(0.75)`}
-                fill={path.stroke ? "none" : look.color}
-                stroke={path.stroke ? look.color : "none"}
+                fill={path.stroke ? "none" : style.color}
+                stroke={path.stroke ? style.color : "none"}
                 strokeWidth={path.stroke}
               />
             ) : (
-              <circle key={look.name} cx={x(at ?? 1)} cy={TOP} r={4} fill={look.color} />
+              <circle key={style.name} cx={x(at ?? 1)} cy={TOP} r={4} fill={style.color} />
             );
           })}
         </svg>

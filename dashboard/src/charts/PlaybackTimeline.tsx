@@ -1,9 +1,9 @@
 import { type KeyboardEvent, type PointerEvent, useRef } from "react";
-import { useSize } from "../hooks/useElementSize";
+import { useElementSize } from "../hooks/useElementSize";
 import { compact } from "../lib/format";
 import { ticks } from "../lib/statistics";
 
-export interface StripMark {
+export interface TimelineMark {
   at: number;
   kind: "drift" | "note" | "retrained";
   label: string;
@@ -14,7 +14,7 @@ interface PlayStripProps {
   values: readonly (number | null)[];
   /** Where each bar ends, in tasks. */
   ends: readonly number[];
-  marks: readonly StripMark[];
+  marks: readonly TimelineMark[];
   at: number;
   label: string;
   valueText: string;
@@ -33,7 +33,7 @@ function capOf(values: readonly (number | null)[]): number {
 }
 
 /** One mark a pixel is enough: a thousand retrainings would only cover each other. */
-function thinned(marks: readonly StripMark[], x: (at: number) => number): StripMark[] {
+function thinned(marks: readonly TimelineMark[], x: (at: number) => number): TimelineMark[] {
   const taken = new Set<number>();
   return marks.filter((mark) => {
     const pixel = Math.round(x(mark.at) / 3);
@@ -42,8 +42,8 @@ function thinned(marks: readonly StripMark[], x: (at: number) => number): StripM
 }
 
 /** The run as bars with a playhead: drag it, or use the keys of a slider. */
-export function PlayStrip({ values, ends, marks, at, label, valueText, onMove }: PlayStripProps) {
-  const [box, { width }] = useSize<HTMLDivElement>();
+export function PlaybackTimeline({ values, ends, marks, at, label, valueText, onMove }: PlayStripProps) {
+  const [box, { width }] = useElementSize<HTMLDivElement>();
   const dragging = useRef(false);
   const total = ends.at(-1) ?? 1;
   const inner = Math.max(1, width - 16);

@@ -1,14 +1,14 @@
-import { useSize } from "../hooks/useElementSize";
+import { useElementSize } from "../hooks/useElementSize";
 import { ratio, tick } from "../lib/format";
 import { glyphPath } from "../lib/glyphPaths";
-import { dashArray, type Look } from "../lib/schedulerStyle";
+import { dashArray, type SchedulerStyle } from "../lib/schedulerStyle";
 
 export interface RadarAxis {
   label: string;
 }
 
 export interface RadarSeries {
-  look: Look;
+  style: SchedulerStyle;
   /** One ratio per axis; null where it is not known. */
   values: readonly (number | null)[];
 }
@@ -23,8 +23,8 @@ interface RadarProps {
 }
 
 /** Outlines of ratios to a reference, on a logarithmic radius. */
-export function Radar({ axes, series, centre, rim, rings = [1] }: RadarProps) {
-  const [box, { width, height }] = useSize<HTMLDivElement>();
+export function RadarChart({ axes, series, centre, rim, rings = [1] }: RadarProps) {
+  const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const radius = Math.max(20, Math.min(width / 2 - 40, (height - 44) / 1.5));
   const [cx, cy] = [width / 2, 22 + radius];
   const reach = (value: number) => {
@@ -38,12 +38,12 @@ export function Radar({ axes, series, centre, rim, rings = [1] }: RadarProps) {
   const outline = (distance: (axis: number) => number) =>
     `${axes.map((_, i) => `${i ? "L" : "M"}${at(i, distance(i)).map((v) => v.toFixed(1))}`).join("")}Z`;
   const words = series
-    .map((s) => `${s.look.label}: ${axes.map((a, i) => `${a.label} ${ratio(s.values[i])}`).join(", ")}`)
+    .map((s) => `${s.style.label}: ${axes.map((a, i) => `${a.label} ${ratio(s.values[i])}`).join(", ")}`)
     .join("; ");
   return (
     <div ref={box} className="min-h-44 flex-1">
       {width > 0 ? (
-        <svg width={width} height={height} role="img" aria-label={`Radar. ${words}`} className="marks block">
+        <svg width={width} height={height} role="img" aria-label={`RadarChart. ${words}`} className="marks block">
           {[...rings, rim].map((ring) => (
             <path
               key={ring}
@@ -64,21 +64,21 @@ export function Radar({ axes, series, centre, rim, rings = [1] }: RadarProps) {
               </g>
             );
           })}
-          {series.map(({ look, values }) => {
+          {series.map(({ style, values }) => {
             const known = values.map((value) => value ?? centre);
-            const path = glyphPath(look.glyph);
+            const path = glyphPath(style.glyph);
             return (
-              <g key={look.name}>
+              <g key={style.name}>
                 <path
                   d={outline((i) => reach(known[i] as number))}
-                  fill={look.reference ? "none" : look.color}
+                  fill={style.reference ? "none" : style.color}
                   fillOpacity={0.04}
-                  stroke={look.color}
-                  strokeWidth={look.reference ? 2 : look.width}
-                  strokeDasharray={dashArray(look)}
+                  stroke={style.color}
+                  strokeWidth={style.reference ? 2 : style.width}
+                  strokeDasharray={dashArray(style)}
                   strokeLinejoin="round"
                 />
-                {path && !look.reference
+                {path && !style.reference
                   ? known.map((value, i) => {
                       const [x, y] = at(i, reach(value));
                       return (
@@ -86,8 +86,8 @@ export function Radar({ axes, series, centre, rim, rings = [1] }: RadarProps) {
                           key={axes[i]?.label}
                           d={path.d}
                           transform={`translate(${x - 4} ${y - 4}) scale(0.5)`}
-                          fill={path.stroke ? "none" : look.color}
-                          stroke={path.stroke ? look.color : "none"}
+                          fill={path.stroke ? "none" : style.color}
+                          stroke={path.stroke ? style.color : "none"}
                           strokeWidth={path.stroke ? path.stroke * 1.4 : undefined}
                         />
                       );

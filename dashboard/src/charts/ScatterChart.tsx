@@ -1,5 +1,5 @@
 import { useCallback, useRef } from "react";
-import { Canvas, type Paint } from "./ChartCanvas";
+import { ChartCanvas, type Paint } from "./ChartCanvas";
 import { horizontal, label, type Scale, vertical } from "./canvasAxes";
 
 export interface ScatterPoint {
@@ -32,7 +32,7 @@ const BOTTOM = 36;
 const TOP = 8;
 
 /** Points on a canvas: three hundred of them as SVG would cost three times as much at every update. */
-export function Scatter({ points, x, y, label: words, onSelect, left = LEFT }: ScatterProps) {
+export function ScatterChart({ points, x, y, label: words, onSelect, left = LEFT }: ScatterProps) {
   const placed = useRef<{ id: number; px: number; py: number }[]>([]);
   const draw = useCallback(
     ({ context, size: { width, height }, tokens }: Paint) => {
@@ -63,7 +63,7 @@ export function Scatter({ points, x, y, label: words, onSelect, left = LEFT }: S
     [points, x, y, left],
   );
   return (
-    <Canvas
+    <ChartCanvas
       draw={draw}
       label={words}
       className="min-h-40 flex-1"

@@ -1,4 +1,4 @@
-import { Glyph } from "../components/ui/SchedulerGlyph";
+import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
 import { estimate, ratio, significant, stepFor } from "../lib/format";
 import type { Metric } from "../lib/metrics";
 import { niceCeiling, overlap, ticks } from "../lib/statistics";
@@ -15,13 +15,13 @@ const LABEL = 140;
 
 /** The contestants whose interval touches this one's: nobody can say which of them is ahead. */
 function rivals(standings: readonly Standing[], halves: ReadonlyMap<string, number>, one: Standing): Standing[] {
-  const half = halves.get(one.look.name);
-  if (half === undefined || one.look.reference) return [];
+  const half = halves.get(one.style.name);
+  if (half === undefined || one.style.reference) return [];
   return standings.filter((other) => {
-    const theirs = halves.get(other.look.name);
+    const theirs = halves.get(other.style.name);
     return (
       other !== one &&
-      !other.look.reference &&
+      !other.style.reference &&
       theirs !== undefined &&
       overlap(one.value, half, other.value, theirs)
     );
@@ -33,17 +33,17 @@ const TORN = 6;
 
 function axisEnd(standings: readonly Standing[], halves: ReadonlyMap<string, number>): number {
   const limit = TORN * Math.min(...standings.map((s) => s.value));
-  const within = standings.filter((s) => s.value <= limit).map((s) => s.value + (halves.get(s.look.name) ?? 0));
+  const within = standings.filter((s) => s.value <= limit).map((s) => s.value + (halves.get(s.style.name) ?? 0));
   return Math.max(...within, 0);
 }
 
 /** Horizontal bars from zero with whiskers; the reference hollow, its value a dotted line through all. */
-export function RaceBars({ standings, halves, metric }: RaceBarsProps) {
+export function SchedulerBars({ standings, halves, metric }: RaceBarsProps) {
   const top = niceCeiling(axisEnd(standings, halves) * 1.02, 4);
   const step = stepFor(top, metric.quantity);
   const marks = ticks(0, top, 4);
   const at = (value: number) => `${(100 * Math.min(value, top)) / top}%`;
-  const reference = standings.find((s) => s.look.reference);
+  const reference = standings.find((s) => s.style.reference);
   return (
     <div className="flex min-h-0 flex-1 flex-col">
       <ul className="relative flex min-h-0 flex-1 flex-col justify-between gap-1.5">
@@ -56,19 +56,19 @@ export function RaceBars({ standings, halves, metric }: RaceBarsProps) {
           <li
             aria-hidden="true"
             className="marks pointer-events-none absolute inset-y-0 top-5 border-l-2 border-dotted"
-            style={{ left: at(reference.value), borderColor: reference.look.color }}
+            style={{ left: at(reference.value), borderColor: reference.style.color }}
           />
         ) : null}
         {standings.map((standing) => {
-          const { look, value } = standing;
-          const half = halves.get(look.name);
+          const { style, value } = standing;
+          const half = halves.get(style.name);
           const torn = value > top;
           const close = rivals(standings, halves, standing);
           return (
-            <li key={look.name} className="relative" data-scheduler={look.name}>
+            <li key={style.name} className="relative" data-scheduler={style.name}>
               <div className="flex h-5 items-center gap-2">
-                <Glyph look={look} className="bg-panel" />
-                <span className="min-w-0 truncate bg-panel pr-1">{look.label}</span>
+                <SchedulerGlyph style={style} className="bg-panel" />
+                <span className="min-w-0 truncate bg-panel pr-1">{style.label}</span>
                 <span className="ml-auto whitespace-nowrap font-semibold" data-value={value}>
                   {estimate(value, half, metric.quantity)}
                 </span>
@@ -78,13 +78,13 @@ export function RaceBars({ standings, halves, metric }: RaceBarsProps) {
                 <span
                   className="absolute inset-y-0 left-0 rounded-[2px]"
                   style={
-                    look.reference
+                    style.reference
                       ? {
                           width: at(value),
-                          border: `1px solid ${look.color}`,
-                          background: `color-mix(in srgb, ${look.color} 18%, transparent)`,
+                          border: `1px solid ${style.color}`,
+                          background: `color-mix(in srgb, ${style.color} 18%, transparent)`,
                         }
-                      : { width: at(value), background: look.color }
+                      : { width: at(value), background: style.color }
                   }
                 />
                 {torn ? (
@@ -115,7 +115,7 @@ export function RaceBars({ standings, halves, metric }: RaceBarsProps) {
                     }
                   >
                     {close.map((other) => (
-                      <Glyph key={other.look.name} look={other.look} size={10} />
+                      <SchedulerGlyph key={other.style.name} style={other.style} size={10} />
                     ))}
                     too close to call
                   </span>

@@ -1,12 +1,12 @@
 import { useCallback } from "react";
 import { alpha } from "../lib/color";
 import { useUi } from "../store/uiStore";
-import type { PulsePoint } from "../store/utilizationHistory";
-import { Canvas, type Paint } from "./ChartCanvas";
+import type { SeriesPoint } from "../store/utilizationHistory";
+import { ChartCanvas, type Paint } from "./ChartCanvas";
 import { horizontal, linearScale, vertical } from "./canvasAxes";
 
 interface SparkProps {
-  points: readonly PulsePoint[];
+  points: readonly SeriesPoint[];
   from: number;
   to: number;
   color: string;
@@ -16,14 +16,14 @@ interface SparkProps {
 }
 
 /** At most 120 points a line: more cannot be told apart and cost time at every update. */
-export function thin(points: readonly PulsePoint[], most = 120): readonly PulsePoint[] {
+export function thin(points: readonly SeriesPoint[], most = 120): readonly SeriesPoint[] {
   if (points.length <= most) return points;
   const step = (points.length - 1) / (most - 1);
-  return Array.from({ length: most }, (_, i) => points[Math.round(i * step)] as PulsePoint);
+  return Array.from({ length: most }, (_, i) => points[Math.round(i * step)] as SeriesPoint);
 }
 
 /** An area from 0 to 100 % over time, with the crosshair all time charts share. */
-export function Spark({ points, from, to, color, label, className }: SparkProps) {
+export function Sparkline({ points, from, to, color, label, className }: SparkProps) {
   const crosshair = useUi((s) => s.crosshair);
   const draw = useCallback(
     ({ context, size: { width, height }, tokens }: Paint) => {
@@ -55,5 +55,5 @@ export function Spark({ points, from, to, color, label, className }: SparkProps)
     },
     [points, from, to, color, crosshair],
   );
-  return <Canvas draw={draw} label={label} className={className} />;
+  return <ChartCanvas draw={draw} label={label} className={className} />;
 }

@@ -3,14 +3,14 @@ import { mix } from "../lib/color";
 import { TOKENS } from "../lib/designTokens";
 import { device as deviceName, percent } from "../lib/format";
 import { useTheme, useUi } from "../store/uiStore";
-import type { PulsePoint } from "../store/utilizationHistory";
-import { Canvas, type Paint } from "./ChartCanvas";
+import type { SeriesPoint } from "../store/utilizationHistory";
+import { ChartCanvas, type Paint } from "./ChartCanvas";
 import { horizontal, label, linearScale, vertical } from "./canvasAxes";
 import { thin } from "./Sparkline";
 
 interface Row {
   key: string;
-  points: readonly PulsePoint[];
+  points: readonly SeriesPoint[];
 }
 
 const LEFT = 44;
@@ -25,7 +25,7 @@ function shades(rows: readonly Row[], theme: "dark" | "light"): string[] {
 }
 
 /** Every device's share of the whole machine, one on the other: the top edge is the load of the cluster. */
-export function StackedTotal({ rows, from, to }: { rows: readonly Row[]; from: number; to: number }) {
+export function StackedUtilization({ rows, from, to }: { rows: readonly Row[]; from: number; to: number }) {
   const theme = useTheme();
   const crosshair = useUi((s) => s.crosshair);
   const colors = shades(rows, theme);
@@ -45,7 +45,7 @@ export function StackedTotal({ rows, from, to }: { rows: readonly Row[]; from: n
         context.beginPath();
         for (const [i, { t }] of line.entries()) context.lineTo(x(t), y(base[i] as number));
         for (let i = line.length - 1; i >= 0; i--) {
-          const point = line[i] as PulsePoint;
+          const point = line[i] as SeriesPoint;
           base[i] = (base[i] as number) + point.value / rows.length;
           context.lineTo(x(point.t), y(base[i] as number));
         }
@@ -63,7 +63,11 @@ export function StackedTotal({ rows, from, to }: { rows: readonly Row[]; from: n
   const total = rows.reduce((sum, row) => sum + (row.points.at(-1)?.value ?? 0), 0) / Math.max(1, rows.length);
   return (
     <div className="flex min-h-40 flex-1 flex-col">
-      <Canvas draw={draw} label={`Total load of the cluster, now ${percent(total)}`} className="min-h-32 flex-1" />
+      <ChartCanvas
+        draw={draw}
+        label={`Total load of the cluster, now ${percent(total)}`}
+        className="min-h-32 flex-1"
+      />
       <div className="mt-1 flex flex-wrap gap-x-4 text-muted">
         {rows.length <= 8
           ? rows.map((row, i) => (

@@ -1,8 +1,8 @@
 import { useState } from "react";
-import { Glyph } from "../components/ui/SchedulerGlyph";
-import { useSize } from "../hooks/useElementSize";
+import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
+import { useElementSize } from "../hooks/useElementSize";
 import { compact, ratio, ratioEstimate } from "../lib/format";
-import { dashArray, type Look } from "../lib/schedulerStyle";
+import { dashArray, type SchedulerStyle } from "../lib/schedulerStyle";
 import { linearScale, logScale } from "./canvasAxes";
 import { TooltipBox } from "./rechartsTheme";
 import { isLogarithmic, pieces, ratioTicks, spread, type TrendSeries } from "./trendScale";
@@ -31,26 +31,26 @@ function Names({
   left,
   top,
 }: {
-  rows: readonly { look: Look; last: number }[];
+  rows: readonly { style: SchedulerStyle; last: number }[];
   left: number;
   top: readonly number[];
 }) {
-  return rows.map(({ look, last }, i) => (
+  return rows.map(({ style, last }, i) => (
     <span
-      key={look.name}
+      key={style.name}
       className="absolute flex h-4 items-center gap-1.5 whitespace-nowrap"
       style={{ left, right: 0, top: (top[i] ?? 0) - 8 }}
     >
-      <Glyph look={look} size={10} />
-      <span className="min-w-0 flex-1 truncate">{look.label}</span>
+      <SchedulerGlyph style={style} size={10} />
+      <span className="min-w-0 flex-1 truncate">{style.label}</span>
       <span className="text-muted">{ratio(last)}</span>
     </span>
   ));
 }
 
 /** Ratios over tasks or runs, each line named where it ends. Bands are intervals. */
-export function TrendLines({ series, xTicks, xTitle, nameOf, marks = [], cursor, gap, label }: TrendLinesProps) {
-  const [box, { width, height }] = useSize<HTMLDivElement>();
+export function TrendChart({ series, xTicks, xTitle, nameOf, marks = [], cursor, gap, label }: TrendLinesProps) {
+  const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const [hover, setHover] = useState<number | null>(null);
   const points = series.flatMap((s) => s.points);
   const xs = [...new Set(points.map((p) => p.x))].sort((a, b) => a - b);
@@ -78,9 +78,9 @@ export function TrendLines({ series, xTicks, xTitle, nameOf, marks = [], cursor,
       .map((piece) => `M${[...edge(piece, 1), ...edge(piece, -1).reverse()].join("L")}Z`)
       .join("");
   };
-  const ends = series.flatMap(({ look, points: list }) => {
+  const ends = series.flatMap(({ style, points: list }) => {
     const last = list.at(-1);
-    return last ? [{ look, last: last.y }] : [];
+    return last ? [{ style, last: last.y }] : [];
   });
   ends.sort((a, b) => b.last - a.last);
   const move = (clientX: number, area: DOMRect) => {
@@ -142,19 +142,19 @@ export function TrendLines({ series, xTicks, xTitle, nameOf, marks = [], cursor,
                 <path d="M0-4.5L4.5 0L0 4.5L-4.5 0z" transform={`translate(${x(mark.x)} 10)`} fill="var(--warn)" />
               </g>
             ))}
-            {series.map(({ look, points: list }) => (
-              <g key={look.name}>
-                <path d={band(list)} fill={look.color} opacity={0.13} />
+            {series.map(({ style, points: list }) => (
+              <g key={style.name}>
+                <path d={band(list)} fill={style.color} opacity={0.13} />
                 <path
                   d={path(list)}
                   fill="none"
-                  stroke={look.color}
-                  strokeWidth={look.width}
-                  strokeDasharray={dashArray(look)}
+                  stroke={style.color}
+                  strokeWidth={style.width}
+                  strokeDasharray={dashArray(style)}
                   strokeLinejoin="round"
                 />
                 {list.length <= 12
-                  ? list.map((p) => <circle key={p.x} cx={x(p.x)} cy={y(p.y)} r={3} fill={look.color} />)
+                  ? list.map((p) => <circle key={p.x} cx={x(p.x)} cy={y(p.y)} r={3} fill={style.color} />)
                   : null}
               </g>
             ))}
@@ -184,9 +184,9 @@ export function TrendLines({ series, xTicks, xTitle, nameOf, marks = [], cursor,
             >
               <TooltipBox
                 title={nameOf(hover)}
-                rows={ends.flatMap(({ look }) => {
-                  const dot = series.find((s) => s.look === look)?.points.find((p) => p.x === hover);
-                  return dot ? [[look.label, ratioEstimate(dot.y, dot.half)] as const] : [];
+                rows={ends.flatMap(({ style }) => {
+                  const dot = series.find((s) => s.style === style)?.points.find((p) => p.x === hover);
+                  return dot ? [[style.label, ratioEstimate(dot.y, dot.half)] as const] : [];
                 })}
               />
             </div>

@@ -1,10 +1,10 @@
 /** What a Gantt chart shows, and how its visible blocks are found. */
-import type { Lane } from "../lib/deviceTimeline";
+import type { DeviceTimeline } from "../lib/deviceTimeline";
 
 export interface GanttLane {
   device: string;
   /** Older blocks first; each source ends where the next begins. */
-  sources: readonly Lane[];
+  sources: readonly DeviceTimeline[];
 }
 
 /** A line across the lanes: where it stands and the number it bears (the axis may begin before the first arrival). */
@@ -38,7 +38,7 @@ export interface Block {
 }
 
 /** Where a source must stop because the next one knows better. */
-function until(sources: readonly Lane[], index: number): number {
+function until(sources: readonly DeviceTimeline[], index: number): number {
   const next = sources[index + 1];
   return next && next.length > 0 ? next.start(0) : Number.POSITIVE_INFINITY;
 }
@@ -48,7 +48,7 @@ export function visit(
   lane: GanttLane,
   from: number,
   to: number,
-  each: (source: Lane, index: number) => void,
+  each: (source: DeviceTimeline, index: number) => void,
 ): void {
   lane.sources.forEach((source, order) => {
     const stop = until(lane.sources, order);
@@ -73,7 +73,7 @@ export function busyUpTo(lane: GanttLane, time: number, weigh = false): number {
   let sum = 0;
   for (let order = 0; order < lane.sources.length; order++) {
     const stop = until(lane.sources, order);
-    sum += (lane.sources[order] as Lane).upTo(Math.min(time, stop), weigh);
+    sum += (lane.sources[order] as DeviceTimeline).upTo(Math.min(time, stop), weigh);
   }
   return sum;
 }

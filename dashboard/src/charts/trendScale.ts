@@ -1,9 +1,9 @@
 /** What the trend chart needs besides drawing: no React, no data access. */
-import type { Look } from "../lib/schedulerStyle";
+import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { ticks } from "../lib/statistics";
 
 export interface TrendSeries {
-  look: Look;
+  style: SchedulerStyle;
   points: readonly { x: number; y: number; half: number | null }[];
 }
 

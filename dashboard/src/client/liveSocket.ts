@@ -3,21 +3,21 @@ export interface SocketReport {
   open: () => void;
   message: (value: unknown) => void;
   /** Text that is not JSON. */
-  garbage: () => void;
+  notJson: () => void;
   closed: (attempt: number, retryInMs: number) => void;
 }
 
 const FIRST_MS = 250;
 const LONGEST_MS = 1500;
 /** A handshake that hangs (half-open network) counts as failed after this. */
-const PATIENCE_MS = 4000;
+const HANDSHAKE_TIMEOUT_MS = 4000;
 
 export const delayFor = (attempt: number): number => Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.max(0, attempt - 1));
 
 export class LiveSocket {
   private socket: WebSocket | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private patience: ReturnType<typeof setTimeout> | undefined;
+  private handshakeTimeout: ReturnType<typeof setTimeout> | undefined;
   private attempt = 0;
   private stopped = false;
 
@@ -34,7 +34,7 @@ export class LiveSocket {
   stop(): void {
     this.stopped = true;
     clearTimeout(this.timer);
-    clearTimeout(this.patience);
+    clearTimeout(this.handshakeTimeout);
     const socket = this.socket;
     this.socket = null;
     socket?.close();
@@ -58,9 +58,9 @@ export class LiveSocket {
     previous?.close();
     const socket = new WebSocket(this.url());
     this.socket = socket;
-    this.patience = setTimeout(() => socket.close(), PATIENCE_MS);
+    this.handshakeTimeout = setTimeout(() => socket.close(), HANDSHAKE_TIMEOUT_MS);
     socket.onopen = () => {
-      clearTimeout(this.patience);
+      clearTimeout(this.handshakeTimeout);
       if (this.socket === socket) this.report.open();
     };
     socket.onmessage = (message) => {
@@ -69,13 +69,13 @@ export class LiveSocket {
       try {
         value = JSON.parse(String(message.data));
       } catch {
-        this.report.garbage();
+        this.report.notJson();
         return;
       }
       this.report.message(value);
     };
     socket.onclose = () => {
-      clearTimeout(this.patience);
+      clearTimeout(this.handshakeTimeout);
       if (this.socket !== socket || this.stopped) return;
       this.socket = null;
       this.attempt++;

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { Link } from "./Link";
 
 /** A page that has nothing to show says why, and where to go on. */
-export function Notice({ title, mono, children }: { title: string; mono?: string; children: ReactNode }) {
+export function EmptyPage({ title, mono, children }: { title: string; mono?: string; children: ReactNode }) {
   return (
     <section className="panel mx-auto flex max-w-lg flex-col items-center gap-3 p-8 text-center">
       <SearchX size={24} className="text-muted" aria-hidden="true" />

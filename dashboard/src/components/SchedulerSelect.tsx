@@ -1,5 +1,5 @@
-import { useLooks } from "../store/selectors";
-import { Glyph } from "./ui/SchedulerGlyph";
+import { useSchedulerStyles } from "../store/selectors";
+import { SchedulerGlyph } from "./ui/SchedulerGlyph";
 import { Select } from "./ui/Select";
 
 interface SchedulerSelectProps {
@@ -10,13 +10,17 @@ interface SchedulerSelectProps {
 
 /** One scheduler of the run, with its mark. */
 export function SchedulerSelect({ value, onChange, label = "Scheduler" }: SchedulerSelectProps) {
-  const looks = useLooks();
+  const styles = useSchedulerStyles();
   return (
     <Select
       label={label}
       value={value ?? ""}
       onChange={onChange}
-      options={looks.map((look) => ({ value: look.name, label: look.label, icon: <Glyph look={look} /> }))}
+      options={styles.map((style) => ({
+        value: style.name,
+        label: style.label,
+        icon: <SchedulerGlyph style={style} />,
+      }))}
     />
   );
 }

@@ -21,4 +21,4 @@ function subscribe(listener: () => void): () => void {
 }
 
 /** `performance.now()`, at most a second old. */
-export const useNow = (): number => useSyncExternalStore(subscribe, () => now);
+export const useCurrentTime = (): number => useSyncExternalStore(subscribe, () => now);

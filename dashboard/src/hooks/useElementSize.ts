@@ -9,7 +9,7 @@ export interface Size {
  * The inner size of an element, kept up to date: charts draw to the pixel they get. A callback ref, because the element
  * may appear later than the component (a widget that loads first). The element itself comes third.
  */
-export function useSize<T extends HTMLElement>(): [RefCallback<T>, Size, T | null] {
+export function useElementSize<T extends HTMLElement>(): [RefCallback<T>, Size, T | null] {
   const [element, setElement] = useState<T | null>(null);
   const [size, setSize] = useState<Size>({ width: 0, height: 0 });
   useLayoutEffect(() => {

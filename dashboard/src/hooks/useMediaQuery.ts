@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from "react";
 
 /** Does a media query hold now? */
-export function useMedia(query: string): boolean {
+export function useMediaQuery(query: string): boolean {
   return useSyncExternalStore(
     (notify) => {
       const list = window.matchMedia(query);

@@ -1,5 +1,5 @@
 /** Blocks of one device in start order, in preallocated columns: memory is flat and a visible range is found by halving. */
-export class Lane {
+export class DeviceTimeline {
   private readonly starts: Float64Array;
   private readonly ends: Float64Array;
   private readonly intensities: Float32Array;

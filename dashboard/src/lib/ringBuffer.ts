@@ -1,5 +1,5 @@
 /** A list that forgets its oldest items: memory stays flat however long the page is open. */
-export class Ring<T> {
+export class RingBuffer<T> {
   private readonly slots: (T | undefined)[];
   private head = 0;
   private size = 0;

@@ -2,7 +2,7 @@
 import type { Scheduler } from "../client/models";
 import type { ThemeName } from "./designTokens";
 
-export interface Look {
+export interface SchedulerStyle {
   name: string;
   label: string;
   color: string;
@@ -24,7 +24,7 @@ const DASHES: Record<string, readonly number[]> = {
   thin: [],
 };
 
-export function lookOf(scheduler: Scheduler, theme: ThemeName): Look {
+export function styleOf(scheduler: Scheduler, theme: ThemeName): SchedulerStyle {
   const { look } = scheduler;
   return {
     name: scheduler.name,
@@ -42,7 +42,7 @@ export function lookOf(scheduler: Scheduler, theme: ThemeName): Look {
 export const REFERENCE = "oracle";
 
 /** A scheduler in the stream that the list does not know yet: drawn plainly rather than dropped. */
-export function unknownLook(name: string, theme: ThemeName): Look {
+export function fallbackStyle(name: string, theme: ThemeName): SchedulerStyle {
   return {
     name,
     label: name,
@@ -55,4 +55,5 @@ export function unknownLook(name: string, theme: ThemeName): Look {
   };
 }
 
-export const dashArray = (look: Look): string | undefined => (look.dash.length ? look.dash.join(" ") : undefined);
+export const dashArray = (style: SchedulerStyle): string | undefined =>
+  style.dash.length ? style.dash.join(" ") : undefined;

@@ -1,6 +1,6 @@
 /** Who ran what where, per scheduler and device, from the decisions of the stream. */
 import type { Decision, Gantt } from "../client/models";
-import { Lane } from "../lib/deviceTimeline";
+import { DeviceTimeline } from "../lib/deviceTimeline";
 
 /** Per lane; at seven tasks a second this is more than a quarter of an hour. Older blocks come from REST. */
 export const LIVE_BLOCKS = 8192;
@@ -20,8 +20,8 @@ export function cpuBeside(devices: readonly Device[], accelerator: string): stri
   return cpu;
 }
 
-export class GanttBook {
-  private readonly books = new Map<string, Map<string, Lane>>();
+export class GanttLanes {
+  private readonly books = new Map<string, Map<string, DeviceTimeline>>();
   private devices: readonly Device[] = [];
 
   setDevices(devices: readonly Device[]): void {
@@ -29,11 +29,11 @@ export class GanttBook {
       this.devices = devices;
   }
 
-  lanes(scheduler: string): ReadonlyMap<string, Lane> {
+  lanes(scheduler: string): ReadonlyMap<string, DeviceTimeline> {
     return this.books.get(scheduler) ?? new Map();
   }
 
-  private lane(scheduler: string, device: string): Lane {
+  private lane(scheduler: string, device: string): DeviceTimeline {
     let book = this.books.get(scheduler);
     if (!book) {
       book = new Map();
@@ -41,7 +41,7 @@ export class GanttBook {
     }
     let lane = book.get(device);
     if (!lane) {
-      lane = new Lane(LIVE_BLOCKS);
+      lane = new DeviceTimeline(LIVE_BLOCKS);
       book.set(device, lane);
     }
     return lane;
@@ -76,17 +76,17 @@ export class GanttBook {
 }
 
 /** The columns of GET /api/runs/{id}/gantt as lanes, sorted by start whatever order they came in. */
-export function lanesFromColumns(columns: Gantt): Map<string, Lane> {
+export function lanesFromColumns(columns: Gantt): Map<string, DeviceTimeline> {
   const indices = new Map<string, number[]>();
   columns.device.forEach((device, i) => {
     const list = indices.get(device);
     if (list) list.push(i);
     else indices.set(device, [i]);
   });
-  const lanes = new Map<string, Lane>();
+  const lanes = new Map<string, DeviceTimeline>();
   for (const [device, list] of indices) {
     list.sort((a, b) => (columns.start[a] as number) - (columns.start[b] as number));
-    const lane = new Lane(list.length);
+    const lane = new DeviceTimeline(list.length);
     for (const i of list) {
       lane.push(
         columns.start[i] as number,

@@ -20,7 +20,7 @@ function socketAddress(): string {
   return `${protocol === "https:" ? "wss" : "ws"}://${host}/ws${query}`;
 }
 
-export class Feed {
+export class LiveFeed {
   private readonly order = new Sequencer();
   private readonly socket: LiveSocket;
   private begun = false;
@@ -34,7 +34,7 @@ export class Feed {
     this.socket = new LiveSocket(socketAddress, {
       open: () => {},
       message: (value) => this.message(value),
-      garbage: () => live.countMalformed(),
+      notJson: () => live.countMalformed(),
       closed: (attempt, retryInMs) => this.closed(attempt, retryInMs),
     });
   }

@@ -13,7 +13,7 @@ import type {
   TaskDetail,
 } from "../client/models";
 import { decisionsOf } from "./recentTasks";
-import { LiveBuffers } from "./streamBuffers";
+import { StreamBuffers } from "./streamBuffers";
 
 export type Phase = "connecting" | "live" | "reconnecting" | "offline";
 
@@ -83,7 +83,7 @@ const initial = (): LiveData => ({
 });
 
 export const useLive = create<LiveStore>(() => ({ ...initial(), rev: 0 }));
-export const buffers = new LiveBuffers();
+export const buffers = new StreamBuffers();
 
 let draft: LiveData = initial();
 let pending: StreamEvent[] = [];

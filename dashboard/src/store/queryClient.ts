@@ -3,7 +3,7 @@ import { QueryClient } from "@tanstack/react-query";
 import { ApiError } from "../client/request";
 import { useLive } from "./liveStore";
 
-export const queries = new QueryClient({
+export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,

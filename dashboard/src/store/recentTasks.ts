@@ -1,8 +1,8 @@
 /** The newest tasks with what every scheduler made of them: ledger, workload, correlations and intervals read from here. */
 import type { Decision, TaskDetail } from "../client/models";
-import { Ring } from "../lib/ringBuffer";
+import { RingBuffer } from "../lib/ringBuffer";
 
-export interface TaskEntry {
+export interface RecentTask {
   id: number;
   size: number;
   intensity: number;
@@ -14,9 +14,9 @@ export interface TaskEntry {
 
 export const TASK_WINDOW = 1000;
 
-export class TaskWindow {
-  private readonly ring = new Ring<TaskEntry>(TASK_WINDOW);
-  private readonly byId = new Map<number, TaskEntry>();
+export class RecentTasks {
+  private readonly ring = new RingBuffer<RecentTask>(TASK_WINDOW);
+  private readonly byId = new Map<number, RecentTask>();
   /** Everything up to here has been dropped: a late duplicate of it must not come back. */
   private forgotten = -1;
 
@@ -51,16 +51,16 @@ export class TaskWindow {
     return true;
   }
 
-  get(id: number): TaskEntry | undefined {
+  get(id: number): RecentTask | undefined {
     return this.byId.get(id);
   }
 
-  at(index: number): TaskEntry | undefined {
+  at(index: number): RecentTask | undefined {
     return this.ring.at(index);
   }
 
   /** Oldest first; with bounds, only those that arrived within them. */
-  list(from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY): TaskEntry[] {
+  list(from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY): RecentTask[] {
     const all = this.ring.toArray();
     if (from === Number.NEGATIVE_INFINITY && to === Number.POSITIVE_INFINITY) return all;
     return all.filter((task) => task.arrival >= from && task.arrival <= to);

@@ -1,11 +1,11 @@
 /** Who takes part and how they are drawn. Apart from the other selectors, because the shell needs only this. */
 import { useMemo } from "react";
-import { type Look, lookOf, unknownLook } from "../lib/schedulerStyle";
+import { fallbackStyle, type SchedulerStyle, styleOf } from "../lib/schedulerStyle";
 import { useLive } from "./liveStore";
 import { useTheme } from "./uiStore";
 
 /** How every scheduler of the run is drawn, in the API's order. */
-export function useLooks(): Look[] {
+export function useSchedulerStyles(): SchedulerStyle[] {
   const theme = useTheme();
   const names = useRunSchedulers();
   const data = useLive((s) => s.schedulers);
@@ -17,7 +17,7 @@ export function useLooks(): Look[] {
       .filter(Boolean)
       .map((name) => {
         const scheduler = known.get(name);
-        return scheduler ? lookOf(scheduler, theme) : unknownLook(name, theme);
+        return scheduler ? styleOf(scheduler, theme) : fallbackStyle(name, theme);
       })
       .sort((a, b) => a.order - b.order || a.name.localeCompare(b.name));
   }, [data, key, theme]);

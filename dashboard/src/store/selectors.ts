@@ -3,24 +3,24 @@ import { useMemo } from "react";
 import type { ComparisonRow } from "../client/models";
 import { overlap } from "../lib/intervalOverlap";
 import { metricOf } from "../lib/metrics";
-import { type Look, REFERENCE } from "../lib/schedulerStyle";
+import { REFERENCE, type SchedulerStyle } from "../lib/schedulerStyle";
 import type { Device } from "./ganttLanes";
 import { useLive } from "./liveStore";
-import { useLooks } from "./schedulerStyles";
+import { useSchedulerStyles } from "./schedulerStyles";
 import { useUi } from "./uiStore";
 import type { Range } from "./urlState";
 
-export { useLooks, useRunSchedulers } from "./schedulerStyles";
+export { useRunSchedulers, useSchedulerStyles } from "./schedulerStyles";
 
 /** Those the legend has switched on. */
-export function useShownLooks(): Look[] {
-  const looks = useLooks();
+export function useVisibleStyles(): SchedulerStyle[] {
+  const styles = useSchedulerStyles();
   const shown = useUi((s) => s.shown);
   return useMemo(() => {
-    const visible = shown === null ? looks : looks.filter((look) => shown.includes(look.name));
+    const visible = shown === null ? styles : styles.filter((style) => shown.includes(style.name));
     // A link whose schedulers do not exist here must not show an empty page.
-    return visible.length ? visible : looks;
-  }, [looks, shown]);
+    return visible.length ? visible : styles;
+  }, [styles, shown]);
 }
 
 export function useRow(name: string | null): ComparisonRow | null {
@@ -28,7 +28,7 @@ export function useRow(name: string | null): ComparisonRow | null {
 }
 
 export interface Standing {
-  look: Look;
+  style: SchedulerStyle;
   row: ComparisonRow;
   value: number;
   /** value ÷ reference value. */
@@ -39,7 +39,7 @@ export interface Standing {
 
 /** Everybody shown, best first; the reference first of all. */
 export function useStandings(metricKey: string): Standing[] {
-  const looks = useShownLooks();
+  const styles = useVisibleStyles();
   const comparison = useLive((s) => s.comparison);
   return useMemo(() => {
     const metric = metricOf(metricKey);
@@ -47,15 +47,15 @@ export function useStandings(metricKey: string): Standing[] {
     const reference = rows.get(REFERENCE);
     const base = reference ? metric.value(reference) : null;
     const list: Standing[] = [];
-    for (const look of looks) {
-      const row = rows.get(look.name);
+    for (const style of styles) {
+      const row = rows.get(style.name);
       const value = row ? metric.value(row) : null;
       if (!row || value === null) continue;
-      const half = look.reference ? null : (metric.paired?.(row) ?? null);
-      list.push({ look, row, value, ratio: base ? value / base : null, half });
+      const half = style.reference ? null : (metric.paired?.(row) ?? null);
+      list.push({ style, row, value, ratio: base ? value / base : null, half });
     }
-    return list.sort((a, b) => Number(b.look.reference) - Number(a.look.reference) || a.value - b.value);
-  }, [looks, comparison, metricKey]);
+    return list.sort((a, b) => Number(b.style.reference) - Number(a.style.reference) || a.value - b.value);
+  }, [styles, comparison, metricKey]);
 }
 
 export interface Verdict {
@@ -66,23 +66,23 @@ export interface Verdict {
 }
 
 export function verdictOf(standings: readonly Standing[]): Verdict | null {
-  const [leader, runnerUp = null] = standings.filter((standing) => !standing.look.reference);
+  const [leader, runnerUp = null] = standings.filter((standing) => !standing.style.reference);
   if (!leader) return null;
   const close = runnerUp !== null && overlap(leader.value, leader.half ?? 0, runnerUp.value, runnerUp.half ?? 0);
   return { leader, runnerUp, close };
 }
 
 /** The scheduler in focus: the one asked for, else the leader by latency, else the first contestant. */
-export function useFocus(): Look | null {
+export function useFocus(): SchedulerStyle | null {
   const wanted = useUi((s) => s.focus);
-  const looks = useLooks();
+  const styles = useSchedulerStyles();
   const metric = useUi((s) => s.metric);
   const verdict = verdictOf(useStandings(metric));
   return (
-    looks.find((l) => l.name === wanted) ??
-    verdict?.leader.look ??
-    looks.find((l) => !l.reference) ??
-    looks[0] ??
+    styles.find((l) => l.name === wanted) ??
+    verdict?.leader.style ??
+    styles.find((l) => !l.reference) ??
+    styles[0] ??
     null
   );
 }

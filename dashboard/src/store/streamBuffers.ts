@@ -1,18 +1,18 @@
 /** Everything the stream fills, outside React: components read it when `rev` of the live store changes. */
 import type { LogLine, Notification } from "../client/models";
-import { Ring } from "../lib/ringBuffer";
-import { GanttBook } from "./ganttLanes";
-import { TaskWindow } from "./recentTasks";
-import { PulseBuffer } from "./utilizationHistory";
+import { RingBuffer } from "../lib/ringBuffer";
+import { GanttLanes } from "./ganttLanes";
+import { RecentTasks } from "./recentTasks";
+import { UtilizationHistory } from "./utilizationHistory";
 
 export type LogEntry = LogLine | Notification;
 
-export class LiveBuffers {
-  readonly tasks = new TaskWindow();
-  readonly gantt = new GanttBook();
-  readonly pulse = new PulseBuffer();
-  readonly log = new Ring<LogEntry>(500);
-  readonly notifications = new Ring<Notification>(200);
+export class StreamBuffers {
+  readonly tasks = new RecentTasks();
+  readonly gantt = new GanttLanes();
+  readonly pulse = new UtilizationHistory();
+  readonly log = new RingBuffer<LogEntry>(500);
+  readonly notifications = new RingBuffer<Notification>(200);
 
   clear(): void {
     this.tasks.clear();

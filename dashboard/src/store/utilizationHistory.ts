@@ -3,12 +3,12 @@ import type { SimulationUpdate } from "../client/models";
 
 export const PULSE_SAMPLES = 720;
 
-export interface PulsePoint {
+export interface SeriesPoint {
   t: number;
   value: number;
 }
 
-export class PulseBuffer {
+export class UtilizationHistory {
   private readonly times = new Float64Array(PULSE_SAMPLES);
   private readonly series = new Map<string, Float32Array>();
   private head = 0;
@@ -37,10 +37,10 @@ export class PulseBuffer {
     }
   }
 
-  private read(key: string, from: number): PulsePoint[] {
+  private read(key: string, from: number): SeriesPoint[] {
     const column = this.series.get(key);
     if (!column) return [];
-    const points: PulsePoint[] = [];
+    const points: SeriesPoint[] = [];
     for (let i = 0; i < this.length; i++) {
       const slot = (this.head - this.length + i + PULSE_SAMPLES) % PULSE_SAMPLES;
       const t = this.times[slot] as number;
@@ -50,11 +50,11 @@ export class PulseBuffer {
     return points;
   }
 
-  utilisation(scheduler: string, device: string, from = Number.NEGATIVE_INFINITY): PulsePoint[] {
+  utilisation(scheduler: string, device: string, from = Number.NEGATIVE_INFINITY): SeriesPoint[] {
     return this.read(`u|${scheduler}|${device}`, from);
   }
 
-  backlog(scheduler: string, device: string, from = Number.NEGATIVE_INFINITY): PulsePoint[] {
+  backlog(scheduler: string, device: string, from = Number.NEGATIVE_INFINITY): SeriesPoint[] {
     return this.read(`b|${scheduler}|${device}`, from);
   }
 
@@ -66,7 +66,7 @@ export class PulseBuffer {
 }
 
 /** The mean of several devices, sample by sample; samples of one update share their time. */
-export function meanOf(series: readonly PulsePoint[][]): PulsePoint[] {
+export function meanOf(series: readonly SeriesPoint[][]): SeriesPoint[] {
   const [first] = series;
   if (!first) return [];
   return first.map(({ t }, i) => {

@@ -1,5 +1,5 @@
 import type { ButtonHTMLAttributes, ReactNode, Ref } from "react";
-import { cx } from "./classNames";
+import { classNames } from "./classNames";
 
 interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   variant?: "primary" | "outline" | "quiet";
@@ -27,7 +27,7 @@ export function Button({
   return (
     <button
       type={type}
-      className={cx(
+      className={classNames(
         "inline-flex h-10 items-center justify-center gap-2 whitespace-nowrap rounded-control border px-3 text-12 transition-colors md:h-8",
         "disabled:opacity-50",
         VARIANTS[variant],
@@ -58,7 +58,7 @@ export function IconButton({ label, className, children, type = "button", ...res
       type={type}
       aria-label={label}
       title={label}
-      className={cx(
+      className={classNames(
         "inline-flex size-10 shrink-0 items-center justify-center rounded-control text-muted transition-colors hover:bg-raised hover:text-ink md:size-7",
         "disabled:opacity-50",
         className,

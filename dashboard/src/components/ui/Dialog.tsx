@@ -2,7 +2,7 @@ import { X } from "lucide-react";
 import { type ReactNode, useEffect, useId, useRef } from "react";
 import { createPortal } from "react-dom";
 import { IconButton } from "./Button";
-import { cx } from "./classNames";
+import { classNames } from "./classNames";
 
 interface DialogProps {
   title: ReactNode;
@@ -45,7 +45,7 @@ export function Dialog({ title, subtitle, actions, onClose, children, kind = "ca
       onClick={(event) => {
         if (event.target === ref.current) onClose();
       }}
-      className={cx(
+      className={classNames(
         "enter max-w-none border border-control/50 bg-panel p-0 text-ink shadow-2xl backdrop:bg-black/55",
         KINDS[kind],
       )}

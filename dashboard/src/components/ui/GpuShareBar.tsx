@@ -7,7 +7,7 @@ export function deviceWords(device: string, fraction: number | null): string {
 }
 
 /** The GPU's share of the work as a bar, GPU in cyan and CPU in amber, with the number beside it. */
-export function ShareBar({ share }: { share: number | null }) {
+export function GpuShareBar({ share }: { share: number | null }) {
   if (share === null) return "–";
   return (
     <span className="inline-flex items-center justify-end gap-2">

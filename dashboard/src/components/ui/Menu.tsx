@@ -1,5 +1,5 @@
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
-import { cx } from "./classNames";
+import { classNames } from "./classNames";
 
 export interface MenuItem {
   key: string;
@@ -98,7 +98,7 @@ export function Menu({ items, label, trigger, align = "right", className }: Menu
           aria-label={label}
           tabIndex={-1}
           onKeyDown={onKeyDown}
-          className={cx(
+          className={classNames(
             "popover enter absolute top-full z-40 mt-1 min-w-48 p-1.5",
             align === "right" ? "right-0" : "left-0",
             className,
@@ -117,7 +117,7 @@ export function Menu({ items, label, trigger, align = "right", className }: Menu
                 close(true);
                 item.onSelect();
               }}
-              className={cx(
+              className={classNames(
                 "flex h-10 w-full items-center gap-3 rounded-[6px] px-2.5 text-left text-12 text-ink hover:bg-hair focus-visible:outline-offset-[-2px] md:h-8",
                 "disabled:text-faint",
                 item.checked && "bg-hair font-medium",

@@ -1,6 +1,6 @@
 import { Activity, FlaskConical } from "lucide-react";
 import type { Run } from "../../client/models";
-import { cx } from "./classNames";
+import { classNames } from "./classNames";
 
 /** Whether numbers were computed or measured: never to be guessed. */
 export function SourceTag({ source }: { source: Run["source"] }) {
@@ -8,7 +8,7 @@ export function SourceTag({ source }: { source: Run["source"] }) {
   const Icon = measured ? Activity : FlaskConical;
   return (
     <span
-      className={cx(
+      className={classNames(
         "inline-flex h-6 items-center gap-1.5 whitespace-nowrap rounded-[6px] border px-2",
         measured ? "border-ok/50 text-ok" : "border-control/60 text-muted",
       )}
@@ -31,11 +31,11 @@ export function RunStatus({ status }: { status: Run["status"] }) {
 }
 
 /** A or B, as in the list and on the page of two runs. */
-export function Letter({ children, on = true }: { children: string; on?: boolean }) {
+export function RunLetter({ children, on = true }: { children: string; on?: boolean }) {
   return (
     <span
       aria-hidden="true"
-      className={cx(
+      className={classNames(
         "inline-flex size-5 shrink-0 items-center justify-center rounded-[5px] border font-semibold text-12",
         on ? "border-accent bg-accent text-on-accent" : "border-control text-transparent",
       )}

@@ -1,29 +1,35 @@
 import { glyphPath } from "../../lib/glyphPaths";
-import type { Look } from "../../lib/schedulerStyle";
-import { cx } from "./classNames";
+import type { SchedulerStyle } from "../../lib/schedulerStyle";
+import { classNames } from "./classNames";
 
 interface GlyphProps {
-  look: Pick<Look, "glyph" | "color">;
+  style: Pick<SchedulerStyle, "glyph" | "color">;
   size?: number;
   className?: string;
 }
 
 /** A scheduler's mark. Always beside its name or with a label on the element around it, so it is silent itself. */
-export function Glyph({ look, size = 12, className }: GlyphProps) {
-  const path = glyphPath(look.glyph);
+export function SchedulerGlyph({ style, size = 12, className }: GlyphProps) {
+  const path = glyphPath(style.glyph);
   return (
-    <svg width={size} height={size} viewBox="0 0 16 16" aria-hidden="true" className={cx("shrink-0", className)}>
+    <svg
+      width={size}
+      height={size}
+      viewBox="0 0 16 16"
+      aria-hidden="true"
+      className={classNames("shrink-0", className)}
+    >
       {path ? (
         <path
           d={path.d}
-          fill={path.stroke ? "none" : look.color}
-          stroke={path.stroke ? look.color : "none"}
+          fill={path.stroke ? "none" : style.color}
+          stroke={path.stroke ? style.color : "none"}
           strokeWidth={path.stroke}
           strokeLinecap="round"
         />
       ) : (
-        <text x="8" y="13" textAnchor="middle" fontSize="14" fill={look.color}>
-          {look.glyph}
+        <text x="8" y="13" textAnchor="middle" fontSize="14" fill={style.color}>
+          {style.glyph}
         </text>
       )}
     </svg>
@@ -31,11 +37,11 @@ export function Glyph({ look, size = 12, className }: GlyphProps) {
 }
 
 /** Mark and name, as in every list of schedulers. */
-export function SchedulerName({ look, className }: { look: Look; className?: string }) {
+export function SchedulerName({ style, className }: { style: SchedulerStyle; className?: string }) {
   return (
-    <span className={cx("inline-flex min-w-0 items-center gap-2", className)}>
-      <Glyph look={look} />
-      <span className="truncate">{look.label}</span>
+    <span className={classNames("inline-flex min-w-0 items-center gap-2", className)}>
+      <SchedulerGlyph style={style} />
+      <span className="truncate">{style.label}</span>
     </span>
   );
 }

@@ -1,5 +1,5 @@
 import { Search } from "lucide-react";
-import { cx } from "./classNames";
+import { classNames } from "./classNames";
 
 interface SearchBoxProps {
   label: string;
@@ -14,7 +14,7 @@ interface SearchBoxProps {
 export function SearchBox({ label, placeholder, value, onChange, shortcut, className }: SearchBoxProps) {
   return (
     <label
-      className={cx(
+      className={classNames(
         "flex h-10 items-center gap-2 rounded-control border border-control px-2 has-focus-visible:outline-2 has-focus-visible:outline-focus md:h-7",
         className,
       )}

@@ -1,5 +1,5 @@
 import { useId } from "react";
-import { cx } from "./classNames";
+import { classNames } from "./classNames";
 
 export interface Choice<T extends string> {
   value: T;
@@ -18,7 +18,7 @@ interface SegmentedProps<T extends string> {
 }
 
 /** One of a few: native radio buttons, so that arrow keys and screen readers work as everywhere. */
-export function Segmented<T extends string>({
+export function SegmentedControl<T extends string>({
   label,
   choices,
   value,
@@ -31,7 +31,7 @@ export function Segmented<T extends string>({
     <div
       role="radiogroup"
       aria-label={label}
-      className={cx(
+      className={classNames(
         "inline-flex h-10 rounded-control border border-control p-0.5 md:h-8",
         wide && "flex w-full",
         className,
@@ -41,7 +41,7 @@ export function Segmented<T extends string>({
         <label
           key={choice.value}
           title={choice.title}
-          className={cx(
+          className={classNames(
             "relative flex cursor-pointer items-center justify-center rounded-[6px] px-1.5 text-12 text-muted transition-colors hover:text-ink md:px-2.5",
             "has-checked:bg-raised has-checked:font-medium has-checked:text-ink has-checked:shadow-[inset_0_0_0_1px_var(--hair)]",
             "has-focus-visible:outline-2 has-focus-visible:outline-focus",

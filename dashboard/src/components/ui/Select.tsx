@@ -1,6 +1,6 @@
 import { ChevronDown } from "lucide-react";
 import type { ReactNode } from "react";
-import { cx } from "./classNames";
+import { classNames } from "./classNames";
 import { Menu } from "./Menu";
 
 export interface Option<T extends string> {
@@ -35,7 +35,7 @@ export function Select<T extends string>({ label, options, value, onChange, clas
           type="button"
           {...props}
           aria-label={`${label}: ${current?.label ?? value}`}
-          className={cx(
+          className={classNames(
             "inline-flex h-10 items-center gap-2 rounded-control border border-control px-2.5 text-12 text-ink transition-colors hover:bg-raised md:h-7",
             className,
           )}

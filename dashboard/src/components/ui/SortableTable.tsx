@@ -2,7 +2,7 @@ import { ArrowDown, ArrowUp } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { NOTHING, significant } from "../../lib/format";
 import type { Cell, Column, TableData } from "../../lib/tableData";
-import { cx } from "./classNames";
+import { classNames } from "./classNames";
 
 export interface Sort {
   key: string;
@@ -62,12 +62,12 @@ export function Table({ data, initial, limit = 200, caption, render, onRow }: Ta
                 key={column.key}
                 scope="col"
                 aria-sort={active ? (sort.down ? "descending" : "ascending") : "none"}
-                className={cx("sticky top-0 z-10 bg-panel font-normal", aligned(data.columns, at))}
+                className={classNames("sticky top-0 z-10 bg-panel font-normal", aligned(data.columns, at))}
               >
                 <button
                   type="button"
                   onClick={() => setSort({ key: column.key, down: active ? !sort.down : Boolean(column.numeric) })}
-                  className={cx(
+                  className={classNames(
                     "inline-flex h-8 items-center gap-1 whitespace-nowrap px-1 hover:text-ink focus-visible:outline-offset-[-2px]",
                     active ? "text-ink" : "text-muted",
                   )}
@@ -84,11 +84,11 @@ export function Table({ data, initial, limit = 200, caption, render, onRow }: Ta
         {rows.slice(0, limit).map((row, index) => (
           <tr
             key={index}
-            className={cx("h-8 border-hair border-t", onRow && "cursor-pointer hover:bg-raised")}
+            className={classNames("h-8 border-hair border-t", onRow && "cursor-pointer hover:bg-raised")}
             onClick={onRow ? () => onRow(row) : undefined}
           >
             {data.columns.map((column, at) => (
-              <td key={column.key} className={cx("whitespace-nowrap px-1", aligned(data.columns, at))}>
+              <td key={column.key} className={classNames("whitespace-nowrap px-1", aligned(data.columns, at))}>
                 {render?.(column, row[at] ?? null, row) ?? shown(column, row[at] ?? null)}
               </td>
             ))}

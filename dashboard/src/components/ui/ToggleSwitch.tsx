@@ -1,4 +1,4 @@
-import { cx } from "./classNames";
+import { classNames } from "./classNames";
 
 interface ToggleProps {
   label: string;
@@ -6,7 +6,7 @@ interface ToggleProps {
   onChange: (checked: boolean) => void;
 }
 
-export function Toggle({ label, checked, onChange }: ToggleProps) {
+export function ToggleSwitch({ label, checked, onChange }: ToggleProps) {
   return (
     <button
       type="button"
@@ -17,13 +17,13 @@ export function Toggle({ label, checked, onChange }: ToggleProps) {
     >
       {label}
       <span
-        className={cx(
+        className={classNames(
           "relative inline-block h-4 w-7 rounded-full border transition-colors",
           checked ? "border-accent bg-accent" : "border-control bg-transparent",
         )}
       >
         <span
-          className={cx(
+          className={classNames(
             "absolute top-[2px] size-2.5 rounded-full transition-[left]",
             checked ? "left-[14px] bg-on-accent" : "left-[2px] bg-control",
           )}

@@ -4,7 +4,7 @@ import { savePng } from "../../lib/savePng";
 import { type TableData, toCsv } from "../../lib/tableData";
 import { setMoving, useLayouts } from "../../store/layoutStore";
 import { announce } from "../ui/announce";
-import { cx } from "../ui/classNames";
+import { classNames } from "../ui/classNames";
 import { Dialog } from "../ui/Dialog";
 import { Table } from "../ui/SortableTable";
 import { PanelBody } from "./PanelBody";
@@ -121,7 +121,7 @@ export function Panel({
   const body = (
     <>
       <div
-        className={cx(
+        className={classNames(
           "min-h-0 flex-1",
           asTable && "thin-scroll overflow-auto",
           tag && DIMMED.has(tag.kind) && "dim-marks",
@@ -142,13 +142,13 @@ export function Panel({
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a panel takes the keys of its menu (Enter, V, E, M, Delete)
       tabIndex={0}
       onKeyDown={onKeyDown}
-      className={cx(
+      className={classNames(
         "panel flex h-full min-w-0 flex-col p-4",
         moving && "outline-2 outline-focus outline-dashed outline-offset-2",
         className,
       )}
     >
-      <header className={cx("mb-2 flex min-h-7 items-center gap-2", widget && "panel-drag md:cursor-grab")}>
+      <header className={classNames("mb-2 flex min-h-7 items-center gap-2", widget && "panel-drag md:cursor-grab")}>
         <div className="min-w-0 flex-1 items-baseline gap-x-2 md:flex">
           <h2 id={id} className="shrink-0 font-semibold text-14">
             {title}

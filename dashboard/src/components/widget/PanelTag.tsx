@@ -1,6 +1,6 @@
 import { CirclePause, Clock, Database, LoaderCircle, Scissors, Snowflake, WifiOff } from "lucide-react";
 import { age, compact, count } from "../../lib/format";
-import { cx } from "../ui/classNames";
+import { classNames } from "../ui/classNames";
 import type { Tag } from "./panelState";
 
 const TONES = {
@@ -34,7 +34,7 @@ export function PanelTag({ tag }: { tag: Tag }) {
   const { tone, icon: Icon, text } = read(tag);
   return (
     <span
-      className={cx(
+      className={classNames(
         "inline-flex h-6 items-center gap-1.5 whitespace-nowrap rounded-[6px] border px-2 text-12",
         TONES[tone],
       )}

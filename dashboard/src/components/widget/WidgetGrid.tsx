@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect, useMemo } from "react";
 import ReactGridLayout, { type Layout, moveElement, verticalCompactor } from "react-grid-layout";
-import { useSize } from "../../hooks/useElementSize";
-import { useMedia } from "../../hooks/useMediaQuery";
+import { useElementSize } from "../../hooks/useElementSize";
+import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { hide, setMoving, setPlaces, useLayouts } from "../../store/layoutStore";
 import { COLUMNS, merge, type Place, type Width } from "../../store/widgetLayout";
 import { announce } from "../ui/announce";
@@ -29,8 +29,8 @@ function defaults(widgets: readonly WidgetDef[], width: Width): Place[] {
 }
 
 function useWidth(): Width {
-  const large = useMedia("(min-width: 1280px)");
-  const medium = useMedia("(min-width: 768px)");
+  const large = useMediaQuery("(min-width: 1280px)");
+  const medium = useMediaQuery("(min-width: 768px)");
   return large ? "lg" : medium ? "md" : "sm";
 }
 
@@ -56,7 +56,7 @@ function nudged(places: Place[], id: string, columns: number, dx: number, dy: nu
 /** The widgets of a view in a grid that can be dragged, resized and moved by keys; one plain column on a phone. */
 export function WidgetGrid({ view, widgets }: { view: string; widgets: readonly WidgetDef[] }) {
   const width = useWidth();
-  const [container, size] = useSize<HTMLDivElement>();
+  const [container, size] = useElementSize<HTMLDivElement>();
   const saved = useLayouts((s) => s.views[view]);
   const visible = useMemo(() => widgets.filter((widget) => !saved?.hidden.includes(widget.id)), [widgets, saved]);
   const layout = useMemo(

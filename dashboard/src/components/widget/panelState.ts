@@ -1,6 +1,6 @@
 /** The states a widget can be in. Body states replace the content, tags stand beside the title while the last data stay. */
 
-import { useNow } from "../../hooks/useCurrentTime";
+import { useCurrentTime } from "../../hooks/useCurrentTime";
 import { useLive } from "../../store/liveStore";
 
 export type Shape = "bars" | "lines" | "table" | "matrix";
@@ -33,7 +33,7 @@ export function useLiveTag(): Tag | null {
   const buffered = useLive((s) => s.buffered);
   const state = useLive((s) => s.state);
   const updatedAt = useLive((s) => s.updatedAt);
-  const seconds = (useNow() - (updatedAt ?? Number.POSITIVE_INFINITY)) / 1000;
+  const seconds = (useCurrentTime() - (updatedAt ?? Number.POSITIVE_INFINITY)) / 1000;
   if (phase === "offline") return { kind: "offline" };
   if (phase === "reconnecting") return { kind: "reconnecting" };
   if (frozen) return { kind: "frozen", buffered };

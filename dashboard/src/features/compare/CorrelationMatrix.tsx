@@ -3,7 +3,7 @@ import { Matrix, type MatrixCell } from "../../charts/MatrixTable";
 import type { Decision } from "../../client/models";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
-import { useMedia } from "../../hooks/useMediaQuery";
+import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { inkOn } from "../../lib/color";
 import { correlationColor } from "../../lib/colorScales";
 import { count, isNumber, significant } from "../../lib/format";
@@ -64,9 +64,9 @@ function Ramp() {
 }
 
 /** Which properties of a task go with which outcomes, for the scheduler in focus. */
-export function Correlation() {
+export function CorrelationMatrix() {
   const theme = useTheme();
-  const narrow = useMedia("(max-width: 767px)");
+  const narrow = useMediaQuery("(max-width: 767px)");
   const focus = useFocus();
   const { n, values } = useCorrelations(focus?.name ?? null);
   const state = useLiveBody({ shape: "matrix", have: n, need: ENOUGH });

@@ -1,18 +1,18 @@
 import { TriangleAlert } from "lucide-react";
 import { useMemo, useState } from "react";
-import { Spark } from "../../charts/Sparkline";
-import { StackedTotal } from "../../charts/StackedUtilization";
-import { Glyph } from "../../components/ui/SchedulerGlyph";
-import { Segmented } from "../../components/ui/SegmentedControl";
+import { Sparkline } from "../../charts/Sparkline";
+import { StackedUtilization } from "../../charts/StackedUtilization";
+import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
+import { SegmentedControl } from "../../components/ui/SegmentedControl";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
-import { useMedia } from "../../hooks/useMediaQuery";
+import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { count, device as deviceName, percent, time } from "../../lib/format";
 import type { TableData } from "../../lib/tableData";
 import { buffers, useLive } from "../../store/liveStore";
-import { useDevices, useFocus, useShownLooks } from "../../store/selectors";
+import { useDevices, useFocus, useVisibleStyles } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
-import { meanOf, type PulsePoint } from "../../store/utilizationHistory";
+import { meanOf, type SeriesPoint } from "../../store/utilizationHistory";
 
 const SPAN = 60;
 /** A queue is called growing when so many seconds of work wait. */
@@ -22,7 +22,7 @@ type Mode = "schedulers" | "devices" | "total";
 
 interface Cell {
   label: string;
-  points: readonly PulsePoint[];
+  points: readonly SeriesPoint[];
   color: string;
 }
 interface Row {
@@ -35,7 +35,7 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
   const rev = useLive((s) => s.rev);
   const now = useLive((s) => s.virtualTime);
   const range = useUi((s) => s.range);
-  const looks = useShownLooks();
+  const styles = useVisibleStyles();
   const devices = useDevices();
   const focus = useFocus();
   const to = range.kind === "fixed" ? range.to : now;
@@ -46,25 +46,25 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
     const others = devices.filter((d) => d.kind !== "cpu");
     const read = (name: string, list: readonly { name: string }[]) =>
       meanOf(list.map((d) => buffers.pulse.utilisation(name, d.name, from)));
-    const until = (points: readonly PulsePoint[]) =>
+    const until = (points: readonly SeriesPoint[]) =>
       range.kind === "fixed" ? points.filter((p) => p.t <= to) : points;
     if (mode === "schedulers") {
       const groups = [
         { label: cpus.length > 1 ? `CPU, mean of ${cpus.length}` : "CPU", list: cpus },
         { label: others.length > 1 ? `${kinds(others)}, mean of ${others.length}` : kinds(others), list: others },
       ].filter((group) => group.list.length);
-      const rows = looks.map((look) => ({
-        key: look.name,
+      const rows = styles.map((style) => ({
+        key: style.name,
         head: (
           <>
-            <Glyph look={look} />
-            <span className="truncate max-md:sr-only">{look.label}</span>
+            <SchedulerGlyph style={style} />
+            <span className="truncate max-md:sr-only">{style.label}</span>
           </>
         ),
         cells: groups.map(({ label, list }) => ({
-          label: `${look.label}, ${label}`,
-          points: until(read(look.name, list)),
-          color: look.color,
+          label: `${style.label}, ${label}`,
+          points: until(read(style.name, list)),
+          color: style.color,
         })),
       }));
       return { rows, columns: groups.map((group) => group.label), from, to };
@@ -81,7 +81,7 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
       ],
     }));
     return { rows, columns: [focus?.label ?? ""], from, to };
-  }, [rev, mode, looks, devices, focus, from, to]);
+  }, [rev, mode, styles, devices, focus, from, to]);
 }
 
 const kinds = (devices: readonly { kind: string }[]): string =>
@@ -90,10 +90,10 @@ const kinds = (devices: readonly { kind: string }[]): string =>
 /** Which schedulers have a device whose queue is so long that it does not come to rest. */
 function useLongQueues(): { names: string[]; worst: number } {
   const backlogs = useLive((s) => s.backlogs);
-  const looks = useShownLooks();
-  const long = looks.filter((look) => Math.max(0, ...Object.values(backlogs[look.name] ?? {})) > LONG_QUEUE);
-  const worst = Math.max(0, ...long.flatMap((look) => Object.values(backlogs[look.name] ?? {})));
-  return { names: long.map((look) => look.label), worst };
+  const styles = useVisibleStyles();
+  const long = styles.filter((style) => Math.max(0, ...Object.values(backlogs[style.name] ?? {})) > LONG_QUEUE);
+  const worst = Math.max(0, ...long.flatMap((style) => Object.values(backlogs[style.name] ?? {})));
+  return { names: long.map((style) => style.label), worst };
 }
 
 function QueueWarning() {
@@ -111,10 +111,10 @@ function QueueWarning() {
 }
 
 /** How busy the devices are, as small multiples on one axis or as one stacked total. */
-export function Pulse() {
+export function DeviceUtilization() {
   const [mode, setMode] = useState<Mode>("schedulers");
   const { rows, columns, from, to } = usePulse(mode);
-  const narrow = useMedia("(max-width: 767px)");
+  const narrow = useMediaQuery("(max-width: 767px)");
   const fixed = useUi((s) => s.range.kind === "fixed");
   const table = (): TableData => ({
     name: "utilisation",
@@ -145,7 +145,7 @@ export function Pulse() {
       bodyClass="flex flex-col"
     >
       <div className="mb-2">
-        <Segmented
+        <SegmentedControl
           label="Show"
           value={mode}
           onChange={setMode}
@@ -157,7 +157,7 @@ export function Pulse() {
         />
       </div>
       {mode === "total" ? (
-        <StackedTotal
+        <StackedUtilization
           rows={rows.map((row) => ({ key: row.key, points: row.cells[0]?.points ?? [] }))}
           from={from}
           to={to}
@@ -181,7 +181,7 @@ export function Pulse() {
               <span className="flex min-w-0 items-center gap-2">{row.head}</span>
               {row.cells.map((cell) => (
                 <div key={cell.label} className="contents">
-                  <Spark
+                  <Sparkline
                     points={cell.points}
                     from={from}
                     to={to}

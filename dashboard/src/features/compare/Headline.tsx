@@ -1,14 +1,14 @@
 import type { CSSProperties, ReactNode } from "react";
-import { GapStrip } from "../../charts/OracleGapChart";
-import { cx } from "../../components/ui/classNames";
-import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { OracleGapChart } from "../../charts/OracleGapChart";
+import { classNames } from "../../components/ui/classNames";
+import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { useLiveBody } from "../../components/widget/panelState";
 import { count, estimate, parts, percent, ratioEstimate, signed, significant } from "../../lib/format";
 import { type Metric, metricOf } from "../../lib/metrics";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import { useLive } from "../../store/liveStore";
-import { useFocus, useLooks, useRow, useStandings, type Verdict, verdictOf } from "../../store/selectors";
+import { useFocus, useRow, useSchedulerStyles, useStandings, type Verdict, verdictOf } from "../../store/selectors";
 import { setUi, useUi } from "../../store/uiStore";
 import { useIntervals } from "./useConfidenceIntervals";
 
@@ -27,10 +27,10 @@ function Leader({ verdict, metric }: { verdict: Verdict; metric: Metric }) {
         Leader by {metric.long.split(",")[0]} <span className="text-faint">· oracle excluded</span>
       </p>
       <h1 className="mt-0.5 flex items-center gap-3 font-semibold text-28">
-        <Glyph look={leader.look} size={20} />
+        <SchedulerGlyph style={leader.style} size={20} />
         <span className="min-w-0 truncate">
-          <span className="glow-text" style={{ color: leader.look.color }}>
-            {leader.look.label}
+          <span className="glow-text" style={{ color: leader.style.color }}>
+            {leader.style.label}
           </span>{" "}
           {close ? "is ahead" : "leads"}
         </span>
@@ -45,8 +45,8 @@ function Leader({ verdict, metric }: { verdict: Verdict; metric: Metric }) {
           <span className="text-12 text-muted">
             {leader.ratio === null ? "" : " · "}
             {close
-              ? `too close to call with ${runnerUp.look.label}`
-              : `clear of ${runnerUp.look.label} by ${percent(lead).replace(" %", "")}${leadHalf === null ? "" : ` ± ${significant(leadHalf * 100, 2)}`} %`}
+              ? `too close to call with ${runnerUp.style.label}`
+              : `clear of ${runnerUp.style.label} by ${percent(lead).replace(" %", "")}${leadHalf === null ? "" : ` ± ${significant(leadHalf * 100, 2)}`} %`}
           </span>
         ) : null}
       </p>
@@ -69,24 +69,24 @@ function Card({ label, value, unit, sub }: { label: string; value: string; unit?
 
 /** A button per scheduler: whose cards stand below. */
 function FocusButtons() {
-  const looks = useLooks();
+  const styles = useSchedulerStyles();
   const focus = useFocus();
   return (
     <div role="group" aria-label="Cards of" className="flex flex-wrap items-center gap-1">
-      {looks.map((look) => (
+      {styles.map((style) => (
         <button
-          key={look.name}
+          key={style.name}
           type="button"
-          aria-pressed={look.name === focus?.name}
-          aria-label={`Cards of ${look.label}`}
-          title={look.label}
-          onClick={() => setUi({ focus: look.name })}
-          className={cx(
+          aria-pressed={style.name === focus?.name}
+          aria-label={`Cards of ${style.label}`}
+          title={style.label}
+          onClick={() => setUi({ focus: style.name })}
+          className={classNames(
             "inline-flex size-10 items-center justify-center rounded-[6px] border transition-colors hover:bg-raised md:size-6",
-            look.name === focus?.name ? "border-accent bg-raised" : "border-transparent",
+            style.name === focus?.name ? "border-accent bg-raised" : "border-transparent",
           )}
         >
-          <Glyph look={look} />
+          <SchedulerGlyph style={style} />
         </button>
       ))}
       <span className="ml-1 truncate font-medium">{focus?.label}</span>
@@ -142,10 +142,10 @@ export function Headline() {
   const metric = metricOf(useUi((s) => s.metric));
   const plain = useStandings(metric.key);
   const { halves } = useIntervals(metric, plain);
-  const standings = plain.map((s) => ({ ...s, half: halves.get(s.look.name) ?? null }));
+  const standings = plain.map((s) => ({ ...s, half: halves.get(s.style.name) ?? null }));
   const verdict = verdictOf(standings);
   const state = useLiveBody({ shape: "lines" });
-  const style = { "--lead": verdict?.leader.look.color ?? "var(--control)" } as CSSProperties;
+  const style = { "--lead": verdict?.leader.style.color ?? "var(--control)" } as CSSProperties;
   return (
     <section
       aria-label="Headline"
@@ -168,7 +168,7 @@ export function Headline() {
       ) : (
         <div className="grid items-center gap-x-8 gap-y-4 md:grid-cols-2 xl:grid-cols-[minmax(368px,1.1fr)_minmax(240px,0.85fr)_minmax(520px,1.5fr)]">
           <Leader verdict={verdict} metric={metric} />
-          <GapStrip
+          <OracleGapChart
             standings={standings}
             title={`Gap to the oracle, ${metric.long.split(",")[0]}${halves.size ? ", 95 % CI" : ""}`}
           />

@@ -1,17 +1,23 @@
 import { deviceWords } from "../../components/ui/GpuShareBar";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { cost, energy, ratio, tick, time } from "../../lib/format";
-import type { Look } from "../../lib/schedulerStyle";
+import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { setUi } from "../../store/uiStore";
 import type { LedgerRow } from "./ledgerRows";
 
 /** The ledger on a phone: two lines a decision instead of nine columns. */
-export function LedgerCards({ rows, looks }: { rows: readonly LedgerRow[]; looks: ReadonlyMap<string, Look> }) {
+export function LedgerCards({
+  rows,
+  styles,
+}: {
+  rows: readonly LedgerRow[];
+  styles: ReadonlyMap<string, SchedulerStyle>;
+}) {
   return (
     <ul>
       {rows.map((row) => {
         const [task, scheduler, device, fraction, , latency, joules, dollars, versus] = row;
-        const look = looks.get(scheduler);
+        const style = styles.get(scheduler);
         const split = fraction !== null && fraction > 0 && fraction < 1 ? ` · ${tick(fraction)}` : "";
         return (
           <li key={`${task}-${scheduler}`} className="border-hair border-t first:border-0">
@@ -21,7 +27,7 @@ export function LedgerCards({ rows, looks }: { rows: readonly LedgerRow[]; looks
               className="w-full py-2 text-left"
             >
               <span className="flex justify-between text-14">
-                {look ? <SchedulerName look={look} /> : scheduler}
+                {style ? <SchedulerName style={style} /> : scheduler}
                 <span className="whitespace-nowrap">
                   <span className="font-semibold">{time(latency)}</span>
                   <span className="ml-3 text-muted">{ratio(versus)}</span>

@@ -96,7 +96,7 @@ function useMarks(
 }
 
 /** What ran where and when, for one scheduler, live. */
-export function Gantt() {
+export function LiveGantt() {
   const focus = useFocus();
   const name = focus?.name ?? null;
   const data = useGanttData(name);

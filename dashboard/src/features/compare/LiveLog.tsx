@@ -1,10 +1,10 @@
 import { CircleAlert, CircleCheck, Info, TriangleAlert } from "lucide-react";
 import { useMemo, useRef, useState } from "react";
 import { Button } from "../../components/ui/Button";
-import { cx } from "../../components/ui/classNames";
+import { classNames } from "../../components/ui/classNames";
 import { SearchBox } from "../../components/ui/SearchBox";
-import { Segmented } from "../../components/ui/SegmentedControl";
-import { Toggle } from "../../components/ui/ToggleSwitch";
+import { SegmentedControl } from "../../components/ui/SegmentedControl";
+import { ToggleSwitch } from "../../components/ui/ToggleSwitch";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { clock, count } from "../../lib/format";
@@ -78,11 +78,11 @@ export function LiveLog() {
       state={useLiveBody({ shape: "table" })}
       tag={useLiveTag()}
       table={table}
-      actions={<Toggle label="Follow" checked={held === null} onChange={follow} />}
+      actions={<ToggleSwitch label="Follow" checked={held === null} onChange={follow} />}
       bodyClass="flex flex-col"
     >
       <div className="mb-2 flex flex-wrap gap-2">
-        <Segmented
+        <SegmentedControl
           label="Level"
           value={level}
           onChange={setLevel}
@@ -123,7 +123,7 @@ export function LiveLog() {
               <Mark entry={entry} />
             </span>
             <span
-              className={cx(
+              className={classNames(
                 "min-w-0 break-words",
                 entry.type === "log" && levelOf(entry) === "info" ? "text-muted" : "text-ink",
               )}

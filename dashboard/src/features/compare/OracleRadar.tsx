@@ -1,12 +1,12 @@
 import { useMemo } from "react";
-import { Radar, type RadarSeries } from "../../charts/RadarChart";
+import { RadarChart, type RadarSeries } from "../../charts/RadarChart";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { ratio, tick } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import type { TableData } from "../../lib/tableData";
 import { useLive } from "../../store/liveStore";
-import { useRow, useShownLooks } from "../../store/selectors";
+import { useRow, useVisibleStyles } from "../../store/selectors";
 
 const AXES = [
   { label: "time", key: "avg_time" },
@@ -18,23 +18,23 @@ const AXES = [
 const RIMS = [2, 4, 8];
 
 /** Time, energy and cost as ratios to the oracle's means. */
-export function RadarWidget() {
-  const looks = useShownLooks();
+export function OracleRadar() {
+  const styles = useVisibleStyles();
   const comparison = useLive((s) => s.comparison);
   const oracle = useRow(REFERENCE);
   const series = useMemo<RadarSeries[]>(() => {
     const rows = new Map(comparison.map((row) => [row.name, row]));
-    return looks
-      .filter((look) => rows.has(look.name))
-      .map((look) => ({
-        look,
+    return styles
+      .filter((style) => rows.has(style.name))
+      .map((style) => ({
+        style,
         values: AXES.map(({ key }) => {
-          const [mine, base] = [rows.get(look.name)?.[key], oracle?.[key]];
+          const [mine, base] = [rows.get(style.name)?.[key], oracle?.[key]];
           return mine != null && base ? mine / base : null;
         }),
       }))
-      .sort((a, b) => Number(a.look.reference) - Number(b.look.reference));
-  }, [looks, comparison, oracle]);
+      .sort((a, b) => Number(a.style.reference) - Number(b.style.reference));
+  }, [styles, comparison, oracle]);
   const highest = Math.max(...series.flatMap((s) => s.values.map((v) => v ?? 0)), 1);
   const lowest = Math.min(...series.flatMap((s) => s.values.map((v) => v ?? 1)), 1);
   const rim = RIMS.find((r) => r >= highest) ?? (RIMS.at(-1) as number);
@@ -51,7 +51,7 @@ export function RadarWidget() {
         show: (v: unknown) => ratio(v as number),
       })),
     ],
-    rows: series.map((s) => [s.look.name, ...s.values]),
+    rows: series.map((s) => [s.style.name, ...s.values]),
   });
   return (
     <Panel
@@ -67,7 +67,7 @@ export function RadarWidget() {
       bodyClass="flex flex-col"
       note={`Each axis: mean ÷ oracle’s mean, log radius, centre ${tick(centre)}×, rim ${tick(rim)}×${highest > rim ? " (cut there)" : ""}. Nearer the centre is better.`}
     >
-      <Radar axes={AXES} series={series} centre={centre} rim={rim} rings={[1, rim === 2 ? 1.5 : rim / 2]} />
+      <RadarChart axes={AXES} series={series} centre={centre} rim={rim} rings={[1, rim === 2 ? 1.5 : rim / 2]} />
     </Panel>
   );
 }

@@ -1,5 +1,5 @@
-import { RaceBars } from "../../charts/SchedulerBars";
-import { Segmented } from "../../components/ui/SegmentedControl";
+import { SchedulerBars } from "../../charts/SchedulerBars";
+import { SegmentedControl } from "../../components/ui/SegmentedControl";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { METRICS, metricOf } from "../../lib/metrics";
@@ -9,7 +9,7 @@ import { setUi, useUi } from "../../store/uiStore";
 import { useIntervals } from "./useConfidenceIntervals";
 
 /** Who is ahead: one bar per scheduler, the oracle as a hollow reference with a dotted line through the others. */
-export function Race() {
+export function PerformanceRace() {
   const metric = metricOf(useUi((s) => s.metric));
   const standings = useStandings(metric.key);
   const { halves, note } = useIntervals(metric, standings);
@@ -24,7 +24,7 @@ export function Race() {
       { key: "ratio_to_oracle", label: "÷ oracle", numeric: true },
       { key: "tasks", label: "tasks", numeric: true },
     ],
-    rows: standings.map((s) => [s.look.name, s.value, halves.get(s.look.name) ?? null, s.ratio, s.row.tasks]),
+    rows: standings.map((s) => [s.style.name, s.value, halves.get(s.style.name) ?? null, s.ratio, s.row.tasks]),
   });
   return (
     <Panel
@@ -37,7 +37,7 @@ export function Race() {
       bodyClass="flex flex-col gap-3"
     >
       <div className="flex flex-wrap items-center gap-2">
-        <Segmented
+        <SegmentedControl
           label="Metric"
           choices={METRICS.map((item) => ({ value: item.key, label: item.label, title: item.long }))}
           value={metric.key}
@@ -45,7 +45,7 @@ export function Race() {
           className="max-md:w-full max-md:*:flex-1"
         />
       </div>
-      <RaceBars standings={standings} halves={halves} metric={metric} />
+      <SchedulerBars standings={standings} halves={halves} metric={metric} />
     </Panel>
   );
 }

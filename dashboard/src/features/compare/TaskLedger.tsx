@@ -2,19 +2,19 @@ import { ArrowDown, ArrowUp, ChevronLeft, ChevronRight, Download } from "lucide-
 import { useCallback, useMemo, useState } from "react";
 import { useExport } from "../../app/keyboardShortcuts";
 import { Button, IconButton } from "../../components/ui/Button";
-import { cx } from "../../components/ui/classNames";
-import { deviceWords, ShareBar } from "../../components/ui/GpuShareBar";
+import { classNames } from "../../components/ui/classNames";
+import { deviceWords, GpuShareBar } from "../../components/ui/GpuShareBar";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { SearchBox } from "../../components/ui/SearchBox";
 import { shown } from "../../components/ui/SortableTable";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
-import { useSize } from "../../hooks/useElementSize";
-import { useMedia } from "../../hooks/useMediaQuery";
+import { useElementSize } from "../../hooks/useElementSize";
+import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { download } from "../../lib/downloadFile";
 import { count } from "../../lib/format";
 import { type Column, type TableData, toCsv } from "../../lib/tableData";
-import { useShownLooks } from "../../store/selectors";
+import { useVisibleStyles } from "../../store/selectors";
 import { setUi } from "../../store/uiStore";
 import { LedgerCards } from "./LedgerCards";
 import { filterRows, LEDGER_COLUMNS, type LedgerRow, ledgerRows, sortRows } from "./ledgerRows";
@@ -34,7 +34,7 @@ function Head({ column, sort, onSort }: { column: Column; sort: SortState; onSor
     <th
       scope="col"
       aria-sort={active ? (sort.down ? "descending" : "ascending") : "none"}
-      className={cx(
+      className={classNames(
         "font-normal",
         column.numeric ? "text-right" : "text-left",
         column.key === "time_s" && "max-lg:hidden",
@@ -43,7 +43,7 @@ function Head({ column, sort, onSort }: { column: Column; sort: SortState; onSor
       <button
         type="button"
         onClick={() => onSort({ key: column.key, down: active ? !sort.down : true })}
-        className={cx(
+        className={classNames(
           "inline-flex h-8 items-center gap-1 px-1 hover:text-ink focus-visible:outline-offset-[-2px]",
           active ? "text-ink" : "text-muted",
         )}
@@ -56,21 +56,24 @@ function Head({ column, sort, onSort }: { column: Column; sort: SortState; onSor
 }
 
 /** Every decision of the last tasks, sortable, with what it took and cost. */
-export function Ledger() {
-  const looks = useShownLooks();
+export function TaskLedger() {
+  const styles = useVisibleStyles();
   const tasks = useTasksInRange();
   const [sort, setSort] = useState<SortState>({ key: "task_id", down: true });
   const [text, setText] = useState("");
   const [page, setPage] = useState(0);
-  const [box, size] = useSize<HTMLDivElement>();
-  const narrow = useMedia("(max-width: 767px)");
-  const all = useMemo(() => ledgerRows(tasks, looks), [tasks, looks]);
-  const rows = useMemo(() => sortRows(filterRows(all, looks, text), sort.key, sort.down), [all, looks, text, sort]);
+  const [box, size] = useElementSize<HTMLDivElement>();
+  const narrow = useMediaQuery("(max-width: 767px)");
+  const all = useMemo(() => ledgerRows(tasks, styles), [tasks, styles]);
+  const rows = useMemo(
+    () => sortRows(filterRows(all, styles, text), sort.key, sort.down),
+    [all, styles, text, sort],
+  );
   const perPage = narrow ? 6 : Math.max(4, Math.floor((size.height - ROW) / ROW));
   const pages = Math.max(1, Math.ceil(rows.length / perPage));
   const current = Math.min(page, pages - 1);
   const visible = rows.slice(current * perPage, (current + 1) * perPage);
-  const lookOf = useMemo(() => new Map(looks.map((look) => [look.name, look])), [looks]);
+  const styleOf = useMemo(() => new Map(styles.map((style) => [style.name, style])), [styles]);
 
   const table = useCallback(
     (): TableData => ({ name: "ledger", columns: LEDGER_COLUMNS, rows: rows.map((row) => [...row]) }),
@@ -80,10 +83,10 @@ export function Ledger() {
   useExport(csv);
 
   const cell = (column: Column, row: LedgerRow, at: number) => {
-    const look = lookOf.get(row[1]);
-    if (column.key === "scheduler" && look) return <SchedulerName look={look} />;
+    const style = styleOf.get(row[1]);
+    if (column.key === "scheduler" && style) return <SchedulerName style={style} />;
     if (column.key === "device") return <span className="text-muted">{deviceWords(row[2], row[3])}</span>;
-    if (column.key === "gpu_fraction") return <ShareBar share={row[3]} />;
+    if (column.key === "gpu_fraction") return <GpuShareBar share={row[3]} />;
     return shown(column, row[at] ?? null);
   };
   return (
@@ -118,7 +121,7 @@ export function Ledger() {
     >
       <div ref={box} className="min-h-0 flex-1 overflow-hidden">
         {narrow ? (
-          <LedgerCards rows={visible} looks={lookOf} />
+          <LedgerCards rows={visible} styles={styleOf} />
         ) : (
           <table className="w-full border-collapse">
             <caption className="sr-only">Decisions of the last tasks</caption>
@@ -147,7 +150,7 @@ export function Ledger() {
                   {LEDGER_COLUMNS.map((column, at) => (
                     <td
                       key={column.key}
-                      className={cx(
+                      className={classNames(
                         "whitespace-nowrap px-1",
                         column.numeric && "text-right",
                         column.key === "time_s" && "max-lg:hidden",

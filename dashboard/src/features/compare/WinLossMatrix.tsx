@@ -3,20 +3,20 @@ import { useMemo } from "react";
 import { Matrix, type MatrixCell } from "../../charts/MatrixTable";
 import { api } from "../../client/api";
 import type { Comparative } from "../../client/models";
-import { Glyph, SchedulerName } from "../../components/ui/SchedulerGlyph";
+import { SchedulerGlyph, SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { Panel } from "../../components/widget/Panel";
 import { type BodyState, useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
-import { useSize } from "../../hooks/useElementSize";
+import { useElementSize } from "../../hooks/useElementSize";
 import { mix } from "../../lib/color";
 import { TOKENS } from "../../lib/designTokens";
 import { count, significant } from "../../lib/format";
-import type { Look } from "../../lib/schedulerStyle";
+import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { holm, signTest } from "../../lib/statistics";
 import type { Cell, TableData } from "../../lib/tableData";
 import { useLive } from "../../store/liveStore";
 import { usePollInterval } from "../../store/queryClient";
-import { useShownLooks } from "../../store/selectors";
+import { useVisibleStyles } from "../../store/selectors";
 import { useTheme } from "../../store/uiStore";
 
 const WINDOW = 1000;
@@ -24,8 +24,8 @@ const ENOUGH = 30;
 const LEVEL = 0.05;
 
 interface Duel {
-  row: Look;
-  column: Look;
+  row: SchedulerStyle;
+  column: SchedulerStyle;
   wins: number;
   losses: number;
   /** Holm-adjusted p of the sign test. */
@@ -33,10 +33,10 @@ interface Duel {
 }
 
 /** Every pair once, tested and corrected together, then read from both sides. */
-export function duelsOf(looks: readonly Look[], data: Comparative): Map<string, Duel> {
+export function duelsOf(styles: readonly SchedulerStyle[], data: Comparative): Map<string, Duel> {
   const pairs: Duel[] = [];
-  looks.forEach((row, i) => {
-    for (const column of looks.slice(i + 1)) {
+  styles.forEach((row, i) => {
+    for (const column of styles.slice(i + 1)) {
       const wins = data.wins[row.name]?.[column.name] ?? 0;
       const losses = data.wins[column.name]?.[row.name] ?? 0;
       pairs.push({ row, column, wins, losses, p: signTest(wins, losses) });
@@ -59,10 +59,10 @@ export function duelsOf(looks: readonly Look[], data: Comparative): Map<string, 
 }
 
 /** How often the row was faster than the column on the same task. */
-export function WinLoss() {
+export function WinLossMatrix() {
   const theme = useTheme();
-  const [box, { width }] = useSize<HTMLDivElement>();
-  const looks = useShownLooks();
+  const [box, { width }] = useElementSize<HTMLDivElement>();
+  const styles = useVisibleStyles();
   const runId = useLive((s) => s.runId);
   const query = useQuery({
     queryKey: ["comparative", runId, WINDOW],
@@ -80,17 +80,17 @@ export function WinLoss() {
   const state: BodyState =
     live.kind !== "ready"
       ? live
-      : looks.length < 2
+      : styles.length < 2
         ? single
         : queryState(query, "Could not load wins and losses", "matrix");
-  const duels = useMemo(() => (data ? duelsOf(looks, data) : new Map<string, Duel>()), [looks, data]);
+  const duels = useMemo(() => (data ? duelsOf(styles, data) : new Map<string, Duel>()), [styles, data]);
 
   // Two lines a cell need 48 px; where there are less, n stands in the tooltip and the note.
-  const compact = width / (looks.length + 2) < 48;
-  const rows = looks.map((row) => ({
+  const compact = width / (styles.length + 2) < 48;
+  const rows = styles.map((row) => ({
     key: row.name,
-    head: <SchedulerName look={row} />,
-    cells: looks.map<MatrixCell>((column) => {
+    head: <SchedulerName style={row} />,
+    cells: styles.map<MatrixCell>((column) => {
       const duel = duels.get(`${row.name}|${column.name}`);
       if (!duel) return { content: null };
       const n = duel.wins + duel.losses;
@@ -146,10 +146,10 @@ export function WinLoss() {
         <Matrix
           headWidth={compact ? 94 : 96}
           caption="Share of tasks on which the row was faster than the column"
-          columns={looks.map((look) => ({
-            key: look.name,
-            head: <Glyph look={look} size={14} />,
-            label: look.label,
+          columns={styles.map((style) => ({
+            key: style.name,
+            head: <SchedulerGlyph style={style} size={14} />,
+            label: style.label,
           }))}
           rows={rows}
         />

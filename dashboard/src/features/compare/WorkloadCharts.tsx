@@ -1,13 +1,13 @@
 import { useMemo } from "react";
 import { linearScale, logScale, logTicks } from "../../charts/canvasAxes";
 import { type Bin, Histogram } from "../../charts/Histogram";
-import { Scatter, type ScatterAxis } from "../../charts/ScatterChart";
+import { type ScatterAxis, ScatterChart } from "../../charts/ScatterChart";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { shareColor } from "../../lib/colorScales";
 import { compact, count, tick } from "../../lib/format";
 import type { Cell, TableData } from "../../lib/tableData";
-import type { TaskEntry } from "../../store/recentTasks";
+import type { RecentTask } from "../../store/recentTasks";
 import { useFocus } from "../../store/selectors";
 import { setUi, useTheme } from "../../store/uiStore";
 import { useTasksInRange } from "./useTasksInRange";
@@ -24,7 +24,7 @@ const INTENSITY: ScatterAxis = {
   scale: (from, to) => linearScale(0, 1, from, to),
 };
 
-function bounds(tasks: readonly TaskEntry[]): [number, number] {
+function bounds(tasks: readonly RecentTask[]): [number, number] {
   let [low, high] = [Number.POSITIVE_INFINITY, 0];
   for (const { size } of tasks) {
     low = Math.min(low, size);
@@ -62,7 +62,7 @@ function ShareRamp() {
 }
 
 /** What the tasks are like: how large, and how much a GPU could help. */
-export function Workload() {
+export function WorkloadCharts() {
   const theme = useTheme();
   const focus = useFocus();
   const tasks = useTasksInRange();
@@ -132,7 +132,7 @@ export function Workload() {
       </div>
       <div className="flex min-h-56 min-w-0 flex-1 flex-col md:min-h-0">
         <p className="mb-1 text-muted">Intensity I against size N, last {count(points.length)} tasks</p>
-        <Scatter
+        <ScatterChart
           points={points}
           x={size}
           y={INTENSITY}

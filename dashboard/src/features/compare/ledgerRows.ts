@@ -1,8 +1,8 @@
 /** The ledger as rows: one per task and scheduler, newest task first. */
 import { cost, energy, percent, ratio, significant, time } from "../../lib/format";
-import { type Look, REFERENCE } from "../../lib/schedulerStyle";
+import { REFERENCE, type SchedulerStyle } from "../../lib/schedulerStyle";
 import type { Cell, Column } from "../../lib/tableData";
-import type { TaskEntry } from "../../store/recentTasks";
+import type { RecentTask } from "../../store/recentTasks";
 
 export const LEDGER_TASKS = 200;
 
@@ -32,16 +32,16 @@ export type LedgerRow = [
   number | null,
 ];
 
-export function ledgerRows(tasks: readonly TaskEntry[], looks: readonly Look[]): LedgerRow[] {
+export function ledgerRows(tasks: readonly RecentTask[], styles: readonly SchedulerStyle[]): LedgerRow[] {
   const rows: LedgerRow[] = [];
   for (let i = tasks.length - 1; i >= Math.max(0, tasks.length - LEDGER_TASKS); i--) {
-    const task = tasks[i] as TaskEntry;
+    const task = tasks[i] as RecentTask;
     const base = task.results.get(REFERENCE)?.latency ?? null;
-    for (const look of looks) {
-      const d = task.results.get(look.name);
+    for (const style of styles) {
+      const d = task.results.get(style.name);
       if (!d) continue;
       const share = base && d.latency !== null ? d.latency / base : null;
-      rows.push([task.id, look.name, d.device, d.fraction, d.time, d.latency, d.energy, d.cost, share]);
+      rows.push([task.id, style.name, d.device, d.fraction, d.time, d.latency, d.energy, d.cost, share]);
     }
   }
   return rows;
@@ -60,10 +60,14 @@ export function sortRows(rows: readonly LedgerRow[], key: string, down: boolean)
 }
 
 /** Free text over task, scheduler and device: every word must be found. */
-export function filterRows(rows: readonly LedgerRow[], looks: readonly Look[], text: string): readonly LedgerRow[] {
+export function filterRows(
+  rows: readonly LedgerRow[],
+  styles: readonly SchedulerStyle[],
+  text: string,
+): readonly LedgerRow[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return rows;
-  const labels = new Map(looks.map((look) => [look.name, look.label.toLowerCase()]));
+  const labels = new Map(styles.map((style) => [style.name, style.label.toLowerCase()]));
   return rows.filter(([task, scheduler, device]) => {
     const hay =
       `${task} ${scheduler} ${labels.get(scheduler) ?? ""} ${device} ${device.replace("_", " ")}`.toLowerCase();

@@ -26,17 +26,17 @@ export function useIntervals(metric: Metric, standings: readonly Standing[]): In
       return { halves, note: `Newest ${window.toLocaleString("en")} tasks; a quantile has no interval here.` };
     }
     if (metric.paired) {
-      for (const { look, half } of standings) if (half !== null) halves.set(look.name, half);
+      for (const { style, half } of standings) if (half !== null) halves.set(style.name, half);
       return { halves, note: "Whiskers: 95 % CI of the paired difference to the oracle." };
     }
     const tasks = buffers.tasks.list();
     let pairs = 0;
-    for (const { look, row } of standings) {
-      if (look.reference) continue;
+    for (const { style, row } of standings) {
+      if (style.reference) continue;
       const mine: number[] = [];
       const theirs: number[] = [];
       for (const task of tasks) {
-        const a = task.results.get(look.name)?.[metric.field];
+        const a = task.results.get(style.name)?.[metric.field];
         const b = task.results.get(REFERENCE)?.[metric.field];
         if (typeof a === "number" && typeof b === "number") {
           mine.push(a);
@@ -44,7 +44,7 @@ export function useIntervals(metric: Metric, standings: readonly Standing[]): In
         }
       }
       pairs = Math.max(pairs, mine.length);
-      if (mine.length >= ENOUGH) halves.set(look.name, pairedInterval(mine, theirs, row.tasks).half);
+      if (mine.length >= ENOUGH) halves.set(style.name, pairedInterval(mine, theirs, row.tasks).half);
     }
     const note =
       pairs >= ENOUGH

@@ -1,11 +1,11 @@
 /** The recent tasks that lie within the page's time range. */
 import { useMemo } from "react";
 import { buffers, useLive } from "../../store/liveStore";
-import type { TaskEntry } from "../../store/recentTasks";
+import type { RecentTask } from "../../store/recentTasks";
 import { boundsOf } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
 
-export function useTasksInRange(): TaskEntry[] {
+export function useTasksInRange(): RecentTask[] {
   const rev = useLive((s) => s.rev);
   const now = useLive((s) => s.virtualTime);
   const range = useUi((s) => s.range);

@@ -1,41 +1,69 @@
 /** The widgets of Global Comparison and where they stand at first. Rows are 24 px: 17 rows are 392 px. */
 import type { WidgetDef } from "../../components/widget/WidgetGrid";
-import { Correlation } from "./CorrelationMatrix";
-import { Pulse } from "./DeviceUtilization";
-import { Gantt } from "./LiveGantt";
+import { CorrelationMatrix } from "./CorrelationMatrix";
+import { DeviceUtilization } from "./DeviceUtilization";
+import { LiveGantt } from "./LiveGantt";
 import { LiveLog } from "./LiveLog";
-import { RadarWidget } from "./OracleRadar";
-import { Race } from "./PerformanceRace";
-import { Ledger } from "./TaskLedger";
-import { WinLoss } from "./WinLossMatrix";
-import { Workload } from "./WorkloadCharts";
+import { OracleRadar } from "./OracleRadar";
+import { PerformanceRace } from "./PerformanceRace";
+import { TaskLedger } from "./TaskLedger";
+import { WinLossMatrix } from "./WinLossMatrix";
+import { WorkloadCharts } from "./WorkloadCharts";
 import { WhatIf } from "./whatIf/WhatIf";
 
 const at = (x: number, y: number, w: number, h: number) => ({ x, y, w, h });
 
 export const COMPARE_WIDGETS: readonly WidgetDef[] = [
-  { id: "race", title: "Performance race", lg: at(0, 0, 4, 17), md: at(0, 0, 6, 17), sm: 18, element: <Race /> },
-  { id: "gantt", title: "Cluster Gantt", lg: at(4, 0, 8, 17), md: at(0, 17, 6, 17), sm: 17, element: <Gantt /> },
+  {
+    id: "race",
+    title: "Performance race",
+    lg: at(0, 0, 4, 17),
+    md: at(0, 0, 6, 17),
+    sm: 18,
+    element: <PerformanceRace />,
+  },
+  {
+    id: "gantt",
+    title: "Cluster Gantt",
+    lg: at(4, 0, 8, 17),
+    md: at(0, 17, 6, 17),
+    sm: 17,
+    element: <LiveGantt />,
+  },
   {
     id: "pulse",
     title: "Utilisation pulse",
     lg: at(0, 17, 5, 15),
     md: at(0, 34, 6, 15),
     sm: 15,
-    element: <Pulse />,
+    element: <DeviceUtilization />,
   },
-  { id: "radar", title: "Radar", lg: at(5, 17, 3, 15), md: at(0, 49, 3, 16), sm: 15, element: <RadarWidget /> },
-  { id: "win-loss", title: "Win / loss", lg: at(8, 17, 4, 15), md: at(3, 49, 3, 16), sm: 15, element: <WinLoss /> },
-  { id: "workload", title: "Workload", lg: at(0, 32, 7, 14), md: at(0, 65, 6, 14), sm: 22, element: <Workload /> },
+  { id: "radar", title: "Radar", lg: at(5, 17, 3, 15), md: at(0, 49, 3, 16), sm: 15, element: <OracleRadar /> },
+  {
+    id: "win-loss",
+    title: "Win / loss",
+    lg: at(8, 17, 4, 15),
+    md: at(3, 49, 3, 16),
+    sm: 15,
+    element: <WinLossMatrix />,
+  },
+  {
+    id: "workload",
+    title: "Workload",
+    lg: at(0, 32, 7, 14),
+    md: at(0, 65, 6, 14),
+    sm: 22,
+    element: <WorkloadCharts />,
+  },
   {
     id: "correlation",
     title: "Correlation",
     lg: at(7, 32, 5, 14),
     md: at(0, 79, 6, 14),
     sm: 13,
-    element: <Correlation />,
+    element: <CorrelationMatrix />,
   },
-  { id: "ledger", title: "Ledger", lg: at(0, 46, 8, 19), md: at(0, 93, 6, 19), sm: 18, element: <Ledger /> },
+  { id: "ledger", title: "Ledger", lg: at(0, 46, 8, 19), md: at(0, 93, 6, 19), sm: 18, element: <TaskLedger /> },
   { id: "log", title: "Live log", lg: at(8, 46, 4, 19), md: at(0, 112, 6, 17), sm: 17, element: <LiveLog /> },
   {
     id: "what-if",

@@ -16,11 +16,11 @@ import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { download } from "../../lib/downloadFile";
 import { cost, energy, memory, percent, signed, significant, tick, time } from "../../lib/format";
-import type { Look } from "../../lib/schedulerStyle";
+import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { type TableData, toCsv } from "../../lib/tableData";
-import { useFocus, useLooks } from "../../store/selectors";
+import { useFocus, useSchedulerStyles } from "../../store/selectors";
 import { setUi } from "../../store/uiStore";
-import { ShareCurve } from "./GpuShareCurve";
+import { GpuShareCurve } from "./GpuShareCurve";
 import { partTimes, type Ran, ran } from "./partTimes";
 
 function choiceWords(result: Ran): string {
@@ -31,11 +31,11 @@ function choiceWords(result: Ran): string {
 }
 
 /** The one sentence a person wants: what the time was made of, and what it cost against the oracle. */
-function verdict(result: Ran, look: Look): string {
+function verdict(result: Ran, style: SchedulerStyle): string {
   const waited = result.wait > 0.01 * result.latency ? `waited ${time(result.wait)} in the queues and ` : "";
   const regret = result.regret;
   const against =
-    regret === null || look.reference
+    regret === null || style.reference
       ? ""
       : Math.abs(regret) < 1e-9
         ? " The oracle would not have been faster."
@@ -45,7 +45,7 @@ function verdict(result: Ran, look: Look): string {
   return `It ${waited}ran for ${time(result.actual_time)}.${against}`;
 }
 
-function tableOf(task: TaskDetail, looks: readonly Look[]): TableData {
+function tableOf(task: TaskDetail, styles: readonly SchedulerStyle[]): TableData {
   const seconds = (v: unknown) => time(v as number | null);
   return {
     name: `task-${task.task_id}`,
@@ -58,18 +58,18 @@ function tableOf(task: TaskDetail, looks: readonly Look[]): TableData {
       { key: "execution_cost", label: "cost", numeric: true, show: (v) => cost(v as number) },
       { key: "regret", label: "regret", numeric: true, show: (v) => signed(v as number, "time") },
     ],
-    rows: looks.flatMap((look) => {
-      const r = task.results[look.name];
+    rows: styles.flatMap((style) => {
+      const r = task.results[style.name];
       return r
         ? [
             [
-              look.name,
+              style.name,
               deviceWords(r.device, r.gpu_fraction),
               r.gpu_fraction,
               r.actual_time,
               r.energy_consumption,
               r.execution_cost,
-              look.reference ? null : r.regret,
+              style.reference ? null : r.regret,
             ],
           ]
         : [];
@@ -87,19 +87,19 @@ function Fact({ label, value }: { label: string; value: string }) {
 }
 
 function Body({ task }: { task: TaskDetail }) {
-  const looks = useLooks();
+  const styles = useSchedulerStyles();
   const focus = useFocus();
-  const known = looks.filter((look) => task.results[look.name]);
-  const look = known.find((l) => l.name === focus?.name) ?? known[0];
-  const result = look ? task.results[look.name] : undefined;
-  if (!look || !result || !ran(result)) {
+  const known = styles.filter((style) => task.results[style.name]);
+  const style = known.find((l) => l.name === focus?.name) ?? known[0];
+  const result = style ? task.results[style.name] : undefined;
+  if (!style || !result || !ran(result)) {
     const state: BodyState = { kind: "empty", title: "It did not run", hint: "It fitted into no device's memory." };
     return <PanelBody state={state}>{null}</PanelBody>;
   }
   const table = tableOf(task, known);
   const marks = known.flatMap((l) => {
     const r = task.results[l.name];
-    return r && ran(r) ? [{ look: l, result: r }] : [];
+    return r && ran(r) ? [{ style: l, result: r }] : [];
   });
   const error =
     result.predicted_time === null ? null : (result.predicted_time - result.actual_time) / result.actual_time;
@@ -109,14 +109,14 @@ function Body({ task }: { task: TaskDetail }) {
         <Fact label="size N" value={significant(task.size)} />
         <Fact label="intensity I" value={tick(task.compute_intensity)} />
         <Fact label="memory M" value={memory(task.memory_required)} />
-        <Fact label="regret" value={look.reference ? "–" : signed(result.regret, "time")} />
+        <Fact label="regret" value={style.reference ? "–" : signed(result.regret, "time")} />
       </div>
       <section aria-label="What it chose">
         <h3 className="mb-1 font-semibold text-14">
-          What <SchedulerName look={look} className="align-middle" /> chose
+          What <SchedulerName style={style} className="align-middle" /> chose
         </h3>
         <p className="mb-2 text-12 text-muted">{choiceWords(result)}</p>
-        <ShareCurve times={partTimes(marks.map((m) => m.result))} marks={marks} focus={look.name} />
+        <GpuShareCurve times={partTimes(marks.map((m) => m.result))} marks={marks} focus={style.name} />
         <p className="text-12 text-faint">
           Bold: the later of the two parts. Amber: the CPU's part. Cyan: the GPU's. Marks: every scheduler's choice.
         </p>
@@ -131,7 +131,7 @@ function Body({ task }: { task: TaskDetail }) {
           </p>
         </section>
       )}
-      <p className="rounded-control border-warn border-l-2 bg-bg/40 px-4 py-3 text-12">{verdict(result, look)}</p>
+      <p className="rounded-control border-warn border-l-2 bg-bg/40 px-4 py-3 text-12">{verdict(result, style)}</p>
       <section aria-label="What every scheduler chose">
         <h3 className="mb-1 font-semibold text-14">What every scheduler chose</h3>
         <p className="mb-1 text-12 text-muted">The same task, each on its own cluster</p>
@@ -141,7 +141,7 @@ function Body({ task }: { task: TaskDetail }) {
             caption={`Task ${task.task_id} by scheduler`}
             render={(column, value) => {
               const one = column.key === "scheduler" ? known.find((l) => l.name === value) : undefined;
-              return one ? <SchedulerName look={one} /> : undefined;
+              return one ? <SchedulerName style={one} /> : undefined;
             }}
           />
         </div>

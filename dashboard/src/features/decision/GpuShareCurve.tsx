@@ -1,7 +1,7 @@
-import { useSize } from "../../hooks/useElementSize";
+import { useElementSize } from "../../hooks/useElementSize";
 import { tick, time, parts as unitParts } from "../../lib/format";
 import { glyphPath } from "../../lib/glyphPaths";
-import type { Look } from "../../lib/schedulerStyle";
+import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { niceCeiling, ticks } from "../../lib/statistics";
 import { type PartTimes, type Ran, timeAt } from "./partTimes";
 
@@ -13,13 +13,21 @@ const BOTTOM = 36;
 const SHARES = [0, 0.25, 0.5, 0.75, 1];
 
 interface Mark {
-  look: Look;
+  style: SchedulerStyle;
   result: Ran;
 }
 
 /** Execution time against the GPU's share: both parts, the later one, and where every scheduler put the task. */
-export function ShareCurve({ times, marks, focus }: { times: PartTimes; marks: readonly Mark[]; focus: string }) {
-  const [ref, { width }] = useSize<HTMLDivElement>();
+export function GpuShareCurve({
+  times,
+  marks,
+  focus,
+}: {
+  times: PartTimes;
+  marks: readonly Mark[];
+  focus: string;
+}) {
+  const [ref, { width }] = useElementSize<HTMLDivElement>();
   const ends = [timeAt(times, 0), timeAt(times, 1), ...marks.map((m) => m.result.actual_time)];
   const top = niceCeiling(Math.max(...ends.filter((v): v is number => v !== null), 1e-6));
   const unit = unitParts(top, "time").unit;
@@ -34,7 +42,7 @@ export function ShareCurve({ times, marks, focus }: { times: PartTimes; marks: r
     .map((share) => ({ share, seconds: timeAt(times, share) }))
     .filter((p): p is { share: number; seconds: number } => p.seconds !== null);
   const label = marks
-    .map((m) => `${m.look.label} ${tick(m.result.gpu_fraction)} on the GPU, ${time(m.result.actual_time)}`)
+    .map((m) => `${m.style.label} ${tick(m.result.gpu_fraction)} on the GPU, ${time(m.result.actual_time)}`)
     .join("; ");
   return (
     <div ref={ref} className="min-w-0">
@@ -83,24 +91,24 @@ export function ShareCurve({ times, marks, focus }: { times: PartTimes; marks: r
             stroke="var(--text)"
             strokeWidth="2"
           />
-          {marks.map(({ look, result }) => {
-            const path = glyphPath(look.glyph);
-            const size = look.name === focus ? 18 : 13;
+          {marks.map(({ style, result }) => {
+            const path = glyphPath(style.glyph);
+            const size = style.name === focus ? 18 : 13;
             return (
               <g
-                key={look.name}
+                key={style.name}
                 transform={`translate(${x(result.gpu_fraction) - size / 2},${y(result.actual_time) - size / 2}) scale(${size / 16})`}
               >
                 {path ? (
                   <path
                     d={path.d}
-                    fill={path.stroke ? "none" : look.color}
-                    stroke={path.stroke ? look.color : "var(--panel)"}
+                    fill={path.stroke ? "none" : style.color}
+                    stroke={path.stroke ? style.color : "var(--panel)"}
                     strokeWidth={path.stroke ?? 1.5}
                     strokeLinecap="round"
                   />
                 ) : (
-                  <circle cx="8" cy="8" r="6" fill={look.color} />
+                  <circle cx="8" cy="8" r="6" fill={style.color} />
                 )}
               </g>
             );

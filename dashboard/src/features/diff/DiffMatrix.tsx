@@ -1,22 +1,22 @@
 import type { DiffRow } from "../../client/models";
-import { cx } from "../../components/ui/classNames";
+import { classNames } from "../../components/ui/classNames";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
-import { Scroll } from "../../components/ui/ScrollRegion";
+import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { Panel } from "../../components/widget/Panel";
 import { changeText, DIFF_METRICS, differenceText, verdictOf } from "../../lib/runDiff";
 import { diffTable } from "../../lib/runDiffTable";
-import { useLooksOf } from "../history/historyQueries";
+import { useStylesOf } from "../history/historyQueries";
 
 /** Every scheduler and metric at once: the change, and what it is in units. */
 export function Matrix({ rows }: { rows: readonly DiffRow[] }) {
-  const looks = useLooksOf(rows.map((row) => row.name));
+  const styles = useStylesOf(rows.map((row) => row.name));
   return (
     <Panel
       title="All metrics"
       subtitle="change from A to B, and the difference below it"
       table={() => diffTable(rows)}
     >
-      <Scroll label="Change of every metric">
+      <ScrollRegion label="Change of every metric">
         <table className="w-full min-w-[640px] border-collapse text-12">
           <caption className="sr-only">Change of every metric by scheduler</caption>
           <thead className="text-muted">
@@ -33,11 +33,11 @@ export function Matrix({ rows }: { rows: readonly DiffRow[] }) {
           </thead>
           <tbody>
             {rows.map((row) => {
-              const look = looks.get(row.name);
+              const style = styles.get(row.name);
               return (
                 <tr key={row.name} className="border-hair border-t">
                   <th scope="row" className="py-2 text-left font-normal">
-                    {look ? <SchedulerName look={look} /> : row.name}
+                    {style ? <SchedulerName style={style} /> : row.name}
                   </th>
                   {DIFF_METRICS.map((metric) => {
                     const difference = row[metric.key];
@@ -45,7 +45,7 @@ export function Matrix({ rows }: { rows: readonly DiffRow[] }) {
                     return (
                       <td key={metric.key} className="whitespace-nowrap px-2 py-2 text-right">
                         <span
-                          className={cx(
+                          className={classNames(
                             "block",
                             verdict === "better" && "text-ok",
                             verdict === "worse" && "text-error",
@@ -67,7 +67,7 @@ export function Matrix({ rows }: { rows: readonly DiffRow[] }) {
             })}
           </tbody>
         </table>
-      </Scroll>
+      </ScrollRegion>
     </Panel>
   );
 }

@@ -1,20 +1,20 @@
 import { shortRun } from "../../app/RunContextBar";
 import type { RunDetail } from "../../client/models";
 import { Link } from "../../components/Link";
-import { Letter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
+import { RunLetter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { count, date, ratio, significant } from "../../lib/format";
-import { useLooksOf } from "../history/historyQueries";
+import { useStylesOf } from "../history/historyQueries";
 import { leaderOf } from "../history/oracleRatios";
 
 /** One of the two runs: what it was, how far it got, who led. */
-export function RunFacts({ letter, when, run }: { letter: "A" | "B"; when: string; run: RunDetail }) {
+export function DiffRunCard({ letter, when, run }: { letter: "A" | "B"; when: string; run: RunDetail }) {
   const leader = leaderOf(run);
-  const look = useLooksOf(leader ? [leader.name] : []).get(leader?.name ?? "");
+  const style = useStylesOf(leader ? [leader.name] : []).get(leader?.name ?? "");
   return (
     <section className="panel p-4 text-12" aria-label={`Run ${letter}, ${when}`}>
       <p className="flex flex-wrap items-center gap-2">
-        <Letter>{letter}</Letter>
+        <RunLetter>{letter}</RunLetter>
         <span className="text-muted">{when}</span>
         <Link
           to={{ view: "run", id: run.run_id }}
@@ -39,7 +39,7 @@ export function RunFacts({ letter, when, run }: { letter: "A" | "B"; when: strin
           "Leader: too close to call"
         ) : (
           <>
-            Leader {look ? <SchedulerName look={look} className="text-ink" /> : leader.name}
+            Leader {style ? <SchedulerName style={style} className="text-ink" /> : leader.name}
             {ratio(leader.ratio)} oracle
           </>
         )}

@@ -2,12 +2,12 @@ import { ArrowLeftRight } from "lucide-react";
 import { useState } from "react";
 import type { RunDiff } from "../../client/models";
 import { DiffTable } from "../../components/DiffTable";
-import { Notice } from "../../components/EmptyPage";
+import { EmptyPage } from "../../components/EmptyPage";
 import { Link } from "../../components/Link";
 import { Button } from "../../components/ui/Button";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
-import { Scroll } from "../../components/ui/ScrollRegion";
-import { Segmented } from "../../components/ui/SegmentedControl";
+import { ScrollRegion } from "../../components/ui/ScrollRegion";
+import { SegmentedControl } from "../../components/ui/SegmentedControl";
 import { Panel } from "../../components/widget/Panel";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { queryState } from "../../components/widget/queryState";
@@ -16,9 +16,9 @@ import { changedKeys, DIFF_METRICS, type DiffMetric } from "../../lib/runDiff";
 import { diffTable } from "../../lib/runDiffTable";
 import { isRunId, isUnknownRun, useDiff } from "../../store/runQueries";
 import { setUi, useUi } from "../../store/uiStore";
-import { useLooksOf } from "../history/historyQueries";
+import { useStylesOf } from "../history/historyQueries";
 import { Matrix } from "./DiffMatrix";
-import { RunFacts } from "./DiffRunCard";
+import { DiffRunCard } from "./DiffRunCard";
 
 function Settings({ diff }: { diff: RunDiff }) {
   const changed = changedKeys(diff.changed, diff.a.config, diff.b.config);
@@ -46,7 +46,7 @@ function Settings({ diff }: { diff: RunDiff }) {
       })}
       className="min-h-48"
     >
-      <Scroll label="Changed settings, A and B" className="max-h-80">
+      <ScrollRegion label="Changed settings, A and B" className="max-h-80">
         <table className="w-full border-collapse text-12">
           <caption className="sr-only">Settings in which the runs differ</caption>
           <thead className="text-left text-muted">
@@ -72,7 +72,7 @@ function Settings({ diff }: { diff: RunDiff }) {
             ))}
           </tbody>
         </table>
-      </Scroll>
+      </ScrollRegion>
     </Panel>
   );
 }
@@ -80,7 +80,7 @@ function Settings({ diff }: { diff: RunDiff }) {
 function BySchedulers({ diff }: { diff: RunDiff }) {
   const [key, setKey] = useState<DiffMetric>("avg_latency");
   const metric = DIFF_METRICS.find((one) => one.key === key) ?? DIFF_METRICS[0];
-  const looks = useLooksOf(diff.schedulers.map((row) => row.name));
+  const styles = useStylesOf(diff.schedulers.map((row) => row.name));
   const others = [diff.a, diff.b].map((run) =>
     run.schedulers.filter((name) => !diff.schedulers.some((row) => row.name === name)),
   );
@@ -109,7 +109,7 @@ function BySchedulers({ diff }: { diff: RunDiff }) {
       className="min-h-48"
       bodyClass="flex flex-col gap-2"
     >
-      <Segmented
+      <SegmentedControl
         label="Metric"
         choices={DIFF_METRICS.map((one) => ({ value: one.key, label: one.label, title: one.long }))}
         value={key}
@@ -120,10 +120,10 @@ function BySchedulers({ diff }: { diff: RunDiff }) {
         head="scheduler"
         caption={`${metric.long} in both runs`}
         lines={diff.schedulers.map((row) => {
-          const look = looks.get(row.name);
+          const style = styles.get(row.name);
           return {
             key: row.name,
-            head: look ? <SchedulerName look={look} /> : row.name,
+            head: style ? <SchedulerName style={style} /> : row.name,
             difference: row[metric.key],
             quantity: metric.quantity,
           };
@@ -140,21 +140,21 @@ export default function DiffView() {
   const query = useDiff(a, b);
   if (!a || !b)
     return (
-      <Notice title={a || b ? "One run is missing" : "No runs chosen"}>
+      <EmptyPage title={a || b ? "One run is missing" : "No runs chosen"}>
         A comparison needs two runs. Tick them in the list: the first is A, before; the second is B, after.
-      </Notice>
+      </EmptyPage>
     );
   if (a === b)
     return (
-      <Notice title="A and B are the same run" mono={a}>
+      <EmptyPage title="A and B are the same run" mono={a}>
         A run does not differ from itself. Choose another one for B.
-      </Notice>
+      </EmptyPage>
     );
   if (!isRunId(a) || !isRunId(b) || isUnknownRun(query.error))
     return (
-      <Notice title="One of these runs is not in the database" mono={`${a}\n${b}`}>
+      <EmptyPage title="One of these runs is not in the database" mono={`${a}\n${b}`}>
         It may have been deleted, or the link comes from another server.
-      </Notice>
+      </EmptyPage>
     );
   const diff = query.data;
   if (!diff)
@@ -178,8 +178,8 @@ export default function DiffView() {
         </div>
       </header>
       <div className="grid gap-4 md:grid-cols-2">
-        <RunFacts letter="A" when="before" run={diff.a} />
-        <RunFacts letter="B" when="after" run={diff.b} />
+        <DiffRunCard letter="A" when="before" run={diff.a} />
+        <DiffRunCard letter="B" when="after" run={diff.b} />
       </div>
       {diff.a.source !== diff.b.source ? (
         <p className="panel border-warn/50 p-4 text-12" role="note">

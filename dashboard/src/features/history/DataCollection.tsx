@@ -68,7 +68,7 @@ function TasksPerRun() {
 }
 
 /** How much is stored, and where. */
-export function Collection() {
+export function DataCollection() {
   const poll = usePollInterval(10_000);
   const query = useQuery({
     queryKey: ["statistics"],

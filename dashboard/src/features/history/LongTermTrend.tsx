@@ -1,18 +1,18 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { TrendLines } from "../../charts/TrendChart";
-import { Segmented } from "../../components/ui/SegmentedControl";
+import { TrendChart } from "../../charts/TrendChart";
+import { SegmentedControl } from "../../components/ui/SegmentedControl";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
-import { useMedia } from "../../hooks/useMediaQuery";
+import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { compact, count, date } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import { ticks } from "../../lib/statistics";
 import type { Cell, TableData } from "../../lib/tableData";
 import { useUi } from "../../store/uiStore";
 import { positionOf, totalOf } from "./cumulativeMeans";
-import { useLooksOf, useNotes, useRunDetails, useRunId, useTrends } from "./historyQueries";
+import { useNotes, useRunDetails, useRunId, useStylesOf, useTrends } from "./historyQueries";
 import { ratiosAlong, ratiosByRun, type TrendDot } from "./oracleRatios";
 import { usePlayback } from "./playbackStore";
 import { runPages } from "./runSelection";
@@ -85,18 +85,18 @@ function useByRun(on: boolean) {
 }
 
 /** Latency over the oracle's: along the current run, or one point per run. */
-export function Trend() {
+export function LongTermTrend() {
   const [scope, setScope] = useState<Scope>("run");
   const along = useAlong();
   const byRun = useByRun(scope === "runs");
   const cursor = usePlayback((s) => s.at);
   const shown = useUi((s) => s.shown);
-  const narrow = useMedia("(max-width: 767px)");
+  const narrow = useMediaQuery("(max-width: 767px)");
   const { lines, state } = scope === "run" ? along : byRun;
-  const looks = useLooksOf([...lines.keys()]);
-  const series = [...looks.values()]
-    .filter((look) => shown === null || shown.includes(look.name))
-    .map((look) => ({ look, points: lines.get(look.name) ?? [] }));
+  const styles = useStylesOf([...lines.keys()]);
+  const series = [...styles.values()]
+    .filter((style) => shown === null || shown.includes(style.name))
+    .map((style) => ({ style, points: lines.get(style.name) ?? [] }));
   const every = Math.max(1, Math.ceil(byRun.runs.length / (narrow ? 3 : 6)));
   const xTicks =
     scope === "run"
@@ -124,7 +124,7 @@ export function Trend() {
         )
       }
       actions={
-        <Segmented
+        <SegmentedControl
           label="Over what"
           choices={[
             { value: "run", label: "This run" },
@@ -142,7 +142,7 @@ export function Trend() {
       }
       bodyClass="flex flex-col"
     >
-      <TrendLines
+      <TrendChart
         series={series}
         xTicks={xTicks}
         xTitle={scope === "run" ? "task of the run" : "run"}

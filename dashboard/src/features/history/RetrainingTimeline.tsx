@@ -1,17 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { VersionMarks } from "../../charts/ModelVersionTimeline";
+import { ModelVersionTimeline } from "../../charts/ModelVersionTimeline";
 import { api } from "../../client/api";
-import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { Select } from "../../components/ui/Select";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState, Tag } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
-import { useMedia } from "../../hooks/useMediaQuery";
+import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { count, date, significant, time } from "../../lib/format";
 import { usePollInterval } from "../../store/queryClient";
 import { positionOf } from "./cumulativeMeans";
-import { useLooksOf, useRunId, useTrends } from "./historyQueries";
+import { useRunId, useStylesOf, useTrends } from "./historyQueries";
 import { usePlayback } from "./playbackStore";
 import { thinVersions, toMarks } from "./versionMarks";
 
@@ -19,7 +19,7 @@ import { thinVersions, toMarks } from "./versionMarks";
 const MOST = 120;
 
 /** Every model version of the run: why it was trained, on how much, and how well it fits. */
-export function Retraining() {
+export function RetrainingTimeline() {
   const runId = useRunId();
   const buckets = useTrends().data?.buckets ?? [];
   const cursor = usePlayback((s) => s.at);
@@ -29,13 +29,13 @@ export function Retraining() {
     queryFn: ({ signal }) => api.models({ signal }),
     refetchInterval: poll,
   });
-  const narrow = useMedia("(max-width: 767px)");
+  const narrow = useMediaQuery("(max-width: 767px)");
   const [wanted, setWanted] = useState<string | null>(null);
   const learners = (models.data ?? []).filter((model) => model.versions.length > 0);
-  const looks = useLooksOf(learners.map((model) => model.scheduler_name));
-  const names = [...looks.keys()];
-  const name = wanted !== null && looks.has(wanted) ? wanted : (names[0] ?? null);
-  const look = name === null ? null : (looks.get(name) ?? null);
+  const styles = useStylesOf(learners.map((model) => model.scheduler_name));
+  const names = [...styles.keys()];
+  const name = wanted !== null && styles.has(wanted) ? wanted : (names[0] ?? null);
+  const style = name === null ? null : (styles.get(name) ?? null);
   const versions = learners.find((model) => model.scheduler_name === name)?.versions ?? [];
   const shown = thinVersions(versions, MOST);
   const drifts = versions.filter((version) => version.trigger === "drift").length;
@@ -72,8 +72,8 @@ export function Retraining() {
             value={name}
             onChange={setWanted}
             options={names.map((one) => {
-              const own = looks.get(one);
-              return { value: one, label: own?.label ?? one, icon: own ? <Glyph look={own} /> : null };
+              const own = styles.get(one);
+              return { value: one, label: own?.label ?? one, icon: own ? <SchedulerGlyph style={own} /> : null };
             })}
           />
         ) : null
@@ -84,7 +84,7 @@ export function Retraining() {
             {count(versions.length)} versions, {count(drifts)} after drift
           </span>
           <span className="flex items-center gap-1.5">
-            <i className="size-2 rounded-full" style={{ background: look?.color }} />
+            <i className="size-2 rounded-full" style={{ background: style?.color }} />
             on schedule
           </span>
           <span className="flex items-center gap-1.5">
@@ -100,11 +100,11 @@ export function Retraining() {
       }
       bodyClass="flex flex-col"
     >
-      <VersionMarks
+      <ModelVersionTimeline
         versions={toMarks(shown, (task) => positionOf(buckets, task))}
-        color={look?.color ?? "var(--accent)"}
+        color={style?.color ?? "var(--accent)"}
         cursor={cursor}
-        label={`Versions of ${look?.label ?? "the model"}; arrow keys go from one to the next`}
+        label={`Versions of ${style?.label ?? "the model"}; arrow keys go from one to the next`}
       />
     </Panel>
   );

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { shortRun } from "../../app/RunContextBar";
 import { DiffTable } from "../../components/DiffTable";
 import { Link } from "../../components/Link";
-import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { Select } from "../../components/ui/Select";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState } from "../../components/widget/panelState";
@@ -12,17 +12,17 @@ import { diffTable } from "../../lib/runDiffTable";
 import { isRunId, isUnknownRun, useDiff } from "../../store/runQueries";
 import { useFocus } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
-import { useLooksOf } from "./historyQueries";
+import { useStylesOf } from "./historyQueries";
 
 /** What one scheduler did in two runs. */
-export function SmallDiff() {
+export function RunDiffSummary() {
   const a = useUi((s) => s.a);
   const b = useUi((s) => s.b);
   const query = useDiff(a, b);
   const focus = useFocus();
   const [wanted, setWanted] = useState<string | null>(null);
   const rows = query.data?.schedulers ?? [];
-  const looks = useLooksOf(rows.map((row) => row.name));
+  const styles = useStylesOf(rows.map((row) => row.name));
   const row =
     rows.find((one) => one.name === wanted) ?? rows.find((one) => one.name === focus?.name) ?? rows[0] ?? null;
   const state: BodyState =
@@ -51,10 +51,10 @@ export function SmallDiff() {
             label="Scheduler"
             value={row.name}
             onChange={setWanted}
-            options={[...looks.values()].map((look) => ({
-              value: look.name,
-              label: look.label,
-              icon: <Glyph look={look} />,
+            options={[...styles.values()].map((style) => ({
+              value: style.name,
+              label: style.label,
+              icon: <SchedulerGlyph style={style} />,
             }))}
           />
         ) : null

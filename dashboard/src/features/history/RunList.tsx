@@ -10,12 +10,12 @@ import { Select } from "../../components/ui/Select";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
-import { useSize } from "../../hooks/useElementSize";
-import { useMedia } from "../../hooks/useMediaQuery";
+import { useElementSize } from "../../hooks/useElementSize";
+import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { count, date, significant } from "../../lib/format";
 import { usePollInterval } from "../../store/queryClient";
 import { setUi, useUi } from "../../store/uiStore";
-import { useLooksOf, useRunDetails } from "./historyQueries";
+import { useRunDetails, useStylesOf } from "./historyQueries";
 import { leaderOf } from "./oracleRatios";
 import { RunCard, RunRow } from "./RunRow";
 import { matches, pick, runPages } from "./runSelection";
@@ -30,14 +30,14 @@ const STATES = [
 const HEADS = ["started", "scenario", "seed", "numbers", "tasks", "leader", "÷ oracle", ""];
 
 /** Every run there ever was; two of them can be compared. */
-export function Runs() {
+export function RunList() {
   const poll = usePollInterval(10_000);
   const query = useInfiniteQuery({ ...runPages, refetchInterval: poll });
   const [text, setText] = useState("");
   const [status, setStatus] = useState("all");
   const [page, setPage] = useState(0);
-  const [box, size] = useSize<HTMLDivElement>();
-  const narrow = useMedia("(max-width: 767px)");
+  const [box, size] = useElementSize<HTMLDivElement>();
+  const narrow = useMediaQuery("(max-width: 767px)");
   const a = useUi((s) => s.a);
   const b = useUi((s) => s.b);
   const all = query.data?.pages.flatMap((one) => one.runs) ?? [];
@@ -48,7 +48,7 @@ export function Runs() {
   const visible = found.slice(current * perPage, (current + 1) * perPage);
   const { details, pending } = useRunDetails(visible);
   const leaders = new Map(details.map((run) => [run.run_id, leaderOf(run)]));
-  const looks = useLooksOf([...new Set([...leaders.values()].flatMap((one) => (one ? [one.name] : [])))]);
+  const styles = useStylesOf([...new Set([...leaders.values()].flatMap((one) => (one ? [one.name] : [])))]);
   const more = query.hasNextPage;
   const next = () => {
     if (current < pages - 1) setPage(current + 1);
@@ -61,7 +61,7 @@ export function Runs() {
     return {
       run,
       leader,
-      look: leader ? (looks.get(leader.name) ?? null) : null,
+      style: leader ? (styles.get(leader.name) ?? null) : null,
       pending: pending && !leaders.has(run.run_id),
       letter: run.run_id === a ? ("A" as const) : run.run_id === b ? ("B" as const) : null,
       onPick: () => setUi(pick({ a, b }, run.run_id)),
@@ -127,7 +127,7 @@ export function Runs() {
           </ul>
         ) : (
           <table className="w-full border-collapse text-12">
-            <caption className="sr-only">Runs, newest first</caption>
+            <caption className="sr-only">RunList, newest first</caption>
             <thead className="text-muted">
               <tr className="h-8">
                 <th scope="col" className="w-8 font-normal">

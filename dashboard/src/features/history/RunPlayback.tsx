@@ -1,17 +1,17 @@
 import { Pause, Play, StepBack, StepForward } from "lucide-react";
 import { useCallback, useEffect, useMemo } from "react";
 import { useStep } from "../../app/keyboardShortcuts";
-import { PlayStrip, type StripMark } from "../../charts/PlaybackTimeline";
+import { PlaybackTimeline, type TimelineMark } from "../../charts/PlaybackTimeline";
 import type { ResultRow } from "../../client/models";
 import { Button, IconButton } from "../../components/ui/Button";
-import { Segmented } from "../../components/ui/SegmentedControl";
+import { SegmentedControl } from "../../components/ui/SegmentedControl";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { count, tick } from "../../lib/format";
 import { useFocus } from "../../store/selectors";
-import { type Bucket, cutBucket, endsOf, idAt, nearest, positionOf, totalOf } from "./cumulativeMeans";
-import { useCut, useNotes, useRunId, useTrends } from "./historyQueries";
+import { type Bucket, endsOf, idAt, nearest, partialBucket, positionOf, totalOf } from "./cumulativeMeans";
+import { useBucketResults, useNotes, useRunId, useTrends } from "./historyQueries";
 import {
   nextEnd,
   RATES,
@@ -22,13 +22,13 @@ import {
   usePlayback,
   usePlaybackOf,
 } from "./playbackStore";
-import { StandAt, tableUpTo, useRankedUpTo } from "./StandingsAt";
+import { StandingsAt, standingsTable, useStandingsAt } from "./StandingsAt";
 
 const NO_ROWS: readonly ResultRow[] = [];
 const RATE_CHOICES = RATES.map((rate) => ({ value: String(rate), label: `${tick(rate)}×` }));
 
 /** What happened in this run, by task of the run. */
-function useMarks(buckets: readonly Bucket[]): StripMark[] {
+function useMarks(buckets: readonly Bucket[]): TimelineMark[] {
   const { notes } = useNotes();
   return useMemo(() => {
     if (!buckets.length) return [];
@@ -63,7 +63,7 @@ function Legend() {
 }
 
 /** Back to any task of the run: what the comparison looked like then. */
-export function Playback() {
+export function RunPlayback() {
   const runId = useRunId();
   usePlaybackOf(runId);
   const trends = useTrends();
@@ -77,12 +77,12 @@ export function Playback() {
   const at = Math.min(held ?? total, total);
   const focus = useFocus();
   const marks = useMarks(buckets);
-  const cut = useMemo(() => cutBucket(buckets, at), [buckets, at]);
-  const page = useCut(runId, cut);
+  const cut = useMemo(() => partialBucket(buckets, at), [buckets, at]);
+  const page = useBucketResults(runId, cut);
   const id = idAt(buckets, at);
   usePlay(ends);
 
-  const ranked = useRankedUpTo(buckets, at, cut ? (page.data ?? NO_ROWS) : NO_ROWS);
+  const ranked = useStandingsAt(buckets, at, cut ? (page.data ?? NO_ROWS) : NO_ROWS);
   const step = useCallback(
     (by: 1 | -1) => {
       setPlaying(false);
@@ -111,7 +111,7 @@ export function Playback() {
       subtitle={`bars: mean latency of ${focus?.label ?? "the leader"}; 1× passes the run in a minute`}
       state={state}
       actions={<Legend />}
-      table={() => tableUpTo(ranked, at)}
+      table={() => standingsTable(ranked, at)}
       note={
         trends.data?.sampled
           ? "The run is long: means are over a sample of each piece."
@@ -145,7 +145,7 @@ export function Playback() {
             <StepForward size={15} aria-hidden="true" />
           </IconButton>
         </div>
-        <Segmented
+        <SegmentedControl
           label="Playback speed"
           choices={RATE_CHOICES}
           value={String(rate)}
@@ -176,7 +176,7 @@ export function Playback() {
           )}
         </div>
         <div className="flex min-w-0 max-xl:order-last max-xl:w-full xl:flex-1">
-          <PlayStrip
+          <PlaybackTimeline
             values={values}
             ends={ends}
             marks={marks}
@@ -190,7 +190,12 @@ export function Playback() {
           />
         </div>
       </div>
-      <StandAt ranked={ranked} at={at} waiting={cut !== null && page.isPending} failed={cut ? page.error : null} />
+      <StandingsAt
+        ranked={ranked}
+        at={at}
+        waiting={cut !== null && page.isPending}
+        failed={cut ? page.error : null}
+      />
     </Panel>
   );
 }

@@ -1,16 +1,16 @@
 import { shortRun } from "../../app/RunContextBar";
 import type { Run } from "../../client/models";
 import { Link } from "../../components/Link";
-import { Letter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
+import { RunLetter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { count, date, NOTHING, ratio, significant } from "../../lib/format";
-import type { Look } from "../../lib/schedulerStyle";
+import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import type { Leader } from "./oracleRatios";
 
 interface RunRowProps {
   run: Run;
   leader: Leader | null;
-  look: Look | null;
+  style: SchedulerStyle | null;
   /** The comparison has not come yet. */
   pending: boolean;
   letter: "A" | "B" | null;
@@ -28,7 +28,7 @@ function PickBox({ run, letter, onPick }: Pick<RunRowProps, "run" | "letter" | "
         aria-label={`Compare the run of ${date(run.created_at)}${letter ? `, now ${letter}` : ""}`}
         className="absolute inset-0 cursor-pointer appearance-none opacity-0"
       />
-      <Letter on={letter !== null}>{letter ?? "·"}</Letter>
+      <RunLetter on={letter !== null}>{letter ?? "·"}</RunLetter>
     </label>
   );
 }
@@ -45,14 +45,14 @@ function Name({ run }: { run: Run }) {
   );
 }
 
-function LeaderName({ leader, look, pending }: Pick<RunRowProps, "leader" | "look" | "pending">) {
+function LeaderName({ leader, style, pending }: Pick<RunRowProps, "leader" | "style" | "pending">) {
   if (pending) return <span className="skeleton block h-2.5 w-20" />;
   if (!leader) return <span className="text-faint">{NOTHING}</span>;
   if (leader.close) return <span className="text-muted">too close to call</span>;
-  return look ? <SchedulerName look={look} /> : leader.name;
+  return style ? <SchedulerName style={style} /> : leader.name;
 }
 
-export function RunRow({ run, leader, look, pending, letter, onPick }: RunRowProps) {
+export function RunRow({ run, leader, style, pending, letter, onPick }: RunRowProps) {
   return (
     <tr className="h-8 border-hair border-t hover:bg-raised">
       <td>
@@ -72,7 +72,7 @@ export function RunRow({ run, leader, look, pending, letter, onPick }: RunRowPro
       </td>
       <td className="px-2 text-right">{count(run.tasks)}</td>
       <td className="max-w-36 truncate px-2">
-        <LeaderName leader={leader} look={look} pending={pending} />
+        <LeaderName leader={leader} style={style} pending={pending} />
       </td>
       <td className="px-2 text-right">{ratio(leader?.ratio)}</td>
       <td className="text-right">
@@ -83,7 +83,7 @@ export function RunRow({ run, leader, look, pending, letter, onPick }: RunRowPro
 }
 
 /** The same on a phone. */
-export function RunCard({ run, leader, look, pending, letter, onPick }: RunRowProps) {
+export function RunCard({ run, leader, style, pending, letter, onPick }: RunRowProps) {
   return (
     <li className="flex items-start gap-3 border-hair border-t py-2.5 first:border-t-0">
       <span className="pt-0.5">
@@ -103,7 +103,7 @@ export function RunCard({ run, leader, look, pending, letter, onPick }: RunRowPr
           </span>
         </p>
         <p className="flex justify-between gap-2">
-          <LeaderName leader={leader} look={look} pending={pending} />
+          <LeaderName leader={leader} style={style} pending={pending} />
           <span>{ratio(leader?.ratio)}</span>
         </p>
       </div>

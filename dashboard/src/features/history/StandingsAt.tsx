@@ -1,16 +1,16 @@
 import { useMemo } from "react";
 import type { ResultRow } from "../../client/models";
-import { cx } from "../../components/ui/classNames";
+import { classNames } from "../../components/ui/classNames";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { cost, count, energy, estimate, ratioEstimate, time } from "../../lib/format";
-import { type Look, REFERENCE } from "../../lib/schedulerStyle";
+import { REFERENCE, type SchedulerStyle } from "../../lib/schedulerStyle";
 import { overlap } from "../../lib/statistics";
 import type { TableData } from "../../lib/tableData";
-import { useShownLooks } from "../../store/selectors";
-import { type Bucket, type Means, upTo } from "./cumulativeMeans";
+import { useVisibleStyles } from "../../store/selectors";
+import { type Bucket, cumulativeMeans, type Means } from "./cumulativeMeans";
 
 export interface Ranked {
-  look: Look;
+  style: SchedulerStyle;
   means: Means;
   ratio: number | null;
   /** Half width of the ratio. */
@@ -18,32 +18,32 @@ export interface Ranked {
 }
 
 /** Everybody shown, the oracle first, then by latency. */
-export function rank(means: ReadonlyMap<string, Means>, looks: readonly Look[]): Ranked[] {
+export function rank(means: ReadonlyMap<string, Means>, styles: readonly SchedulerStyle[]): Ranked[] {
   const base = means.get(REFERENCE)?.latency ?? null;
-  const rows = looks.flatMap((look): Ranked[] => {
-    const own = means.get(look.name);
+  const rows = styles.flatMap((style): Ranked[] => {
+    const own = means.get(style.name);
     if (!own || own.latency === null) return [];
     return [
       {
-        look,
+        style,
         means: own,
         ratio: base ? own.latency / base : null,
-        half: base && own.half !== null && !look.reference ? own.half / base : null,
+        half: base && own.half !== null && !style.reference ? own.half / base : null,
       },
     ];
   });
   return rows.sort(
     (a, b) =>
-      Number(b.look.reference) - Number(a.look.reference) || (a.means.latency ?? 0) - (b.means.latency ?? 0),
+      Number(b.style.reference) - Number(a.style.reference) || (a.means.latency ?? 0) - (b.means.latency ?? 0),
   );
 }
 
-export function useRankedUpTo(buckets: readonly Bucket[], at: number, rows: readonly ResultRow[]): Ranked[] {
-  const looks = useShownLooks();
-  return useMemo(() => rank(upTo(buckets, at, rows), looks), [buckets, at, rows, looks]);
+export function useStandingsAt(buckets: readonly Bucket[], at: number, rows: readonly ResultRow[]): Ranked[] {
+  const styles = useVisibleStyles();
+  return useMemo(() => rank(cumulativeMeans(buckets, at, rows), styles), [buckets, at, rows, styles]);
 }
 
-export function tableUpTo(ranked: readonly Ranked[], at: number): TableData {
+export function standingsTable(ranked: readonly Ranked[], at: number): TableData {
   return {
     name: `comparison-at-${at}`,
     columns: [
@@ -56,11 +56,11 @@ export function tableUpTo(ranked: readonly Ranked[], at: number): TableData {
       { key: "avg_energy_j", label: "mean energy", numeric: true, show: (v) => energy(v as number) },
       { key: "avg_cost_usd", label: "mean cost", numeric: true, show: (v) => cost(v as number) },
     ],
-    rows: ranked.map(({ look, means, ratio }) => [
-      look.name,
+    rows: ranked.map(({ style, means, ratio }) => [
+      style.name,
       means.n,
       means.latency,
-      look.reference ? null : means.half,
+      style.reference ? null : means.half,
       ratio,
       means.time,
       means.energy,
@@ -71,7 +71,7 @@ export function tableUpTo(ranked: readonly Ranked[], at: number): TableData {
 
 /** Who was ahead, in a sentence. */
 export function verdict(ranked: readonly Ranked[]): { leader: Ranked; rival: Ranked | null } | null {
-  const [leader, second = null] = ranked.filter((row) => !row.look.reference);
+  const [leader, second = null] = ranked.filter((row) => !row.style.reference);
   if (!leader) return null;
   const close =
     second !== null &&
@@ -88,14 +88,14 @@ function Sentence({ ranked, at }: { ranked: readonly Ranked[]; at: number }) {
       <p className="text-12 text-muted">After {count(at)} tasks</p>
       {rival ? (
         <p className="flex flex-wrap items-baseline gap-x-2 text-16">
-          <SchedulerName look={leader.look} className="font-semibold" />
+          <SchedulerName style={leader.style} className="font-semibold" />
           <span className="text-muted">and</span>
-          <SchedulerName look={rival.look} className="font-semibold" />
+          <SchedulerName style={rival.style} className="font-semibold" />
           <span className="text-muted">too close to call</span>
         </p>
       ) : (
         <p className="flex flex-wrap items-baseline gap-x-2 text-16">
-          <SchedulerName look={leader.look} className="font-semibold" />
+          <SchedulerName style={leader.style} className="font-semibold" />
           <span className="text-muted">leads</span>
         </p>
       )}
@@ -104,7 +104,7 @@ function Sentence({ ranked, at }: { ranked: readonly Ranked[]; at: number }) {
   );
 }
 
-interface StandAtProps {
+interface StandingsAtProps {
   ranked: readonly Ranked[];
   at: number;
   waiting: boolean;
@@ -114,7 +114,7 @@ interface StandAtProps {
 const CELL = "px-2 text-right whitespace-nowrap";
 
 /** The comparison after so many tasks. */
-export function StandAt({ ranked, at, waiting, failed }: StandAtProps) {
+export function StandingsAt({ ranked, at, waiting, failed }: StandingsAtProps) {
   return (
     <div className="grid min-h-0 gap-x-8 gap-y-3 xl:grid-cols-[minmax(220px,1fr)_3fr]">
       <div className="flex flex-col justify-center gap-2">
@@ -135,36 +135,36 @@ export function StandAt({ ranked, at, waiting, failed }: StandAtProps) {
               <th scope="col" className="text-left font-normal">
                 scheduler
               </th>
-              <th scope="col" className={cx(CELL, "font-normal")}>
+              <th scope="col" className={classNames(CELL, "font-normal")}>
                 mean latency
               </th>
-              <th scope="col" className={cx(CELL, "font-normal")}>
+              <th scope="col" className={classNames(CELL, "font-normal")}>
                 ÷ oracle
               </th>
-              <th scope="col" className={cx(CELL, "font-normal max-md:hidden")}>
+              <th scope="col" className={classNames(CELL, "font-normal max-md:hidden")}>
                 time
               </th>
-              <th scope="col" className={cx(CELL, "font-normal max-sm:hidden")}>
+              <th scope="col" className={classNames(CELL, "font-normal max-sm:hidden")}>
                 energy
               </th>
-              <th scope="col" className={cx(CELL, "font-normal max-sm:hidden")}>
+              <th scope="col" className={classNames(CELL, "font-normal max-sm:hidden")}>
                 cost
               </th>
             </tr>
           </thead>
           <tbody>
-            {ranked.map(({ look, means, ratio, half }) => (
-              <tr key={look.name} className="h-7 border-hair border-t" data-scheduler={look.name}>
+            {ranked.map(({ style, means, ratio, half }) => (
+              <tr key={style.name} className="h-7 border-hair border-t" data-scheduler={style.name}>
                 <td>
-                  <SchedulerName look={look} />
+                  <SchedulerName style={style} />
                 </td>
-                <td className={cx(CELL, "font-semibold")}>
-                  {estimate(means.latency, look.reference ? null : means.half, "time")}
+                <td className={classNames(CELL, "font-semibold")}>
+                  {estimate(means.latency, style.reference ? null : means.half, "time")}
                 </td>
                 <td className={CELL}>{ratioEstimate(ratio, half)}</td>
-                <td className={cx(CELL, "text-muted max-md:hidden")}>{time(means.time)}</td>
-                <td className={cx(CELL, "text-muted max-sm:hidden")}>{energy(means.energy)}</td>
-                <td className={cx(CELL, "text-muted max-sm:hidden")}>{cost(means.cost)}</td>
+                <td className={classNames(CELL, "text-muted max-md:hidden")}>{time(means.time)}</td>
+                <td className={classNames(CELL, "text-muted max-sm:hidden")}>{energy(means.energy)}</td>
+                <td className={classNames(CELL, "text-muted max-sm:hidden")}>{cost(means.cost)}</td>
               </tr>
             ))}
           </tbody>

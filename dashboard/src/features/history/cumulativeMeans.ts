@@ -49,7 +49,7 @@ export function nearest(ends: readonly number[], at: number): number {
 }
 
 /** The bucket that the playhead stands within; null where it stands at the end of one. */
-export function cutBucket(buckets: readonly Bucket[], at: number): Bucket | null {
+export function partialBucket(buckets: readonly Bucket[], at: number): Bucket | null {
   return buckets.find((bucket) => bucket.first_ordinal < at && bucket.last_ordinal + 1 > at) ?? null;
 }
 
@@ -104,7 +104,7 @@ function firstTasks(rows: readonly ResultRow[], count: number): ResultRow[] {
   return kept;
 }
 
-export function upTo(
+export function cumulativeMeans(
   buckets: readonly Bucket[],
   at: number,
   rows: readonly ResultRow[] = [],
@@ -127,7 +127,7 @@ export function upTo(
       if (point.avg_regret !== null) sum.regrets.push(point.avg_regret);
     }
   }
-  const cut = cutBucket(buckets, at);
+  const cut = partialBucket(buckets, at);
   if (cut) {
     for (const row of firstTasks(rows, at - cut.first_ordinal)) {
       if (row.status !== "ran") continue;

@@ -3,9 +3,9 @@ import { keepPreviousData, useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api } from "../../client/api";
 import type { Notification, ResultRow, Run, RunDetail, StreamEvent } from "../../client/models";
-import { type Look, lookOf, unknownLook } from "../../lib/schedulerStyle";
+import { fallbackStyle, type SchedulerStyle, styleOf } from "../../lib/schedulerStyle";
 import { useLive } from "../../store/liveStore";
-import { queries, usePollInterval } from "../../store/queryClient";
+import { queryClient, usePollInterval } from "../../store/queryClient";
 import { useTheme } from "../../store/uiStore";
 import type { Bucket } from "./cumulativeMeans";
 import { usePlayback } from "./playbackStore";
@@ -37,7 +37,7 @@ export function useNotes() {
   const query = useQuery({
     queryKey: ["notes"],
     queryFn: async ({ signal }) => {
-      const known = queries.getQueryData<Notification[]>(["notes"]) ?? [];
+      const known = queryClient.getQueryData<Notification[]>(["notes"]) ?? [];
       const notes = [...known];
       for (let page = 0; page < NOTE_PAGES; page++) {
         const answer = await api.events(notes.at(-1)?.seq ?? 0, 10_000, "notification", { signal });
@@ -56,7 +56,7 @@ export function useNotes() {
 }
 
 /** The single results of the bucket the playhead stands within. */
-export function useCut(runId: string | null, cut: Bucket | null) {
+export function useBucketResults(runId: string | null, cut: Bucket | null) {
   return useQuery({
     queryKey: ["cut", runId, cut?.first_ordinal, cut?.last_ordinal],
     queryFn: async ({ signal }): Promise<ResultRow[]> => {
@@ -93,20 +93,20 @@ export function useRunDetails(runs: readonly Run[]) {
 }
 
 /** How schedulers are drawn that may not take part in the current run. */
-export function useLooksOf(names: readonly string[]): ReadonlyMap<string, Look> {
+export function useStylesOf(names: readonly string[]): ReadonlyMap<string, SchedulerStyle> {
   const theme = useTheme();
   const data = useLive((s) => s.schedulers);
   const key = names.join("\n");
   return useMemo(() => {
     const known = new Map(data.map((scheduler) => [scheduler.name, scheduler]));
-    const looks = key
+    const styles = key
       .split("\n")
       .filter(Boolean)
       .map((name) => {
         const scheduler = known.get(name);
-        return scheduler ? lookOf(scheduler, theme) : unknownLook(name, theme);
+        return scheduler ? styleOf(scheduler, theme) : fallbackStyle(name, theme);
       });
-    looks.sort((a, b) => a.order - b.order || a.name.localeCompare(b.name));
-    return new Map(looks.map((look) => [look.name, look]));
+    styles.sort((a, b) => a.order - b.order || a.name.localeCompare(b.name));
+    return new Map(styles.map((style) => [style.name, style]));
   }, [data, key, theme]);
 }

@@ -5,7 +5,7 @@ import { Panel } from "../../components/widget/Panel";
 import { cost, count, energy, estimate, percent, ratio, ratioEstimate, significant, time } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import type { Cell, Column, TableData } from "../../lib/tableData";
-import { useLooksOf } from "../history/historyQueries";
+import { useStylesOf } from "../history/historyQueries";
 
 const number = (show: (value: number) => string) => (value: Cell) => show(value as number);
 
@@ -49,8 +49,8 @@ export function comparisonTable(run: RunDetail): TableData {
 }
 
 /** How the run ended, or stands: every scheduler with its intervals. */
-export function RunTable({ run }: { run: RunDetail }) {
-  const looks = useLooksOf(run.schedulers);
+export function RunComparison({ run }: { run: RunDetail }) {
+  const styles = useStylesOf(run.schedulers);
   const rows = new Map(run.comparison.map((row) => [row.name, row]));
   const base = rows.get(REFERENCE)?.avg_latency ?? null;
   const window = run.comparison[0]?.window ?? 0;
@@ -74,9 +74,9 @@ export function RunTable({ run }: { run: RunDetail }) {
         render={(column, _value, cells) => {
           const name = String(cells[0]);
           const row = rows.get(name);
-          const look = looks.get(name);
+          const style = styles.get(name);
           if (!row) return undefined;
-          if (column.key === "scheduler") return look ? <SchedulerName look={look} /> : undefined;
+          if (column.key === "scheduler") return style ? <SchedulerName style={style} /> : undefined;
           if (column.key === "avg_latency_s")
             return <span className="font-semibold">{estimate(row.avg_latency, row.latency_ci95, "time")}</span>;
           if (row.name === REFERENCE) return undefined;

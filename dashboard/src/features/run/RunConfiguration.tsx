@@ -1,11 +1,11 @@
 import type { RunDetail } from "../../client/models";
-import { Scroll } from "../../components/ui/ScrollRegion";
+import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { Panel } from "../../components/widget/Panel";
-import { leaves } from "./flattenConfig";
+import { flattenConfig } from "./flattenConfig";
 
 /** Everything the run was set to, leaf by leaf, with alike devices told once. */
-export function Config({ run }: { run: RunDetail }) {
-  const rows = leaves(run.config);
+export function RunConfiguration({ run }: { run: RunDetail }) {
+  const rows = flattenConfig(run.config);
   return (
     <Panel
       title="Configuration"
@@ -24,7 +24,7 @@ export function Config({ run }: { run: RunDetail }) {
         rows: rows.map((row) => [row.key, row.value]),
       })}
     >
-      <Scroll label="Settings of the run" className="h-full">
+      <ScrollRegion label="Settings of the run" className="h-full">
         <dl className="text-12">
           {rows.map((row) => (
             <div
@@ -36,7 +36,7 @@ export function Config({ run }: { run: RunDetail }) {
             </div>
           ))}
         </dl>
-      </Scroll>
+      </ScrollRegion>
     </Panel>
   );
 }

@@ -6,7 +6,7 @@ import { GanttOverview } from "../../charts/GanttOverview";
 import { api } from "../../client/api";
 import type { RunDetail } from "../../client/models";
 import { IconButton } from "../../components/ui/Button";
-import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { Select } from "../../components/ui/Select";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState, Tag } from "../../components/widget/panelState";
@@ -15,9 +15,9 @@ import { count, significant, time } from "../../lib/format";
 import type { Cell } from "../../lib/tableData";
 import { lanesFromColumns } from "../../store/ganttLanes";
 import { setUi, useUi } from "../../store/uiStore";
-import { useLooksOf } from "../history/historyQueries";
+import { useStylesOf } from "../history/historyQueries";
 import { leaderOf } from "../history/oracleRatios";
-import { kindsOf } from "./deviceKinds";
+import { deviceKinds } from "./deviceKinds";
 
 /** The newest tasks only; the tag then says "50k of 180k". */
 const LIMIT = 50_000;
@@ -51,7 +51,7 @@ function useWindow(first: number, last: number) {
 export function RunGantt({ run }: { run: RunDetail }) {
   const focus = useUi((s) => s.focus);
   const name = run.schedulers.find((one) => one === focus) ?? leaderOf(run)?.name ?? run.schedulers[0] ?? null;
-  const looks = useLooksOf(run.schedulers);
+  const styles = useStylesOf(run.schedulers);
   const query = useQuery({
     queryKey: ["run-gantt", run.run_id, name],
     queryFn: ({ signal }) => api.gantt(run.run_id, { scheduler: name as string, limit: LIMIT }, { signal }),
@@ -62,7 +62,7 @@ export function RunGantt({ run }: { run: RunDetail }) {
   const data = query.data;
   const { lanes, first, last } = useMemo(() => {
     const found = data ? lanesFromColumns(data) : new Map();
-    const kinds = kindsOf(run.config);
+    const kinds = deviceKinds(run.config);
     let [low, high] = [Number.POSITIVE_INFINITY, 0];
     for (const lane of found.values()) {
       if (!lane.length) continue;
@@ -117,10 +117,10 @@ export function RunGantt({ run }: { run: RunDetail }) {
               label="Scheduler"
               value={name}
               onChange={(focus) => setUi({ focus })}
-              options={[...looks.values()].map((look) => ({
-                value: look.name,
-                label: look.label,
-                icon: <Glyph look={look} />,
+              options={[...styles.values()].map((style) => ({
+                value: style.name,
+                label: style.label,
+                icon: <SchedulerGlyph style={style} />,
               }))}
             />
           ) : null}

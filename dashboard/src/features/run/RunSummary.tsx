@@ -6,7 +6,7 @@ import { announce } from "../../components/ui/announce";
 import { IconButton } from "../../components/ui/Button";
 import { RunStatus, SourceTag } from "../../components/ui/RunBadges";
 import { age, count, date, significant } from "../../lib/format";
-import { replayOf } from "./replayCommand";
+import { replayCommand } from "./replayCommand";
 
 const FILES = [
   { path: "/api/export/results.csv", label: "Results, CSV" },
@@ -29,7 +29,7 @@ function Fact({ label, value }: { label: string; value: string }) {
 }
 
 function Replay({ run }: { run: RunDetail }) {
-  const replay = replayOf(run);
+  const replay = replayCommand(run);
   if (!replay)
     return (
       <p className="text-12 text-muted">
@@ -65,7 +65,7 @@ function Replay({ run }: { run: RunDetail }) {
 }
 
 /** Which run this is, what can be taken home of it, and how to have it again. */
-export function RunHead({ run }: { run: RunDetail }) {
+export function RunSummary({ run }: { run: RunDetail }) {
   const ended = run.ended_at === null ? "not ended" : date(run.ended_at);
   return (
     <section className="panel space-y-4 p-4" aria-label="Run">

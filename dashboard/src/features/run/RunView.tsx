@@ -1,15 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../client/api";
-import { Notice } from "../../components/EmptyPage";
+import { EmptyPage } from "../../components/EmptyPage";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { queryState } from "../../components/widget/queryState";
 import { usePollInterval } from "../../store/queryClient";
 import { isRunId, isUnknownRun } from "../../store/runQueries";
 import { useUi } from "../../store/uiStore";
-import { RunTable } from "./RunComparison";
-import { Config } from "./RunConfiguration";
+import { RunComparison } from "./RunComparison";
+import { RunConfiguration } from "./RunConfiguration";
 import { RunGantt } from "./RunGantt";
-import { RunHead } from "./RunSummary";
+import { RunSummary } from "./RunSummary";
 
 /** One run of the database, live or long over. */
 export default function RunView() {
@@ -24,9 +24,9 @@ export default function RunView() {
   });
   if (!isRunId(id) || isUnknownRun(query.error))
     return (
-      <Notice title="There is no such run" mono={id}>
+      <EmptyPage title="There is no such run" mono={id}>
         It may have been deleted, or the link comes from another server.
-      </Notice>
+      </EmptyPage>
     );
   const run = query.data;
   if (!run)
@@ -38,14 +38,14 @@ export default function RunView() {
     );
   return (
     <div className="space-y-4" key={run.run_id}>
-      <RunHead run={run} />
-      <RunTable run={run} />
+      <RunSummary run={run} />
+      <RunComparison run={run} />
       <div className="grid gap-4 xl:grid-cols-[8fr_4fr]">
         <div className="h-[472px] min-w-0">
           <RunGantt run={run} />
         </div>
         <div className="h-[472px] min-w-0">
-          <Config run={run} />
+          <RunConfiguration run={run} />
         </div>
       </div>
     </div>

@@ -1,5 +1,5 @@
 /** What the stored configuration says of the devices; an old run may say nothing. */
-export function kindsOf(config: Readonly<Record<string, unknown>>): Map<string, string> {
+export function deviceKinds(config: Readonly<Record<string, unknown>>): Map<string, string> {
   const platform = config.platform as { devices?: unknown } | null | undefined;
   const list = Array.isArray(platform?.devices) ? platform.devices : [];
   return new Map(

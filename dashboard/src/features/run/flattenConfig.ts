@@ -1,7 +1,7 @@
 /** A configuration as lines of text. */
 import { plain } from "../../lib/runDiff";
 
-export interface Leaf {
+export interface ConfigLine {
   key: string;
   value: string;
 }
@@ -10,7 +10,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   value !== null && typeof value === "object" && !Array.isArray(value);
 
 /** Devices that differ in nothing but the name become one line: "gpu_0 to gpu_3". */
-function devices(list: readonly Record<string, unknown>[], path: string): Leaf[] {
+function devices(list: readonly Record<string, unknown>[], path: string): ConfigLine[] {
   const groups: { names: string[]; rest: Record<string, unknown>; key: string }[] = [];
   for (const { name, ...rest } of list) {
     const key = JSON.stringify(rest);
@@ -26,12 +26,12 @@ function devices(list: readonly Record<string, unknown>[], path: string): Leaf[]
   });
 }
 
-export function leaves(value: unknown, path = ""): Leaf[] {
+export function flattenConfig(value: unknown, path = ""): ConfigLine[] {
   if (Array.isArray(value) && value.length > 0 && value.every((item) => isObject(item) && "name" in item))
     return devices(value as Record<string, unknown>[], path);
   if (isObject(value)) {
     const entries = Object.entries(value);
-    return entries.flatMap(([key, inner]) => leaves(inner, path ? `${path}.${key}` : key));
+    return entries.flatMap(([key, inner]) => flattenConfig(inner, path ? `${path}.${key}` : key));
   }
   return path ? [{ key: path, value: plain(value) }] : [];
 }

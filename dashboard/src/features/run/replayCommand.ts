@@ -16,7 +16,7 @@ export interface Replay {
 }
 
 /** Null where the numbers were measured: real devices do not repeat themselves. */
-export function replayOf(run: Run): Replay | null {
+export function replayCommand(run: Run): Replay | null {
   if (run.source !== "simulated") return null;
   const { config } = run;
   const scenario = inner(config.scenario);

@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { Spark } from "../../charts/Sparkline";
+import { Sparkline } from "../../charts/Sparkline";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { TOKENS } from "../../lib/designTokens";
@@ -8,7 +8,7 @@ import { mean } from "../../lib/statistics";
 import { buffers, useLive } from "../../store/liveStore";
 import { boundsOf, useDevices } from "../../store/selectors";
 import { useTheme, useUi } from "../../store/uiStore";
-import { useSubject } from "./selectedScheduler";
+import { useSelectedScheduler } from "./selectedScheduler";
 
 function quantile(values: readonly number[], share: number): number | null {
   if (!values.length) return null;
@@ -17,8 +17,8 @@ function quantile(values: readonly number[], share: number): number | null {
 }
 
 /** How busy each device of this scheduler's cluster is, and how much work waits in front of it. */
-export function Load() {
-  const look = useSubject();
+export function ClusterLoad() {
+  const scheduler = useSelectedScheduler();
   const rev = useLive((s) => s.rev);
   const now = useLive((s) => s.virtualTime);
   const devices = useDevices();
@@ -30,10 +30,10 @@ export function Load() {
     () =>
       devices.map((device) => ({
         device,
-        load: buffers.pulse.utilisation(look.name, device.name, from).filter((p) => p.t <= to),
-        backlog: buffers.pulse.backlog(look.name, device.name, from).filter((p) => p.t <= to),
+        load: buffers.pulse.utilisation(scheduler.name, device.name, from).filter((p) => p.t <= to),
+        backlog: buffers.pulse.backlog(scheduler.name, device.name, from).filter((p) => p.t <= to),
       })),
-    [rev, devices, look.name, from, to],
+    [rev, devices, scheduler.name, from, to],
   );
   const start = Math.max(from, rows[0]?.load[0]?.t ?? from);
   const cpus = devices.filter((d) => d.kind === "cpu").length;
@@ -44,7 +44,7 @@ export function Load() {
       state={useLiveBody({ shape: "lines" })}
       tag={useLiveTag()}
       table={() => ({
-        name: `load-${look.name}`,
+        name: `load-${scheduler.name}`,
         columns: [
           { key: "t_s", label: "time, s", numeric: true },
           ...rows.flatMap(({ device }) => [
@@ -76,12 +76,12 @@ export function Load() {
         {rows.map(({ device, load, backlog }) => (
           <div key={device.name} className="contents">
             <span className="flex items-center">{deviceName(device.name, cpus)}</span>
-            <Spark
+            <Sparkline
               points={load}
               from={start}
               to={to}
               color={device.kind === "cpu" ? tokens.cpu : tokens.gpu}
-              label={`${look.label}, ${device.name}`}
+              label={`${scheduler.label}, ${device.name}`}
               className="my-1"
             />
             <span className="flex items-center justify-end">

@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { cx } from "../../components/ui/classNames";
+import { classNames } from "../../components/ui/classNames";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { inkOn } from "../../lib/color";
@@ -7,11 +7,11 @@ import { heatColor } from "../../lib/colorScales";
 import { compact, count, percent, ratio, significant } from "../../lib/format";
 import { buffers, useLive } from "../../store/liveStore";
 import { useTheme } from "../../store/uiStore";
-import { type Cell, contour, type Heat, heatOf, INTENSITY_BINS } from "./gpuBenefitGrid";
-import { useSubject } from "./selectedScheduler";
+import { type Cell, contour, type GpuBenefitGrid, gpuBenefitGrid, INTENSITY_BINS } from "./gpuBenefitGrid";
+import { useSelectedScheduler } from "./selectedScheduler";
 
 interface GridProps {
-  heat: Heat;
+  heat: GpuBenefitGrid;
   title: string;
   value: (cell: Cell) => number | null;
   text: (cell: Cell) => string;
@@ -29,7 +29,10 @@ function Grid({ heat, title, value, text, describe, dashed }: GridProps) {
         {title}
         <span className="inline-flex items-center gap-2 text-faint">
           <span
-            className={cx("inline-block h-3 border-ink border-l-2", dashed ? "border-dashed" : "border-solid")}
+            className={classNames(
+              "inline-block h-3 border-ink border-l-2",
+              dashed ? "border-dashed" : "border-solid",
+            )}
             aria-hidden="true"
           />
           break-even
@@ -53,7 +56,7 @@ function Grid({ heat, title, value, text, describe, dashed }: GridProps) {
                   <td
                     key={j}
                     title={describe(cell)}
-                    className={cx(
+                    className={classNames(
                       "rounded-[3px] p-0 text-center leading-4",
                       shown === null && "text-faint",
                       edge[i] === j &&
@@ -83,12 +86,15 @@ function Grid({ heat, title, value, text, describe, dashed }: GridProps) {
 }
 
 /** Intensity against size: what this scheduler gives the GPU, beside how much faster the GPU really is. */
-export function WhereGpuPays() {
-  const look = useSubject();
+export function GpuBenefitHeatmap() {
+  const scheduler = useSelectedScheduler();
   const rev = useLive((s) => s.rev);
   // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
   const tasks = useMemo(() => buffers.tasks.list(), [rev]);
-  const heat = useMemo(() => (tasks.length ? heatOf(tasks, look.name) : null), [tasks, look.name]);
+  const heat = useMemo(
+    () => (tasks.length ? gpuBenefitGrid(tasks, scheduler.name) : null),
+    [tasks, scheduler.name],
+  );
   return (
     <Panel
       title="Where the GPU pays"
@@ -96,7 +102,7 @@ export function WhereGpuPays() {
       state={useLiveBody({ shape: "matrix", have: tasks.length, need: 50 })}
       tag={useLiveTag()}
       table={() => ({
-        name: `where-the-gpu-pays-${look.name}`,
+        name: `where-the-gpu-pays-${scheduler.name}`,
         columns: [
           { key: "intensity_from", label: "intensity from", numeric: true },
           { key: "size_from", label: "size from", numeric: true },

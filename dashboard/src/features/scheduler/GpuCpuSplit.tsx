@@ -1,13 +1,13 @@
 import { useMemo } from "react";
-import { cx } from "../../components/ui/classNames";
+import { classNames } from "../../components/ui/classNames";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
-import { useSize } from "../../hooks/useElementSize";
+import { useElementSize } from "../../hooks/useElementSize";
 import { count, percent, tick, time } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import { buffers, useLive } from "../../store/liveStore";
-import { useLooks } from "../../store/selectors";
-import { useSubject } from "./selectedScheduler";
+import { useSchedulerStyles } from "../../store/selectors";
+import { useSelectedScheduler } from "./selectedScheduler";
 
 const BINS = 16;
 
@@ -32,7 +32,7 @@ function Bar({ parts }: { parts: readonly { share: number; className: string }[]
 
 /** Counts by GPU share on a square-root axis, with the oracle's counts as a dotted outline. */
 function Shares({ mine, oracle, color }: { mine: number[]; oracle: number[] | null; color: string }) {
-  const [box, { width, height }] = useSize<HTMLDivElement>();
+  const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const top = Math.sqrt(Math.max(1, ...mine, ...(oracle ?? [])));
   const [left, bottom] = [36, 20];
   const y = (n: number) => 4 + (1 - Math.sqrt(n) / top) * (height - bottom - 4);
@@ -91,17 +91,17 @@ function Shares({ mine, oracle, color }: { mine: number[]; oracle: number[] | nu
 }
 
 /** How the work is divided: whole tasks, busy seconds, and the shares themselves. */
-export function Split() {
-  const look = useSubject();
+export function GpuCpuSplit() {
+  const scheduler = useSelectedScheduler();
   const rev = useLive((s) => s.rev);
-  const oracle = useLooks().find((one) => one.reference);
+  const oracle = useSchedulerStyles().find((one) => one.reference);
   // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
   const data = useMemo(() => {
     const own: number[] = [];
     const theirs: number[] = [];
     let [cpu, gpu] = [0, 0];
     for (const task of buffers.tasks.list()) {
-      const mine = task.results.get(look.name);
+      const mine = task.results.get(scheduler.name);
       if (mine?.fraction != null) {
         own.push(mine.fraction);
         cpu += mine.cpu_time ?? 0;
@@ -111,7 +111,7 @@ export function Split() {
       if (reference?.fraction != null) theirs.push(reference.fraction);
     }
     return { own, theirs, cpu, gpu };
-  }, [rev, look.name]);
+  }, [rev, scheduler.name]);
   const n = data.own.length;
   const whole = { cpu: data.own.filter((f) => f === 0).length, gpu: data.own.filter((f) => f === 1).length };
   const busy = data.cpu + data.gpu;
@@ -122,7 +122,7 @@ export function Split() {
       state={useLiveBody({ have: n, need: 20 })}
       tag={useLiveTag()}
       table={() => ({
-        name: `split-${look.name}`,
+        name: `split-${scheduler.name}`,
         columns: [
           { key: "gpu_share_from", label: "GPU share from", numeric: true },
           { key: "tasks", label: "tasks", numeric: true },
@@ -131,7 +131,7 @@ export function Split() {
       })}
       bodyClass="flex flex-col gap-3"
       note={
-        oracle && !look.reference
+        oracle && !scheduler.reference
           ? "Bars: this scheduler, square-root axis. Dotted: the oracle."
           : "Square-root axis."
       }
@@ -146,7 +146,7 @@ export function Split() {
         </p>
         <Bar
           parts={[
-            { share: whole.cpu / n, className: cx("bg-cpu") },
+            { share: whole.cpu / n, className: classNames("bg-cpu") },
             { share: (n - whole.cpu - whole.gpu) / n, className: "bg-control" },
             { share: whole.gpu / n, className: "bg-gpu" },
           ]}
@@ -169,8 +169,8 @@ export function Split() {
       <p className="text-muted">Tasks by GPU share</p>
       <Shares
         mine={binned(data.own)}
-        oracle={look.reference || !oracle ? null : binned(data.theirs)}
-        color={look.color}
+        oracle={scheduler.reference || !oracle ? null : binned(data.theirs)}
+        color={scheduler.color}
       />
     </Panel>
   );

@@ -3,7 +3,7 @@ import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { count, percent, significant } from "../../lib/format";
 import { useModel } from "./SchedulerSummary";
-import { useSubject } from "./selectedScheduler";
+import { useSelectedScheduler } from "./selectedScheduler";
 
 function Bars({ shares }: { shares: readonly (readonly [string, number])[] }) {
   const top = Math.max(...shares.map(([, share]) => share), 0.01);
@@ -34,9 +34,9 @@ function Fact({ label, value }: { label: string; value: string }) {
 }
 
 /** What the model looks at, or how the agent stands: whatever this learner can tell of itself. */
-export function Learner() {
-  const look = useSubject();
-  const { query, model } = useModel(look.name);
+export function ModelInsight() {
+  const scheduler = useSelectedScheduler();
+  const { query, model } = useModel(scheduler.name);
   const importance = Object.entries(model?.feature_importance ?? {}).sort((a, b) => b[1] - a[1]);
   const agent = model?.agent ?? null;
   const state: BodyState =
@@ -51,7 +51,7 @@ export function Learner() {
       subtitle={importance.length ? "share of the change in predicted time" : "how it learns now"}
       state={state}
       table={() => ({
-        name: `model-${look.name}`,
+        name: `model-${scheduler.name}`,
         columns: [
           { key: "name", label: "name" },
           { key: "value", label: "value", numeric: true },

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { logScale, logTicks } from "../../charts/canvasAxes";
-import { Scatter, type ScatterAxis } from "../../charts/ScatterChart";
+import { type ScatterAxis, ScatterChart } from "../../charts/ScatterChart";
 import { api } from "../../client/api";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState } from "../../components/widget/panelState";
@@ -11,7 +11,7 @@ import { mean } from "../../lib/statistics";
 import { buffers, useLive } from "../../store/liveStore";
 import { usePollInterval } from "../../store/queryClient";
 import { setUi } from "../../store/uiStore";
-import { useSubject } from "./selectedScheduler";
+import { useSelectedScheduler } from "./selectedScheduler";
 
 const POINTS = 400;
 
@@ -41,19 +41,21 @@ export function logR2(pairs: readonly Pair[]): number | null {
 }
 
 /** What the model expected of its own placements, against what they took. */
-export function Predicted() {
-  const look = useSubject();
+export function PredictedVsActual() {
+  const scheduler = useSelectedScheduler();
   const runId = useLive((s) => s.status?.run_id ?? null);
-  const learns = useLive((s) => s.comparison.some((row) => row.name === look.name && row.model_version !== null));
+  const learns = useLive((s) =>
+    s.comparison.some((row) => row.name === scheduler.name && row.model_version !== null),
+  );
   const newest = useLive((s) => s.tasksProcessed);
   const poll = usePollInterval(5_000);
   const query = useQuery({
-    queryKey: ["predicted", runId, look.name],
+    queryKey: ["predicted", runId, scheduler.name],
     queryFn: ({ signal }) =>
       api.results(
         {
           run_id: runId,
-          scheduler: look.name,
+          scheduler: scheduler.name,
           after_task: Math.max(0, (buffers.tasks.at(-1)?.id ?? newest) - POINTS),
           limit: POINTS,
         },
@@ -85,8 +87,8 @@ export function Predicted() {
     return [axis("actual time (log)"), axis("predicted")];
   }, [pairs]);
   const points = useMemo(
-    () => pairs.map((p) => ({ id: p.id, x: p.actual, y: p.predicted, color: look.color })),
-    [pairs, look.color],
+    () => pairs.map((p) => ({ id: p.id, x: p.actual, y: p.predicted, color: scheduler.color })),
+    [pairs, scheduler.color],
   );
   const r2 = logR2(pairs);
   const error = pairs.length ? mean(pairs.map((p) => Math.abs(p.predicted - p.actual) / p.actual)) : null;
@@ -101,7 +103,7 @@ export function Predicted() {
       subtitle={`execution time, newest ${count(pairs.length)} tasks`}
       state={state}
       table={() => ({
-        name: `predicted-${look.name}`,
+        name: `predicted-${scheduler.name}`,
         columns: [
           { key: "task_id", label: "task", numeric: true, show: (v) => count(v as number) },
           { key: "predicted_s", label: "predicted", numeric: true, show: (v) => time(v as number) },
@@ -112,13 +114,13 @@ export function Predicted() {
       bodyClass="flex flex-col"
       note={`R² of the logarithms ${significant(r2)}, mean error ${percent(error)}. Click a point for the task.`}
     >
-      <Scatter
+      <ScatterChart
         points={points}
         x={x}
         y={y}
         left={52}
-        label={`Predicted against actual time of ${look.label}`}
-        onSelect={(id) => setUi({ task: id, focus: look.name })}
+        label={`PredictedVsActual against actual time of ${scheduler.label}`}
+        onSelect={(id) => setUi({ task: id, focus: scheduler.name })}
       />
     </Panel>
   );

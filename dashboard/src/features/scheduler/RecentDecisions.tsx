@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { deviceWords, ShareBar } from "../../components/ui/GpuShareBar";
+import { deviceWords, GpuShareBar } from "../../components/ui/GpuShareBar";
 import { Table } from "../../components/ui/SortableTable";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
@@ -8,7 +8,7 @@ import { REFERENCE } from "../../lib/schedulerStyle";
 import type { Cell, TableData } from "../../lib/tableData";
 import { buffers, useLive } from "../../store/liveStore";
 import { setUi } from "../../store/uiStore";
-import { useSubject } from "./selectedScheduler";
+import { useSelectedScheduler } from "./selectedScheduler";
 
 const ROWS = 100;
 const seconds = (v: Cell) => time(v as number | null);
@@ -20,8 +20,8 @@ function waited(latency: number | null, time: number | null): number | null {
 }
 
 /** The newest placements of this scheduler; a row opens what everybody else chose. */
-export function Decisions() {
-  const look = useSubject();
+export function RecentDecisions() {
+  const scheduler = useSelectedScheduler();
   const rev = useLive((s) => s.rev);
   // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
   const data = useMemo<TableData>(() => {
@@ -29,7 +29,7 @@ export function Decisions() {
     const tasks = buffers.tasks.list();
     for (let i = tasks.length - 1; i >= 0 && rows.length < ROWS; i--) {
       const task = tasks[i];
-      const d = task?.results.get(look.name);
+      const d = task?.results.get(scheduler.name);
       if (!task || !d) continue;
       const oracle = task.results.get(REFERENCE)?.fraction ?? null;
       const wait = waited(d.latency, d.time);
@@ -45,11 +45,11 @@ export function Decisions() {
         wait,
         d.energy,
         d.cost,
-        look.reference ? null : d.regret,
+        scheduler.reference ? null : d.regret,
       ]);
     }
     return {
-      name: `decisions-${look.name}`,
+      name: `decisions-${scheduler.name}`,
       columns: [
         { key: "task_id", label: "task", numeric: true, show: (v) => count(v as number) },
         { key: "size", label: "size N", numeric: true, show: (v) => significant(v as number) },
@@ -66,7 +66,7 @@ export function Decisions() {
       ],
       rows,
     };
-  }, [rev, look.name]);
+  }, [rev, scheduler.name]);
   return (
     <Panel
       title="Recent decisions"
@@ -78,16 +78,16 @@ export function Decisions() {
     >
       <Table
         data={data}
-        caption={`Recent decisions of ${look.label}`}
-        onRow={(row) => setUi({ task: row[0] as number, focus: look.name })}
+        caption={`Recent decisions of ${scheduler.label}`}
+        onRow={(row) => setUi({ task: row[0] as number, focus: scheduler.name })}
         render={(column, value, row) => {
-          if (column.key === "gpu_fraction") return <ShareBar share={value as number | null} />;
+          if (column.key === "gpu_fraction") return <GpuShareBar share={value as number | null} />;
           if (column.key !== "task_id") return undefined;
           return (
             <button
               type="button"
               className="rounded-[4px] font-mono hover:underline"
-              onClick={() => setUi({ task: row[0] as number, focus: look.name })}
+              onClick={() => setUi({ task: row[0] as number, focus: scheduler.name })}
             >
               {count(value as number)}
             </button>

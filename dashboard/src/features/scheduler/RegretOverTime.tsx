@@ -1,19 +1,19 @@
 import { useMemo } from "react";
-import { type BandPoint, LineBand } from "../../charts/ConfidenceBandChart";
+import { type BandPoint, ConfidenceBandChart } from "../../charts/ConfidenceBandChart";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { count, time } from "../../lib/format";
 import { deviation, mean, tQuantile } from "../../lib/statistics";
 import { buffers, useLive } from "../../store/liveStore";
-import type { TaskEntry } from "../../store/recentTasks";
-import { useSubject } from "./selectedScheduler";
+import type { RecentTask } from "../../store/recentTasks";
+import { useSelectedScheduler } from "./selectedScheduler";
 
 /** Enough groups for a curve, large enough for an interval. */
 function groupSize(n: number): number {
   return Math.max(10, Math.ceil(n / 40));
 }
 
-export function regretPoints(tasks: readonly TaskEntry[], scheduler: string): BandPoint[] {
+export function regretPoints(tasks: readonly RecentTask[], scheduler: string): BandPoint[] {
   const known = tasks.flatMap((task) => {
     const regret = task.results.get(scheduler)?.regret;
     return regret == null ? [] : [{ id: task.id, regret }];
@@ -30,31 +30,31 @@ export function regretPoints(tasks: readonly TaskEntry[], scheduler: string): Ba
 }
 
 /** What the scheduler lost to the oracle, task by task, in groups with their intervals. */
-export function Regret() {
-  const look = useSubject();
+export function RegretOverTime() {
+  const scheduler = useSelectedScheduler();
   const rev = useLive((s) => s.rev);
   // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
   const { points, markers, size } = useMemo(() => {
     const tasks = buffers.tasks.list();
     const drift = buffers.notifications
       .toArray()
-      .filter((note) => note.kind === "drift" && note.scheduler === look.name && note.at_task !== null)
+      .filter((note) => note.kind === "drift" && note.scheduler === scheduler.name && note.at_task !== null)
       .map((note) => ({ x: note.at_task ?? 0, label: `drift at ${note.at_task}` }));
-    return { points: regretPoints(tasks, look.name), markers: drift, size: groupSize(tasks.length) };
-  }, [rev, look.name]);
+    return { points: regretPoints(tasks, scheduler.name), markers: drift, size: groupSize(tasks.length) };
+  }, [rev, scheduler.name]);
   const live = useLiveBody({ shape: "lines", have: points.length * size, need: 2 * size });
   return (
     <Panel
       title="Regret over time"
       subtitle={`latency minus the oracle's, mean of ${size} tasks, band 95 % CI`}
       state={
-        look.reference
+        scheduler.reference
           ? { kind: "empty", title: "The oracle has no regret", hint: "Everybody else's is measured against it." }
           : live
       }
       tag={useLiveTag()}
       table={() => ({
-        name: `regret-${look.name}`,
+        name: `regret-${scheduler.name}`,
         columns: [
           { key: "last_task", label: "up to task", numeric: true, show: (v) => count(v as number) },
           { key: "mean_regret_s", label: "mean regret", numeric: true, show: (v) => time(v as number) },
@@ -65,13 +65,13 @@ export function Regret() {
       bodyClass="flex flex-col"
       note="Below zero: this scheduler's queues stood better than the oracle's, which is exact per task and short-sighted over queues."
     >
-      <LineBand
-        series={[{ look, points }]}
+      <ConfidenceBandChart
+        series={[{ style: scheduler, points }]}
         markers={markers}
         xTitle="task"
         formatX={count}
         formatY={time}
-        label={`Regret of ${look.label} over tasks`}
+        label={`RegretOverTime of ${scheduler.label} over tasks`}
       />
     </Panel>
   );

@@ -1,10 +1,10 @@
-import { Radar, type RadarSeries } from "../../charts/RadarChart";
+import { RadarChart, type RadarSeries } from "../../charts/RadarChart";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { ratio, tick } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
-import { useLooks, useRow } from "../../store/selectors";
-import { useSubject } from "./selectedScheduler";
+import { useRow, useSchedulerStyles } from "../../store/selectors";
+import { useSelectedScheduler } from "./selectedScheduler";
 
 const AXES = [
   { label: "time", key: "avg_time" },
@@ -14,16 +14,16 @@ const AXES = [
 const RIMS = [1.25, 2, 4, 8];
 
 /** This scheduler's means against the oracle's. */
-export function SubjectRadar() {
-  const look = useSubject();
-  const row = useRow(look.name);
+export function SchedulerRadar() {
+  const scheduler = useSelectedScheduler();
+  const row = useRow(scheduler.name);
   const oracle = useRow(REFERENCE);
-  const reference = useLooks().find((one) => one.reference);
+  const reference = useSchedulerStyles().find((one) => one.reference);
   const state = useLiveBody();
   const values = AXES.map(({ key }) => (row?.[key] != null && oracle?.[key] ? row[key] / oracle[key] : null));
   const series: RadarSeries[] = [
-    { look, values },
-    ...(reference && !look.reference ? [{ look: reference, values: AXES.map(() => 1) }] : []),
+    { style: scheduler, values },
+    ...(reference && !scheduler.reference ? [{ style: reference, values: AXES.map(() => 1) }] : []),
   ];
   const rim = RIMS.find((r) => r >= Math.max(...values.map((v) => v ?? 0))) ?? 8;
   const centre = rim === 1.25 ? 0.75 : 0.5;
@@ -38,7 +38,7 @@ export function SubjectRadar() {
       }
       tag={useLiveTag()}
       table={() => ({
-        name: `radar-${look.name}`,
+        name: `radar-${scheduler.name}`,
         columns: [
           { key: "axis", label: "axis" },
           { key: "ratio", label: "÷ oracle", numeric: true, show: (v) => ratio(v as number) },
@@ -48,7 +48,7 @@ export function SubjectRadar() {
       bodyClass="flex flex-col"
       note={`Each axis: mean ÷ oracle's mean, log radius, centre ${tick(centre)}×, rim ${tick(rim)}×. ${AXES.map((a, i) => `${a.label} ${ratio(values[i])}`).join(", ")}.`}
     >
-      <Radar axes={AXES} series={series} centre={centre} rim={rim} rings={[1]} />
+      <RadarChart axes={AXES} series={series} centre={centre} rim={rim} rings={[1]} />
     </Panel>
   );
 }

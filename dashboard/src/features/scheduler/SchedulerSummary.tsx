@@ -4,7 +4,7 @@ import type { CSSProperties } from "react";
 import { api } from "../../client/api";
 import { announce } from "../../components/ui/announce";
 import { Button } from "../../components/ui/Button";
-import { Glyph } from "../../components/ui/SchedulerGlyph";
+import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { useLiveBody } from "../../components/widget/panelState";
 import { count, estimate, percent, ratioEstimate, significant } from "../../lib/format";
@@ -12,7 +12,7 @@ import { REFERENCE } from "../../lib/schedulerStyle";
 import { useLive } from "../../store/liveStore";
 import { usePollInterval } from "../../store/queryClient";
 import { useRow } from "../../store/selectors";
-import { useSubject } from "./selectedScheduler";
+import { useSelectedScheduler } from "./selectedScheduler";
 
 export function useModel(name: string) {
   const poll = usePollInterval(5_000);
@@ -43,15 +43,15 @@ const STATES: Record<string, string> = {
 };
 
 /** The answer for one scheduler: how far from the oracle, how much regret, which model. */
-export function SchedulerHead() {
-  const look = useSubject();
-  const row = useRow(look.name);
+export function SchedulerSummary() {
+  const scheduler = useSelectedScheduler();
+  const row = useRow(scheduler.name);
   const oracle = useRow(REFERENCE);
-  const summary = useLive((s) => s.schedulers.find((one) => one.name === look.name)?.summary ?? "");
-  const { model } = useModel(look.name);
+  const summary = useLive((s) => s.schedulers.find((one) => one.name === scheduler.name)?.summary ?? "");
+  const { model } = useModel(scheduler.name);
   const state = useLiveBody({ shape: "lines" });
   const retrain = useMutation({
-    mutationFn: () => api.retrain(look.name),
+    mutationFn: () => api.retrain(scheduler.name),
     onSuccess: () => announce("Retraining asked for"),
     onError: (error) => announce(error.message),
   });
@@ -61,7 +61,7 @@ export function SchedulerHead() {
   return (
     <section
       aria-label="Headline"
-      style={{ "--lead": look.color } as CSSProperties}
+      style={{ "--lead": scheduler.color } as CSSProperties}
       className="panel panel-glow mb-4 min-h-32 p-4"
     >
       <PanelBody state={state.kind === "ready" && !row ? { kind: "loading" } : state}>
@@ -69,9 +69,9 @@ export function SchedulerHead() {
           <div className="grid items-center gap-x-8 gap-y-4 xl:grid-cols-[minmax(320px,1fr)_2fr]">
             <div className="min-w-0">
               <h1 className="flex items-center gap-3 font-semibold text-28">
-                <Glyph look={look} size={20} />
-                <span className="glow-text min-w-0 truncate" style={{ color: look.color }}>
-                  {look.label}
+                <SchedulerGlyph style={scheduler} size={20} />
+                <span className="glow-text min-w-0 truncate" style={{ color: scheduler.color }}>
+                  {scheduler.label}
                 </span>
               </h1>
               <p className="mt-1 text-12 text-muted">{summary}</p>
@@ -80,12 +80,12 @@ export function SchedulerHead() {
             <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-5">
               <Card
                 label="Gap to oracle"
-                value={look.reference ? "1.00×" : ratioEstimate(ratio, half)}
+                value={scheduler.reference ? "1.00×" : ratioEstimate(ratio, half)}
                 sub={`mean latency, n = ${count(row.tasks)}`}
               />
               <Card
                 label="Regret per task"
-                value={look.reference ? "–" : estimate(row.avg_regret, row.regret_ci95, "time")}
+                value={scheduler.reference ? "–" : estimate(row.avg_regret, row.regret_ci95, "time")}
                 sub={half === null ? "needs more tasks for ±" : "95 % CI, paired"}
               />
               <Card label="GPU share" value={percent(row.avg_gpu_fraction)} sub="mean over tasks" />

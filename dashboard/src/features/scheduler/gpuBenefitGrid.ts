@@ -1,5 +1,5 @@
 /** Tasks in cells of size and intensity: what a scheduler gave the GPU there, and how much faster the GPU really is. */
-import type { TaskEntry } from "../../store/recentTasks";
+import type { RecentTask } from "../../store/recentTasks";
 
 export const SIZE_BINS = 10;
 export const INTENSITY_BINS = 8;
@@ -12,7 +12,7 @@ export interface Cell {
   speedup: number | null;
 }
 
-export interface Heat {
+export interface GpuBenefitGrid {
   /** Edges of the size bins, logarithmic. */
   edges: number[];
   /** Rows from high to low intensity. */
@@ -20,7 +20,7 @@ export interface Heat {
 }
 
 /** Seconds of the whole task on either side, where some scheduler ran a part of it there. */
-function wholes(task: TaskEntry): { cpu: number; gpu: number } | null {
+function wholes(task: RecentTask): { cpu: number; gpu: number } | null {
   let cpu: number | null = null;
   let gpu: number | null = null;
   let cpuShare = 0;
@@ -40,7 +40,7 @@ function wholes(task: TaskEntry): { cpu: number; gpu: number } | null {
   return cpu !== null && gpu !== null ? { cpu, gpu } : null;
 }
 
-export function heatOf(tasks: readonly TaskEntry[], scheduler: string): Heat {
+export function gpuBenefitGrid(tasks: readonly RecentTask[], scheduler: string): GpuBenefitGrid {
   const sizes = tasks.map((task) => task.size);
   const low = Math.min(...sizes);
   const high = Math.max(...sizes) * 1.0001;
@@ -79,7 +79,7 @@ export function heatOf(tasks: readonly TaskEntry[], scheduler: string): Heat {
 }
 
 /** For every row the column from which on the GPU gets the larger share: the break-even contour. */
-export function contour(heat: Heat, value: (cell: Cell) => number | null): (number | null)[] {
+export function contour(heat: GpuBenefitGrid, value: (cell: Cell) => number | null): (number | null)[] {
   return heat.rows.map((row) => {
     const first = row.findIndex((cell) => (value(cell) ?? Number.NEGATIVE_INFINITY) > 0);
     return first < 0 ? null : first;

@@ -1,13 +1,13 @@
 /** The widgets of Scheduler Details and where they stand at first. Rows are 24 px. */
 import type { WidgetDef } from "../../components/widget/WidgetGrid";
-import { Load } from "./ClusterLoad";
-import { WhereGpuPays } from "./GpuBenefitHeatmap";
-import { Split } from "./GpuCpuSplit";
-import { Learner } from "./ModelInsight";
-import { Predicted } from "./PredictedVsActual";
-import { Decisions } from "./RecentDecisions";
-import { Regret } from "./RegretOverTime";
-import { SubjectRadar } from "./SchedulerRadar";
+import { ClusterLoad } from "./ClusterLoad";
+import { GpuBenefitHeatmap } from "./GpuBenefitHeatmap";
+import { GpuCpuSplit } from "./GpuCpuSplit";
+import { ModelInsight } from "./ModelInsight";
+import { PredictedVsActual } from "./PredictedVsActual";
+import { RecentDecisions } from "./RecentDecisions";
+import { RegretOverTime } from "./RegretOverTime";
+import { SchedulerRadar } from "./SchedulerRadar";
 
 const at = (x: number, y: number, w: number, h: number) => ({ x, y, w, h });
 
@@ -18,25 +18,32 @@ export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
     lg: at(0, 0, 8, 15),
     md: at(0, 0, 6, 14),
     sm: 14,
-    element: <Load />,
+    element: <ClusterLoad />,
   },
-  { id: "radar", title: "Radar", lg: at(8, 0, 4, 15), md: at(0, 14, 3, 15), sm: 15, element: <SubjectRadar /> },
+  { id: "radar", title: "Radar", lg: at(8, 0, 4, 15), md: at(0, 14, 3, 15), sm: 15, element: <SchedulerRadar /> },
   {
     id: "where",
     title: "Where the GPU pays",
     lg: at(0, 15, 8, 17),
     md: at(0, 29, 6, 17),
     sm: 28,
-    element: <WhereGpuPays />,
+    element: <GpuBenefitHeatmap />,
   },
-  { id: "split", title: "GPU / CPU split", lg: at(8, 15, 4, 17), md: at(3, 14, 3, 15), sm: 17, element: <Split /> },
+  {
+    id: "split",
+    title: "GPU / CPU split",
+    lg: at(8, 15, 4, 17),
+    md: at(3, 14, 3, 15),
+    sm: 17,
+    element: <GpuCpuSplit />,
+  },
   {
     id: "regret",
     title: "Regret over time",
     lg: at(0, 32, 6, 14),
     md: at(0, 46, 6, 14),
     sm: 14,
-    element: <Regret />,
+    element: <RegretOverTime />,
   },
   {
     id: "predicted",
@@ -44,7 +51,7 @@ export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
     lg: at(6, 32, 3, 14),
     md: at(0, 60, 3, 14),
     sm: 14,
-    element: <Predicted />,
+    element: <PredictedVsActual />,
   },
   {
     id: "learner",
@@ -52,7 +59,7 @@ export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
     lg: at(9, 32, 3, 14),
     md: at(3, 60, 3, 14),
     sm: 14,
-    element: <Learner />,
+    element: <ModelInsight />,
   },
   {
     id: "decisions",
@@ -60,6 +67,6 @@ export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
     lg: at(0, 46, 12, 16),
     md: at(0, 74, 6, 16),
     sm: 16,
-    element: <Decisions />,
+    element: <RecentDecisions />,
   },
 ];

@@ -3,17 +3,17 @@ import { RotateCcw } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
 import { api } from "../../../client/api";
 import { Button } from "../../../components/ui/Button";
-import { cx } from "../../../components/ui/classNames";
-import { Segmented } from "../../../components/ui/SegmentedControl";
+import { classNames } from "../../../components/ui/classNames";
+import { SegmentedControl } from "../../../components/ui/SegmentedControl";
 import { Panel } from "../../../components/widget/Panel";
 import { READY } from "../../../components/widget/panelState";
 import { queryState } from "../../../components/widget/queryState";
 import { significant } from "../../../lib/format";
 import { useLive } from "../../../store/liveStore";
-import { useShownLooks } from "../../../store/selectors";
-import { Simulating } from "./WhatIfPending";
-import { Answer, change, MEASURES, type Measure } from "./WhatIfResults";
-import { Sliders } from "./WhatIfSliders";
+import { useVisibleStyles } from "../../../store/selectors";
+import { WhatIfPending } from "./WhatIfPending";
+import { change, MEASURES, type Measure, WhatIfResults } from "./WhatIfResults";
+import { WhatIfSliders } from "./WhatIfSliders";
 import { changed, inWords, present, requestOf, type Settings } from "./whatIfSettings";
 
 /** A slider sends dozens of values while it is dragged: ask when it rests. */
@@ -30,7 +30,7 @@ function useSettled<T>(value: T, ms = 350): T {
 export function WhatIf() {
   const gpus = useLive((s) => s.status?.platform.devices.filter((device) => device.kind !== "cpu").length ?? 4);
   const load = useLive((s) => s.status?.utilisation ?? 0.1);
-  const looks = useShownLooks();
+  const styles = useVisibleStyles();
   const now = useMemo(() => present(gpus, load), [gpus, load]);
   const [own, setOwn] = useState<Partial<Settings>>({});
   const settings = useMemo(() => ({ ...now, ...own }), [now, own]);
@@ -38,7 +38,7 @@ export function WhatIf() {
   const settled = useSettled(own);
   const asked = useMemo(() => ({ ...now, ...settled }), [now, settled]);
   // In an order of their own: looks are sorted anew when their places arrive, which is no new question.
-  const names = looks.map((look) => look.name).sort();
+  const names = styles.map((style) => style.name).sort();
   const body = requestOf(asked, now, names);
   const query = useQuery({
     queryKey: ["whatif", body],
@@ -48,8 +48,8 @@ export function WhatIf() {
     staleTime: Number.POSITIVE_INFINITY,
   });
   const answers = new Map(query.data?.schedulers.map((row) => [row.name, row]));
-  const rows = looks.flatMap((look) => answers.get(look.name) ?? []);
-  const byName = new Map(looks.map((look) => [look.name, look]));
+  const rows = styles.flatMap((style) => answers.get(style.name) ?? []);
+  const byName = new Map(styles.map((style) => [style.name, style]));
   const lead = rows.find((row) => row.name === "hybrid_ml") ?? rows.find((row) => !byName.get(row.name)?.reference);
   const verdict = lead ? change(lead, measure) : null;
   const busy = query.isFetching || settled !== own;
@@ -99,7 +99,7 @@ export function WhatIf() {
       }
     >
       <div className="grid min-h-0 flex-1 gap-6 lg:grid-cols-[minmax(220px,1fr)_2.4fr]">
-        <Sliders settings={settings} now={now} onChange={setOwn} />
+        <WhatIfSliders settings={settings} now={now} onChange={setOwn} />
         <div className="flex min-w-0 flex-col gap-3" aria-live="polite" aria-busy={busy}>
           <div className="flex flex-wrap items-center justify-between gap-2">
             <div>
@@ -113,14 +113,14 @@ export function WhatIf() {
                 {query.data && !busy ? ` · answered in ${significant(query.data.seconds)} s` : ""}
               </p>
             </div>
-            <Segmented label="Measure" choices={MEASURES} value={measure} onChange={setMeasure} />
+            <SegmentedControl label="Measure" choices={MEASURES} value={measure} onChange={setMeasure} />
           </div>
           {rows.length ? (
-            <div className={cx(busy && "dim-marks")}>
-              <Answer rows={rows} looks={byName} measure={measure} />
+            <div className={classNames(busy && "dim-marks")}>
+              <WhatIfResults rows={rows} styles={byName} measure={measure} />
             </div>
           ) : (
-            <Simulating looks={looks} />
+            <WhatIfPending styles={styles} />
           )}
         </div>
       </div>

@@ -1,9 +1,9 @@
 import { useEffect, useState } from "react";
 import { SchedulerName } from "../../../components/ui/SchedulerGlyph";
-import type { Look } from "../../../lib/schedulerStyle";
+import type { SchedulerStyle } from "../../../lib/schedulerStyle";
 
 /** The place of the first answer: who is being simulated, and after a moment why it takes longer than the next ones. */
-export function Simulating({ looks }: { looks: readonly Look[] }) {
+export function WhatIfPending({ styles }: { styles: readonly SchedulerStyle[] }) {
   const [long, setLong] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setLong(true), 1500);
@@ -12,10 +12,10 @@ export function Simulating({ looks }: { looks: readonly Look[] }) {
   return (
     <div role="status" className="text-12">
       <ul>
-        {looks.map((look) => (
-          <li key={look.name} className="flex h-8 items-center gap-4 border-hair border-t">
+        {styles.map((style) => (
+          <li key={style.name} className="flex h-8 items-center gap-4 border-hair border-t">
             <span className="w-36 shrink-0">
-              <SchedulerName look={look} />
+              <SchedulerName style={style} />
             </span>
             <span className="skeleton h-2 flex-1" />
             <span className="skeleton h-2.5 w-24" />

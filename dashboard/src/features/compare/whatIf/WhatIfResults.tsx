@@ -1,8 +1,8 @@
 import type { WhatIfAnswer } from "../../../client/models";
-import { cx } from "../../../components/ui/classNames";
+import { classNames } from "../../../components/ui/classNames";
 import { SchedulerName } from "../../../components/ui/SchedulerGlyph";
 import { type Quantity, quantity, significant } from "../../../lib/format";
-import type { Look } from "../../../lib/schedulerStyle";
+import type { SchedulerStyle } from "../../../lib/schedulerStyle";
 
 type Row = WhatIfAnswer["schedulers"][number];
 export type Measure = "latency" | "energy" | "cost";
@@ -25,13 +25,13 @@ export function change(row: Row, measure: Measure): { text: string; sure: boolea
 }
 
 /** Before and after by scheduler, with the paired interval as a band around zero. */
-export function Answer({
+export function WhatIfResults({
   rows,
-  looks,
+  styles,
   measure,
 }: {
   rows: readonly Row[];
-  looks: ReadonlyMap<string, Look>;
+  styles: ReadonlyMap<string, SchedulerStyle>;
   measure: Measure;
 }) {
   const unit = MEASURES.find((m) => m.value === measure)?.unit ?? "time";
@@ -67,11 +67,11 @@ export function Answer({
         {rows.map((row) => {
           const { baseline, changed, low, high, difference } = row[measure];
           const found = change(row, measure);
-          const look = looks.get(row.name);
+          const style = styles.get(row.name);
           const tone = found.sure ? (found.better ? "var(--ok)" : "var(--error)") : "var(--muted)";
           return (
             <tr key={row.name} className="h-8 border-hair border-t">
-              <td>{look ? <SchedulerName look={look} /> : row.name}</td>
+              <td>{style ? <SchedulerName style={style} /> : row.name}</td>
               <td className="whitespace-nowrap px-1 text-right text-muted">{quantity(baseline, unit)}</td>
               <td className="whitespace-nowrap px-1 text-right font-semibold">{quantity(changed, unit)}</td>
               <td className="px-2 max-sm:hidden">
@@ -102,7 +102,10 @@ export function Answer({
                 </svg>
               </td>
               <td
-                className={cx("text-right", found.sure ? (found.better ? "text-ok" : "text-error") : "text-muted")}
+                className={classNames(
+                  "text-right",
+                  found.sure ? (found.better ? "text-ok" : "text-error") : "text-muted",
+                )}
               >
                 {/* On a phone the half width goes to a line of its own. */}
                 {found.text.split(/(?= ±)/).map((part) => (

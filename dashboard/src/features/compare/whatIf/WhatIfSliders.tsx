@@ -58,7 +58,7 @@ function One({
   );
 }
 
-export function Sliders({ settings, now, onChange }: SlidersProps) {
+export function WhatIfSliders({ settings, now, onChange }: SlidersProps) {
   return (
     <div className="flex flex-col gap-3 text-12">
       {SLIDERS.map((slider) => (
