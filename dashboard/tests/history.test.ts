@@ -11,10 +11,11 @@ import {
   positionOf,
   totalOf,
 } from "../src/features/history/cumulativeMeans";
-import { leaderOf, ratiosAlong, ratiosByRun } from "../src/features/history/oracleRatios";
+import { ratiosAlong, ratiosByRun } from "../src/features/history/oracleRatios";
 import { nextEnd } from "../src/features/history/playbackStore";
 import { matches, pick } from "../src/features/history/runSelection";
 import { thinVersions, toMarks } from "../src/features/history/versionMarks";
+import { leaderOf } from "../src/lib/runLeader";
 import { row } from "./fixtures";
 
 const point = (n: number, latency: number, regret: number) => ({

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { StreamEvent } from "../src/client/models";
 import { LiveFeed } from "../src/store/liveFeed";
-import * as live from "../src/store/liveStore";
+import { live, useLive } from "../src/store/liveStore";
 import { log, status } from "./fixtures";
 
 /** A server in a few lines: it remembers every event, and its sockets can be cut. */
@@ -25,11 +25,15 @@ class FakeSocket {
 let stored: StreamEvent[] = [];
 let asked: string[] = [];
 const hello = (seq: number) => ({ type: "hello", seq, run_id: "r1", server_version: "t", status: status() });
-const shown = () => live.buffers.log.toArray().map((entry) => entry.seq);
-const settle = () => vi.waitFor(() => expect(live.useLive.getState().ready).toBe(true));
+const shown = () =>
+  useLive
+    .getState()
+    .stream.log.toArray()
+    .map((entry) => entry.seq);
+const settle = () => vi.waitFor(() => expect(useLive.getState().ready).toBe(true));
 
 beforeEach(() => {
-  live.forgetEverything();
+  live.resetAll();
   stored = Array.from({ length: 10 }, (_, i) => log(i + 1));
   asked = [];
   vi.stubGlobal("WebSocket", FakeSocket);
@@ -78,13 +82,13 @@ describe("feed", () => {
     FakeSocket.open?.send(hello(10));
     await settle();
     FakeSocket.open?.close();
-    expect(live.useLive.getState().connection.phase).toBe("reconnecting");
+    expect(useLive.getState().connection.phase).toBe("reconnecting");
     for (let seq = 11; seq <= 13; seq++) stored.push(log(seq));
     await new Promise((resolve) => setTimeout(resolve, 300));
     FakeSocket.open?.send(hello(13));
     await vi.waitFor(() => expect(shown().at(-1)).toBe(13));
     expect(shown()).toEqual(Array.from({ length: 13 }, (_, i) => i + 1));
-    expect(live.useLive.getState().connection.phase).toBe("live");
+    expect(useLive.getState().connection.phase).toBe("live");
     feed.stop();
   });
   it("steps over what the server has pruned", async () => {
@@ -107,7 +111,7 @@ describe("feed", () => {
     FakeSocket.open?.send(log(12));
     live.flush();
     expect(shown().at(-1)).toBe(12);
-    expect(live.useLive.getState().malformed).toBe(2);
+    expect(useLive.getState().malformed).toBe(2);
     feed.stop();
   });
   it("a server that counts from the start is another database", async () => {
@@ -117,7 +121,7 @@ describe("feed", () => {
     await settle();
     stored = [log(1, "new world")];
     FakeSocket.open?.send(hello(1));
-    await vi.waitFor(() => expect(live.buffers.log.at(-1)?.message).toBe("new world"));
+    await vi.waitFor(() => expect(useLive.getState().stream.log.at(-1)?.message).toBe("new world"));
     expect(shown()).toEqual([1]);
     feed.stop();
   });
@@ -127,7 +131,7 @@ describe("feed", () => {
     FakeSocket.open?.send(hello(10));
     await settle();
     expect(shown()).toEqual([1, 2, 3, 4, 5, 6]);
-    expect(live.useLive.getState()).toMatchObject({ frozen: true, buffered: 4 });
+    expect(useLive.getState()).toMatchObject({ frozen: true, buffered: 4 });
     live.thaw();
     expect(shown().at(-1)).toBe(10);
     feed.stop();

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import * as live from "../src/store/liveStore";
+import { live, useLive } from "../src/store/liveStore";
 import { TASK_WINDOW } from "../src/store/recentTasks";
 import { decision, log, status, update } from "./fixtures";
 
-const state = () => live.useLive.getState();
+const state = () => useLive.getState();
 
 beforeEach(() => {
-  live.forgetEverything();
+  live.resetAll();
   live.setStatus(status());
 });
 
@@ -16,36 +16,43 @@ describe("reducers", () => {
     live.flush();
     expect(state().tasksProcessed).toBe(1);
     expect(state().comparison).toHaveLength(2);
-    expect(live.buffers.tasks.length).toBe(1);
-    expect(live.buffers.gantt.lanes("oracle").get("gpu_0")?.length).toBe(1);
-    expect(live.buffers.gantt.lanes("oracle").get("cpu_0")?.length).toBe(1);
-    expect(live.buffers.pulse.utilisation("hybrid_ml", "gpu_0")).toEqual([{ t: 1, value: expect.closeTo(0.6) }]);
+    expect(useLive.getState().stream.tasks.length).toBe(1);
+    expect(useLive.getState().stream.lanes.ofScheduler("oracle").get("gpu_0")?.length).toBe(1);
+    expect(useLive.getState().stream.lanes.ofScheduler("oracle").get("cpu_0")?.length).toBe(1);
+    expect(useLive.getState().stream.utilization.busyShare("hybrid_ml", "gpu_0")).toEqual([
+      { t: 1, value: expect.closeTo(0.6) },
+    ]);
   });
   it("the same decision twice counts once", () => {
     const twice = update(1, { decisions: [decision(1, "oracle")] });
     live.ingest([twice, { ...twice, seq: 2 }]);
-    expect(live.buffers.gantt.lanes("oracle").get("gpu_0")?.length).toBe(1);
+    expect(useLive.getState().stream.lanes.ofScheduler("oracle").get("gpu_0")?.length).toBe(1);
   });
   it("logs and notifications go to their rings", () => {
     live.ingest([log(1), { ...log(2), type: "notification", kind: "drift", level: "warning" } as never]);
-    expect(live.buffers.log.length).toBe(2);
-    expect(live.buffers.notifications.length).toBe(1);
+    expect(useLive.getState().stream.log.length).toBe(2);
+    expect(useLive.getState().stream.notifications.length).toBe(1);
   });
   it("another run begins with empty buffers", () => {
     live.ingest([update(1, { decisions: [decision(1, "oracle")] })]);
     live.ingest([update(2, { run_id: "r2", decisions: [decision(9, "oracle")] })]);
     live.flush();
     expect(state().runId).toBe("r2");
-    expect(live.buffers.tasks.list().map((task) => task.id)).toEqual([9]);
+    expect(
+      useLive
+        .getState()
+        .stream.tasks.list()
+        .map((task) => task.id),
+    ).toEqual([9]);
   });
   it("buffers stay bounded", () => {
     for (let i = 1; i <= TASK_WINDOW + 500; i++)
       live.ingest([update(i, { decisions: [decision(i, "oracle")] }), log(i)]);
-    expect(live.buffers.tasks.length).toBe(TASK_WINDOW);
-    expect(live.buffers.log.length).toBe(500);
+    expect(useLive.getState().stream.tasks.length).toBe(TASK_WINDOW);
+    expect(useLive.getState().stream.log.length).toBe(500);
     // A late duplicate of a dropped task does not come back.
     live.ingest([update(9999, { decisions: [decision(3, "oracle")] })]);
-    expect(live.buffers.tasks.get(3)).toBeUndefined();
+    expect(useLive.getState().stream.tasks.get(3)).toBeUndefined();
   });
 });
 
@@ -58,11 +65,11 @@ describe("freeze", () => {
     live.flush();
     expect(state().seq).toBe(1);
     expect(state().buffered).toBe(2);
-    expect(live.buffers.tasks.length).toBe(0);
+    expect(useLive.getState().stream.tasks.length).toBe(0);
     expect(live.thaw()).toBe(false);
     expect(state().seq).toBe(3);
     expect(state().buffered).toBe(0);
-    expect(live.buffers.tasks.length).toBe(1);
+    expect(useLive.getState().stream.tasks.length).toBe(1);
   });
   it("a status while frozen changes the controls, not the picture", () => {
     live.ingest([update(1)]);
@@ -85,7 +92,7 @@ describe("lanes", () => {
         update(i + 1, { decisions: [decision(i + 1, "oracle", { cpu_start: null, cpu_time: 0 })] }),
       ),
     );
-    const lane = live.buffers.gantt.lanes("oracle").get("gpu_0");
+    const lane = useLive.getState().stream.lanes.ofScheduler("oracle").get("gpu_0");
     expect(lane?.firstEndingAfter(50.5)).toBe(50);
     expect(lane?.busy(10, 20)).toBeCloseTo(4, 9);
   });

@@ -1,14 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  holm,
-  niceCeiling,
-  overlap,
-  pairedInterval,
-  pearson,
-  signTest,
-  ticks,
-  tQuantile,
-} from "../src/lib/statistics";
+import { intervalsOverlap } from "../src/lib/intervalOverlap";
+import { holm, niceCeiling, pairedInterval, pearson, signTest, ticks, tQuantile } from "../src/lib/statistics";
 
 describe("intervals", () => {
   it("paired differences", () => {
@@ -28,8 +20,8 @@ describe("intervals", () => {
     expect(pairedInterval([1, 2, 4], [1, 1, 1], 12).half).toBeCloseTo(short / 2, 10);
   });
   it("touching intervals overlap", () => {
-    expect(overlap(1, 0.1, 1.2, 0.1)).toBe(true);
-    expect(overlap(1, 0.05, 1.2, 0.1)).toBe(false);
+    expect(intervalsOverlap(1, 0.1, 1.2, 0.1)).toBe(true);
+    expect(intervalsOverlap(1, 0.05, 1.2, 0.1)).toBe(false);
   });
 });
 

@@ -22,7 +22,7 @@ const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
   run: lazy(LOADERS.run),
   diff: lazy(LOADERS.diff),
 };
-const Data = lazy(() => import("./QueryProvider"));
+const ViewProviders = lazy(() => import("./ViewProviders"));
 const DecisionDrawer = lazy(() => import("../features/decision/DecisionDrawer"));
 const Help = lazy(() => import("./HelpDialog"));
 const GuidedTour = lazy(() => import("./GuidedTour"));
@@ -82,9 +82,9 @@ function View({ route }: { route: Route }) {
           </div>
         }
       >
-        <Data>
+        <ViewProviders>
           <Current />
-        </Data>
+        </ViewProviders>
       </Suspense>
     </ViewGuard>
   );
@@ -111,9 +111,9 @@ export function App() {
       </main>
       <Suspense fallback={null}>
         {task !== null ? (
-          <Data>
+          <ViewProviders>
             <DecisionDrawer taskId={task} />
-          </Data>
+          </ViewProviders>
         ) : null}
         {help ? <Help onClose={() => setHelp(false)} /> : null}
         <GuidedTour />

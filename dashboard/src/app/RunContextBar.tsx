@@ -2,12 +2,12 @@ import { Activity, FlaskConical, X } from "lucide-react";
 import type { MouseEvent, ReactNode } from "react";
 import { classNames } from "../components/ui/classNames";
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
-import { significant, time } from "../lib/format";
+import { shortRunId, significant, time } from "../lib/format";
 import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { useLive } from "../store/liveStore";
 import { useSchedulerStyles } from "../store/schedulerStyles";
 import { navigate, setUi, useUi } from "../store/uiStore";
-import { RangePicker } from "./TopBar";
+import { RangePicker } from "./RangePicker";
 
 function Fact({ label, children }: { label: string; children: ReactNode }) {
   return (
@@ -33,7 +33,7 @@ function Facts() {
   return (
     <>
       <Fact label="run">
-        <span className="font-medium font-mono">{shortRun(runId ?? status.run_id)}</span>
+        <span className="font-medium font-mono">{shortRunId(runId ?? status.run_id)}</span>
       </Fact>
       <Fact label="scenario">
         <span className="font-medium">{status.scenario}</span>
@@ -59,10 +59,6 @@ function Facts() {
     </>
   );
 }
-
-/** Run identifiers are long; the end of one tells runs apart. */
-export const shortRun = (runId: string | null): string =>
-  runId ? (runId.length > 12 ? `…${runId.slice(-8)}` : runId) : "none";
 
 function toggle(styles: readonly SchedulerStyle[], shown: readonly string[] | null, name: string): void {
   const all = styles.map((style) => style.name);

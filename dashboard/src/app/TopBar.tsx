@@ -3,14 +3,13 @@ import { lazy, Suspense } from "react";
 import { Link } from "../components/Link";
 import { Button, IconButton } from "../components/ui/Button";
 import { classNames } from "../components/ui/classNames";
-import { SegmentedControl } from "../components/ui/SegmentedControl";
 import { useLive } from "../store/liveStore";
 import type { Route } from "../store/routes";
-import { setUi, toggleTheme, useTheme, useUi } from "../store/uiStore";
-import { RANGES, rangeKey } from "../store/urlState";
+import { toggleTheme, useTheme, useUi } from "../store/uiStore";
 import { toggleFreeze, togglePause } from "./appActions";
 import { ConnectionStatus } from "./ConnectionStatus";
 import { Logo } from "./Logo";
+import { RangePicker } from "./RangePicker";
 
 const VIEWS: readonly { route: Route; label: string; key: string }[] = [
   { route: { view: "compare" }, label: "Compare", key: "1" },
@@ -21,21 +20,6 @@ const VIEWS: readonly { route: Route; label: string; key: string }[] = [
 const PARENTS: Partial<Record<Route["view"], Route["view"]>> = { run: "history", diff: "history" };
 /** Its menu would be a fortieth of the shell; it may come a moment later. */
 const SpeedPicker = lazy(() => import("./SpeedPicker"));
-
-export function RangePicker() {
-  const range = useUi((s) => s.range);
-  return (
-    <SegmentedControl
-      label="Time range"
-      choices={RANGES.map((item) => ({ value: item.key, label: item.label }))}
-      value={range.kind === "fixed" ? null : rangeKey(range)}
-      onChange={(key) => {
-        const found = RANGES.find((item) => item.key === key);
-        if (found) setUi({ range: found.range });
-      }}
-    />
-  );
-}
 
 function Views() {
   const current = useUi((s) => s.route.view);

@@ -2,7 +2,7 @@
 import { api } from "../client/api";
 import { announce } from "../components/ui/announce";
 import { LiveFeed } from "../store/liveFeed";
-import * as live from "../store/liveStore";
+import { live, useLive } from "../store/liveStore";
 import { followAddress, setUi, useUi } from "../store/uiStore";
 
 let feed: LiveFeed | null = null;
@@ -29,13 +29,13 @@ export function startApp(): void {
 export const retryNow = (): void => feed?.retryNow();
 
 export function toggleFreeze(): void {
-  if (live.useLive.getState().frozen) {
+  if (useLive.getState().frozen) {
     if (live.thaw()) feed?.reload();
     setUi({ freeze: null });
     announce("View is live");
   } else {
     live.freeze();
-    setUi({ freeze: live.useLive.getState().seq });
+    setUi({ freeze: useLive.getState().seq });
     announce("View is frozen; updates are buffered");
   }
 }
@@ -46,7 +46,7 @@ function report(error: unknown): void {
 
 /** Pause is for everyone: it stops the engine through the API. */
 export async function togglePause(): Promise<void> {
-  const paused = live.useLive.getState().status?.is_paused ?? false;
+  const paused = useLive.getState().status?.is_paused ?? false;
   try {
     live.setStatus(await (paused ? api.resume() : api.pause()));
     announce(paused ? "Engine resumed" : "Engine paused for everyone");

@@ -1,37 +1,14 @@
-/** Keys of the page. A view can take over stepping and exporting while it is shown. */
+/** Keyboard shortcuts of the page. A mounted view can register its own handlers for stepping and exporting. */
 import { useEffect } from "react";
-import { buffers } from "../store/liveStore";
+import { useLive } from "../store/liveStore";
+import { useShortcutHandlers } from "../store/shortcutHandlers";
 import { navigate, setUi, toggleTheme, useUi } from "../store/uiStore";
 import { toggleFreeze, togglePause } from "./appActions";
-
-type Step = (by: 1 | -1) => void;
-let step: Step | null = null;
-let exporter: (() => void) | null = null;
-
-/** `[` and `]` belong to this view until it goes. */
-export function useStep(handler: Step): void {
-  useEffect(() => {
-    step = handler;
-    return () => {
-      if (step === handler) step = null;
-    };
-  }, [handler]);
-}
-
-/** `E` exports this unless a widget has the focus. */
-export function useExport(handler: () => void): void {
-  useEffect(() => {
-    exporter = handler;
-    return () => {
-      if (exporter === handler) exporter = null;
-    };
-  }, [handler]);
-}
 
 /** Without a view that steps, `[` and `]` go from task to task. */
 function stepTask(by: 1 | -1): void {
   const { task } = useUi.getState();
-  const newest = buffers.tasks.at(-1)?.id ?? null;
+  const newest = useLive.getState().stream.tasks.at(-1)?.id ?? null;
   const next = task === null ? newest : task + by;
   if (next !== null && next > 0) setUi({ task: next });
 }
@@ -54,9 +31,9 @@ const SHORTCUTS: Record<string, () => void> = {
   "1": () => navigate({ view: "compare" }),
   "2": () => navigate({ view: "scheduler", name: null }),
   "3": () => navigate({ view: "history" }),
-  "[": () => (step ?? stepTask)(-1),
-  "]": () => (step ?? stepTask)(1),
-  e: () => exporter?.(),
+  "[": () => (useShortcutHandlers.getState().step ?? stepTask)(-1),
+  "]": () => (useShortcutHandlers.getState().step ?? stepTask)(1),
+  e: () => useShortcutHandlers.getState().exportData?.(),
   "/": () => document.querySelector<HTMLInputElement>("main [data-search]")?.focus(),
 };
 

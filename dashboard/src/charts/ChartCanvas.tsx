@@ -1,7 +1,7 @@
 import { type CSSProperties, type KeyboardEvent, type PointerEvent, useEffect, useRef } from "react";
 import { type Size, useElementSize } from "../hooks/useElementSize";
 import { type ThemeName, TOKENS, type Tokens } from "../lib/designTokens";
-import { useTheme } from "../store/uiStore";
+import { useChartTheme } from "./chartContext";
 
 export interface Paint {
   context: CanvasRenderingContext2D;
@@ -33,7 +33,7 @@ export const FONT_STRONG = '600 12px "Inter", system-ui, sans-serif';
 export function ChartCanvas({ draw, label, className, style, onKeyDown, onWheel, ...pointer }: CanvasProps) {
   const [box, size, element] = useElementSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
-  const theme = useTheme();
+  const theme = useChartTheme();
 
   useEffect(() => {
     const element = canvas.current;

@@ -1,24 +1,33 @@
 import { type KeyboardEvent, type PointerEvent, useCallback, useMemo, useRef, useState } from "react";
 import { useElementSize } from "../hooks/useElementSize";
 import { device as deviceName, percent } from "../lib/format";
-import { setCrosshair, useUi } from "../store/uiStore";
 import { ChartCanvas, type Paint } from "./ChartCanvas";
+import { useCrosshair } from "./chartContext";
 import { GanttTooltip } from "./GanttTooltip";
 import { drawGantt } from "./ganttDraw";
-import { type Block, blockAt, busyBetween, type GanttLane, type GanttModel, type Mark } from "./ganttModel";
+import {
+  type Block,
+  type BlockDetails,
+  blockAt,
+  busyBetween,
+  type GanttLane,
+  type GanttModel,
+  type GanttWindow,
+  type LaneOfKind,
+  type Mark,
+} from "./ganttModel";
 
 interface GanttChartProps {
-  lanes: readonly (GanttLane & { kind: string })[];
+  lanes: readonly LaneOfKind[];
   scheduler: string;
-  from: number;
-  to: number;
+  window: GanttWindow;
   now: number;
   nowLabel?: string;
   bound: Mark | null;
   makespan: Mark | null;
-  rev: number;
-  pan: (seconds: number) => void;
-  zoom: (factor: number, at?: number) => void;
+  /** Task whose blocks are outlined. */
+  selected: number | null;
+  describe: (block: Block) => BlockDetails;
   onSelect: (task: number) => void;
 }
 
@@ -31,10 +40,10 @@ function idleShare(lane: GanttLane, from: number, to: number): number {
 
 /** Lanes with their names at the left and their idle share at the right; drag pans, the wheel zooms, a click selects. */
 export function GanttChart(props: GanttChartProps) {
-  const { lanes, scheduler, from, to, now, nowLabel, bound, makespan, rev, pan, zoom, onSelect } = props;
+  const { lanes, scheduler, now, nowLabel, bound, makespan, selected, describe, onSelect } = props;
+  const { from, to, pan, zoom } = props.window;
   const [box, size] = useElementSize<HTMLDivElement>();
-  const crosshair = useUi((s) => s.crosshair);
-  const selected = useUi((s) => s.task);
+  const crosshair = useCrosshair();
   const [hover, setHover] = useState<{ block: Block; x: number; y: number } | null>(null);
   const drag = useRef<{ x: number; moved: boolean } | null>(null);
   const pitch = Math.max(3, Math.min(110, (size.height - TOP - BOTTOM) / Math.max(1, lanes.length)));
@@ -42,11 +51,23 @@ export function GanttChart(props: GanttChartProps) {
   const named = pitch >= 14;
 
   const model = useMemo<GanttModel>(
-    () => ({ lanes, from, to, now, nowLabel, bound, makespan, selected, crosshair, top: TOP, pitch, laneHeight }),
-    [lanes, from, to, now, nowLabel, bound, makespan, selected, crosshair, pitch, laneHeight],
+    () => ({
+      lanes,
+      from,
+      to,
+      now,
+      nowLabel,
+      bound,
+      makespan,
+      selected,
+      crosshair: crosshair.at,
+      top: TOP,
+      pitch,
+      laneHeight,
+    }),
+    [lanes, from, to, now, nowLabel, bound, makespan, selected, crosshair.at, pitch, laneHeight],
   );
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the contents of the lanes
-  const draw = useCallback((paint: Paint) => drawGantt(paint, model), [model, rev]);
+  const draw = useCallback((paint: Paint) => drawGantt(paint, model), [model]);
 
   const at = (event: PointerEvent<HTMLDivElement>) => {
     const area = event.currentTarget.getBoundingClientRect();
@@ -64,7 +85,7 @@ export function GanttChart(props: GanttChartProps) {
         return;
       }
     }
-    setCrosshair(from + x * perPixel);
+    crosshair.move(from + x * perPixel);
     const block = blockAt(model, width, x, y);
     setHover(block ? { block, x, y } : null);
   };
@@ -129,20 +150,14 @@ export function GanttChart(props: GanttChartProps) {
           onPointerMove={onPointerMove}
           onPointerUp={onPointerUp}
           onPointerLeave={() => {
-            setCrosshair(null);
+            crosshair.move(null);
             setHover(null);
           }}
           onKeyDown={onKeyDown}
           onWheel={onWheel}
         />
         {hover ? (
-          <GanttTooltip
-            block={hover.block}
-            scheduler={scheduler}
-            x={hover.x}
-            y={hover.y}
-            width={size.width - 150}
-          />
+          <GanttTooltip details={describe(hover.block)} x={hover.x} y={hover.y} width={size.width - 150} />
         ) : null}
       </div>
       <div className="relative ml-3 w-12 shrink-0 text-right md:ml-6 md:w-[72px]">

@@ -1,24 +1,20 @@
 import { useCallback, useMemo, useRef, useState } from "react";
 import { alpha } from "../lib/color";
 import { ChartCanvas, type Paint } from "./ChartCanvas";
-import { busyBetween, type GanttLane } from "./ganttModel";
+import { busyBetween, type GanttWindow, type LaneOfKind } from "./ganttModel";
 
 interface OverviewProps {
-  lanes: readonly (GanttLane & { kind: string })[];
+  lanes: readonly LaneOfKind[];
   from: number;
   to: number;
   /** The window of the chart above. */
-  window: { from: number; to: number };
-  /** Data changed: bins are counted anew. */
-  rev: number;
-  onBrush: (from: number, to: number) => void;
+  window: GanttWindow;
 }
 
 const BINS = 160;
 
 /** Mean busy share of the CPUs and of the accelerators in each bin. */
-function useBins(lanes: OverviewProps["lanes"], from: number, to: number, rev: number) {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the contents of the lanes
+function useBins(lanes: OverviewProps["lanes"], from: number, to: number) {
   return useMemo(() => {
     const width = (to - from) / BINS || 1;
     const rows = [new Float32Array(BINS), new Float32Array(BINS)] as const;
@@ -32,15 +28,15 @@ function useBins(lanes: OverviewProps["lanes"], from: number, to: number, rev: n
       }
     }
     return rows.map((row, which) => row.map((sum) => sum / Math.max(1, counts[which] as number)));
-  }, [lanes, from, to, rev]);
+  }, [lanes, from, to]);
 }
 
 /** The whole stretch in two rows, with the visible window as a brush. Drag to choose another one. */
-export function GanttOverview({ lanes, from, to, window, rev, onBrush }: OverviewProps) {
-  const bins = useBins(lanes, from, to, rev);
+export function GanttOverview({ lanes, from, to, window }: OverviewProps) {
+  const bins = useBins(lanes, from, to);
   const drag = useRef<number | null>(null);
   const [draft, setDraft] = useState<{ from: number; to: number } | null>(null);
-  const shown = draft ?? window;
+  const visible = draft ?? window;
   const draw = useCallback(
     ({ context, size: { width, height }, tokens }: Paint) => {
       const half = height / 2;
@@ -53,7 +49,7 @@ export function GanttOverview({ lanes, from, to, window, rev, onBrush }: Overvie
         }
       });
       const x = (t: number) => ((t - from) / (to - from || 1)) * width;
-      const [left, right] = [Math.max(0, x(shown.from)), Math.min(width, x(shown.to))];
+      const [left, right] = [Math.max(0, x(visible.from)), Math.min(width, x(visible.to))];
       context.fillStyle = alpha(tokens.accent, 0.16);
       context.strokeStyle = tokens.accent;
       context.lineWidth = 1.5;
@@ -62,7 +58,7 @@ export function GanttOverview({ lanes, from, to, window, rev, onBrush }: Overvie
       context.fill();
       context.stroke();
     },
-    [bins, from, to, shown.from, shown.to],
+    [bins, from, to, visible.from, visible.to],
   );
   const timeAt = (event: React.PointerEvent<HTMLDivElement>) => {
     const box = event.currentTarget.getBoundingClientRect();
@@ -85,7 +81,7 @@ export function GanttOverview({ lanes, from, to, window, rev, onBrush }: Overvie
       }}
       onPointerUp={() => {
         drag.current = null;
-        if (draft && draft.to - draft.from > (to - from) / 200) onBrush(draft.from, draft.to);
+        if (draft && draft.to - draft.from > (to - from) / 200) window.brush(draft.from, draft.to);
         setDraft(null);
       }}
     />

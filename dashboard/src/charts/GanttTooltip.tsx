@@ -1,28 +1,15 @@
-import { count, device as deviceName, percent, significant, time } from "../lib/format";
-import { buffers } from "../store/liveStore";
-import type { Block } from "./ganttModel";
+import type { BlockDetails } from "./ganttModel";
 
-interface TooltipProps {
-  block: Block;
-  scheduler: string;
+interface GanttTooltipProps {
+  details: BlockDetails;
   x: number;
   y: number;
+  /** Width of the chart; the tooltip moves to the left of the pointer near its right edge. */
   width: number;
 }
 
-/** What is known of the block under the pointer: all of it while the task is recent, its own span otherwise. */
-export function GanttTooltip({ block, scheduler, x, y, width }: TooltipProps) {
-  const task = buffers.tasks.get(block.task);
-  const decision = task?.results.get(scheduler);
-  const rows: [string, string][] = [];
-  if (task) rows.push(["size N · intensity I", `${count(task.size)} · ${significant(task.intensity)}`]);
-  if (decision?.cpu_time) rows.push(["CPU part", time(decision.cpu_time)]);
-  if (decision?.gpu_time) {
-    const share = decision.fraction !== null && decision.fraction < 1 ? ` · ${percent(decision.fraction)}` : "";
-    rows.push([`${deviceName(decision.device)} part${share}`, time(decision.gpu_time)]);
-  }
-  if (decision) rows.push(["wait", time(Math.max(0, (decision.latency ?? 0) - (decision.time ?? 0)))]);
-  if (!decision) rows.push([deviceName(block.device), time(block.end - block.start)]);
+/** Details of the block under the pointer. */
+export function GanttTooltip({ details: { title, latency, rows }, x, y, width }: GanttTooltipProps) {
   const left = x + 232 > width ? x - 232 : x + 12;
   return (
     <div
@@ -30,8 +17,8 @@ export function GanttTooltip({ block, scheduler, x, y, width }: TooltipProps) {
       style={{ left: Math.max(0, left), top: y + 8 }}
     >
       <p className="mb-1 flex justify-between font-semibold">
-        <span>Task {block.task}</span>
-        <span>{decision ? time(decision.latency) : ""}</span>
+        <span>{title}</span>
+        <span>{latency}</span>
       </p>
       {rows.map(([name, value]) => (
         <p key={name} className="flex justify-between leading-[18px]">

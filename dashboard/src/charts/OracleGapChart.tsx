@@ -1,8 +1,9 @@
 import { useElementSize } from "../hooks/useElementSize";
 import { ratioEstimate, tick as tickText } from "../lib/format";
 import { glyphPath } from "../lib/glyphPaths";
-import { overlap, ticks } from "../lib/statistics";
-import type { Standing } from "../store/selectors";
+import { intervalsOverlap } from "../lib/intervalOverlap";
+import type { Standing } from "../lib/standings";
+import { ticks } from "../lib/statistics";
 
 const TOP = 36;
 const HEIGHT = 64;
@@ -14,7 +15,8 @@ function closeGroups(standings: readonly Standing[]): Standing[][] {
   for (const one of rivals) {
     const group = groups.at(-1);
     const before = group?.at(-1);
-    if (group && before && overlap(before.value, before.half ?? 0, one.value, one.half ?? 0)) group.push(one);
+    if (group && before && intervalsOverlap(before.value, before.half ?? 0, one.value, one.half ?? 0))
+      group.push(one);
     else groups.push([one]);
   }
   return groups.filter((group) => group.length > 1);

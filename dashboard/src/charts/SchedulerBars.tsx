@@ -1,8 +1,9 @@
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
 import { estimate, ratio, significant, stepFor } from "../lib/format";
+import { intervalsOverlap } from "../lib/intervalOverlap";
 import type { Metric } from "../lib/metrics";
-import { niceCeiling, overlap, ticks } from "../lib/statistics";
-import type { Standing } from "../store/selectors";
+import type { Standing } from "../lib/standings";
+import { niceCeiling, ticks } from "../lib/statistics";
 
 interface RaceBarsProps {
   standings: readonly Standing[];
@@ -23,7 +24,7 @@ function rivals(standings: readonly Standing[], halves: ReadonlyMap<string, numb
       other !== one &&
       !other.style.reference &&
       theirs !== undefined &&
-      overlap(one.value, half, other.value, theirs)
+      intervalsOverlap(one.value, half, other.value, theirs)
     );
   });
 }

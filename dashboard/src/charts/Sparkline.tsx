@@ -1,9 +1,9 @@
 import { useCallback } from "react";
 import { alpha } from "../lib/color";
-import { useUi } from "../store/uiStore";
-import type { SeriesPoint } from "../store/utilizationHistory";
+import { type SeriesPoint, thinSeries } from "../lib/timeSeries";
 import { ChartCanvas, type Paint } from "./ChartCanvas";
 import { horizontal, linearScale, vertical } from "./canvasAxes";
+import { useCrosshair } from "./chartContext";
 
 interface SparkProps {
   points: readonly SeriesPoint[];
@@ -15,23 +15,16 @@ interface SparkProps {
   className?: string;
 }
 
-/** At most 120 points a line: more cannot be told apart and cost time at every update. */
-export function thin(points: readonly SeriesPoint[], most = 120): readonly SeriesPoint[] {
-  if (points.length <= most) return points;
-  const step = (points.length - 1) / (most - 1);
-  return Array.from({ length: most }, (_, i) => points[Math.round(i * step)] as SeriesPoint);
-}
-
 /** An area from 0 to 100 % over time, with the crosshair all time charts share. */
 export function Sparkline({ points, from, to, color, label, className }: SparkProps) {
-  const crosshair = useUi((s) => s.crosshair);
+  const { at: crosshair } = useCrosshair();
   const draw = useCallback(
     ({ context, size: { width, height }, tokens }: Paint) => {
       const x = linearScale(from, to, 0, width);
       const y = linearScale(0, 1, height - 1, 1);
       horizontal(context, 0, 0, width, tokens.hair);
       horizontal(context, height - 1, 0, width, tokens.baseline);
-      const line = thin(points);
+      const line = thinSeries(points);
       const first = line[0];
       const last = line[line.length - 1];
       if (first && last) {

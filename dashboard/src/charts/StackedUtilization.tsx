@@ -2,11 +2,10 @@ import { useCallback } from "react";
 import { mix } from "../lib/color";
 import { TOKENS } from "../lib/designTokens";
 import { device as deviceName, percent } from "../lib/format";
-import { useTheme, useUi } from "../store/uiStore";
-import type { SeriesPoint } from "../store/utilizationHistory";
+import { type SeriesPoint, thinSeries } from "../lib/timeSeries";
 import { ChartCanvas, type Paint } from "./ChartCanvas";
 import { horizontal, label, linearScale, vertical } from "./canvasAxes";
-import { thin } from "./Sparkline";
+import { useChartTheme, useCrosshair } from "./chartContext";
 
 interface Row {
   key: string;
@@ -26,8 +25,8 @@ function shades(rows: readonly Row[], theme: "dark" | "light"): string[] {
 
 /** Every device's share of the whole machine, one on the other: the top edge is the load of the cluster. */
 export function StackedUtilization({ rows, from, to }: { rows: readonly Row[]; from: number; to: number }) {
-  const theme = useTheme();
-  const crosshair = useUi((s) => s.crosshair);
+  const theme = useChartTheme();
+  const { at: crosshair } = useCrosshair();
   const colors = shades(rows, theme);
   const draw = useCallback(
     ({ context, size: { width, height }, tokens, theme: now }: Paint) => {
@@ -37,7 +36,7 @@ export function StackedUtilization({ rows, from, to }: { rows: readonly Row[]; f
         horizontal(context, y(tick), LEFT, width, tick === 0 ? tokens.baseline : tokens.hair);
         label(context, `${tick * 100}${tick === 1 ? " %" : ""}`, LEFT - 8, y(tick), tokens, "right");
       }
-      const lines = rows.map((row) => thin(row.points));
+      const lines = rows.map((row) => thinSeries(row.points));
       const fills = shades(rows, now);
       const base = new Float64Array(lines[0]?.length ?? 0);
       lines.forEach((line, index) => {

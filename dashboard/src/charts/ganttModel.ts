@@ -1,4 +1,4 @@
-/** What a Gantt chart shows, and how its visible blocks are found. */
+/** Lanes and blocks of a Gantt chart, and the search for the visible ones. */
 import type { DeviceTimeline } from "../lib/deviceTimeline";
 
 export interface GanttLane {
@@ -11,6 +11,21 @@ export interface GanttLane {
 export interface Mark {
   at: number;
   value: number;
+}
+
+/** A lane with the kind of its device, which decides its colour. */
+export interface LaneOfKind extends GanttLane {
+  kind: string;
+}
+
+/** Visible stretch of time and the ways to change it. */
+export interface GanttWindow {
+  from: number;
+  to: number;
+  pan: (seconds: number) => void;
+  /** A factor above one zooms in; `at` keeps its place on the screen. */
+  zoom: (factor: number, at?: number) => void;
+  brush: (from: number, to: number) => void;
 }
 
 export interface GanttModel {
@@ -27,6 +42,13 @@ export interface GanttModel {
   top: number;
   pitch: number;
   laneHeight: number;
+}
+
+/** Text of a block's tooltip. */
+export interface BlockDetails {
+  title: string;
+  latency: string;
+  rows: readonly (readonly [string, string])[];
 }
 
 export interface Block {

@@ -1,4 +1,4 @@
-import { useSchedulerStyles } from "../store/selectors";
+import { useSchedulerStyles } from "../store/schedulerStyles";
 import { SchedulerGlyph } from "./ui/SchedulerGlyph";
 import { Select } from "./ui/Select";
 

@@ -178,3 +178,7 @@ export function device(name: string, cpus = 1): string {
   const only = kind === "CPU" && cpus === 1 && /^\d*$/.test(match[2] ?? "");
   return match[2] === undefined || only ? kind : `${kind} ${match[2]}`;
 }
+
+/** The last eight characters of a long run identifier, which tell runs apart. */
+export const shortRunId = (runId: string | null): string =>
+  runId ? (runId.length > 12 ? `…${runId.slice(-8)}` : runId) : "none";

@@ -109,8 +109,6 @@ export function holm(values: readonly number[]): number[] {
   return adjusted;
 }
 
-export { overlap } from "./intervalOverlap";
-
 /** Round tick positions, four to six of them, from the lowest to the highest value. */
 export function ticks(low: number, high: number, about = 5): number[] {
   if (!(high > low)) return [low];

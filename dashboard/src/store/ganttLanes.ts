@@ -29,7 +29,7 @@ export class GanttLanes {
       this.devices = devices;
   }
 
-  lanes(scheduler: string): ReadonlyMap<string, DeviceTimeline> {
+  ofScheduler(scheduler: string): ReadonlyMap<string, DeviceTimeline> {
     return this.books.get(scheduler) ?? new Map();
   }
 

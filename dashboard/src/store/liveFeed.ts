@@ -5,7 +5,7 @@ import { parseEvent, parseHello, sequenceOf } from "../client/eventValidation";
 import { LiveSocket } from "../client/liveSocket";
 import type { EventPage, Hello } from "../client/models";
 import { apiToken } from "../client/request";
-import * as live from "./liveStore";
+import { live, useLive } from "./liveStore";
 import { TASK_WINDOW } from "./recentTasks";
 
 /** How many events before the present fill the pulse and the log of a page just opened. */
@@ -55,11 +55,14 @@ export class LiveFeed {
 
   /** After a long freeze: read the recent tasks again rather than guess. */
   reload(): void {
-    void api.history(TASK_WINDOW).then(live.seedTasks, () => {});
+    void api.history(TASK_WINDOW).then(
+      (tasks) => live.seedTasks(tasks),
+      () => {},
+    );
   }
 
   private closed(attempt: number, retryInMs: number): void {
-    const { lostAt } = live.useLive.getState().connection;
+    const { lostAt } = useLive.getState().connection;
     const since = lostAt ?? performance.now();
     const offline = performance.now() - since > OFFLINE_AFTER_MS;
     live.setConnection({ phase: offline ? "offline" : "reconnecting", attempt, retryInMs, lostAt: since });
@@ -85,7 +88,7 @@ export class LiveFeed {
     this.readSchedulers();
     if (this.begun && hello.seq < this.order.last) {
       // The server counts from the start: another database. Forget, do not mix.
-      live.resetLive();
+      live.reset();
       this.begun = false;
     }
     if (hello.status) live.setStatus(hello.status);
@@ -96,9 +99,12 @@ export class LiveFeed {
 
   /** At every connection: a scheduler registered meanwhile then has its name and colour. */
   private readSchedulers(tries = 0): void {
-    void api.schedulers().then(live.setSchedulers, () => {
-      if (tries < 3 && !this.stopped) setTimeout(() => this.readSchedulers(tries + 1), 1000);
-    });
+    void api.schedulers().then(
+      (schedulers) => live.setSchedulers(schedulers),
+      () => {
+        if (tries < 3 && !this.stopped) setTimeout(() => this.readSchedulers(tries + 1), 1000);
+      },
+    );
   }
 
   private async begin(seq: number): Promise<void> {
@@ -183,7 +189,10 @@ export class LiveFeed {
   private refreshStatus(): void {
     this.statusTimer ??= setTimeout(() => {
       this.statusTimer = undefined;
-      void api.status().then(live.setStatus, () => {});
+      void api.status().then(
+        (status) => live.setStatus(status),
+        () => {},
+      );
     }, 150);
   }
 }

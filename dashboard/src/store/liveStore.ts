@@ -1,10 +1,12 @@
 /**
- * The one store of live data. Events change the buffers and a draft at once; React hears of it at most five times a second,
- * so that a stream of twenty updates a second costs no more than five renders.
+ * Store of live data: connection, status, comparison rows and the buffers that the stream fills.
+ * Events change the buffers and a draft at once; React is notified at most five times a second, so that twenty updates a
+ * second cost no more than five renders.
  */
 import { create } from "zustand";
 import type {
   ComparisonRow,
+  Decision,
   RunState,
   Scheduler,
   SimulationUpdate,
@@ -53,9 +55,11 @@ export interface LiveData {
   omitted: number;
 }
 
+/** The buffers as they stand now. A new object at every notification, so that hooks can depend on it. */
+export type StreamView = Omit<StreamBuffers, "clear">;
+
 interface LiveStore extends LiveData {
-  /** Rises whenever buffers or data changed: the one thing to depend on when reading `buffers`. */
-  rev: number;
+  stream: StreamView;
 }
 
 const FLUSH_MS = 200;
@@ -82,152 +86,172 @@ const initial = (): LiveData => ({
   omitted: 0,
 });
 
-export const useLive = create<LiveStore>(() => ({ ...initial(), rev: 0 }));
-export const buffers = new StreamBuffers();
-
-let draft: LiveData = initial();
-let pending: StreamEvent[] = [];
-let overflow = false;
-let timer: ReturnType<typeof setTimeout> | undefined;
-
-/** Show what has come; otherwise it happens by itself within 200 ms. */
-export function flush(): void {
-  clearTimeout(timer);
-  timer = undefined;
-  useLive.setState((previous) => ({ ...draft, rev: previous.rev + 1 }));
+function viewOf({ tasks, lanes, utilization, log, notifications }: StreamBuffers): StreamView {
+  return { tasks, lanes, utilization, log, notifications };
 }
 
-function changed(): void {
-  timer ??= setTimeout(flush, FLUSH_MS);
-}
+export const useLive = create<LiveStore>(() => ({ ...initial(), stream: viewOf(new StreamBuffers()) }));
 
-function enterRun(runId: string): void {
-  if (draft.runId !== null && draft.runId !== runId) {
-    buffers.clear();
-    draft = { ...draft, comparison: [], backlogs: {}, utilizations: {}, omitted: 0 };
+/** What the stream has delivered so far: recent tasks, Gantt lanes, utilization, log and notifications. */
+export const useStream = (): StreamView => useLive((s) => s.stream);
+
+/** Writer of the live store. Components read through `useLive` and `useStream` only. */
+class LiveWriter {
+  private readonly buffers = new StreamBuffers();
+  private draft = initial();
+  private pending: StreamEvent[] = [];
+  private overflow = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor() {
+    this.flush();
   }
-  draft.runId = runId;
-}
 
-function applyUpdate(update: SimulationUpdate): void {
-  for (const decision of update.decisions) if (buffers.tasks.add(decision)) buffers.gantt.add(decision);
-  buffers.pulse.push(update);
-  Object.assign(draft, {
-    comparison: update.comparison,
-    virtualTime: update.virtual_time,
-    tasksProcessed: update.tasks_processed,
-    tasksPerSecond: update.tasks_per_second,
-    backlogs: update.backlogs ?? {},
-    utilizations: update.utilizations ?? {},
-    state: update.state,
-    omitted: draft.omitted + (update.omitted ?? 0),
-    updatedAt: performance.now(),
-    ready: true,
-  } satisfies Partial<LiveData>);
-}
-
-function apply(event: StreamEvent): void {
-  enterRun(event.run_id);
-  draft.seq = event.seq;
-  if (event.type === "simulation_update") applyUpdate(event);
-  else {
-    buffers.log.push(event);
-    if (event.type === "notification") buffers.notifications.push(event);
+  /** Notifies React of everything that has arrived; otherwise this happens within 200 ms. */
+  flush(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    useLive.setState({ ...this.draft, stream: viewOf(this.buffers) });
   }
-}
 
-/** Events in order and without duplicates (the sequencer saw to that). A frozen view keeps them for later. */
-export function ingest(events: readonly StreamEvent[]): void {
-  if (!events.length) return;
-  if (draft.frozen) {
-    pending.push(...events);
-    draft.buffered = pending.length;
-    if (pending.length > PENDING_LIMIT) {
-      pending = pending.slice(-PENDING_LIMIT / 2);
-      overflow = true;
+  private scheduleFlush(): void {
+    this.timer ??= setTimeout(() => this.flush(), FLUSH_MS);
+  }
+
+  private enterRun(runId: string): void {
+    if (this.draft.runId !== null && this.draft.runId !== runId) {
+      this.buffers.clear();
+      this.draft = { ...this.draft, comparison: [], backlogs: {}, utilizations: {}, omitted: 0 };
     }
-  } else {
-    for (const event of events) apply(event);
+    this.draft.runId = runId;
   }
-  changed();
-}
 
-export function freeze(): void {
-  draft.frozen = true;
-  flush();
-}
-
-/** Shows everything that came meanwhile. True where so much came that the caller should load the history anew. */
-export function thaw(): boolean {
-  const late = pending;
-  const reload = overflow;
-  pending = [];
-  overflow = false;
-  draft.frozen = false;
-  draft.buffered = 0;
-  for (const event of late) apply(event);
-  flush();
-  return reload;
-}
-
-/** Stored tasks from before the stream; those already known are left alone. */
-export function seedTasks(tasks: readonly TaskDetail[]): void {
-  for (const task of tasks) {
-    if (draft.runId !== null && task.run_id !== draft.runId) continue;
-    for (const decision of decisionsOf(task)) if (buffers.tasks.add(decision)) buffers.gantt.add(decision);
+  private addDecision(decision: Decision): void {
+    if (this.buffers.tasks.add(decision)) this.buffers.lanes.add(decision);
   }
-  changed();
-}
 
-export function setStatus(status: Status): void {
-  draft.status = status;
-  if (!draft.frozen) {
-    if (status.run_id !== null) enterRun(status.run_id);
-    buffers.gantt.setDevices(status.platform.devices);
-    draft.state = status.state;
-    // An update that is already on the screen is as new as the status or newer.
-    if (draft.updatedAt === null) {
-      draft.comparison = status.comparison;
-      draft.tasksProcessed = status.tasks_processed;
-      draft.tasksPerSecond = status.tasks_per_second;
-      draft.virtualTime = status.virtual_time;
+  private applyUpdate(update: SimulationUpdate): void {
+    for (const decision of update.decisions) this.addDecision(decision);
+    this.buffers.utilization.push(update);
+    Object.assign(this.draft, {
+      comparison: update.comparison,
+      virtualTime: update.virtual_time,
+      tasksProcessed: update.tasks_processed,
+      tasksPerSecond: update.tasks_per_second,
+      backlogs: update.backlogs ?? {},
+      utilizations: update.utilizations ?? {},
+      state: update.state,
+      omitted: this.draft.omitted + (update.omitted ?? 0),
+      updatedAt: performance.now(),
+      ready: true,
+    } satisfies Partial<LiveData>);
+  }
+
+  private apply(event: StreamEvent): void {
+    this.enterRun(event.run_id);
+    this.draft.seq = event.seq;
+    if (event.type === "simulation_update") this.applyUpdate(event);
+    else {
+      this.buffers.log.push(event);
+      if (event.type === "notification") this.buffers.notifications.push(event);
     }
   }
-  flush();
+
+  /** Takes events in order and without duplicates (the sequencer ensures both). A frozen view keeps them for later. */
+  ingest(events: readonly StreamEvent[]): void {
+    if (!events.length) return;
+    if (this.draft.frozen) {
+      this.pending.push(...events);
+      this.draft.buffered = this.pending.length;
+      if (this.pending.length > PENDING_LIMIT) {
+        this.pending = this.pending.slice(-PENDING_LIMIT / 2);
+        this.overflow = true;
+      }
+    } else {
+      for (const event of events) this.apply(event);
+    }
+    this.scheduleFlush();
+  }
+
+  freeze(): void {
+    this.draft.frozen = true;
+    this.flush();
+  }
+
+  /** Applies the buffered events. Returns true if some were dropped, so that the caller reloads the history. */
+  thaw(): boolean {
+    const { pending, overflow } = this;
+    this.pending = [];
+    this.overflow = false;
+    this.draft.frozen = false;
+    this.draft.buffered = 0;
+    for (const event of pending) this.apply(event);
+    this.flush();
+    return overflow;
+  }
+
+  /** Adds stored tasks from before the stream; tasks that are already known stay as they are. */
+  seedTasks(tasks: readonly TaskDetail[]): void {
+    for (const task of tasks) {
+      if (this.draft.runId !== null && task.run_id !== this.draft.runId) continue;
+      for (const decision of decisionsOf(task)) this.addDecision(decision);
+    }
+    this.scheduleFlush();
+  }
+
+  setStatus(status: Status): void {
+    const { draft } = this;
+    draft.status = status;
+    if (!draft.frozen) {
+      if (status.run_id !== null) this.enterRun(status.run_id);
+      this.buffers.lanes.setDevices(status.platform.devices);
+      this.draft.state = status.state;
+      // An update that was already applied is at least as recent as the status.
+      if (this.draft.updatedAt === null) {
+        this.draft.comparison = status.comparison;
+        this.draft.tasksProcessed = status.tasks_processed;
+        this.draft.tasksPerSecond = status.tasks_per_second;
+        this.draft.virtualTime = status.virtual_time;
+      }
+    }
+    this.flush();
+  }
+
+  setSchedulers(schedulers: readonly Scheduler[]): void {
+    this.draft.schedulers = [...schedulers].sort((a, b) => a.order - b.order);
+    this.flush();
+  }
+
+  setConnection(connection: Partial<Connection>): void {
+    this.draft.connection = { ...this.draft.connection, ...connection };
+    this.flush();
+  }
+
+  setReady(): void {
+    this.draft.ready = true;
+    this.flush();
+  }
+
+  countMalformed(): void {
+    this.draft.malformed++;
+    this.scheduleFlush();
+  }
+
+  /** Drops all data of the stream after a new database or a restarted event counter. */
+  reset(): void {
+    const { connection, status, schedulers, frozen } = this.draft;
+    this.draft = { ...initial(), connection, status, schedulers, frozen };
+    this.pending = [];
+    this.overflow = false;
+    this.buffers.clear();
+    this.flush();
+  }
+
+  /** Restores the initial state, for tests. */
+  resetAll(): void {
+    this.draft = initial();
+    this.reset();
+  }
 }
 
-export function setSchedulers(schedulers: readonly Scheduler[]): void {
-  draft.schedulers = [...schedulers].sort((a, b) => a.order - b.order);
-  flush();
-}
-
-export function setConnection(connection: Partial<Connection>): void {
-  draft.connection = { ...draft.connection, ...connection };
-  flush();
-}
-
-export function setReady(): void {
-  draft.ready = true;
-  flush();
-}
-
-export function countMalformed(): void {
-  draft.malformed++;
-  changed();
-}
-
-/** A new database or a server that counts from the start: nothing on the screen is true any more. */
-export function resetLive(): void {
-  const { connection, status, schedulers, frozen } = draft;
-  draft = { ...initial(), connection, status, schedulers, frozen };
-  pending = [];
-  overflow = false;
-  buffers.clear();
-  flush();
-}
-
-/** For tests. */
-export function forgetEverything(): void {
-  draft = initial();
-  resetLive();
-}
+export const live = new LiveWriter();

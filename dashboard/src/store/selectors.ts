@@ -1,19 +1,17 @@
-/** Questions that several widgets ask of the stores. */
+/** Derived values of the stores that several widgets share. */
 import { useMemo } from "react";
 import type { ComparisonRow } from "../client/models";
-import { overlap } from "../lib/intervalOverlap";
 import { metricOf } from "../lib/metrics";
-import { REFERENCE, type SchedulerStyle } from "../lib/schedulerStyle";
+import type { SchedulerStyle } from "../lib/schedulerStyle";
+import { rankSchedulers, type Standing, verdictOf } from "../lib/standings";
 import type { Device } from "./ganttLanes";
 import { useLive } from "./liveStore";
 import { useSchedulerStyles } from "./schedulerStyles";
 import { useUi } from "./uiStore";
 import type { Range } from "./urlState";
 
-export { useRunSchedulers, useSchedulerStyles } from "./schedulerStyles";
-
-/** Those the legend has switched on. */
-export function useVisibleStyles(): SchedulerStyle[] {
+/** Styles of the schedulers that the legend has switched on. */
+export function useVisibleStyles(): readonly SchedulerStyle[] {
   const styles = useSchedulerStyles();
   const shown = useUi((s) => s.shown);
   return useMemo(() => {
@@ -27,49 +25,11 @@ export function useRow(name: string | null): ComparisonRow | null {
   return useLive((s) => s.comparison.find((row) => row.name === name) ?? null);
 }
 
-export interface Standing {
-  style: SchedulerStyle;
-  row: ComparisonRow;
-  value: number;
-  /** value ÷ reference value. */
-  ratio: number | null;
-  /** Half width of the paired 95 % interval, in the metric's unit; null where the API gives none. */
-  half: number | null;
-}
-
-/** Everybody shown, best first; the reference first of all. */
+/** Visible schedulers, best first; the reference first of all. */
 export function useStandings(metricKey: string): Standing[] {
   const styles = useVisibleStyles();
   const comparison = useLive((s) => s.comparison);
-  return useMemo(() => {
-    const metric = metricOf(metricKey);
-    const rows = new Map(comparison.map((row) => [row.name, row]));
-    const reference = rows.get(REFERENCE);
-    const base = reference ? metric.value(reference) : null;
-    const list: Standing[] = [];
-    for (const style of styles) {
-      const row = rows.get(style.name);
-      const value = row ? metric.value(row) : null;
-      if (!row || value === null) continue;
-      const half = style.reference ? null : (metric.paired?.(row) ?? null);
-      list.push({ style, row, value, ratio: base ? value / base : null, half });
-    }
-    return list.sort((a, b) => Number(b.style.reference) - Number(a.style.reference) || a.value - b.value);
-  }, [styles, comparison, metricKey]);
-}
-
-export interface Verdict {
-  leader: Standing;
-  runnerUp: Standing | null;
-  /** The intervals of the two overlap, or the API gave none. */
-  close: boolean;
-}
-
-export function verdictOf(standings: readonly Standing[]): Verdict | null {
-  const [leader, runnerUp = null] = standings.filter((standing) => !standing.style.reference);
-  if (!leader) return null;
-  const close = runnerUp !== null && overlap(leader.value, leader.half ?? 0, runnerUp.value, runnerUp.half ?? 0);
-  return { leader, runnerUp, close };
+  return useMemo(() => rankSchedulers(comparison, styles, metricOf(metricKey)), [styles, comparison, metricKey]);
 }
 
 /** The scheduler in focus: the one asked for, else the leader by latency, else the first contestant. */

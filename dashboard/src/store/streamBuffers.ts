@@ -1,4 +1,4 @@
-/** Everything the stream fills, outside React: components read it when `rev` of the live store changes. */
+/** Buffers of bounded size that the event stream fills. */
 import type { LogLine, Notification } from "../client/models";
 import { RingBuffer } from "../lib/ringBuffer";
 import { GanttLanes } from "./ganttLanes";
@@ -9,15 +9,15 @@ export type LogEntry = LogLine | Notification;
 
 export class StreamBuffers {
   readonly tasks = new RecentTasks();
-  readonly gantt = new GanttLanes();
-  readonly pulse = new UtilizationHistory();
+  readonly lanes = new GanttLanes();
+  readonly utilization = new UtilizationHistory();
   readonly log = new RingBuffer<LogEntry>(500);
   readonly notifications = new RingBuffer<Notification>(200);
 
   clear(): void {
     this.tasks.clear();
-    this.gantt.clear();
-    this.pulse.clear();
+    this.lanes.clear();
+    this.utilization.clear();
     this.log.clear();
     this.notifications.clear();
   }

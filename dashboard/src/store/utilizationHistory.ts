@@ -1,12 +1,8 @@
 /** Busy shares of every scheduler's devices over virtual time, in columns that never grow. */
 import type { SimulationUpdate } from "../client/models";
+import type { SeriesPoint } from "../lib/timeSeries";
 
 export const PULSE_SAMPLES = 720;
-
-export interface SeriesPoint {
-  t: number;
-  value: number;
-}
 
 export class UtilizationHistory {
   private readonly times = new Float64Array(PULSE_SAMPLES);
@@ -50,7 +46,7 @@ export class UtilizationHistory {
     return points;
   }
 
-  utilisation(scheduler: string, device: string, from = Number.NEGATIVE_INFINITY): SeriesPoint[] {
+  busyShare(scheduler: string, device: string, from = Number.NEGATIVE_INFINITY): SeriesPoint[] {
     return this.read(`u|${scheduler}|${device}`, from);
   }
 
@@ -63,22 +59,4 @@ export class UtilizationHistory {
     this.length = 0;
     this.series.clear();
   }
-}
-
-/** The mean of several devices, sample by sample; samples of one update share their time. */
-export function meanOf(series: readonly SeriesPoint[][]): SeriesPoint[] {
-  const [first] = series;
-  if (!first) return [];
-  return first.map(({ t }, i) => {
-    let sum = 0;
-    let n = 0;
-    for (const points of series) {
-      const point = points[points.length - first.length + i];
-      if (point) {
-        sum += point.value;
-        n++;
-      }
-    }
-    return { t, value: n ? sum / n : Number.NaN };
-  });
 }

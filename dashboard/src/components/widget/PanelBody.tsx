@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { api } from "../../client/api";
 import { ApiError } from "../../client/request";
 import { count } from "../../lib/format";
-import { setStatus } from "../../store/liveStore";
+import { live } from "../../store/liveStore";
 import { announce } from "../ui/announce";
 import { Button, IconButton } from "../ui/Button";
 import type { BodyState, Shape } from "./panelState";
@@ -68,7 +68,12 @@ function Empty({ title = "No run yet", hint, start }: { title?: string; hint?: s
             <Button
               variant="primary"
               icon={<Play size={14} aria-hidden="true" />}
-              onClick={() => void api.start().then(setStatus, (error: Error) => announce(error.message))}
+              onClick={() =>
+                void api.start().then(
+                  (status) => live.setStatus(status),
+                  (error: Error) => announce(error.message),
+                )
+              }
             >
               Start simulation
             </Button>

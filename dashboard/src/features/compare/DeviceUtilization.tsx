@@ -9,10 +9,10 @@ import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { count, device as deviceName, percent, time } from "../../lib/format";
 import type { TableData } from "../../lib/tableData";
-import { buffers, useLive } from "../../store/liveStore";
+import { meanSeries, type SeriesPoint } from "../../lib/timeSeries";
+import { useLive, useStream } from "../../store/liveStore";
 import { useDevices, useFocus, useVisibleStyles } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
-import { meanOf, type SeriesPoint } from "../../store/utilizationHistory";
 
 const SPAN = 60;
 /** A queue is called growing when so many seconds of work wait. */
@@ -32,7 +32,7 @@ interface Row {
 }
 
 function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; to: number } {
-  const rev = useLive((s) => s.rev);
+  const stream = useStream();
   const now = useLive((s) => s.virtualTime);
   const range = useUi((s) => s.range);
   const styles = useVisibleStyles();
@@ -40,12 +40,11 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
   const focus = useFocus();
   const to = range.kind === "fixed" ? range.to : now;
   const from = range.kind === "fixed" ? range.from : now - SPAN;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
   return useMemo(() => {
     const cpus = devices.filter((d) => d.kind === "cpu");
     const others = devices.filter((d) => d.kind !== "cpu");
     const read = (name: string, list: readonly { name: string }[]) =>
-      meanOf(list.map((d) => buffers.pulse.utilisation(name, d.name, from)));
+      meanSeries(list.map((d) => stream.utilization.busyShare(name, d.name, from)));
     const until = (points: readonly SeriesPoint[]) =>
       range.kind === "fixed" ? points.filter((p) => p.t <= to) : points;
     if (mode === "schedulers") {
@@ -75,13 +74,13 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
       cells: [
         {
           label: `${focus?.label}, ${device.name}`,
-          points: until(buffers.pulse.utilisation(focus?.name ?? "", device.name, from)),
+          points: until(stream.utilization.busyShare(focus?.name ?? "", device.name, from)),
           color: focus?.color ?? "#888888",
         },
       ],
     }));
     return { rows, columns: [focus?.label ?? ""], from, to };
-  }, [rev, mode, styles, devices, focus, from, to]);
+  }, [stream, mode, styles, devices, focus, from, to, range.kind]);
 }
 
 const kinds = (devices: readonly { kind: string }[]): string =>

@@ -7,8 +7,10 @@ import { useLiveBody } from "../../components/widget/panelState";
 import { count, estimate, parts, percent, ratioEstimate, signed, significant } from "../../lib/format";
 import { type Metric, metricOf } from "../../lib/metrics";
 import { REFERENCE } from "../../lib/schedulerStyle";
+import { type Verdict, verdictOf } from "../../lib/standings";
 import { useLive } from "../../store/liveStore";
-import { useFocus, useRow, useSchedulerStyles, useStandings, type Verdict, verdictOf } from "../../store/selectors";
+import { useSchedulerStyles } from "../../store/schedulerStyles";
+import { useFocus, useRow, useStandings } from "../../store/selectors";
 import { setUi, useUi } from "../../store/uiStore";
 import { useIntervals } from "./useConfidenceIntervals";
 

@@ -1,9 +1,8 @@
-import { Download, LocateFixed, Maximize, ZoomIn, ZoomOut } from "lucide-react";
+import { Download, LocateFixed, Maximize } from "lucide-react";
 import { useMemo } from "react";
-import { GanttChart } from "../../charts/GanttChart";
-import { GanttOverview } from "../../charts/GanttOverview";
-import { type Mark, visit } from "../../charts/ganttModel";
+import { type LaneOfKind, type Mark, visit } from "../../charts/ganttModel";
 import { address } from "../../client/request";
+import { GanttView, GanttZoomButtons } from "../../components/GanttView";
 import { SchedulerSelect } from "../../components/SchedulerSelect";
 import { IconButton } from "../../components/ui/Button";
 import { Panel } from "../../components/widget/Panel";
@@ -14,8 +13,8 @@ import type { Cell, TableData } from "../../lib/tableData";
 import { useLive } from "../../store/liveStore";
 import { useFocus, useRow } from "../../store/selectors";
 import { setUi, useTheme } from "../../store/uiStore";
-import { type DeviceLane, useGanttData, useLowerBound } from "./useGanttData";
-import { type GanttWindow, useGanttWindow } from "./useGanttWindow";
+import { useGanttData, useLowerBound } from "./useGanttData";
+import { type LiveGanttWindow, useGanttWindow } from "./useGanttWindow";
 
 function Legend({ balance }: { balance: number | null }) {
   const ramp = intensityRamp(useTheme());
@@ -50,7 +49,7 @@ function Legend({ balance }: { balance: number | null }) {
   );
 }
 
-function tableOf(lanes: readonly DeviceLane[], window: GanttWindow, scheduler: string): TableData {
+function tableOf(lanes: readonly LaneOfKind[], window: LiveGanttWindow, scheduler: string): TableData {
   const rows: Cell[][] = [];
   for (const lane of lanes) {
     visit(lane, window.from, window.to, (source, i) => {
@@ -126,12 +125,7 @@ export function LiveGantt() {
       actions={
         <>
           <SchedulerSelect value={name} onChange={(focusName) => setUi({ focus: focusName })} />
-          <IconButton label="Zoom out" onClick={() => window.zoom(1 / 1.6)} className="max-md:hidden">
-            <ZoomOut size={15} aria-hidden="true" />
-          </IconButton>
-          <IconButton label="Zoom in" onClick={() => window.zoom(1.6)} className="max-md:hidden">
-            <ZoomIn size={15} aria-hidden="true" />
-          </IconButton>
+          <GanttZoomButtons window={window} />
           {window.following ? (
             <IconButton label="Show the whole range" onClick={window.fit}>
               <Maximize size={15} aria-hidden="true" />
@@ -154,39 +148,18 @@ export function LiveGantt() {
       }
       bodyClass="flex flex-col"
     >
-      <GanttChart
+      <GanttView
         lanes={data.lanes}
         scheduler={name ?? ""}
-        from={window.from}
-        to={window.to}
+        window={window}
+        first={data.from}
+        last={data.to}
+        firstLabel={data.from.toFixed(0)}
+        lastLabel={`${data.to.toFixed(0)} s`}
         now={now}
         bound={bound}
         makespan={makespan}
-        rev={data.rev}
-        pan={window.pan}
-        zoom={window.zoom}
-        onSelect={(task) => setUi({ task })}
       />
-      <div className="mt-2 flex items-center">
-        <span className="w-12 shrink-0 text-faint leading-4 md:w-14">
-          CPU
-          <br />
-          GPU
-        </span>
-        <GanttOverview
-          lanes={data.lanes}
-          from={data.from}
-          to={data.to}
-          window={window}
-          rev={data.rev}
-          onBrush={window.brush}
-        />
-        <span className="ml-3 w-12 shrink-0 text-right text-faint leading-4 md:ml-6 md:w-[72px]">
-          {data.from.toFixed(0)} to
-          <br />
-          {data.to.toFixed(0)} s
-        </span>
-      </div>
       <Legend balance={row?.load_balance ?? null} />
     </Panel>
   );

@@ -9,7 +9,7 @@ import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { clock, count } from "../../lib/format";
 import type { TableData } from "../../lib/tableData";
-import { buffers, useLive } from "../../store/liveStore";
+import { useStream } from "../../store/liveStore";
 import type { LogEntry } from "../../store/streamBuffers";
 
 type Level = "all" | "info" | "warning" | "error";
@@ -35,13 +35,12 @@ const SHOWN = 120;
 
 /** What happened, newest first. Without "follow" the list stands still while one reads. */
 export function LiveLog() {
-  const rev = useLive((s) => s.rev);
+  const stream = useStream();
   const [level, setLevel] = useState<Level>("all");
   const [text, setText] = useState("");
   const [held, setHeld] = useState<LogEntry[] | null>(null);
   const list = useRef<HTMLDivElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
-  const newest = useMemo(() => buffers.log.toArray().reverse(), [rev]);
+  const newest = useMemo(() => stream.log.toArray().reverse(), [stream]);
   const source = held ?? newest;
   const late = held ? newest.filter((entry) => entry.seq > (held[0]?.seq ?? 0)).length : 0;
   const entries = useMemo(() => {

@@ -1,6 +1,5 @@
 import { ArrowDown, ArrowUp, ChevronLeft, ChevronRight, Download } from "lucide-react";
 import { useCallback, useMemo, useState } from "react";
-import { useExport } from "../../app/keyboardShortcuts";
 import { Button, IconButton } from "../../components/ui/Button";
 import { classNames } from "../../components/ui/classNames";
 import { deviceWords, GpuShareBar } from "../../components/ui/GpuShareBar";
@@ -15,6 +14,7 @@ import { download } from "../../lib/downloadFile";
 import { count } from "../../lib/format";
 import { type Column, type TableData, toCsv } from "../../lib/tableData";
 import { useVisibleStyles } from "../../store/selectors";
+import { useShortcutHandler } from "../../store/shortcutHandlers";
 import { setUi } from "../../store/uiStore";
 import { LedgerCards } from "./LedgerCards";
 import { filterRows, LEDGER_COLUMNS, type LedgerRow, ledgerRows, sortRows } from "./ledgerRows";
@@ -80,7 +80,7 @@ export function TaskLedger() {
     [rows],
   );
   const csv = useCallback(() => download("ledger.csv", toCsv(table()), "text/csv;charset=utf-8"), [table]);
-  useExport(csv);
+  useShortcutHandler("exportData", csv);
 
   const cell = (column: Column, row: LedgerRow, at: number) => {
     const style = styleOf.get(row[1]);

@@ -5,9 +5,9 @@
 import { useMemo } from "react";
 import type { Metric } from "../../lib/metrics";
 import { REFERENCE } from "../../lib/schedulerStyle";
+import type { Standing } from "../../lib/standings";
 import { pairedInterval } from "../../lib/statistics";
-import { buffers, useLive } from "../../store/liveStore";
-import type { Standing } from "../../store/selectors";
+import { useStream } from "../../store/liveStore";
 
 const ENOUGH = 30;
 
@@ -17,8 +17,7 @@ export interface Intervals {
 }
 
 export function useIntervals(metric: Metric, standings: readonly Standing[]): Intervals {
-  const rev = useLive((s) => s.rev);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers, which React cannot see
+  const stream = useStream();
   return useMemo(() => {
     const halves = new Map<string, number>();
     if (metric.windowed) {
@@ -29,7 +28,7 @@ export function useIntervals(metric: Metric, standings: readonly Standing[]): In
       for (const { style, half } of standings) if (half !== null) halves.set(style.name, half);
       return { halves, note: "Whiskers: 95 % CI of the paired difference to the oracle." };
     }
-    const tasks = buffers.tasks.list();
+    const tasks = stream.tasks.list();
     let pairs = 0;
     for (const { style, row } of standings) {
       if (style.reference) continue;
@@ -51,5 +50,5 @@ export function useIntervals(metric: Metric, standings: readonly Standing[]): In
         ? `Whiskers: 95 % CI, paired with the oracle; spread of the newest ${pairs.toLocaleString("en")} pairs.`
         : "";
     return { halves, note };
-  }, [metric, standings, rev]);
+  }, [metric, standings, stream]);
 }

@@ -1,27 +1,22 @@
 /** The lanes of one scheduler: live blocks, and older ones from REST where the range reaches further back. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import type { GanttLane } from "../../charts/ganttModel";
+import type { LaneOfKind } from "../../charts/ganttModel";
 import { api } from "../../client/api";
 import { lanesFromColumns } from "../../store/ganttLanes";
-import { buffers, useLive } from "../../store/liveStore";
+import { useLive, useStream } from "../../store/liveStore";
 import { boundsOf, useDevices } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
 import { rangeKey } from "../../store/urlState";
 
 export const GANTT_LIMIT = 50_000;
 
-export interface DeviceLane extends GanttLane {
-  kind: string;
-}
-
 export interface GanttData {
-  lanes: DeviceLane[];
+  lanes: LaneOfKind[];
   /** First and last second that are held. */
   from: number;
   to: number;
   lastFinish: number | null;
-  rev: number;
   truncated: boolean;
   blocks: number;
   error: Error | null;
@@ -29,11 +24,11 @@ export interface GanttData {
 
 export function useGanttData(scheduler: string | null): GanttData {
   const devices = useDevices();
-  const rev = useLive((s) => s.rev);
+  const stream = useStream();
   const runId = useLive((s) => s.runId);
   const now = useLive((s) => s.virtualTime);
   const range = useUi((s) => s.range);
-  const live = scheduler ? buffers.gantt.lanes(scheduler) : new Map<string, never>();
+  const live = scheduler ? stream.lanes.ofScheduler(scheduler) : new Map<string, never>();
   const firsts = [...live.values()].filter((lane) => lane.length > 0).map((lane) => lane.start(0));
   const oldest = firsts.length ? Math.min(...firsts) : null;
   const wanted = boundsOf(range, now).from;
@@ -56,13 +51,11 @@ export function useGanttData(scheduler: string | null): GanttData {
     placeholderData: keepPreviousData,
   });
   const older = history.data?.lanes;
-  const held = live.size;
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `held` says that lanes have appeared
   const lanes = useMemo(
     () =>
       devices.map((device) => {
-        const recent = scheduler ? buffers.gantt.lanes(scheduler).get(device.name) : undefined;
+        const recent = scheduler ? stream.lanes.ofScheduler(scheduler).get(device.name) : undefined;
         const past = older?.get(device.name);
         return {
           device: device.name,
@@ -70,7 +63,7 @@ export function useGanttData(scheduler: string | null): GanttData {
           sources: [past, recent].filter((lane) => lane !== undefined),
         };
       }),
-    [devices, older, scheduler, held],
+    [devices, older, scheduler, stream],
   );
   let from = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
@@ -88,7 +81,6 @@ export function useGanttData(scheduler: string | null): GanttData {
     from: Number.isFinite(from) ? Math.max(from, wanted) : 0,
     to: Math.max(now, last),
     lastFinish: Number.isFinite(last) ? last : null,
-    rev,
     truncated: history.data?.truncated ?? false,
     blocks,
     error: history.error,
@@ -97,7 +89,7 @@ export function useGanttData(scheduler: string | null): GanttData {
 
 /** The newest arrivals and their isolated optima bound every makespan from below (SPEC 3, second term). */
 export function useLowerBound(): number | null {
-  const newest = useLive(() => buffers.tasks.at(-1)?.arrival ?? null);
+  const newest = useLive((s) => s.stream.tasks.at(-1)?.arrival ?? null);
   const runId = useLive((s) => s.runId);
   const frozen = useLive((s) => s.frozen);
   const running = useLive((s) => s.state === "running");

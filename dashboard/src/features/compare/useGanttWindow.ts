@@ -1,5 +1,6 @@
 /** Which stretch of time the Gantt chart shows: it follows the present until somebody pans, zooms or brushes. */
 import { useCallback, useEffect, useState } from "react";
+import type { GanttWindow } from "../../charts/ganttModel";
 import { useLive } from "../../store/liveStore";
 import { boundsOf } from "../../store/selectors";
 import { setUi, useUi } from "../../store/uiStore";
@@ -9,19 +10,14 @@ type View = { follow: true; span: number } | { follow: false; from: number; to: 
 const START: View = { follow: true, span: 14 };
 const SHORTEST = 0.02;
 
-export interface GanttWindow {
-  from: number;
-  to: number;
+export interface LiveGanttWindow extends GanttWindow {
   following: boolean;
-  pan: (seconds: number) => void;
-  /** Above one zooms in; `at` stays where it is. */
-  zoom: (factor: number, at?: number) => void;
+  /** Shows the whole range. */
   fit: () => void;
   follow: () => void;
-  brush: (from: number, to: number) => void;
 }
 
-export function useGanttWindow(first: number, last: number): GanttWindow {
+export function useGanttWindow(first: number, last: number): LiveGanttWindow {
   const now = useLive((s) => s.virtualTime);
   const range = useUi((s) => s.range);
   const [view, setView] = useState<View>(START);

@@ -1,7 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { ChevronLeft, ChevronRight, Download, Link2 } from "lucide-react";
 import { useCallback } from "react";
-import { useStep } from "../../app/keyboardShortcuts";
 import { api } from "../../client/api";
 import type { TaskDetail } from "../../client/models";
 import { ApiError } from "../../client/request";
@@ -18,7 +17,9 @@ import { download } from "../../lib/downloadFile";
 import { cost, energy, memory, percent, signed, significant, tick, time } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { type TableData, toCsv } from "../../lib/tableData";
-import { useFocus, useSchedulerStyles } from "../../store/selectors";
+import { useSchedulerStyles } from "../../store/schedulerStyles";
+import { useFocus } from "../../store/selectors";
+import { useShortcutHandler } from "../../store/shortcutHandlers";
 import { setUi } from "../../store/uiStore";
 import { GpuShareCurve } from "./GpuShareCurve";
 import { partTimes, type Ran, ran } from "./partTimes";
@@ -170,7 +171,7 @@ function Body({ task }: { task: TaskDetail }) {
 export default function DecisionDrawer({ taskId }: { taskId: number }) {
   const query = useQuery({ queryKey: ["task", taskId], queryFn: ({ signal }) => api.task(taskId, { signal }) });
   const step = useCallback((by: 1 | -1) => setUi({ task: Math.max(1, taskId + by) }), [taskId]);
-  useStep(step);
+  useShortcutHandler("step", step);
   const missing = query.error instanceof ApiError && query.error.status === 404;
   const state: BodyState = missing
     ? { kind: "empty", title: `No task ${taskId}`, hint: "It was never made, or its history was deleted." }

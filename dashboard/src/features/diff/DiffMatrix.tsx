@@ -5,7 +5,7 @@ import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { Panel } from "../../components/widget/Panel";
 import { changeText, DIFF_METRICS, differenceText, verdictOf } from "../../lib/runDiff";
 import { diffTable } from "../../lib/runDiffTable";
-import { useStylesOf } from "../history/historyQueries";
+import { useStylesOf } from "../../store/schedulerStyles";
 
 /** Every scheduler and metric at once: the change, and what it is in units. */
 export function Matrix({ rows }: { rows: readonly DiffRow[] }) {

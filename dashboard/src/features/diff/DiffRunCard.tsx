@@ -1,11 +1,10 @@
-import { shortRun } from "../../app/RunContextBar";
 import type { RunDetail } from "../../client/models";
 import { Link } from "../../components/Link";
 import { RunLetter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
-import { count, date, ratio, significant } from "../../lib/format";
-import { useStylesOf } from "../history/historyQueries";
-import { leaderOf } from "../history/oracleRatios";
+import { count, date, ratio, shortRunId, significant } from "../../lib/format";
+import { leaderOf } from "../../lib/runLeader";
+import { useStylesOf } from "../../store/schedulerStyles";
 
 /** One of the two runs: what it was, how far it got, who led. */
 export function DiffRunCard({ letter, when, run }: { letter: "A" | "B"; when: string; run: RunDetail }) {
@@ -21,7 +20,7 @@ export function DiffRunCard({ letter, when, run }: { letter: "A" | "B"; when: st
           className="font-mono text-14 underline decoration-hair underline-offset-4 hover:decoration-current"
           title={run.run_id}
         >
-          {shortRun(run.run_id)}
+          {shortRunId(run.run_id)}
         </Link>
         <SourceTag source={run.source} />
         <span className="ml-auto">

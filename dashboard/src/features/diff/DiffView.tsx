@@ -15,8 +15,8 @@ import { count } from "../../lib/format";
 import { changedKeys, DIFF_METRICS, type DiffMetric } from "../../lib/runDiff";
 import { diffTable } from "../../lib/runDiffTable";
 import { isRunId, isUnknownRun, useDiff } from "../../store/runQueries";
+import { useStylesOf } from "../../store/schedulerStyles";
 import { setUi, useUi } from "../../store/uiStore";
-import { useStylesOf } from "../history/historyQueries";
 import { Matrix } from "./DiffMatrix";
 import { DiffRunCard } from "./DiffRunCard";
 

@@ -1,7 +1,5 @@
-import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { ModelVersionTimeline } from "../../charts/ModelVersionTimeline";
-import { api } from "../../client/api";
 import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { Select } from "../../components/ui/Select";
 import { Panel } from "../../components/widget/Panel";
@@ -9,9 +7,10 @@ import type { BodyState, Tag } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { count, date, significant, time } from "../../lib/format";
-import { usePollInterval } from "../../store/queryClient";
+import { useModels } from "../../store/modelQueries";
+import { useStylesOf } from "../../store/schedulerStyles";
 import { positionOf } from "./cumulativeMeans";
-import { useRunId, useStylesOf, useTrends } from "./historyQueries";
+import { useRunId, useTrends } from "./historyQueries";
 import { usePlayback } from "./playbackStore";
 import { thinVersions, toMarks } from "./versionMarks";
 
@@ -23,12 +22,7 @@ export function RetrainingTimeline() {
   const runId = useRunId();
   const buckets = useTrends().data?.buckets ?? [];
   const cursor = usePlayback((s) => s.at);
-  const poll = usePollInterval(10_000);
-  const models = useQuery({
-    queryKey: ["models"],
-    queryFn: ({ signal }) => api.models({ signal }),
-    refetchInterval: poll,
-  });
+  const models = useModels(10_000);
   const narrow = useMediaQuery("(max-width: 767px)");
   const [wanted, setWanted] = useState<string | null>(null);
   const learners = (models.data ?? []).filter((model) => model.versions.length > 0);

@@ -1,5 +1,4 @@
 import { useState } from "react";
-import { shortRun } from "../../app/RunContextBar";
 import { DiffTable } from "../../components/DiffTable";
 import { Link } from "../../components/Link";
 import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
@@ -7,12 +6,13 @@ import { Select } from "../../components/ui/Select";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
+import { shortRunId } from "../../lib/format";
 import { DIFF_METRICS } from "../../lib/runDiff";
 import { diffTable } from "../../lib/runDiffTable";
 import { isRunId, isUnknownRun, useDiff } from "../../store/runQueries";
+import { useStylesOf } from "../../store/schedulerStyles";
 import { useFocus } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
-import { useStylesOf } from "./historyQueries";
 
 /** What one scheduler did in two runs. */
 export function RunDiffSummary() {
@@ -42,7 +42,7 @@ export function RunDiffSummary() {
   return (
     <Panel
       title="Diff of two runs"
-      subtitle={a && b && a !== b ? `A ${shortRun(a)}, B ${shortRun(b)}` : undefined}
+      subtitle={a && b && a !== b ? `A ${shortRunId(a)}, B ${shortRunId(b)}` : undefined}
       state={state}
       table={() => diffTable(query.data?.schedulers ?? [])}
       actions={

@@ -1,7 +1,6 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { ChevronLeft, ChevronRight, GitCompareArrows } from "lucide-react";
 import { useState } from "react";
-import { shortRun } from "../../app/RunContextBar";
 import type { Run } from "../../client/models";
 import { Link } from "../../components/Link";
 import { IconButton } from "../../components/ui/Button";
@@ -12,11 +11,12 @@ import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { useElementSize } from "../../hooks/useElementSize";
 import { useMediaQuery } from "../../hooks/useMediaQuery";
-import { count, date, significant } from "../../lib/format";
+import { count, date, shortRunId, significant } from "../../lib/format";
+import { leaderOf } from "../../lib/runLeader";
 import { usePollInterval } from "../../store/queryClient";
+import { useStylesOf } from "../../store/schedulerStyles";
 import { setUi, useUi } from "../../store/uiStore";
-import { useRunDetails, useStylesOf } from "./historyQueries";
-import { leaderOf } from "./oracleRatios";
+import { useRunDetails } from "./historyQueries";
 import { RunCard, RunRow } from "./RunRow";
 import { matches, pick, runPages } from "./runSelection";
 
@@ -70,7 +70,7 @@ export function RunList() {
   return (
     <Panel
       title="Runs"
-      subtitle={a && b ? `A ${shortRun(a)}, B ${shortRun(b)}` : "pick two to compare"}
+      subtitle={a && b ? `A ${shortRunId(a)}, B ${shortRunId(b)}` : "pick two to compare"}
       state={state}
       table={() => ({
         name: "runs",

@@ -1,6 +1,5 @@
 import { Pause, Play, StepBack, StepForward } from "lucide-react";
 import { useCallback, useEffect, useMemo } from "react";
-import { useStep } from "../../app/keyboardShortcuts";
 import { PlaybackTimeline, type TimelineMark } from "../../charts/PlaybackTimeline";
 import type { ResultRow } from "../../client/models";
 import { Button, IconButton } from "../../components/ui/Button";
@@ -10,6 +9,7 @@ import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { count, tick } from "../../lib/format";
 import { useFocus } from "../../store/selectors";
+import { useShortcutHandler } from "../../store/shortcutHandlers";
 import { type Bucket, endsOf, idAt, nearest, partialBucket, positionOf, totalOf } from "./cumulativeMeans";
 import { useBucketResults, useNotes, useRunId, useTrends } from "./historyQueries";
 import {
@@ -91,7 +91,7 @@ export function RunPlayback() {
     },
     [total],
   );
-  useStep(step);
+  useShortcutHandler("step", step);
   useEffect(() => () => setPlaying(false), []);
   const toggle = () => {
     if (!playing && at >= total) setPlayhead(nextEnd(ends, 0));

@@ -1,15 +1,14 @@
-import { shortRun } from "../../app/RunContextBar";
 import type { Run } from "../../client/models";
 import { Link } from "../../components/Link";
 import { RunLetter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
-import { count, date, NOTHING, ratio, significant } from "../../lib/format";
+import { count, date, NOTHING, ratio, shortRunId, significant } from "../../lib/format";
+import type { RunLeader } from "../../lib/runLeader";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
-import type { Leader } from "./oracleRatios";
 
 interface RunRowProps {
   run: Run;
-  leader: Leader | null;
+  leader: RunLeader | null;
   style: SchedulerStyle | null;
   /** The comparison has not come yet. */
   pending: boolean;
@@ -40,7 +39,7 @@ function Name({ run }: { run: Run }) {
       className="rounded-[4px] font-mono underline decoration-hair underline-offset-4 hover:decoration-current"
       title={run.run_id}
     >
-      {shortRun(run.run_id)}
+      {shortRunId(run.run_id)}
     </Link>
   );
 }

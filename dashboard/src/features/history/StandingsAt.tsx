@@ -3,8 +3,8 @@ import type { ResultRow } from "../../client/models";
 import { classNames } from "../../components/ui/classNames";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { cost, count, energy, estimate, ratioEstimate, time } from "../../lib/format";
+import { intervalsOverlap } from "../../lib/intervalOverlap";
 import { REFERENCE, type SchedulerStyle } from "../../lib/schedulerStyle";
-import { overlap } from "../../lib/statistics";
 import type { TableData } from "../../lib/tableData";
 import { useVisibleStyles } from "../../store/selectors";
 import { type Bucket, cumulativeMeans, type Means } from "./cumulativeMeans";
@@ -75,7 +75,12 @@ export function verdict(ranked: readonly Ranked[]): { leader: Ranked; rival: Ran
   if (!leader) return null;
   const close =
     second !== null &&
-    overlap(leader.means.latency ?? 0, leader.means.half ?? 0, second.means.latency ?? 0, second.means.half ?? 0);
+    intervalsOverlap(
+      leader.means.latency ?? 0,
+      leader.means.half ?? 0,
+      second.means.latency ?? 0,
+      second.means.half ?? 0,
+    );
   return { leader, rival: close ? second : null };
 }
 

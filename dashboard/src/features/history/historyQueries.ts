@@ -3,10 +3,8 @@ import { keepPreviousData, useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api } from "../../client/api";
 import type { Notification, ResultRow, Run, RunDetail, StreamEvent } from "../../client/models";
-import { fallbackStyle, type SchedulerStyle, styleOf } from "../../lib/schedulerStyle";
 import { useLive } from "../../store/liveStore";
 import { queryClient, usePollInterval } from "../../store/queryClient";
-import { useTheme } from "../../store/uiStore";
 import type { Bucket } from "./cumulativeMeans";
 import { usePlayback } from "./playbackStore";
 
@@ -90,23 +88,4 @@ export function useRunDetails(runs: readonly Run[]) {
       },
     }),
   });
-}
-
-/** How schedulers are drawn that may not take part in the current run. */
-export function useStylesOf(names: readonly string[]): ReadonlyMap<string, SchedulerStyle> {
-  const theme = useTheme();
-  const data = useLive((s) => s.schedulers);
-  const key = names.join("\n");
-  return useMemo(() => {
-    const known = new Map(data.map((scheduler) => [scheduler.name, scheduler]));
-    const styles = key
-      .split("\n")
-      .filter(Boolean)
-      .map((name) => {
-        const scheduler = known.get(name);
-        return scheduler ? styleOf(scheduler, theme) : fallbackStyle(name, theme);
-      });
-    styles.sort((a, b) => a.order - b.order || a.name.localeCompare(b.name));
-    return new Map(styles.map((style) => [style.name, style]));
-  }, [data, key, theme]);
 }

@@ -56,26 +56,3 @@ export function ratiosByRun(runs: readonly RunDetail[]): Map<string, TrendDot[]>
   });
   return lines;
 }
-
-export interface Leader {
-  name: string;
-  ratio: number;
-  /** The runner-up's interval overlaps the leader's. */
-  close: boolean;
-}
-
-/** Who was ahead in a run, by mean latency. */
-export function leaderOf(run: RunDetail): Leader | null {
-  const base = run.comparison.find((row) => row.name === REFERENCE)?.avg_latency;
-  const rivals = run.comparison
-    .filter((row) => row.name !== REFERENCE && row.avg_latency !== null)
-    .sort((a, b) => (a.avg_latency ?? 0) - (b.avg_latency ?? 0));
-  const [first, second] = rivals;
-  if (!first || !base) return null;
-  const gap = second ? (second.avg_latency ?? 0) - (first.avg_latency ?? 0) : Number.POSITIVE_INFINITY;
-  return {
-    name: first.name,
-    ratio: (first.avg_latency ?? 0) / base,
-    close: gap <= (first.regret_ci95 ?? 0) + (second?.regret_ci95 ?? 0),
-  };
-}

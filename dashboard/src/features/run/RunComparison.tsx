@@ -5,7 +5,7 @@ import { Panel } from "../../components/widget/Panel";
 import { cost, count, energy, estimate, percent, ratio, ratioEstimate, significant, time } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import type { Cell, Column, TableData } from "../../lib/tableData";
-import { useStylesOf } from "../history/historyQueries";
+import { useStylesOf } from "../../store/schedulerStyles";
 
 const number = (show: (value: number) => string) => (value: Cell) => show(value as number);
 

@@ -1,10 +1,9 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { Maximize, ZoomIn, ZoomOut } from "lucide-react";
+import { Maximize } from "lucide-react";
 import { useCallback, useMemo, useState } from "react";
-import { GanttChart } from "../../charts/GanttChart";
-import { GanttOverview } from "../../charts/GanttOverview";
 import { api } from "../../client/api";
 import type { RunDetail } from "../../client/models";
+import { GanttView, GanttZoomButtons } from "../../components/GanttView";
 import { IconButton } from "../../components/ui/Button";
 import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { Select } from "../../components/ui/Select";
@@ -12,11 +11,11 @@ import { Panel } from "../../components/widget/Panel";
 import type { BodyState, Tag } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { count, significant, time } from "../../lib/format";
+import { leaderOf } from "../../lib/runLeader";
 import type { Cell } from "../../lib/tableData";
 import { lanesFromColumns } from "../../store/ganttLanes";
+import { useStylesOf } from "../../store/schedulerStyles";
 import { setUi, useUi } from "../../store/uiStore";
-import { useStylesOf } from "../history/historyQueries";
-import { leaderOf } from "../history/oracleRatios";
 import { deviceKinds } from "./deviceKinds";
 
 /** The newest tasks only; the tag then says "50k of 180k". */
@@ -124,12 +123,7 @@ export function RunGantt({ run }: { run: RunDetail }) {
               }))}
             />
           ) : null}
-          <IconButton label="Zoom out" onClick={() => window.zoom(1 / 1.6)} className="max-md:hidden">
-            <ZoomOut size={15} aria-hidden="true" />
-          </IconButton>
-          <IconButton label="Zoom in" onClick={() => window.zoom(1.6)} className="max-md:hidden">
-            <ZoomIn size={15} aria-hidden="true" />
-          </IconButton>
+          <GanttZoomButtons window={window} />
           <IconButton label="Show the whole range" onClick={window.fit}>
             <Maximize size={15} aria-hidden="true" />
           </IconButton>
@@ -138,40 +132,19 @@ export function RunGantt({ run }: { run: RunDetail }) {
       note={`Fill: compute intensity. Load balance (Jain) ${significant(row?.load_balance)}. A click opens the task.`}
       bodyClass="flex flex-col"
     >
-      <GanttChart
+      <GanttView
         lanes={lanes}
         scheduler={name ?? ""}
-        from={window.from}
-        to={window.to}
+        window={window}
+        first={first}
+        last={last}
+        firstLabel={last < 10 ? time(first) : count(first)}
+        lastLabel={last < 10 ? time(last) : `${count(last)} s`}
         now={last}
         nowLabel={run.status === "stopped" ? "end" : undefined}
         bound={null}
         makespan={makespan}
-        rev={data?.task_id.length ?? 0}
-        pan={window.pan}
-        zoom={window.zoom}
-        onSelect={(task) => setUi({ task })}
       />
-      <div className="mt-2 flex items-center">
-        <span className="w-12 shrink-0 text-faint leading-4 md:w-14">
-          CPU
-          <br />
-          GPU
-        </span>
-        <GanttOverview
-          lanes={lanes}
-          from={first}
-          to={last}
-          window={window}
-          rev={data?.task_id.length ?? 0}
-          onBrush={window.brush}
-        />
-        <span className="ml-3 w-12 shrink-0 text-right text-faint leading-4 md:ml-6 md:w-[72px]">
-          {last < 10 ? time(first) : count(first)} to
-          <br />
-          {last < 10 ? time(last) : `${count(last)} s`}
-        </span>
-      </div>
     </Panel>
   );
 }

@@ -5,7 +5,7 @@ import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { TOKENS } from "../../lib/designTokens";
 import { device as deviceName, percent, time } from "../../lib/format";
 import { mean } from "../../lib/statistics";
-import { buffers, useLive } from "../../store/liveStore";
+import { useLive, useStream } from "../../store/liveStore";
 import { boundsOf, useDevices } from "../../store/selectors";
 import { useTheme, useUi } from "../../store/uiStore";
 import { useSelectedScheduler } from "./selectedScheduler";
@@ -19,21 +19,20 @@ function quantile(values: readonly number[], share: number): number | null {
 /** How busy each device of this scheduler's cluster is, and how much work waits in front of it. */
 export function ClusterLoad() {
   const scheduler = useSelectedScheduler();
-  const rev = useLive((s) => s.rev);
+  const stream = useStream();
   const now = useLive((s) => s.virtualTime);
   const devices = useDevices();
   const range = useUi((s) => s.range);
   const tokens = TOKENS[useTheme()];
   const { from, to } = boundsOf(range, now);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
   const rows = useMemo(
     () =>
       devices.map((device) => ({
         device,
-        load: buffers.pulse.utilisation(scheduler.name, device.name, from).filter((p) => p.t <= to),
-        backlog: buffers.pulse.backlog(scheduler.name, device.name, from).filter((p) => p.t <= to),
+        load: stream.utilization.busyShare(scheduler.name, device.name, from).filter((p) => p.t <= to),
+        backlog: stream.utilization.backlog(scheduler.name, device.name, from).filter((p) => p.t <= to),
       })),
-    [rev, devices, scheduler.name, from, to],
+    [stream, devices, scheduler.name, from, to],
   );
   const start = Math.max(from, rows[0]?.load[0]?.t ?? from);
   const cpus = devices.filter((d) => d.kind === "cpu").length;

@@ -5,7 +5,7 @@ import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { inkOn } from "../../lib/color";
 import { heatColor } from "../../lib/colorScales";
 import { compact, count, percent, ratio, significant } from "../../lib/format";
-import { buffers, useLive } from "../../store/liveStore";
+import { useStream } from "../../store/liveStore";
 import { useTheme } from "../../store/uiStore";
 import { type Cell, contour, type GpuBenefitGrid, gpuBenefitGrid, INTENSITY_BINS } from "./gpuBenefitGrid";
 import { useSelectedScheduler } from "./selectedScheduler";
@@ -88,9 +88,8 @@ function Grid({ heat, title, value, text, describe, dashed }: GridProps) {
 /** Intensity against size: what this scheduler gives the GPU, beside how much faster the GPU really is. */
 export function GpuBenefitHeatmap() {
   const scheduler = useSelectedScheduler();
-  const rev = useLive((s) => s.rev);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
-  const tasks = useMemo(() => buffers.tasks.list(), [rev]);
+  const stream = useStream();
+  const tasks = useMemo(() => stream.tasks.list(), [stream]);
   const heat = useMemo(
     () => (tasks.length ? gpuBenefitGrid(tasks, scheduler.name) : null),
     [tasks, scheduler.name],

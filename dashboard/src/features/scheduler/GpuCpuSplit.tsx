@@ -5,8 +5,8 @@ import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { useElementSize } from "../../hooks/useElementSize";
 import { count, percent, tick, time } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
-import { buffers, useLive } from "../../store/liveStore";
-import { useSchedulerStyles } from "../../store/selectors";
+import { useStream } from "../../store/liveStore";
+import { useSchedulerStyles } from "../../store/schedulerStyles";
 import { useSelectedScheduler } from "./selectedScheduler";
 
 const BINS = 16;
@@ -93,14 +93,13 @@ function Shares({ mine, oracle, color }: { mine: number[]; oracle: number[] | nu
 /** How the work is divided: whole tasks, busy seconds, and the shares themselves. */
 export function GpuCpuSplit() {
   const scheduler = useSelectedScheduler();
-  const rev = useLive((s) => s.rev);
+  const stream = useStream();
   const oracle = useSchedulerStyles().find((one) => one.reference);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
   const data = useMemo(() => {
     const own: number[] = [];
     const theirs: number[] = [];
     let [cpu, gpu] = [0, 0];
-    for (const task of buffers.tasks.list()) {
+    for (const task of stream.tasks.list()) {
       const mine = task.results.get(scheduler.name);
       if (mine?.fraction != null) {
         own.push(mine.fraction);
@@ -111,7 +110,7 @@ export function GpuCpuSplit() {
       if (reference?.fraction != null) theirs.push(reference.fraction);
     }
     return { own, theirs, cpu, gpu };
-  }, [rev, scheduler.name]);
+  }, [stream, scheduler.name]);
   const n = data.own.length;
   const whole = { cpu: data.own.filter((f) => f === 0).length, gpu: data.own.filter((f) => f === 1).length };
   const busy = data.cpu + data.gpu;

@@ -8,7 +8,7 @@ import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { count, parts, percent, significant, time } from "../../lib/format";
 import { mean } from "../../lib/statistics";
-import { buffers, useLive } from "../../store/liveStore";
+import { useLive } from "../../store/liveStore";
 import { usePollInterval } from "../../store/queryClient";
 import { setUi } from "../../store/uiStore";
 import { useSelectedScheduler } from "./selectedScheduler";
@@ -56,7 +56,7 @@ export function PredictedVsActual() {
         {
           run_id: runId,
           scheduler: scheduler.name,
-          after_task: Math.max(0, (buffers.tasks.at(-1)?.id ?? newest) - POINTS),
+          after_task: Math.max(0, (useLive.getState().stream.tasks.at(-1)?.id ?? newest) - POINTS),
           limit: POINTS,
         },
         { signal },

@@ -6,7 +6,7 @@ import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { cost, count, energy, memory, signed, significant, tick, time } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import type { Cell, TableData } from "../../lib/tableData";
-import { buffers, useLive } from "../../store/liveStore";
+import { useStream } from "../../store/liveStore";
 import { setUi } from "../../store/uiStore";
 import { useSelectedScheduler } from "./selectedScheduler";
 
@@ -22,11 +22,10 @@ function waited(latency: number | null, time: number | null): number | null {
 /** The newest placements of this scheduler; a row opens what everybody else chose. */
 export function RecentDecisions() {
   const scheduler = useSelectedScheduler();
-  const rev = useLive((s) => s.rev);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
+  const stream = useStream();
   const data = useMemo<TableData>(() => {
     const rows: Cell[][] = [];
-    const tasks = buffers.tasks.list();
+    const tasks = stream.tasks.list();
     for (let i = tasks.length - 1; i >= 0 && rows.length < ROWS; i--) {
       const task = tasks[i];
       const d = task?.results.get(scheduler.name);
@@ -66,7 +65,7 @@ export function RecentDecisions() {
       ],
       rows,
     };
-  }, [rev, scheduler.name]);
+  }, [stream, scheduler.name, scheduler.reference]);
   return (
     <Panel
       title="Recent decisions"

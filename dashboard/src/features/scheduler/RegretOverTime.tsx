@@ -4,7 +4,7 @@ import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { count, time } from "../../lib/format";
 import { deviation, mean, tQuantile } from "../../lib/statistics";
-import { buffers, useLive } from "../../store/liveStore";
+import { useStream } from "../../store/liveStore";
 import type { RecentTask } from "../../store/recentTasks";
 import { useSelectedScheduler } from "./selectedScheduler";
 
@@ -32,16 +32,15 @@ export function regretPoints(tasks: readonly RecentTask[], scheduler: string): B
 /** What the scheduler lost to the oracle, task by task, in groups with their intervals. */
 export function RegretOverTime() {
   const scheduler = useSelectedScheduler();
-  const rev = useLive((s) => s.rev);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rev stands for the buffers
+  const stream = useStream();
   const { points, markers, size } = useMemo(() => {
-    const tasks = buffers.tasks.list();
-    const drift = buffers.notifications
+    const tasks = stream.tasks.list();
+    const drift = stream.notifications
       .toArray()
       .filter((note) => note.kind === "drift" && note.scheduler === scheduler.name && note.at_task !== null)
       .map((note) => ({ x: note.at_task ?? 0, label: `drift at ${note.at_task}` }));
     return { points: regretPoints(tasks, scheduler.name), markers: drift, size: groupSize(tasks.length) };
-  }, [rev, scheduler.name]);
+  }, [stream, scheduler.name]);
   const live = useLiveBody({ shape: "lines", have: points.length * size, need: 2 * size });
   return (
     <Panel

@@ -3,7 +3,8 @@ import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { ratio, tick } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
-import { useRow, useSchedulerStyles } from "../../store/selectors";
+import { useSchedulerStyles } from "../../store/schedulerStyles";
+import { useRow } from "../../store/selectors";
 import { useSelectedScheduler } from "./selectedScheduler";
 
 const AXES = [

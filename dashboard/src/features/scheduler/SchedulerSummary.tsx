@@ -1,4 +1,4 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { RefreshCw } from "lucide-react";
 import type { CSSProperties } from "react";
 import { api } from "../../client/api";
@@ -10,17 +10,12 @@ import { useLiveBody } from "../../components/widget/panelState";
 import { count, estimate, percent, ratioEstimate, significant } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import { useLive } from "../../store/liveStore";
-import { usePollInterval } from "../../store/queryClient";
+import { useModels } from "../../store/modelQueries";
 import { useRow } from "../../store/selectors";
 import { useSelectedScheduler } from "./selectedScheduler";
 
 export function useModel(name: string) {
-  const poll = usePollInterval(5_000);
-  const query = useQuery({
-    queryKey: ["models"],
-    queryFn: ({ signal }) => api.models({ signal }),
-    refetchInterval: poll,
-  });
+  const query = useModels(5_000);
   return { query, model: query.data?.find((model) => model.scheduler_name === name) ?? null };
 }
 

@@ -1,0 +1,96 @@
+import { ZoomIn, ZoomOut } from "lucide-react";
+import { useCallback } from "react";
+import { GanttChart } from "../charts/GanttChart";
+import { GanttOverview } from "../charts/GanttOverview";
+import type { Block, BlockDetails, GanttWindow, LaneOfKind, Mark } from "../charts/ganttModel";
+import { count, device as deviceName, percent, significant, time } from "../lib/format";
+import { useStream } from "../store/liveStore";
+import { setUi, useUi } from "../store/uiStore";
+import { IconButton } from "./ui/Button";
+
+interface GanttViewProps {
+  lanes: readonly LaneOfKind[];
+  scheduler: string;
+  window: GanttWindow;
+  /** First and last second that the overview covers, and their labels. */
+  first: number;
+  last: number;
+  firstLabel: string;
+  lastLabel: string;
+  now: number;
+  nowLabel?: string;
+  bound: Mark | null;
+  makespan: Mark | null;
+}
+
+/** Describes a block: with all parts of its task while the task is recent, otherwise with its own span. */
+function useBlockDetails(scheduler: string): (block: Block) => BlockDetails {
+  const { tasks } = useStream();
+  return useCallback(
+    (block) => {
+      const task = tasks.get(block.task);
+      const decision = task?.results.get(scheduler);
+      const rows: [string, string][] = [];
+      if (task) rows.push(["size N · intensity I", `${count(task.size)} · ${significant(task.intensity)}`]);
+      if (decision?.cpu_time) rows.push(["CPU part", time(decision.cpu_time)]);
+      if (decision?.gpu_time) {
+        const split = decision.fraction !== null && decision.fraction < 1;
+        const share = split ? ` · ${percent(decision.fraction)}` : "";
+        rows.push([`${deviceName(decision.device)} part${share}`, time(decision.gpu_time)]);
+      }
+      if (decision) rows.push(["wait", time(Math.max(0, (decision.latency ?? 0) - (decision.time ?? 0)))]);
+      else rows.push([deviceName(block.device), time(block.end - block.start)]);
+      return { title: `Task ${block.task}`, latency: decision ? time(decision.latency) : "", rows };
+    },
+    [tasks, scheduler],
+  );
+}
+
+/** Gantt chart with its overview below; a click on a block opens the task. */
+export function GanttView(props: GanttViewProps) {
+  const { lanes, scheduler, window, first, last, firstLabel, lastLabel, now, nowLabel, bound, makespan } = props;
+  const selected = useUi((s) => s.task);
+  const describe = useBlockDetails(scheduler);
+  return (
+    <>
+      <GanttChart
+        lanes={lanes}
+        scheduler={scheduler}
+        window={window}
+        now={now}
+        nowLabel={nowLabel}
+        bound={bound}
+        makespan={makespan}
+        selected={selected}
+        describe={describe}
+        onSelect={(task) => setUi({ task })}
+      />
+      <div className="mt-2 flex items-center">
+        <span className="w-12 shrink-0 text-faint leading-4 md:w-14">
+          CPU
+          <br />
+          GPU
+        </span>
+        <GanttOverview lanes={lanes} from={first} to={last} window={window} />
+        <span className="ml-3 w-12 shrink-0 text-right text-faint leading-4 md:ml-6 md:w-[72px]">
+          {firstLabel} to
+          <br />
+          {lastLabel}
+        </span>
+      </div>
+    </>
+  );
+}
+
+export function GanttZoomButtons({ window }: { window: GanttWindow }) {
+  return (
+    <>
+      <IconButton label="Zoom out" onClick={() => window.zoom(1 / 1.6)} className="max-md:hidden">
+        <ZoomOut size={15} aria-hidden="true" />
+      </IconButton>
+      <IconButton label="Zoom in" onClick={() => window.zoom(1.6)} className="max-md:hidden">
+        <ZoomIn size={15} aria-hidden="true" />
+      </IconButton>
+    </>
+  );
+}
