@@ -9,12 +9,12 @@ export interface BandPoint {
   half: number | null;
 }
 
-export interface BandSeries {
+interface BandSeries {
   style: SchedulerStyle;
   points: readonly BandPoint[];
 }
 
-export interface Marker {
+interface Marker {
   x: number;
   label: string;
 }

@@ -3,7 +3,7 @@ import { ratio, tick } from "../lib/format";
 import { glyphPath } from "../lib/glyphPaths";
 import { dashArray, type SchedulerStyle } from "../lib/schedulerStyle";
 
-export interface RadarAxis {
+interface RadarAxis {
   label: string;
 }
 

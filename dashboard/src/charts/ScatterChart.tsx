@@ -2,7 +2,7 @@ import { useCallback, useRef } from "react";
 import { ChartCanvas, type Paint } from "./ChartCanvas";
 import { horizontal, label, type Scale, vertical } from "./canvasAxes";
 
-export interface ScatterPoint {
+interface ScatterPoint {
   x: number;
   y: number;
   color: string;

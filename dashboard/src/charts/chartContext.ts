@@ -4,7 +4,7 @@ import type { ThemeName } from "../lib/designTokens";
 
 export const ChartThemeContext = createContext<ThemeName>("dark");
 
-export interface Crosshair {
+interface Crosshair {
   /** Virtual seconds under the pointer; null outside of charts. */
   at: number | null;
   move: (at: number | null) => void;

@@ -1,4 +1,4 @@
-/** Recharts in the look of the page: spread these onto axes, grid and tooltip. */
+/** Axis and tooltip settings of Recharts in the page's design. */
 import type { ReactNode } from "react";
 
 export const axis = {
@@ -8,12 +8,8 @@ export const axis = {
   axisLine: { stroke: "var(--baseline)" },
 } as const;
 
-/** The value axis has no line of its own; the hairlines are enough. */
+/** A value axis without a line; the grid lines mark it. */
 export const valueAxis = { ...axis, axisLine: false } as const;
-
-export const grid = { stroke: "var(--hair)", vertical: false } as const;
-
-export const margin = { top: 8, right: 8, bottom: 0, left: 0 } as const;
 
 /** The frame of a tooltip, for `content` of Recharts' Tooltip. */
 export function TooltipBox({

@@ -4,7 +4,7 @@
  */
 import type { StreamEvent } from "./models";
 
-export interface Verdict {
+interface Verdict {
   /** In order, without gap or duplicate: apply these now. */
   ready: StreamEvent[];
   /** Ask the server for what follows this number; null where nothing is missing. */

@@ -1,5 +1,5 @@
 /** The one socket. It reconnects by itself, 250 ms to 1.5 s apart, and reports what happens; it does not interpret messages. */
-export interface SocketReport {
+interface SocketReport {
   open: () => void;
   message: (value: unknown) => void;
   /** Text that is not JSON. */

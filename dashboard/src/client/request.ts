@@ -1,9 +1,49 @@
-/** One way to ask the server: JSON in, JSON out, the error body turned into an `ApiError` that says what to do. */
-export interface ErrorField {
-  field: string;
-  allowed?: string | null;
-  got?: unknown;
+/** Typed requests to the server: paths, parameters, bodies and responses come from the OpenAPI document. */
+import type { components, paths } from "./types";
+
+type Method = "get" | "post";
+
+/** Paths that offer a method. */
+type PathOf<M extends Method> = {
+  [P in keyof paths]: paths[P] extends Record<M, { responses: unknown }> ? P : never;
+}[keyof paths];
+
+type Operation<M extends Method, P extends PathOf<M>> = paths[P] extends Record<M, infer O> ? O : never;
+
+type Json<T> = T extends { content: { "application/json": infer B } } ? B : never;
+
+type ResponseBody<O> = O extends { responses: infer R } ? Json<R[keyof R & (200 | 202)]> : never;
+
+type Body<O> = O extends { requestBody: { content: { "application/json": infer B } } }
+  ? { body: B }
+  : O extends { requestBody?: infer B }
+    ? [Json<B>] extends [never]
+      ? unknown
+      : { body?: Json<B> }
+    : unknown;
+
+/** Path and query parameters and the body of an operation; keys that the document requires are required here. */
+type Input<O> = Body<O> &
+  (O extends { parameters: infer A } ? Present<Pick<A, keyof A & ("path" | "query")>> : unknown);
+
+/** Without the keys whose value is `never`. */
+type Present<T> = { [K in keyof T as [Exclude<T[K], undefined>] extends [never] ? never : K]: T[K] };
+
+interface RequestOptions {
+  signal?: AbortSignal;
+  timeoutMs?: number;
 }
+
+/** The options may be left out where an operation requires no parameters. */
+type Arguments<T> = Record<never, never> extends T ? [options?: T] : [options: T];
+
+interface UntypedOptions extends RequestOptions {
+  path?: Record<string, string | number>;
+  query?: Record<string, string | number | boolean | null | undefined>;
+  body?: unknown;
+}
+
+type Problem = components["schemas"]["Problem"];
 
 export class ApiError extends Error {
   override name = "ApiError";
@@ -14,18 +54,14 @@ export class ApiError extends Error {
     readonly path: string,
     readonly code: string,
     readonly requestId: string | null = null,
-    readonly fields: readonly ErrorField[] = [],
+    readonly fields: Problem["fields"] = [],
     readonly hint: string | null = null,
   ) {
     super(message);
   }
 }
 
-interface ErrorBody {
-  error?: { id?: string; code?: string; message?: string; fields?: ErrorField[]; hint?: string | null };
-}
-
-const METHOD_TIMEOUT_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
 /** The token of a protected server, given once as `#token=` in the address and kept for the tab only. */
 export function apiToken(): string | null {
@@ -36,32 +72,23 @@ export function apiToken(): string | null {
   }
 }
 
-export interface Ask {
-  method?: "GET" | "POST" | "DELETE";
-  body?: unknown;
-  query?: Record<string, string | number | boolean | null | undefined>;
-  signal?: AbortSignal;
-  headers?: Record<string, string>;
-  timeoutMs?: number;
-}
-
-export function address(path: string, query: Ask["query"] = {}): string {
+function address(template: string, { path = {}, query = {} }: UntypedOptions = {}): string {
+  const filled = template.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(path[key])));
   const parameters = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) {
     if (value !== undefined && value !== null) parameters.set(key, String(value));
   }
   const text = parameters.toString();
-  return text ? `${path}?${text}` : path;
+  return text ? `${filled}?${text}` : filled;
 }
 
 async function failure(response: Response, path: string): Promise<ApiError> {
-  let body: ErrorBody = {};
+  let error: Partial<Problem> = {};
   try {
-    body = (await response.json()) as ErrorBody;
+    error = ((await response.json()) as Partial<components["schemas"]["ErrorBody"]>).error ?? {};
   } catch {
-    // A proxy or a crash answers without our body; the status still says enough.
+    // A proxy or a crash responds without a JSON body; the status is still known.
   }
-  const error = body.error ?? {};
   return new ApiError(
     response.status,
     error.message ?? `the server answered ${response.status} ${response.statusText}`.trim(),
@@ -73,21 +100,20 @@ async function failure(response: Response, path: string): Promise<ApiError> {
   );
 }
 
-export async function ask<T>(path: string, options: Ask = {}): Promise<T> {
-  const { method = "GET", body, query, signal, headers = {}, timeoutMs = METHOD_TIMEOUT_MS } = options;
-  const url = address(path, query);
+async function send(method: Method, template: string, options: UntypedOptions = {}): Promise<unknown> {
+  const { body, signal, timeoutMs = TIMEOUT_MS } = options;
+  const url = address(template, options);
   const token = apiToken();
   const limit = AbortSignal.timeout(timeoutMs);
   let response: Response;
   try {
     response = await fetch(url, {
-      method,
+      method: method.toUpperCase(),
       signal: signal ? AbortSignal.any([signal, limit]) : limit,
       headers: {
         accept: "application/json",
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...(token ? { authorization: `Bearer ${token}` } : {}),
-        ...headers,
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
@@ -102,8 +128,30 @@ export async function ask<T>(path: string, options: Ask = {}): Promise<T> {
   }
   if (!response.ok) throw await failure(response, url);
   try {
-    return (await response.json()) as T;
+    return await response.json();
   } catch {
     throw new ApiError(response.status, "the answer is not valid JSON", url, "malformed");
   }
+}
+
+export function get<P extends PathOf<"get">>(
+  path: P,
+  ...[options]: Arguments<Input<Operation<"get", P>> & RequestOptions>
+): Promise<ResponseBody<Operation<"get", P>>> {
+  return send("get", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"get", P>>>;
+}
+
+export function post<P extends PathOf<"post">>(
+  path: P,
+  ...[options]: Arguments<Input<Operation<"post", P>> & RequestOptions>
+): Promise<ResponseBody<Operation<"post", P>>> {
+  return send("post", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"post", P>>>;
+}
+
+/** Address of a resource that the browser downloads itself. */
+export function urlOf<P extends PathOf<"get">>(
+  path: P,
+  ...[options]: Arguments<Input<Operation<"get", P>>>
+): string {
+  return address(path, options as UntypedOptions);
 }

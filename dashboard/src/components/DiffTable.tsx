@@ -3,7 +3,7 @@ import type { Difference } from "../client/models";
 import { percent, type Quantity, quantity } from "../lib/format";
 import { changeText, reachOf, shares, type Verdict, verdictOf } from "../lib/runDiff";
 
-export interface DiffLine {
+interface DiffLine {
   key: string;
   head: ReactNode;
   difference: Difference;

@@ -1,5 +1,5 @@
 /** Colour arithmetic: contrast, distance, ramps. */
-export type Rgb = readonly [number, number, number];
+type Rgb = readonly [number, number, number];
 
 export function rgb(hex: string): Rgb {
   const value = Number.parseInt(hex.slice(1, 7), 16);
@@ -15,7 +15,7 @@ const linear = (c: number): number => {
   return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
 };
 
-export function luminance(color: string): number {
+function luminance(color: string): number {
   const [r, g, b] = rgb(color);
   return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
 }
@@ -26,7 +26,7 @@ export function contrast(a: string, b: string): number {
   return (high + 0.05) / (low + 0.05);
 }
 
-export function oklab(color: Rgb): Rgb {
+function oklab(color: Rgb): Rgb {
   const [r, g, b] = [linear(color[0]), linear(color[1]), linear(color[2])];
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
   const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);

@@ -1,5 +1,5 @@
 /** Outlines of the scheduler glyphs in a 16 × 16 box, shared by SVG and canvas so that a mark looks the same everywhere. */
-export interface GlyphPath {
+interface GlyphPath {
   d: string;
   /** Drawn as a line of this width instead of a filled shape. */
   stroke?: number;

@@ -59,7 +59,7 @@ function flatten(value: unknown, path: string, into: Map<string, Plain>): void {
   } else into.set(path, value === undefined ? null : (value as Plain));
 }
 
-export interface Changed {
+interface Changed {
   key: string;
   a: string;
   b: string;

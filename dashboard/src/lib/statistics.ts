@@ -28,7 +28,7 @@ export function tQuantile(degrees: number): number {
   return z + (z ** 3 + z) / (4 * v) + (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * v * v);
 }
 
-export interface Interval {
+interface Interval {
   mean: number;
   half: number;
   n: number;

@@ -3,7 +3,7 @@ import type { Decision, Gantt } from "../client/models";
 import { DeviceTimeline } from "../lib/deviceTimeline";
 
 /** Per lane; at seven tasks a second this is more than a quarter of an hour. Older blocks come from REST. */
-export const LIVE_BLOCKS = 8192;
+const LIVE_BLOCKS = 8192;
 
 export interface Device {
   name: string;
@@ -11,7 +11,7 @@ export interface Device {
 }
 
 /** The CPU that shares a task with an accelerator: the nearest one before it in the platform's list (same node). */
-export function cpuBeside(devices: readonly Device[], accelerator: string): string | null {
+function cpuBeside(devices: readonly Device[], accelerator: string): string | null {
   let cpu: string | null = null;
   for (const device of devices) {
     if (device.kind === "cpu") cpu = device.name;

@@ -17,9 +17,9 @@ import type {
 import { decisionsOf } from "./recentTasks";
 import { StreamBuffers } from "./streamBuffers";
 
-export type Phase = "connecting" | "live" | "reconnecting" | "offline";
+type Phase = "connecting" | "live" | "reconnecting" | "offline";
 
-export interface Connection {
+interface Connection {
   phase: Phase;
   attempt: number;
   retryInMs: number;
@@ -27,7 +27,7 @@ export interface Connection {
   lostAt: number | null;
 }
 
-export interface LiveData {
+interface LiveData {
   connection: Connection;
   status: Status | null;
   /** Every scheduler the server knows, with its look. */
@@ -56,7 +56,7 @@ export interface LiveData {
 }
 
 /** The buffers as they stand now. A new object at every notification, so that hooks can depend on it. */
-export type StreamView = Omit<StreamBuffers, "clear">;
+type StreamView = Omit<StreamBuffers, "clear">;
 
 interface LiveStore extends LiveData {
   stream: StreamView;

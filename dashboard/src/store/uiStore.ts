@@ -73,11 +73,11 @@ function remembered(): ThemeName | null {
   }
 }
 
-export function themeOf(state: Pick<UrlState, "theme">): ThemeName {
+function themeOf(state: Pick<UrlState, "theme">): ThemeName {
   return state.theme ?? remembered() ?? "dark";
 }
 
-export function applyTheme(): void {
+function applyTheme(): void {
   const theme = themeOf(useUi.getState());
   document.documentElement.dataset.theme = theme;
   document

@@ -2,7 +2,7 @@
 import type { SimulationUpdate } from "../client/models";
 import type { SeriesPoint } from "../lib/timeSeries";
 
-export const PULSE_SAMPLES = 720;
+const PULSE_SAMPLES = 720;
 
 export class UtilizationHistory {
   private readonly times = new Float64Array(PULSE_SAMPLES);

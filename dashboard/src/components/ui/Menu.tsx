@@ -21,7 +21,7 @@ interface MenuProps {
   className?: string;
 }
 
-export interface TriggerProps {
+interface TriggerProps {
   "aria-haspopup": "menu";
   "aria-expanded": boolean;
   "aria-controls": string | undefined;

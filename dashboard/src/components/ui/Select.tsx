@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { classNames } from "./classNames";
 import { Menu } from "./Menu";
 
-export interface Option<T extends string> {
+interface Option<T extends string> {
   value: T;
   label: string;
   icon?: ReactNode;

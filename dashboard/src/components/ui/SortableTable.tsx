@@ -4,7 +4,7 @@ import { NOTHING, significant } from "../../lib/format";
 import type { Cell, Column, TableData } from "../../lib/tableData";
 import { classNames } from "./classNames";
 
-export interface Sort {
+interface Sort {
   key: string;
   down: boolean;
 }

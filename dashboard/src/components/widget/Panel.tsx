@@ -13,7 +13,7 @@ import { PanelTag } from "./PanelTag";
 import { type BodyState, READY, type Tag } from "./panelState";
 import { useWidget } from "./widgetContext";
 
-export interface PanelProps {
+interface PanelProps {
   title: string;
   subtitle?: ReactNode;
   /** Controls at the right of the header. */

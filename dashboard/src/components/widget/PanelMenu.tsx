@@ -3,7 +3,7 @@ import { IconButton } from "../ui/Button";
 import { Menu, type MenuItem } from "../ui/Menu";
 import { useWidget } from "./widgetContext";
 
-export interface PanelActions {
+interface PanelActions {
   expand: () => void;
   table?: () => void;
   tableOn: boolean;

@@ -20,7 +20,7 @@ export interface WidgetDef {
 const ROW = 8;
 const GUTTER = 16;
 
-export const heightOf = (rows: number): number => rows * ROW + (rows - 1) * GUTTER;
+const heightOf = (rows: number): number => rows * ROW + (rows - 1) * GUTTER;
 
 function defaults(widgets: readonly WidgetDef[], width: Width): Place[] {
   return widgets.map((widget, index) =>

@@ -24,7 +24,7 @@ export type Tag =
 
 export const READY: BodyState = { kind: "ready" };
 /** Updates come twice a second: after this long something is wrong. */
-export const STALE_AFTER_S = 5;
+const STALE_AFTER_S = 5;
 
 /** How live data stand, for every widget alike. Null while all is well. */
 export function useLiveTag(): Tag | null {

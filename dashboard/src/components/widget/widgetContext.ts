@@ -1,7 +1,7 @@
 /** What a panel knows of the place it stands in. The grid provides it; a panel outside a grid has none. */
 import { createContext, useContext } from "react";
 
-export interface Widget {
+interface Widget {
   view: string;
   id: string;
   remove: () => void;

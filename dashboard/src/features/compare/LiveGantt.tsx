@@ -1,7 +1,7 @@
 import { Download, LocateFixed, Maximize } from "lucide-react";
 import { useMemo } from "react";
 import { type LaneOfKind, type Mark, visit } from "../../charts/ganttModel";
-import { address } from "../../client/request";
+import { urlOf } from "../../client/request";
 import { GanttView, GanttZoomButtons } from "../../components/GanttView";
 import { SchedulerSelect } from "../../components/SchedulerSelect";
 import { IconButton } from "../../components/ui/Button";
@@ -110,7 +110,7 @@ export function LiveGantt() {
     ? { kind: "truncated", shown: Math.min(tasks, data.blocks), of: Math.max(tasks, data.blocks) }
     : null;
   const state = useLiveBody({ shape: "lines" });
-  const trace = address("/api/export/trace.json", { run_id: runId, scheduler: name });
+  const trace = urlOf("/api/export/trace.json", { query: { run_id: runId, scheduler: name } });
   return (
     <Panel
       title="Cluster Gantt"

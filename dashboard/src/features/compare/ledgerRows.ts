@@ -1,10 +1,10 @@
 /** The ledger as rows: one per task and scheduler, newest task first. */
-import { cost, energy, percent, ratio, significant, time } from "../../lib/format";
+import { cost, energy, ratio, significant, time } from "../../lib/format";
 import { REFERENCE, type SchedulerStyle } from "../../lib/schedulerStyle";
 import type { Cell, Column } from "../../lib/tableData";
 import type { RecentTask } from "../../store/recentTasks";
 
-export const LEDGER_TASKS = 200;
+const LEDGER_TASKS = 200;
 
 const num = (show: (value: number) => string) => (value: Cell) => show(value as number);
 
@@ -74,5 +74,3 @@ export function filterRows(
     return words.every((word) => hay.includes(word));
   });
 }
-
-export const share = (value: number | null): string => (value === null ? "–" : percent(value));

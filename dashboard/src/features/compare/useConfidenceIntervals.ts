@@ -11,7 +11,7 @@ import { useStream } from "../../store/liveStore";
 
 const ENOUGH = 30;
 
-export interface Intervals {
+interface Intervals {
   halves: ReadonlyMap<string, number>;
   note: string;
 }

@@ -9,9 +9,9 @@ import { boundsOf, useDevices } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
 import { rangeKey } from "../../store/urlState";
 
-export const GANTT_LIMIT = 50_000;
+const GANTT_LIMIT = 50_000;
 
-export interface GanttData {
+interface GanttData {
   lanes: LaneOfKind[];
   /** First and last second that are held. */
   from: number;

@@ -9,7 +9,7 @@ import type { TableData } from "../../lib/tableData";
 import { useVisibleStyles } from "../../store/selectors";
 import { type Bucket, cumulativeMeans, type Means } from "./cumulativeMeans";
 
-export interface Ranked {
+interface Ranked {
   style: SchedulerStyle;
   means: Means;
   ratio: number | null;
@@ -18,7 +18,7 @@ export interface Ranked {
 }
 
 /** Everybody shown, the oracle first, then by latency. */
-export function rank(means: ReadonlyMap<string, Means>, styles: readonly SchedulerStyle[]): Ranked[] {
+function rank(means: ReadonlyMap<string, Means>, styles: readonly SchedulerStyle[]): Ranked[] {
   const base = means.get(REFERENCE)?.latency ?? null;
   const rows = styles.flatMap((style): Ranked[] => {
     const own = means.get(style.name);
@@ -70,7 +70,7 @@ export function standingsTable(ranked: readonly Ranked[], at: number): TableData
 }
 
 /** Who was ahead, in a sentence. */
-export function verdict(ranked: readonly Ranked[]): { leader: Ranked; rival: Ranked | null } | null {
+function verdict(ranked: readonly Ranked[]): { leader: Ranked; rival: Ranked | null } | null {
   const [leader, second = null] = ranked.filter((row) => !row.style.reference);
   if (!leader) return null;
   const close =

@@ -4,7 +4,7 @@ import { create } from "zustand";
 
 export const RATES = [0.5, 1, 2, 4, 8, 16] as const;
 /** At 1× a run passes in a minute, however long it took. */
-export const RUN_SECONDS = 60;
+const RUN_SECONDS = 60;
 
 interface Playback {
   runId: string | null;

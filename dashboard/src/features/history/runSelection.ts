@@ -24,7 +24,7 @@ export function matches(run: Run, text: string, status: string): boolean {
     .every((word) => hay.includes(word));
 }
 
-export interface Picked {
+interface Picked {
   a: string | null;
   b: string | null;
 }

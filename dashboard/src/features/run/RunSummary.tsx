@@ -1,6 +1,6 @@
 import { Copy, Download } from "lucide-react";
 import type { RunDetail } from "../../client/models";
-import { address } from "../../client/request";
+import { urlOf } from "../../client/request";
 import { Link } from "../../components/Link";
 import { announce } from "../../components/ui/announce";
 import { IconButton } from "../../components/ui/Button";
@@ -13,7 +13,7 @@ const FILES = [
   { path: "/api/export/tasks.csv", label: "Tasks, CSV" },
   { path: "/api/export/results.parquet", label: "Results, Parquet" },
   { path: "/api/export/trace.json", label: "Trace for Perfetto" },
-];
+] as const;
 
 const copy = (text: string) => void navigator.clipboard?.writeText(text).then(() => announce("Copied"));
 
@@ -91,7 +91,7 @@ export function RunSummary({ run }: { run: RunDetail }) {
         {FILES.map((file) => (
           <a
             key={file.path}
-            href={address(file.path, { run_id: run.run_id })}
+            href={urlOf(file.path, { query: { run_id: run.run_id } })}
             download
             className="inline-flex h-10 items-center gap-2 rounded-control border border-control px-3 text-12 hover:bg-raised md:h-8"
           >

@@ -1,7 +1,7 @@
 /** A configuration as lines of text. */
 import { plain } from "../../lib/runDiff";
 
-export interface ConfigLine {
+interface ConfigLine {
   key: string;
   value: string;
 }

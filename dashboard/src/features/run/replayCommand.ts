@@ -9,7 +9,7 @@ const inner = (value: unknown): Settings =>
 /** Parentheses and commas of variants mean something to a shell. */
 const quoted = (text: string): string => (/^[\w.,=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-export interface Replay {
+interface Replay {
   command: string;
   /** The mix of tasks changes on the way, at a place that depends on how many tasks there are. */
   shifts: boolean;

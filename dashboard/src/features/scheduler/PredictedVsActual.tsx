@@ -28,7 +28,7 @@ const short = (seconds: number) => {
 };
 
 /** R² of the logarithms: the scale on which durations are learned. */
-export function logR2(pairs: readonly Pair[]): number | null {
+function logR2(pairs: readonly Pair[]): number | null {
   if (pairs.length < 10) return null;
   const logs = pairs.map((p) => Math.log(p.actual));
   const middle = mean(logs);

@@ -13,7 +13,7 @@ function groupSize(n: number): number {
   return Math.max(10, Math.ceil(n / 40));
 }
 
-export function regretPoints(tasks: readonly RecentTask[], scheduler: string): BandPoint[] {
+function regretPoints(tasks: readonly RecentTask[], scheduler: string): BandPoint[] {
   const known = tasks.flatMap((task) => {
     const regret = task.results.get(scheduler)?.regret;
     return regret == null ? [] : [{ id: task.id, regret }];

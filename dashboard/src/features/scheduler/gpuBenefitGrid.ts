@@ -1,7 +1,7 @@
 /** Tasks in cells of size and intensity: what a scheduler gave the GPU there, and how much faster the GPU really is. */
 import type { RecentTask } from "../../store/recentTasks";
 
-export const SIZE_BINS = 10;
+const SIZE_BINS = 10;
 export const INTENSITY_BINS = 8;
 
 export interface Cell {
