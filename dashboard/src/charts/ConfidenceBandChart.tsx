@@ -1,6 +1,7 @@
 import { useElementSize } from "../hooks/useElementSize";
-import { dashArray, type SchedulerStyle } from "../lib/schedulerStyle";
+import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { ticks } from "../lib/statistics";
+import { SeriesPath } from "./SeriesPath";
 
 export interface BandPoint {
   x: number;
@@ -111,15 +112,7 @@ export function ConfidenceBandChart({
             ))}
           {series.map(({ style, points: list }) => (
             <g key={style.name}>
-              <path d={band(list)} fill={style.color} opacity={0.13} />
-              <path
-                d={path(list)}
-                fill="none"
-                stroke={style.color}
-                strokeWidth={style.width}
-                strokeDasharray={dashArray(style)}
-                strokeLinejoin="round"
-              />
+              <SeriesPath style={style} line={path(list)} band={band(list)} />
             </g>
           ))}
         </svg>

@@ -1,6 +1,7 @@
 import { type KeyboardEvent, useState } from "react";
 import { useElementSize } from "../hooks/useElementSize";
 import { compact, count, significant, tick } from "../lib/format";
+import { handleSliderKey } from "../lib/sliderKeys";
 import { niceCeiling, ticks } from "../lib/statistics";
 import { linearScale, logScale } from "./canvasAxes";
 import { TooltipBox } from "./rechartsTheme";
@@ -63,11 +64,7 @@ export function ModelVersionTimeline({ versions, color, cursor, label }: Version
     const last = versions.length - 1;
     const from = chosen ?? last;
     const keys: Record<string, number> = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: last };
-    const next = keys[event.key];
-    if (next === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();
-    setChosen(Math.min(last, Math.max(0, next)));
+    handleSliderKey(event, keys, 0, last, setChosen);
   };
   const spoken = current
     ? `version ${current.version}, ${current.rows.map((row) => row.join(" ")).join(", ")}`

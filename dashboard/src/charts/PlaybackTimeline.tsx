@@ -1,6 +1,7 @@
 import { type KeyboardEvent, type PointerEvent, useRef } from "react";
 import { useElementSize } from "../hooks/useElementSize";
 import { compact } from "../lib/format";
+import { handleSliderKey } from "../lib/sliderKeys";
 import { ticks } from "../lib/statistics";
 
 export interface TimelineMark {
@@ -65,11 +66,7 @@ export function PlaybackTimeline({ values, ends, marks, at, label, valueText, on
       Home: 1,
       End: total,
     };
-    const next = keys[event.key];
-    if (next === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();
-    onMove(Math.min(total, Math.max(1, next)));
+    handleSliderKey(event, keys, 1, total, onMove);
   };
   const flags = marks.filter((mark) => mark.kind !== "retrained");
   const trained = thinned(

@@ -2,9 +2,10 @@ import { useState } from "react";
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
 import { useElementSize } from "../hooks/useElementSize";
 import { compact, ratio, ratioEstimate } from "../lib/format";
-import { dashArray, type SchedulerStyle } from "../lib/schedulerStyle";
+import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { linearScale, logScale } from "./canvasAxes";
 import { TooltipBox } from "./rechartsTheme";
+import { SeriesPath } from "./SeriesPath";
 import { isLogarithmic, pieces, ratioTicks, spread, type TrendSeries } from "./trendScale";
 
 interface TrendLinesProps {
@@ -144,15 +145,7 @@ export function TrendChart({ series, xTicks, xTitle, nameOf, marks = [], cursor,
             ))}
             {series.map(({ style, points: list }) => (
               <g key={style.name}>
-                <path d={band(list)} fill={style.color} opacity={0.13} />
-                <path
-                  d={path(list)}
-                  fill="none"
-                  stroke={style.color}
-                  strokeWidth={style.width}
-                  strokeDasharray={dashArray(style)}
-                  strokeLinejoin="round"
-                />
+                <SeriesPath style={style} line={path(list)} band={band(list)} />
                 {list.length <= 12
                   ? list.map((p) => <circle key={p.x} cx={x(p.x)} cy={y(p.y)} r={3} fill={style.color} />)
                   : null}

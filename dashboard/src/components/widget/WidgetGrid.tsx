@@ -17,6 +17,9 @@ export interface WidgetDef {
   element: ReactNode;
 }
 
+/** Column, row, width and height of a widget in the grid. */
+export const gridPlace = (x: number, y: number, w: number, h: number): Omit<Place, "i"> => ({ x, y, w, h });
+
 const ROW = 8;
 const GUTTER = 16;
 

@@ -1,5 +1,5 @@
 /** The widgets of Global Comparison and where they stand at first. Rows are 24 px: 17 rows are 392 px. */
-import type { WidgetDef } from "../../components/widget/WidgetGrid";
+import { gridPlace, type WidgetDef } from "../../components/widget/WidgetGrid";
 import { CorrelationMatrix } from "./CorrelationMatrix";
 import { DeviceUtilization } from "./DeviceUtilization";
 import { LiveGantt } from "./LiveGantt";
@@ -11,65 +11,84 @@ import { WinLossMatrix } from "./WinLossMatrix";
 import { WorkloadCharts } from "./WorkloadCharts";
 import { WhatIf } from "./whatIf/WhatIf";
 
-const at = (x: number, y: number, w: number, h: number) => ({ x, y, w, h });
-
 export const COMPARE_WIDGETS: readonly WidgetDef[] = [
   {
     id: "race",
     title: "Performance race",
-    lg: at(0, 0, 4, 17),
-    md: at(0, 0, 6, 17),
+    lg: gridPlace(0, 0, 4, 17),
+    md: gridPlace(0, 0, 6, 17),
     sm: 18,
     element: <PerformanceRace />,
   },
   {
     id: "gantt",
     title: "Cluster Gantt",
-    lg: at(4, 0, 8, 17),
-    md: at(0, 17, 6, 17),
+    lg: gridPlace(4, 0, 8, 17),
+    md: gridPlace(0, 17, 6, 17),
     sm: 17,
     element: <LiveGantt />,
   },
   {
     id: "pulse",
     title: "Utilisation pulse",
-    lg: at(0, 17, 5, 15),
-    md: at(0, 34, 6, 15),
+    lg: gridPlace(0, 17, 5, 15),
+    md: gridPlace(0, 34, 6, 15),
     sm: 15,
     element: <DeviceUtilization />,
   },
-  { id: "radar", title: "Radar", lg: at(5, 17, 3, 15), md: at(0, 49, 3, 16), sm: 15, element: <OracleRadar /> },
+  {
+    id: "radar",
+    title: "Radar",
+    lg: gridPlace(5, 17, 3, 15),
+    md: gridPlace(0, 49, 3, 16),
+    sm: 15,
+    element: <OracleRadar />,
+  },
   {
     id: "win-loss",
     title: "Win / loss",
-    lg: at(8, 17, 4, 15),
-    md: at(3, 49, 3, 16),
+    lg: gridPlace(8, 17, 4, 15),
+    md: gridPlace(3, 49, 3, 16),
     sm: 15,
     element: <WinLossMatrix />,
   },
   {
     id: "workload",
     title: "Workload",
-    lg: at(0, 32, 7, 14),
-    md: at(0, 65, 6, 14),
+    lg: gridPlace(0, 32, 7, 14),
+    md: gridPlace(0, 65, 6, 14),
     sm: 22,
     element: <WorkloadCharts />,
   },
   {
     id: "correlation",
     title: "Correlation",
-    lg: at(7, 32, 5, 14),
-    md: at(0, 79, 6, 14),
+    lg: gridPlace(7, 32, 5, 14),
+    md: gridPlace(0, 79, 6, 14),
     sm: 13,
     element: <CorrelationMatrix />,
   },
-  { id: "ledger", title: "Ledger", lg: at(0, 46, 8, 19), md: at(0, 93, 6, 19), sm: 18, element: <TaskLedger /> },
-  { id: "log", title: "Live log", lg: at(8, 46, 4, 19), md: at(0, 112, 6, 17), sm: 17, element: <LiveLog /> },
+  {
+    id: "ledger",
+    title: "Ledger",
+    lg: gridPlace(0, 46, 8, 19),
+    md: gridPlace(0, 93, 6, 19),
+    sm: 18,
+    element: <TaskLedger />,
+  },
+  {
+    id: "log",
+    title: "Live log",
+    lg: gridPlace(8, 46, 4, 19),
+    md: gridPlace(0, 112, 6, 17),
+    sm: 17,
+    element: <LiveLog />,
+  },
   {
     id: "what-if",
     title: "What-if",
-    lg: at(0, 65, 12, 22),
-    md: at(0, 129, 6, 34),
+    lg: gridPlace(0, 65, 12, 22),
+    md: gridPlace(0, 129, 6, 34),
     sm: 34,
     element: <WhatIf />,
   },

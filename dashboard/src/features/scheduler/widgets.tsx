@@ -1,5 +1,5 @@
 /** The widgets of Scheduler Details and where they stand at first. Rows are 24 px. */
-import type { WidgetDef } from "../../components/widget/WidgetGrid";
+import { gridPlace, type WidgetDef } from "../../components/widget/WidgetGrid";
 import { ClusterLoad } from "./ClusterLoad";
 import { GpuBenefitHeatmap } from "./GpuBenefitHeatmap";
 import { GpuCpuSplit } from "./GpuCpuSplit";
@@ -9,63 +9,68 @@ import { RecentDecisions } from "./RecentDecisions";
 import { RegretOverTime } from "./RegretOverTime";
 import { SchedulerRadar } from "./SchedulerRadar";
 
-const at = (x: number, y: number, w: number, h: number) => ({ x, y, w, h });
-
 export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
   {
     id: "load",
     title: "Virtual cluster load",
-    lg: at(0, 0, 8, 15),
-    md: at(0, 0, 6, 14),
+    lg: gridPlace(0, 0, 8, 15),
+    md: gridPlace(0, 0, 6, 14),
     sm: 14,
     element: <ClusterLoad />,
   },
-  { id: "radar", title: "Radar", lg: at(8, 0, 4, 15), md: at(0, 14, 3, 15), sm: 15, element: <SchedulerRadar /> },
+  {
+    id: "radar",
+    title: "Radar",
+    lg: gridPlace(8, 0, 4, 15),
+    md: gridPlace(0, 14, 3, 15),
+    sm: 15,
+    element: <SchedulerRadar />,
+  },
   {
     id: "where",
     title: "Where the GPU pays",
-    lg: at(0, 15, 8, 17),
-    md: at(0, 29, 6, 17),
+    lg: gridPlace(0, 15, 8, 17),
+    md: gridPlace(0, 29, 6, 17),
     sm: 28,
     element: <GpuBenefitHeatmap />,
   },
   {
     id: "split",
     title: "GPU / CPU split",
-    lg: at(8, 15, 4, 17),
-    md: at(3, 14, 3, 15),
+    lg: gridPlace(8, 15, 4, 17),
+    md: gridPlace(3, 14, 3, 15),
     sm: 17,
     element: <GpuCpuSplit />,
   },
   {
     id: "regret",
     title: "Regret over time",
-    lg: at(0, 32, 6, 14),
-    md: at(0, 46, 6, 14),
+    lg: gridPlace(0, 32, 6, 14),
+    md: gridPlace(0, 46, 6, 14),
     sm: 14,
     element: <RegretOverTime />,
   },
   {
     id: "predicted",
     title: "Predicted vs actual",
-    lg: at(6, 32, 3, 14),
-    md: at(0, 60, 3, 14),
+    lg: gridPlace(6, 32, 3, 14),
+    md: gridPlace(0, 60, 3, 14),
     sm: 14,
     element: <PredictedVsActual />,
   },
   {
     id: "learner",
     title: "What it learned",
-    lg: at(9, 32, 3, 14),
-    md: at(3, 60, 3, 14),
+    lg: gridPlace(9, 32, 3, 14),
+    md: gridPlace(3, 60, 3, 14),
     sm: 14,
     element: <ModelInsight />,
   },
   {
     id: "decisions",
     title: "Recent decisions",
-    lg: at(0, 46, 12, 16),
-    md: at(0, 74, 6, 16),
+    lg: gridPlace(0, 46, 12, 16),
+    md: gridPlace(0, 74, 6, 16),
     sm: 16,
     element: <RecentDecisions />,
   },
