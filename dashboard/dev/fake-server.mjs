@@ -1,4 +1,4 @@
-// A stand-in for the API: replays a small plausible simulation so that the dashboard can be worked on without Python.
+// Fake API server with a small simulation, for work on the dashboard without Python.
 //   node dev/fake-server.mjs [--port 8000] [--static dist] [--warm 300] [--rate 4.5] [--state running|empty] [--hz 2]
 import { createReadStream, existsSync } from "node:fs";
 import { createServer } from "node:http";

@@ -1,11 +1,11 @@
-// The made-up physics and rules of the fake server.
+// Duration model and scheduling rules of the fake server.
 export const RUN = "fake-7f3a2c";
 export const DEVICES = [
   { name: "cpu_0", kind: "cpu" },
   ...[0, 1, 2, 3].map((i) => ({ name: `gpu_${i}`, kind: "gpu" })),
 ];
 
-/** A small seeded generator: the replay is the same every time. */
+/** Seeded random number generator, so that every replay is the same. */
 export function mulberry(seed) {
   let a = seed;
   return () => {
@@ -24,7 +24,7 @@ export function physics({ size, compute_intensity: i, memory_required: m }) {
 
 const split = ({ cpu, gpu }) => Math.min(1, Math.max(0, cpu / (cpu + gpu)));
 
-/** The share that ends both parts together, given what waits before them. */
+/** GPU share with which both parts end together, given the waiting times. */
 function balanced(task, waitCpu, waitGpu, error = 0) {
   const { cpu, gpu } = physics(task);
   const f = (cpu + waitCpu - waitGpu) / (cpu + gpu) + error;

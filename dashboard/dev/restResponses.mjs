@@ -1,4 +1,4 @@
-// What the fake server answers to REST requests.
+// REST responses of the fake server.
 import { RUN, SCHEDULERS } from "./fakeModel.mjs";
 
 export function answer(simulation, method, url, body) {

@@ -1,4 +1,4 @@
-// Six schedulers, one CPU and four GPUs, FIFO queues: enough physics to look right, none of it true.
+// Toy simulation of six schedulers on one CPU and four GPUs with FIFO queues.
 import { DEVICES, mulberry, physics, RUN, SCHEDULERS } from "./fakeModel.mjs";
 
 export class Simulation {
@@ -73,7 +73,7 @@ export class Simulation {
     return event;
   }
 
-  /** Lets virtual seconds pass and returns the events, one update per `step`. */
+  /** Advances virtual time and returns the events, one update per `step`. */
   advance(seconds, step) {
     const out = [];
     if (this.empty || this.paused) return out;

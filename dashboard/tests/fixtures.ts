@@ -1,4 +1,4 @@
-/** Small true-shaped data for the tests. */
+/** Small valid records for the tests. */
 import type { ComparisonRow, Decision, LogLine, SimulationUpdate, Status } from "../src/client/models";
 
 export function row(name: string, change: Partial<ComparisonRow> = {}): ComparisonRow {

@@ -27,7 +27,7 @@ const point = (n: number, latency: number, regret: number) => ({
   avg_regret: regret,
 });
 
-/** Latency of the oracle 1, of the other 1, 2, 3 … from bucket to bucket. */
+/** Buckets in which the oracle's latency is 1 and the other's is 1, 2, 3, … */
 const buckets = (count: number, size = 10): Bucket[] =>
   Array.from({ length: count }, (_, i) => ({
     first_ordinal: i * size,

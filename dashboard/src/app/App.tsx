@@ -27,7 +27,7 @@ const DecisionDrawer = lazy(() => import("../features/decision/DecisionDrawer"))
 const Help = lazy(() => import("./HelpDialog"));
 const GuidedTour = lazy(() => import("./GuidedTour"));
 
-/** A view that cannot be loaded (the server was updated, or is away) says so instead of leaving a blank page. */
+/** Error boundary for a view that cannot be loaded, e.g. after an update of the server. */
 class ViewGuard extends Component<{ children: ReactNode }, { failed: boolean }> {
   override state = { failed: false };
 
@@ -65,7 +65,7 @@ function Missing({ path }: { path: string }) {
 
 function View({ route }: { route: Route }) {
   if (route.view === "missing") return <Missing path={route.path} />;
-  // Begun here, so that the view arrives beside its data layer and not after it. A failure shows in the guard.
+  // Starts loading now, so that the view loads in parallel with its providers. The boundary shows a failure.
   void LOADERS[route.view]().catch(() => {});
   const Current = VIEWS[route.view];
   return (

@@ -72,7 +72,7 @@ function useShown(): Shown {
   };
 }
 
-/** How fresh the page is, in a word and a number. Press it while offline to try at once. */
+/** State of the connection; a press while offline reconnects at once. */
 export function ConnectionStatus() {
   const { icon, word, detail, tone } = useShown();
   return (

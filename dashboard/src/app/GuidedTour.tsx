@@ -22,7 +22,7 @@ const STEPS: readonly { title: string; text: string }[] = [
   },
 ];
 
-/** Four short cards in a corner. It covers nothing important and goes away for good. */
+/** Guided tour in four short cards; once dismissed it does not return. */
 export default function GuidedTour() {
   const step = useTour((s) => s.step);
   const view = useUi((s) => s.route.view);

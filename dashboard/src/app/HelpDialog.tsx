@@ -94,7 +94,7 @@ function LayoutTools() {
   );
 }
 
-/** Controls the phone's top bar has no room for. */
+/** Controls that do not fit into the top bar on a phone. */
 function Settings() {
   const theme = useTheme();
   return (

@@ -1,4 +1,4 @@
-/** Three bars, as blocks of a schedule. */
+/** Logo: three bars, as blocks of a schedule. */
 export function Logo() {
   return (
     <svg width="24" height="24" viewBox="0 0 24 24" aria-hidden="true" className="shrink-0">

@@ -66,11 +66,11 @@ function toggle(styles: readonly SchedulerStyle[], shown: readonly string[] | nu
   const next = current.includes(name)
     ? current.filter((item) => item !== name)
     : all.filter((item) => current.includes(item) || item === name);
-  // Nothing shown is never what somebody wants: the last one switched off brings back all.
+  // Switching off the last scheduler shows all of them again instead of an empty page.
   setUi({ shown: next.length === 0 || next.length === all.length ? null : next });
 }
 
-/** Legend and switch of the whole page: click toggles, double click or shift isolates. */
+/** Legend of the page: a click toggles a scheduler, a double click or Shift isolates it. */
 function Chips() {
   const styles = useSchedulerStyles();
   const shown = useUi((s) => s.shown);

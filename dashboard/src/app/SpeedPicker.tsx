@@ -5,7 +5,7 @@ import { setSpeed } from "./appActions";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16, 50];
 
-/** How many virtual seconds pass in one of ours. */
+/** Choice of the speed: virtual seconds per second. */
 export default function SpeedPicker({ className = "md:h-8" }: { className?: string }) {
   const speed = useLive((s) => s.status?.speed ?? 1);
   const values = SPEEDS.includes(speed) ? SPEEDS : [...SPEEDS, speed].sort((a, b) => a - b);

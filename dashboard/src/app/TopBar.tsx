@@ -16,9 +16,9 @@ const VIEWS: readonly { route: Route; label: string; key: string }[] = [
   { route: { view: "scheduler", name: null }, label: "Scheduler", key: "2" },
   { route: { view: "history" }, label: "History", key: "3" },
 ];
-/** Pages that are reached from History belong to it. */
+/** Views that the navigation marks as part of another one. */
 const PARENTS: Partial<Record<Route["view"], Route["view"]>> = { run: "history", diff: "history" };
-/** Its menu would be a fortieth of the shell; it may come a moment later. */
+/** Loaded later, because its menu would add 2 % to the shell. */
 const SpeedPicker = lazy(() => import("./SpeedPicker"));
 
 function Views() {

@@ -1,4 +1,4 @@
-/** Starts the page and holds the actions that shell, shortcuts and menus share. */
+/** Start of the page, and actions that the shell, shortcuts and menus share. */
 import { api } from "../client/api";
 import { announce } from "../components/ui/announce";
 import { LiveFeed } from "../store/liveFeed";
@@ -14,7 +14,7 @@ function takeToken(): void {
   try {
     sessionStorage.setItem("hs.token", decodeURIComponent(match[1]));
   } catch {
-    // Without storage the server will ask again.
+    // Without storage the token has to be given again.
   }
   window.history.replaceState(null, "", window.location.pathname + window.location.search);
 }
@@ -44,7 +44,7 @@ function report(error: unknown): void {
   announce(error instanceof Error ? error.message : "The server did not take the command");
 }
 
-/** Pause is for everyone: it stops the engine through the API. */
+/** Pauses or resumes the engine through the API, for all users. */
 export async function togglePause(): Promise<void> {
   const paused = useLive.getState().status?.is_paused ?? false;
   try {

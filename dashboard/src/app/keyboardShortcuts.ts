@@ -5,7 +5,7 @@ import { useShortcutHandlers } from "../store/shortcutHandlers";
 import { navigate, setUi, toggleTheme, useUi } from "../store/uiStore";
 import { toggleFreeze, togglePause } from "./appActions";
 
-/** Without a view that steps, `[` and `]` go from task to task. */
+/** Default for `[` and `]`: the task before or after the open one. */
 function stepTask(by: 1 | -1): void {
   const { task } = useUi.getState();
   const newest = useLive.getState().stream.tasks.at(-1)?.id ?? null;
@@ -19,7 +19,7 @@ function typing(target: EventTarget | null): boolean {
   );
 }
 
-/** Space on a button presses the button; only elsewhere is it ours. */
+/** Elements that handle the space bar themselves. */
 function pressable(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest("button,a,summary,[role=switch],[role=slider]") !== null;
 }

@@ -1,4 +1,4 @@
-/** Whether the tour was seen. It shows once, and again only when asked for. */
+/** Progress of the guided tour, which starts once and on request. */
 import { create } from "zustand";
 
 const KEY = "hs.tour";
@@ -11,14 +11,14 @@ function seen(): boolean {
   }
 }
 
-/** The step shown; null when the tour is over. */
+/** Current step; null when the tour is over. */
 export const useTour = create<{ step: number | null }>(() => ({ step: seen() ? null : 0 }));
 
 export function endTour(): void {
   try {
     window.localStorage.setItem(KEY, "done");
   } catch {
-    // Then it comes again at the next visit.
+    // Without storage the tour starts again at the next visit.
   }
   useTour.setState({ step: null });
 }

@@ -11,9 +11,9 @@ export interface Paint {
 }
 
 interface CanvasProps {
-  /** Draws everything, in CSS pixels, on a cleared canvas. Memoise it: a new function is a new picture. */
+  /** Draws on a cleared canvas in CSS pixels. Memoise it, because a new function causes a redraw. */
   draw: (paint: Paint) => void;
-  /** What the picture shows, in words. */
+  /** Description for screen readers. */
   label: string;
   className?: string;
   style?: CSSProperties;
@@ -29,7 +29,7 @@ interface CanvasProps {
 export const FONT = '12px "Inter", system-ui, sans-serif';
 export const FONT_STRONG = '600 12px "Inter", system-ui, sans-serif';
 
-/** A canvas that is sharp on every screen, fits its box and is drawn once per frame at most. */
+/** Canvas in device pixels that fills its box and is drawn at most once per frame. */
 export function ChartCanvas({ draw, label, className, style, onKeyDown, onWheel, ...pointer }: CanvasProps) {
   const [box, size, element] = useElementSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -53,7 +53,7 @@ export function ChartCanvas({ draw, label, className, style, onKeyDown, onWheel,
     return () => cancelAnimationFrame(frame);
   }, [draw, size, theme]);
 
-  // React listens to the wheel passively, where the page could not be kept from scrolling along.
+  // React's wheel listener is passive and cannot prevent the page from scrolling.
   useEffect(() => {
     if (!element || !onWheel) return;
     element.addEventListener("wheel", onWheel, { passive: false });

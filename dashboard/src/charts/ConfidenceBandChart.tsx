@@ -6,7 +6,7 @@ import { SeriesPath } from "./SeriesPath";
 export interface BandPoint {
   x: number;
   y: number;
-  /** Half width of the interval; null for a bare line. */
+  /** Half width of the interval; null for a line without band. */
   half: number | null;
 }
 
@@ -27,7 +27,7 @@ interface LineBandProps {
   formatX: (value: number) => string;
   formatY: (value: number) => string;
   label: string;
-  /** A value that belongs on the axis whatever the data are. */
+  /** Value that the axis always includes. */
   include?: number;
 }
 
@@ -35,7 +35,7 @@ const LEFT = 60;
 const BOTTOM = 36;
 const TOP = 16;
 
-/** Lines with their intervals as bands, and vertical marks for what happened. */
+/** Line chart with intervals as bands and vertical lines for events. */
 export function ConfidenceBandChart({
   series,
   markers = [],

@@ -38,7 +38,7 @@ function idleShare(lane: GanttLane, from: number, to: number): number {
   return to > from ? Math.min(1, Math.max(0, 1 - busyBetween(lane, from, to) / (to - from))) : 0;
 }
 
-/** Lanes with their names at the left and their idle share at the right; drag pans, the wheel zooms, a click selects. */
+/** Gantt chart with one lane per device. Dragging pans, the wheel zooms, a click selects. */
 export function GanttChart(props: GanttChartProps) {
   const { lanes, scheduler, now, nowLabel, bound, makespan, selected, describe, onSelect } = props;
   const { from, to, pan, zoom } = props.window;
@@ -114,7 +114,7 @@ export function GanttChart(props: GanttChartProps) {
   };
   const onWheel = useCallback(
     (event: WheelEvent) => {
-      // A plain wheel scrolls the page; with Ctrl or Shift, or a pinch, it is meant for the chart.
+      // A plain wheel scrolls the page; Ctrl, Shift or a pinch addresses the chart.
       if (!event.ctrlKey && !event.shiftKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY)) return;
       event.preventDefault();
       const area = (event.currentTarget as HTMLElement).getBoundingClientRect();

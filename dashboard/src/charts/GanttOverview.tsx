@@ -31,7 +31,7 @@ function useBins(lanes: OverviewProps["lanes"], from: number, to: number) {
   }, [lanes, from, to]);
 }
 
-/** The whole stretch in two rows, with the visible window as a brush. Drag to choose another one. */
+/** Overview of the whole time span in two rows, with the visible window as a brush. */
 export function GanttOverview({ lanes, from, to, window }: OverviewProps) {
   const bins = useBins(lanes, from, to);
   const drag = useRef<number | null>(null);

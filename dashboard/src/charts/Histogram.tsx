@@ -1,5 +1,5 @@
 import { useState } from "react";
-// Only these four: Recharts' own grid, tooltip and container would weigh 14 kB (gz) more, and this chart is on the budget.
+// Only these four: Recharts' grid, tooltip and container would add 14 kB (gz) to the bundle.
 import { Bar, BarChart, XAxis, YAxis } from "recharts";
 import { useElementSize } from "../hooks/useElementSize";
 import { compact, count } from "../lib/format";
@@ -23,7 +23,7 @@ const TOP = 8;
 const RIGHT = 8;
 const BELOW = 20;
 
-/** Counts in logarithmic bins; each bin is named by its lower edge. */
+/** Histogram with logarithmic bins, each labelled by its lower edge. */
 export function Histogram({ bins, title, label }: HistogramProps) {
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const [hover, setHover] = useState<number | null>(null);

@@ -4,7 +4,7 @@ import { classNames } from "../components/ui/classNames";
 export interface MatrixCell {
   /** Null for the empty diagonal. */
   content: ReactNode;
-  /** Fill; without one the cell is an outline. */
+  /** Fill colour; without one the cell has an outline. */
   color?: string;
   ink?: string;
   title?: string;
@@ -18,7 +18,7 @@ interface MatrixProps {
   headWidth?: number;
 }
 
-/** Rounded cells with two pixels between them; a real table, so that a screen reader can walk it. */
+/** Matrix of coloured cells as an HTML table, which screen readers can read. */
 export function Matrix({ caption, columns, rows, headWidth = 96 }: MatrixProps) {
   return (
     <table className="h-full w-full table-fixed border-separate border-spacing-0.5 text-12">

@@ -8,13 +8,13 @@ import { TooltipBox } from "./rechartsTheme";
 
 export interface VersionMark {
   version: number;
-  /** Task of the run. */
+  /** Number of the task in the run. */
   at: number;
   samples: number;
   r2: number | null;
   trigger: string;
   drift: boolean;
-  /** Came trained with the run. */
+  /** Whether the version was trained before the run. */
   given: boolean;
   rows: readonly (readonly [string, string])[];
 }
@@ -31,17 +31,17 @@ const RIGHT = 16;
 const BARS = 48;
 const AXIS = 40;
 
-/** Powers of ten around the errors, so that 0.99997 and 0.9 can stand on one axis. */
+/** Powers of ten that enclose the errors. */
 function decades(values: readonly number[]): number[] {
   const low = Math.floor(Math.log10(Math.min(...values)));
   const high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...values))));
   return Array.from({ length: high - low + 1 }, (_, i) => 10 ** (low + i));
 }
 
-/** The part of the variance a version leaves unexplained: what R² hides when it is all nines. */
+/** Unexplained part of the variance, which separates values of R² close to one. */
 const missed = (r2: number): number => Math.max(1e-9, 1 - r2);
 
-/** One mark per model version: unexplained variance above, samples below; drift in amber. */
+/** Timeline of model versions: unexplained variance above, samples below, drift in amber. */
 export function ModelVersionTimeline({ versions, color, cursor, label }: VersionMarksProps) {
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const [chosen, setChosen] = useState<number | null>(null);
@@ -53,7 +53,7 @@ export function ModelVersionTimeline({ versions, color, cursor, label }: Version
   const none = height - BARS - AXIS - 18;
   const plot = none - (unscored.length ? 24 : 4);
   const y = marks.length ? logScale(marks[0] as number, marks.at(-1) as number, plot, 12) : () => plot;
-  // What came trained saw far more than anything learned here: it does not set the scale.
+  // Pretrained versions have far more samples than later ones, so they do not set the scale.
   const learned = versions.filter((one) => !one.given);
   const most = niceCeiling(Math.max(1, ...learned.map((one) => one.samples)), 1);
   const floor = height - AXIS;

@@ -8,7 +8,7 @@ import { ticks } from "../lib/statistics";
 const TOP = 36;
 const HEIGHT = 64;
 
-/** Neighbours whose intervals touch, as groups of positions: "too close to call" stands over each. */
+/** Groups of neighbours whose intervals overlap, which are labelled "too close to call". */
 function closeGroups(standings: readonly Standing[]): Standing[][] {
   const rivals = standings.filter((s) => !s.style.reference && s.half !== null);
   const groups: Standing[][] = [];
@@ -22,10 +22,10 @@ function closeGroups(standings: readonly Standing[]): Standing[][] {
   return groups.filter((group) => group.length > 1);
 }
 
-/** Everybody on one line of ratios to the oracle, with bands for the intervals. */
+/** Ratios of all schedulers to the oracle on one axis, with intervals as bands. */
 export function OracleGapChart({ standings, title }: { standings: readonly Standing[]; title: string }) {
   const [ref, { width }] = useElementSize<HTMLDivElement>();
-  // The reference may be switched off in the legend; its value still follows from any ratio.
+  // The legend can hide the reference; its value then follows from any ratio.
   const known = standings.find((s) => s.ratio !== null);
   const base = known?.ratio ? known.value / known.ratio : undefined;
   const points = base ? standings.filter((s) => s.ratio !== null) : [];
@@ -33,7 +33,7 @@ export function OracleGapChart({ standings, title }: { standings: readonly Stand
     (s.value - (s.half ?? 0)) / (base ?? 1),
     (s.value + (s.half ?? 0)) / (base ?? 1),
   ]);
-  // A queue that runs away would press everybody else together: beyond five times the oracle the axis is logarithmic.
+  // An unstable queue would compress all other values, so the axis is logarithmic above five times the oracle.
   const highest = Math.max(...edges, 1.05);
   const lowest = Math.min(...edges, 1);
   const logarithmic = highest > 5;

@@ -11,9 +11,9 @@ export interface TimelineMark {
 }
 
 interface PlayStripProps {
-  /** Height of each bar, in any unit; null leaves a gap. */
+  /** Height of each bar in any unit; null leaves a gap. */
   values: readonly (number | null)[];
-  /** Where each bar ends, in tasks. */
+  /** Number of tasks at the end of each bar. */
   ends: readonly number[];
   marks: readonly TimelineMark[];
   at: number;
@@ -25,7 +25,7 @@ interface PlayStripProps {
 const TOP = 22;
 const BARS = 44;
 const HEIGHT = TOP + BARS + 28;
-/** A tall outlier would press the rest to nothing: bars end at this quantile. */
+/** Quantile at which bars are cut off, so that outliers do not hide the rest. */
 const CAP = 0.97;
 
 function capOf(values: readonly (number | null)[]): number {
@@ -33,7 +33,7 @@ function capOf(values: readonly (number | null)[]): number {
   return known[Math.min(known.length - 1, Math.floor(known.length * CAP))] || 1;
 }
 
-/** One mark a pixel is enough: a thousand retrainings would only cover each other. */
+/** At most one mark every three pixels; more would overlap. */
 function thinned(marks: readonly TimelineMark[], x: (at: number) => number): TimelineMark[] {
   const taken = new Set<number>();
   return marks.filter((mark) => {
@@ -42,7 +42,7 @@ function thinned(marks: readonly TimelineMark[], x: (at: number) => number): Tim
   });
 }
 
-/** The run as bars with a playhead: drag it, or use the keys of a slider. */
+/** Timeline of a run as bars with a playhead that the pointer and keys move. */
 export function PlaybackTimeline({ values, ends, marks, at, label, valueText, onMove }: PlayStripProps) {
   const [box, { width }] = useElementSize<HTMLDivElement>();
   const dragging = useRef(false);
@@ -77,10 +77,10 @@ export function PlaybackTimeline({ values, ends, marks, at, label, valueText, on
     <div
       ref={box}
       role="slider"
-      tabIndex={0}
       aria-label={label}
       aria-valuemin={1}
       aria-valuemax={total}
+      tabIndex={0}
       aria-valuenow={Math.round(at)}
       aria-valuetext={valueText}
       className="min-w-0 flex-1 cursor-ew-resize touch-pan-y select-none rounded-[6px]"

@@ -9,20 +9,20 @@ interface RadarAxis {
 
 export interface RadarSeries {
   style: SchedulerStyle;
-  /** One ratio per axis; null where it is not known. */
+  /** One ratio per axis; null where it is unknown. */
   values: readonly (number | null)[];
 }
 
 interface RadarProps {
   axes: readonly RadarAxis[];
   series: readonly RadarSeries[];
-  /** Ratio at the centre and at the rim, logarithmic between them. */
+  /** Ratio at the centre and at the rim of the logarithmic radius. */
   centre: number;
   rim: number;
   rings?: readonly number[];
 }
 
-/** Outlines of ratios to a reference, on a logarithmic radius. */
+/** Radar chart of ratios to a reference on a logarithmic radius. */
 export function RadarChart({ axes, series, centre, rim, rings = [1] }: RadarProps) {
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const radius = Math.max(20, Math.min(width / 2 - 40, (height - 44) / 1.5));

@@ -13,7 +13,7 @@ export interface ScatterAxis {
   title: string;
   ticks: readonly number[];
   format: (value: number) => string;
-  /** Maps a value onto pixels between the two given. */
+  /** Scale between two pixel positions. */
   scale: (from: number, to: number) => Scale;
 }
 
@@ -23,7 +23,7 @@ interface ScatterProps {
   y: ScatterAxis;
   label: string;
   onSelect?: (id: number) => void;
-  /** Room for the labels of the vertical axis. */
+  /** Width of the vertical axis labels in pixels. */
   left?: number;
 }
 
@@ -31,7 +31,7 @@ const LEFT = 36;
 const BOTTOM = 36;
 const TOP = 8;
 
-/** Points on a canvas: three hundred of them as SVG would cost three times as much at every update. */
+/** Scatter chart on a canvas; 300 points as SVG take three times as long to update. */
 export function ScatterChart({ points, x, y, label: words, onSelect, left = LEFT }: ScatterProps) {
   const placed = useRef<{ id: number; px: number; py: number }[]>([]);
   const draw = useCallback(

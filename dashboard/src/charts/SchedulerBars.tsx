@@ -11,10 +11,10 @@ interface RaceBarsProps {
   metric: Metric;
 }
 
-/** Pixels of "too close to call" with two glyphs. */
+/** Width of "too close to call" with two glyphs, in pixels. */
 const LABEL = 140;
 
-/** The contestants whose interval touches this one's: nobody can say which of them is ahead. */
+/** Schedulers whose interval overlaps that of the given one. */
 function rivals(standings: readonly Standing[], halves: ReadonlyMap<string, number>, one: Standing): Standing[] {
   const half = halves.get(one.style.name);
   if (half === undefined || one.style.reference) return [];
@@ -29,7 +29,7 @@ function rivals(standings: readonly Standing[], halves: ReadonlyMap<string, numb
   });
 }
 
-/** A queue that runs away would press all other bars to nothing: the axis ends at six times the best, and such a bar is torn. */
+/** End of the axis as a multiple of the best value. Longer bars are cut off; the number beside them is exact. */
 const TORN = 6;
 
 function axisEnd(standings: readonly Standing[], halves: ReadonlyMap<string, number>): number {
@@ -38,7 +38,7 @@ function axisEnd(standings: readonly Standing[], halves: ReadonlyMap<string, num
   return Math.max(...within, 0);
 }
 
-/** Horizontal bars from zero with whiskers; the reference hollow, its value a dotted line through all. */
+/** Horizontal bars with whiskers; the reference is a hollow bar and a dotted line. */
 export function SchedulerBars({ standings, halves, metric }: RaceBarsProps) {
   const top = niceCeiling(axisEnd(standings, halves) * 1.02, 4);
   const step = stepFor(top, metric.quantity);
@@ -109,7 +109,7 @@ export function SchedulerBars({ standings, halves, metric }: RaceBarsProps) {
                   <span
                     className="absolute -top-1 flex items-center gap-1 whitespace-nowrap bg-panel/80 px-1 text-muted"
                     style={
-                      // Beside the whisker, and within the chart also where the whisker is long.
+                      // Beside the whisker, but always within the chart.
                       (value + (half ?? 0)) / top > 0.62
                         ? { right: `min(calc(100% - ${at(value - (half ?? 0))} + 6px), calc(100% - ${LABEL}px))` }
                         : { left: `min(calc(${at(value + (half ?? 0))} + 8px), calc(100% - ${LABEL}px))` }

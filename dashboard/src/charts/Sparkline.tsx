@@ -15,7 +15,7 @@ interface SparkProps {
   className?: string;
 }
 
-/** An area from 0 to 100 % over time, with the crosshair all time charts share. */
+/** Small area chart from 0 to 100 % over time, with the shared crosshair. */
 export function Sparkline({ points, from, to, color, label, className }: SparkProps) {
   const { at: crosshair } = useCrosshair();
   const draw = useCallback(

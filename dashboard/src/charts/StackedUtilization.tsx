@@ -23,7 +23,7 @@ function shades(rows: readonly Row[], theme: "dark" | "light"): string[] {
   );
 }
 
-/** Every device's share of the whole machine, one on the other: the top edge is the load of the cluster. */
+/** Stacked busy shares of all devices; the top edge is the mean utilization of the cluster. */
 export function StackedUtilization({ rows, from, to }: { rows: readonly Row[]; from: number; to: number }) {
   const theme = useChartTheme();
   const { at: crosshair } = useCrosshair();

@@ -10,15 +10,15 @@ import { isLogarithmic, pieces, ratioTicks, spread, type TrendSeries } from "./t
 
 interface TrendLinesProps {
   series: readonly TrendSeries[];
-  /** Where the axis has words, and which. */
+  /** Labels of the horizontal axis. */
   xTicks: readonly { at: number; text: string }[];
   xTitle: string;
-  /** How a place on the axis is called in the tooltip. */
+  /** Title of the tooltip at a position. */
   nameOf: (x: number) => string;
   marks?: readonly { x: number; label: string }[];
-  /** The playhead, if it stands somewhere. */
+  /** Position of the playhead. */
   cursor?: number | null;
-  /** Points farther apart than this are not joined: something was missing between them. */
+  /** Largest distance of points that are joined; a larger one means missing data. */
   gap?: number;
   label: string;
 }
@@ -49,7 +49,7 @@ function Names({
   ));
 }
 
-/** Ratios over tasks or runs, each line named where it ends. Bands are intervals. */
+/** Line chart of ratios over tasks or runs, with a label at the end of each line. */
 export function TrendChart({ series, xTicks, xTitle, nameOf, marks = [], cursor, gap, label }: TrendLinesProps) {
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const [hover, setHover] = useState<number | null>(null);

@@ -1,4 +1,4 @@
-/** Hairlines and labels of canvas charts, in the house style: no boxes, one stronger baseline. */
+/** Scales, grid lines and labels of canvas charts. */
 import type { Tokens } from "../lib/designTokens";
 
 export type Scale = (value: number) => number;

@@ -1,4 +1,4 @@
-/** How a Gantt chart is put on a canvas: only what is visible, and never more marks than pixels. */
+/** Drawing of a Gantt chart on a canvas: visible blocks only, and at most one mark per pixel. */
 import { mix } from "../lib/color";
 import { intensityRamp, intensityStep } from "../lib/colorScales";
 import { time } from "../lib/format";
@@ -30,7 +30,7 @@ function hatch(context: CanvasRenderingContext2D, color: string): CanvasPattern 
   return pattern ?? color;
 }
 
-/** Many blocks a pixel: columns whose strength is the busy share and whose colour the mean intensity. */
+/** Draws one column per pixel: opacity is the busy share, colour the mean intensity. */
 function drawDensity(paint: Paint, model: GanttModel, lane: GanttLane, y: number, ramp: readonly string[]): void {
   const { context, size, tokens } = paint;
   const perPixel = (model.to - model.from) / size.width;
@@ -135,7 +135,7 @@ function drawLine(paint: Paint, model: GanttModel, t: number, text: string, dash
 const seconds = (t: number, step: number): string =>
   `${t.toFixed(step < 1 ? Math.min(3, Math.ceil(-Math.log10(step))) : 0)} s`;
 
-/** Everything of the chart but labels at its sides, which are HTML. */
+/** Draws the chart without the labels at its sides, which are HTML. */
 export function drawGantt(paint: Paint, model: GanttModel): void {
   const { context, size, theme, tokens } = paint;
   const ramp = intensityRamp(theme);

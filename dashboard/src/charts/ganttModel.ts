@@ -3,11 +3,11 @@ import type { DeviceTimeline } from "../lib/deviceTimeline";
 
 export interface GanttLane {
   device: string;
-  /** Older blocks first; each source ends where the next begins. */
+  /** Blocks from oldest to newest; a source is used up to the start of the next one. */
   sources: readonly DeviceTimeline[];
 }
 
-/** A line across the lanes: where it stands and the number it bears (the axis may begin before the first arrival). */
+/** Vertical line across the lanes: its position and its label's value, which may count from another origin. */
 export interface Mark {
   at: number;
   value: number;
@@ -33,7 +33,7 @@ export interface GanttModel {
   from: number;
   to: number;
   now: number;
-  /** What the line at `now` is called; "now" unless the run is over. */
+  /** Label of the line at `now`; "now" by default. */
   nowLabel?: string;
   bound: Mark | null;
   makespan: Mark | null;
@@ -59,7 +59,7 @@ export interface Block {
   task: number;
 }
 
-/** Where a source must stop because the next one knows better. */
+/** End of the part of a source that is used. */
 function until(sources: readonly DeviceTimeline[], index: number): number {
   const next = sources[index + 1];
   return next && next.length > 0 ? next.start(0) : Number.POSITIVE_INFINITY;
@@ -82,7 +82,7 @@ export function visit(
   });
 }
 
-/** How many blocks a stretch holds, without looking at them. */
+/** Number of blocks between two times, found by binary search. */
 export function countBetween(lane: GanttLane, from: number, to: number): number {
   return lane.sources.reduce((sum, source, order) => {
     const end = Math.min(to, until(lane.sources, order));
@@ -90,7 +90,7 @@ export function countBetween(lane: GanttLane, from: number, to: number): number 
   }, 0);
 }
 
-/** Busy seconds up to a time over all sources; only differences mean something. Called per pixel, so no closures. */
+/** Busy seconds of all sources up to a time, from an arbitrary origin. Called per pixel, so without closures. */
 export function busyUpTo(lane: GanttLane, time: number, weigh = false): number {
   let sum = 0;
   for (let order = 0; order < lane.sources.length; order++) {
@@ -104,7 +104,7 @@ export function busyBetween(lane: GanttLane, from: number, to: number): number {
   return to > from ? busyUpTo(lane, to) - busyUpTo(lane, from) : 0;
 }
 
-/** The block under a point, if any. */
+/** Block under a point, or null. */
 export function blockAt(model: GanttModel, width: number, px: number, py: number): Block | null {
   const index = Math.floor((py - model.top) / model.pitch);
   const lane = model.lanes[index];

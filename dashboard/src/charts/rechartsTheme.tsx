@@ -11,7 +11,7 @@ export const axis = {
 /** A value axis without a line; the grid lines mark it. */
 export const valueAxis = { ...axis, axisLine: false } as const;
 
-/** The frame of a tooltip, for `content` of Recharts' Tooltip. */
+/** Tooltip with a title and rows of names and values. */
 export function TooltipBox({
   title,
   rows,

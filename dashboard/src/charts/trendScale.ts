@@ -1,4 +1,4 @@
-/** What the trend chart needs besides drawing: no React, no data access. */
+/** Axis ticks, label positions and gaps of the trend chart. */
 import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { ticks } from "../lib/statistics";
 
@@ -7,10 +7,10 @@ export interface TrendSeries {
   points: readonly { x: number; y: number; half: number | null }[];
 }
 
-/** A queue that runs away would press everybody else together: beyond five times the oracle the axis is logarithmic. */
+/** Whether the axis is logarithmic: an unstable queue would compress all values below five times the oracle. */
 export const isLogarithmic = (high: number): boolean => high > 5;
 
-/** Round ratios for the axis, few enough to read. */
+/** Round ratios for the axis, at most about six. */
 export function ratioTicks(low: number, high: number): number[] {
   if (!isLogarithmic(high)) return ticks(low, high, 4);
   const found: number[] = [];
@@ -22,7 +22,7 @@ export function ratioTicks(low: number, high: number): number[] {
   return found.length > 6 ? found.filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9) : found;
 }
 
-/** Moves labels apart until they are `gap` from each other, none outside the bounds, order kept. */
+/** Label positions at least `gap` apart and within the bounds, in the same order. */
 export function spread(wanted: readonly number[], gap: number, low: number, high: number): number[] {
   const order = wanted.map((value, index) => ({ value, index })).sort((a, b) => a.value - b.value);
   let edge = low - gap;
@@ -40,7 +40,7 @@ export function spread(wanted: readonly number[], gap: number, low: number, high
   return placed;
 }
 
-/** Stretches without a gap. */
+/** Runs of points that are at most `gap` apart. */
 export function pieces<T extends { x: number }>(list: readonly T[], gap = Number.POSITIVE_INFINITY): T[][] {
   const found: T[][] = [];
   for (const point of list) {

@@ -1,4 +1,4 @@
-/** Every request the dashboard makes, by name. */
+/** Requests of the dashboard, by name. */
 import type { StartRequest, WhatIfRequest } from "./models";
 import { get, post } from "./request";
 

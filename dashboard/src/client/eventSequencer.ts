@@ -1,13 +1,13 @@
 /**
- * Puts events into order: drops what was seen, holds what came too early, and says from where to ask again.
- * It knows nothing of sockets, so every fault of a network can be played through it in a test.
+ * Sequencer of stream events: drops duplicates, holds early events and says where to continue reading.
+ * It does not use sockets, so that tests can simulate every network fault.
  */
 import type { StreamEvent } from "./models";
 
 interface Verdict {
-  /** In order, without gap or duplicate: apply these now. */
+  /** Events to apply now, in order, without gap or duplicate. */
   ready: StreamEvent[];
-  /** Ask the server for what follows this number; null where nothing is missing. */
+  /** Number after which events are missing; null where none are. */
   askAfter: number | null;
 }
 
@@ -15,24 +15,24 @@ const HELD_LIMIT = 2000;
 
 export class Sequencer {
   private held = new Map<number, StreamEvent | null>();
-  /** The last number that was applied, −1 before the first. */
+  /** Number of the last applied event, −1 before the first. */
   last = -1;
   duplicates = 0;
-  /** Numbers that the server no longer had. */
+  /** Count of events that the server no longer had. */
   lost = 0;
 
-  /** Something came too early and waits for what is missing. */
+  /** Whether early events wait for missing ones. */
   get waiting(): boolean {
     return this.held.size > 0;
   }
 
-  /** Begin after a number, for a first connection or a server that starts anew. */
+  /** Starts after a number, for a first connection or a restarted event counter. */
   reset(after: number): void {
     this.last = after;
     this.held.clear();
   }
 
-  /** A null event takes its number's place: it was malformed, and asking again would bring the same. */
+  /** Accepts an event; null stands for a malformed one, which the server would only send again. */
   accept(seq: number, event: StreamEvent | null): Verdict {
     if (seq <= this.last || this.held.has(seq)) {
       this.duplicates++;
@@ -46,7 +46,7 @@ export class Sequencer {
     return { ready, askAfter: waiting ? this.last : null };
   }
 
-  /** The server no longer holds what lies before `seq`: go on behind the hole. */
+  /** Continues after `seq`, because the server no longer has the events before it. */
   skipTo(seq: number): StreamEvent[] {
     if (seq > this.last) {
       this.lost += seq - this.last;

@@ -1,4 +1,4 @@
-/** Messages come from a network: only what has the shape the reducers rely on gets in. Anything else is counted and dropped. */
+/** Validation of stream messages: the store relies on the fields that are checked here. */
 import type { Hello, StreamEvent } from "./models";
 
 type Loose = Record<string, unknown>;
@@ -40,7 +40,7 @@ export function parseHello(value: unknown): Hello | null {
   return value as unknown as Hello;
 }
 
-/** A sequence number even where the rest is unusable: a malformed event must not look like a gap for ever. */
+/** Sequence number of a message, also of a malformed one, which would otherwise count as a gap. */
 export function sequenceOf(value: unknown): number | null {
   return isObject(value) && Number.isSafeInteger(value.seq) ? (value.seq as number) : null;
 }

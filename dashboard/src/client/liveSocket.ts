@@ -1,15 +1,15 @@
-/** The one socket. It reconnects by itself, 250 ms to 1.5 s apart, and reports what happens; it does not interpret messages. */
+/** WebSocket of the event stream that reconnects by itself after 250 ms to 1.5 s. It does not interpret messages. */
 interface SocketReport {
   open: () => void;
   message: (value: unknown) => void;
-  /** Text that is not JSON. */
+  /** Called for text that is not JSON. */
   notJson: () => void;
   closed: (attempt: number, retryInMs: number) => void;
 }
 
 const FIRST_MS = 250;
 const LONGEST_MS = 1500;
-/** A handshake that hangs (half-open network) counts as failed after this. */
+/** Time limit of a handshake, for networks that drop packets silently. */
 const HANDSHAKE_TIMEOUT_MS = 4000;
 
 export const delayFor = (attempt: number): number => Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.max(0, attempt - 1));
@@ -40,7 +40,7 @@ export class LiveSocket {
     socket?.close();
   }
 
-  /** A first message proves the connection: only then does the back-off begin anew. */
+  /** Resets the back-off after the first message, which proves that the connection works. */
   proven(): void {
     this.attempt = 0;
   }

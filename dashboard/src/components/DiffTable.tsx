@@ -19,7 +19,7 @@ const TONES: Record<Verdict, string> = {
   none: "var(--muted)",
 };
 
-/** The change as a dot with its interval around zero; an arrow where it lies beyond the axis. */
+/** Relative change as a dot with its interval; an arrow where it is outside the axis. */
 function Band({ difference, reach }: { difference: Difference; reach: number }) {
   const { share, half } = shares(difference);
   if (share === null) return null;
@@ -58,7 +58,7 @@ function Band({ difference, reach }: { difference: Difference; reach: number }) 
   );
 }
 
-/** On a phone the half width goes to a line of its own. */
+/** Change in per cent; on a phone the half width is on a line of its own. */
 function Change({ difference, tone }: { difference: Difference; tone?: string }) {
   const [value, ...half] = changeText(difference).split(/(?= ±)/);
   return (
@@ -88,7 +88,7 @@ function Words({ difference }: { difference: Difference }) {
   }
 }
 
-/** Before and after with the difference between them: a line per scheduler, or per metric. */
+/** Table of two runs: values before and after and the change, per scheduler or per metric. */
 export function DiffTable({ lines, head, caption }: { lines: readonly DiffLine[]; head: string; caption: string }) {
   const reach = reachOf(lines.map((line) => line.difference));
   return (

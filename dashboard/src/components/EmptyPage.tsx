@@ -2,7 +2,7 @@ import { SearchX } from "lucide-react";
 import type { ReactNode } from "react";
 import { Link } from "./Link";
 
-/** A page that has nothing to show says why, and where to go on. */
+/** Page without content: the reason and a link to the list of runs. */
 export function EmptyPage({ title, mono, children }: { title: string; mono?: string; children: ReactNode }) {
   return (
     <section className="panel mx-auto flex max-w-lg flex-col items-center gap-3 p-8 text-center">

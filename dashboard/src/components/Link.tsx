@@ -8,9 +8,9 @@ interface LinkProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
   change?: Partial<UrlState>;
 }
 
-/** A real link: middle click and "open in new tab" work, a plain click stays in the page. */
+/** Link within the page that also opens in a new tab. */
 export function Link({ to, change, onClick, ...rest }: LinkProps) {
-  // The address depends on the whole state; following it keeps the link true.
+  // The address depends on the whole state, so the link renders again whenever it changes.
   useUi();
   const go = (event: MouseEvent<HTMLAnchorElement>) => {
     onClick?.(event);

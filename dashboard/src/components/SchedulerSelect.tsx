@@ -8,7 +8,7 @@ interface SchedulerSelectProps {
   label?: string;
 }
 
-/** One scheduler of the run, with its mark. */
+/** Choice of one scheduler of the run. */
 export function SchedulerSelect({ value, onChange, label = "Scheduler" }: SchedulerSelectProps) {
   const styles = useSchedulerStyles();
   return (

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** One clock for all ages on the page, ticking once a second while somebody looks. */
+/** Shared clock of the page: one timer, once a second, while components subscribe. */
 const listeners = new Set<() => void>();
 let now = performance.now();
 let timer: ReturnType<typeof setInterval> | undefined;

@@ -6,8 +6,8 @@ export interface Size {
 }
 
 /**
- * The inner size of an element, kept up to date: charts draw to the pixel they get. A callback ref, because the element
- * may appear later than the component (a widget that loads first). The element itself comes third.
+ * Inner size of an element: a callback ref, the size, and the element. A callback ref, because the element may be rendered
+ * later than the component.
  */
 export function useElementSize<T extends HTMLElement>(): [RefCallback<T>, Size, T | null] {
   const [element, setElement] = useState<T | null>(null);

@@ -1,6 +1,6 @@
 /**
- * The design tokens, for code that cannot read CSS variables cheaply (canvas) and for the contrast test.
- * `styles/tokens.css` holds the same values; a test keeps the two in step.
+ * Design tokens for canvas code, which cannot read CSS variables cheaply, and for the contrast test.
+ * `styles/tokens.css` has the same values; a test compares the two.
  */
 export type ThemeName = "dark" | "light";
 

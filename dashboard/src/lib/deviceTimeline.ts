@@ -1,10 +1,10 @@
-/** Blocks of one device in start order, in preallocated columns: memory is flat and a visible range is found by halving. */
+/** Blocks of one device in start order, in preallocated columns with binary search. */
 export class DeviceTimeline {
   private readonly starts: Float64Array;
   private readonly ends: Float64Array;
   private readonly intensities: Float32Array;
   private readonly tasks: Float64Array;
-  /** Running sums of busy seconds, plain and times intensity: any stretch is then two look-ups, however many blocks it holds. */
+  /** Prefix sums of busy seconds, plain and weighted by intensity, for constant-time sums over any interval. */
   private readonly sums: Float64Array;
   private readonly weighted: Float64Array;
   private head = 0;
@@ -24,7 +24,7 @@ export class DeviceTimeline {
     return raw < 0 ? raw + this.capacity : raw;
   }
 
-  /** Blocks come in the order of their starts; one that does not would break the search and is left out. */
+  /** Appends a block. One that starts before the last block is left out, because the search needs sorted starts. */
   push(start: number, end: number, intensity: number, task: number): void {
     if (this.length > 0 && start < this.start(this.length - 1)) return;
     const last = this.length > 0 ? this.slot(this.length - 1) : -1;
@@ -52,7 +52,7 @@ export class DeviceTimeline {
     return this.tasks[this.slot(index)] as number;
   }
 
-  /** Index of the first block that ends after `time`; a device never overlaps itself, so ends are sorted as starts are. */
+  /** Index of the first block that ends after `time`. Blocks of a device do not overlap, so their ends are sorted too. */
   firstEndingAfter(time: number): number {
     let low = 0;
     let high = this.length;
@@ -64,7 +64,7 @@ export class DeviceTimeline {
     return low;
   }
 
-  /** Busy seconds up to a time, counted from an arbitrary but fixed beginning; `weigh` multiplies them by intensity. */
+  /** Busy seconds up to a time, from an arbitrary but fixed origin; `weigh` multiplies them by intensity. */
   upTo(time: number, weigh = false): number {
     const index = this.firstEndingAfter(time);
     const sums = weigh ? this.weighted : this.sums;

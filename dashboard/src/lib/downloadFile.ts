@@ -1,4 +1,4 @@
-/** Hands a file to the browser. */
+/** Download of a text or blob as a file. */
 export function download(name: string, content: Blob | string, type = "text/plain;charset=utf-8"): void {
   const blob = typeof content === "string" ? new Blob([content], { type }) : content;
   const url = URL.createObjectURL(blob);

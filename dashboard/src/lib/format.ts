@@ -1,6 +1,6 @@
 /**
- * Numbers as people read them: three significant digits, the unit that fits, an en dash where there is nothing.
- * Every displayed number of the dashboard goes through this file.
+ * Formatting of numbers: three significant digits, a fitting unit, an en dash for missing values.
+ * Every displayed number of the dashboard is formatted here.
  */
 export const NOTHING = "–";
 const MINUS = "−";
@@ -49,12 +49,12 @@ function grouped(text: string): string {
   return rest === undefined ? spaced : `${spaced}.${rest}`;
 }
 
-/** `digits` significant digits, thousands grouped, a real minus sign; whole digits are never rounded away. */
+/** Rounds to `digits` significant digits but never rounds whole digits; groups thousands. */
 export function significant(value: number | null | undefined, digits = 3): string {
   if (!isNumber(value)) return NOTHING;
   if (value === 0) return "0";
   const magnitude = Math.floor(Math.log10(Math.abs(value)));
-  // 999.6 rounds up to 1,000 and would show a digit too many: measure after rounding.
+  // 999.6 rounds up to 1,000, so the magnitude is that of the rounded value.
   const rounded = Number(value.toPrecision(digits));
   const after = Math.floor(Math.log10(Math.abs(rounded)));
   const size = Number.isFinite(after) ? after : magnitude;
@@ -64,7 +64,7 @@ export function significant(value: number | null | undefined, digits = 3): strin
   return value < 0 ? MINUS + text : text;
 }
 
-/** The step in which a value is shown; a table column can fix it for all rows. */
+/** Unit in which a value is displayed. */
 export function stepFor(value: number, quantity: Quantity): Step {
   const steps = STEPS[quantity];
   const size = Math.abs(Number(value.toPrecision(3)));
@@ -118,7 +118,7 @@ export function percent(share: number | null | undefined, digits = 3): string {
   return `${significant(share * 100, digits)} %`;
 }
 
-/** A ratio of two numbers, two decimals below ten so that a column lines up: "1.02×". */
+/** A ratio of two numbers: "1.02×". */
 export function ratio(value: number | null | undefined): string {
   return isNumber(value) ? `${significant(value)}×` : NOTHING;
 }
@@ -162,7 +162,7 @@ export function date(unixSeconds: number | null | undefined): string {
   return `${day.getDate()} ${month} ${day.toTimeString().slice(0, 5)}`;
 }
 
-/** "12 s", "3 min": how long ago something happened. */
+/** Duration in rounded units: "12 s", "3 min". */
 export function age(seconds: number): string {
   if (!Number.isFinite(seconds)) return NOTHING;
   if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s`;
@@ -170,7 +170,7 @@ export function age(seconds: number): string {
   return `${Math.round(seconds / 3600)} h`;
 }
 
-/** "gpu_2" → "GPU 2", "cpu" → "CPU", "cpu_wide" → "CPU wide". One CPU needs no number; a platform with several shows them. */
+/** Display name of a device: "gpu_2" → "GPU 2", "cpu_wide" → "CPU wide". An only CPU has no number. */
 export function device(name: string, cpus = 1): string {
   const match = /^([a-z]+)(?:_(\d+|[a-z]+))?$/i.exec(name);
   if (!match) return name;

@@ -1,4 +1,4 @@
-/** Outlines of the scheduler glyphs in a 16 × 16 box, shared by SVG and canvas so that a mark looks the same everywhere. */
+/** Outlines of the scheduler glyphs in a 16 × 16 box, for SVG and canvas. */
 interface GlyphPath {
   d: string;
   /** Drawn as a line of this width instead of a filled shape. */
@@ -31,5 +31,5 @@ const PATHS: Record<string, GlyphPath> = {
   },
 };
 
-/** Undefined for a character nobody has drawn: it is then set as text. */
+/** Path of a glyph; undefined for other characters, which are drawn as text. */
 export const glyphPath = (glyph: string): GlyphPath | undefined => PATHS[glyph];

@@ -1,4 +1,4 @@
-/** Test whether two intervals share a point; a leader whose interval does is too close to call. */
+/** Test for overlap of two intervals, given by their centres and half widths. */
 export function intervalsOverlap(a: number, halfA: number, b: number, halfB: number): boolean {
   return Math.abs(a - b) <= halfA + halfB;
 }

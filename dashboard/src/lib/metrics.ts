@@ -1,11 +1,11 @@
-/** What the race, the headline and the URL can be asked about. The comparison rows of the API carry all of them. */
+/** Metrics by which the page ranks schedulers; all are fields of the API's comparison rows. */
 import type { ComparisonRow } from "../client/models";
 import type { Quantity } from "./format";
 
 export interface Metric {
   key: string;
   label: string;
-  /** In a sentence: "mean latency per task". */
+  /** Long form for subtitles, e.g. "mean latency per task". */
   long: string;
   quantity: Quantity;
   value: (row: ComparisonRow) => number | null;

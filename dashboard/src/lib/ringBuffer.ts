@@ -1,4 +1,4 @@
-/** A list that forgets its oldest items: memory stays flat however long the page is open. */
+/** Ring buffer: a list of fixed capacity that drops its oldest items. */
 export class RingBuffer<T> {
   private readonly slots: (T | undefined)[];
   private head = 0;

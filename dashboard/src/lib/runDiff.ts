@@ -1,4 +1,4 @@
-/** What the difference of two runs says, in words and shares. */
+/** Differences between two runs as verdicts, relative changes and texts. */
 import type { Difference, DiffRow } from "../client/models";
 import { isNumber, NOTHING, type Quantity, signed, significant, tick } from "./format";
 
@@ -12,7 +12,7 @@ export const DIFF_METRICS: readonly { key: DiffMetric; label: string; long: stri
   { key: "avg_cost", label: "cost", long: "Cost per task", quantity: "cost" },
 ];
 
-/** `open`: there is a difference and nothing is known of its spread. */
+/** `open`: the values differ, but the API gives no interval. */
 export type Verdict = "better" | "worse" | "close" | "same" | "open" | "none";
 
 export function verdictOf({ difference, ci95 }: Difference): Verdict {
@@ -23,7 +23,7 @@ export function verdictOf({ difference, ci95 }: Difference): Verdict {
   return difference < 0 ? "better" : "worse";
 }
 
-/** Difference and half width as shares of the value before. */
+/** Difference and half width relative to the value of run A. */
 export function shares({ a, difference, ci95 }: Difference): { share: number | null; half: number | null } {
   if (!isNumber(a) || a === 0 || !isNumber(difference)) return { share: null, half: null };
   return { share: difference / a, half: isNumber(ci95) ? ci95 / Math.abs(a) : null };
@@ -40,7 +40,7 @@ export function changeText(difference: Difference): string {
 export const differenceText = (difference: Difference, quantity: Quantity): string =>
   signed(difference.difference, quantity);
 
-/** Where the axis ends: far enough for most, not so far that one outlier flattens the rest. */
+/** Half width of the axis, between 2 and 100 %. */
 export function reachOf(list: readonly Difference[]): number {
   const ends = list.flatMap((one) => {
     const { share, half } = shares(one);
@@ -72,7 +72,7 @@ export const plain = (value: unknown): string => {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 };
 
-/** Settings that differ: the API's list first, then every leaf of the configurations that it does not cover. */
+/** Settings that differ: first the API's list, then all other entries of the two configurations. */
 export function changedKeys(
   known: Readonly<Record<string, readonly unknown[]>>,
   a: Readonly<Record<string, unknown>>,

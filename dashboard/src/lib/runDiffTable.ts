@@ -2,7 +2,7 @@ import type { DiffRow } from "../client/models";
 import { DIFF_METRICS } from "./runDiff";
 import type { Cell, TableData } from "./tableData";
 
-/** Every number of the diff, for the table view and the CSV. */
+/** Table of all differences between two runs. */
 export function diffTable(rows: readonly DiffRow[]): TableData {
   return {
     name: "diff",

@@ -1,4 +1,4 @@
-/** A picture of a panel: the element is cloned with its computed styles into an SVG, canvases become images. */
+/** PNG export of an element: a clone with computed styles inside an SVG, canvases as images. */
 import { download } from "./downloadFile";
 
 const SKIP = new Set(["transition", "animation", "cursor", "backdrop-filter"]);
@@ -40,7 +40,7 @@ async function asDataUrl(url: string): Promise<string> {
   });
 }
 
-/** The page's own font faces with their files inside: an image cannot load anything. */
+/** Font faces of the page with embedded files, because an image cannot load any. */
 async function fontFaces(): Promise<string> {
   const faces: Promise<string>[] = [];
   for (const sheet of Array.from(document.styleSheets)) {

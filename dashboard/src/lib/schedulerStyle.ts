@@ -1,4 +1,4 @@
-/** How schedulers are drawn. Label, colours, glyph, dash and order come from GET /api/schedulers, never from here. */
+/** Drawing style of a scheduler. Label, colours, glyph, dash and order come from GET /api/schedulers. */
 import type { Scheduler } from "../client/models";
 import type { ThemeName } from "./designTokens";
 
@@ -11,7 +11,7 @@ export interface SchedulerStyle {
   dash: readonly number[];
   width: number;
   order: number;
-  /** Knows the realised times: shown as a hollow reference, not as a contestant. */
+  /** Whether this is the reference scheduler, which is drawn hollow and is not ranked. */
   reference: boolean;
 }
 
@@ -38,10 +38,10 @@ export function styleOf(scheduler: Scheduler, theme: ThemeName): SchedulerStyle 
   };
 }
 
-/** The API measures regret against this one (SPEC 3), so it is the reference of every ratio on the page. */
+/** Reference of every ratio on the page; the API measures regret against it (SPEC 3). */
 export const REFERENCE = "oracle";
 
-/** A scheduler in the stream that the list does not know yet: drawn plainly rather than dropped. */
+/** Style of a scheduler that is in the stream but not yet in the list of the API. */
 export function fallbackStyle(name: string, theme: ThemeName): SchedulerStyle {
   return {
     name,

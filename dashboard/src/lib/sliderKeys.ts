@@ -1,6 +1,6 @@
 import type { KeyboardEvent } from "react";
 
-/** Value that a key asks for, kept within bounds; handles the event if the key is one of those given. */
+/** Handles a key of a slider: moves to the value of the key, limited to the bounds. Ignores other keys. */
 export function handleSliderKey(
   event: KeyboardEvent,
   values: Readonly<Record<string, number>>,

@@ -1,4 +1,4 @@
-/** The little statistics the dashboard does itself. Everything else comes computed from the API. */
+/** Statistics that the API does not compute: intervals, tests, correlations and axis ticks. */
 
 export function mean(values: ArrayLike<number>): number {
   if (values.length === 0) return Number.NaN;
@@ -16,13 +16,13 @@ export function deviation(values: ArrayLike<number>): number {
   return Math.sqrt(sum / (n - 1));
 }
 
-/** Two-sided 97.5 % quantile of Student's t: exact where n is small enough to matter, 1.96 in the limit. */
+/** 97.5 % quantile of Student's t distribution: a table up to ten degrees of freedom, an expansion above. */
 export function tQuantile(degrees: number): number {
   const table = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
   if (degrees < 1) return Number.NaN;
   const exact = table[Math.floor(degrees) - 1];
   if (exact !== undefined) return exact;
-  // Cornish-Fisher expansion: within 0.001 from eleven degrees on.
+  // Cornish-Fisher expansion: error below 0.001 from eleven degrees on.
   const z = 1.959964;
   const v = degrees;
   return z + (z ** 3 + z) / (4 * v) + (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * v * v);
@@ -34,7 +34,7 @@ interface Interval {
   n: number;
 }
 
-/** Mean and 95 % half width of the differences a − b of the same tasks. `total` stretches a window's spread to the whole run. */
+/** Mean and 95 % half width of the paired differences a − b. `total` is the number of tasks of the run, if the samples are a part of them. */
 export function pairedInterval(a: ArrayLike<number>, b: ArrayLike<number>, total?: number): Interval {
   const n = Math.min(a.length, b.length);
   const differences = new Float64Array(n);
@@ -64,7 +64,7 @@ export function pearson(a: ArrayLike<number>, b: ArrayLike<number>): number {
     aa += da * da;
     bb += db * db;
   }
-  // A column that never changes has no correlation, which is not the same as zero.
+  // The correlation with a constant is undefined, not zero.
   return aa > 0 && bb > 0 ? ab / Math.sqrt(aa * bb) : Number.NaN;
 }
 
@@ -82,7 +82,7 @@ function erfc(x: number): number {
   return x >= 0 ? tail : 2 - tail;
 }
 
-/** Two-sided sign test: does `wins` against `losses` differ from a fair coin? Ties are left out by the caller. */
+/** P value of the two-sided sign test of `wins` against `losses`, without ties. */
 export function signTest(wins: number, losses: number): number {
   const n = wins + losses;
   if (n === 0) return 1;
@@ -97,7 +97,7 @@ export function signTest(wins: number, losses: number): number {
   return Math.min(1, erfc(Math.max(z, 0) / Math.SQRT2));
 }
 
-/** Holm's step-down correction: adjusted p values in the order given. */
+/** P values adjusted by Holm's step-down correction, in the order given. */
 export function holm(values: readonly number[]): number[] {
   const order = values.map((p, index) => ({ p, index })).sort((a, b) => a.p - b.p);
   const adjusted = new Array<number>(values.length).fill(1);
@@ -109,7 +109,7 @@ export function holm(values: readonly number[]): number[] {
   return adjusted;
 }
 
-/** Round tick positions, four to six of them, from the lowest to the highest value. */
+/** Round tick positions between two values, about four to six. */
 export function ticks(low: number, high: number, about = 5): number[] {
   if (!(high > low)) return [low];
   const rough = (high - low) / about;
@@ -123,7 +123,7 @@ export function ticks(low: number, high: number, about = 5): number[] {
   );
 }
 
-/** The first tick step that takes in the value: where an axis that starts at zero ends. */
+/** End of an axis that starts at zero: the first multiple of the tick step above the value. */
 export function niceCeiling(high: number, about = 5): number {
   if (!(high > 0)) return 1;
   const marks = ticks(0, high, about);

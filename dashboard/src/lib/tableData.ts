@@ -1,12 +1,12 @@
-/** A widget's data as a table: what "view as table" shows and what the CSV holds, from one source so that they agree. */
+/** Tabular data of a widget, the common source of its table view and its CSV. */
 export type Cell = string | number | null;
 
 export interface Column {
   key: string;
   label: string;
-  /** Numbers stand at the right. */
+  /** Whether the column is aligned to the right. */
   numeric?: boolean;
-  /** How the table shows the raw value; the CSV always holds the raw value. */
+  /** Format of a value in the table; the CSV has the raw value. */
   show?: (value: Cell) => string;
 }
 
@@ -19,7 +19,7 @@ export interface TableData {
 function field(cell: Cell): string {
   if (cell === null || (typeof cell === "number" && !Number.isFinite(cell))) return "";
   const text = String(cell);
-  // A leading = + - @ in text would be run as a formula by a spreadsheet.
+  // A spreadsheet would run text with a leading = + - @ as a formula.
   const safe = typeof cell === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -1,8 +1,8 @@
-/** Who ran what where, per scheduler and device, from the decisions of the stream. */
+/** Gantt lanes per scheduler and device, from the decisions of the stream. */
 import type { Decision, Gantt } from "../client/models";
 import { DeviceTimeline } from "../lib/deviceTimeline";
 
-/** Per lane; at seven tasks a second this is more than a quarter of an hour. Older blocks come from REST. */
+/** Blocks per lane: 19 minutes at seven tasks a second. Older blocks come from REST. */
 const LIVE_BLOCKS = 8192;
 
 export interface Device {
@@ -10,7 +10,7 @@ export interface Device {
   kind: string;
 }
 
-/** The CPU that shares a task with an accelerator: the nearest one before it in the platform's list (same node). */
+/** CPU that shares a task with an accelerator: the last one before it in the platform's list (same node). */
 function cpuBeside(devices: readonly Device[], accelerator: string): string | null {
   let cpu: string | null = null;
   for (const device of devices) {
@@ -75,7 +75,7 @@ export class GanttLanes {
   }
 }
 
-/** The columns of GET /api/runs/{id}/gantt as lanes, sorted by start whatever order they came in. */
+/** Lanes from the columns of GET /api/runs/{id}/gantt, sorted by start. */
 export function lanesFromColumns(columns: Gantt): Map<string, DeviceTimeline> {
   const indices = new Map<string, number[]>();
   columns.device.forEach((device, i) => {

@@ -1,4 +1,4 @@
-/** The layouts of this visit, saved on every change. */
+/** Store of the widget layouts, saved in localStorage at every change. */
 import { create } from "zustand";
 import {
   LAYOUT_VERSION,
@@ -12,7 +12,7 @@ import {
 } from "./widgetLayout";
 
 interface LayoutState extends SavedLayouts {
-  /** Widget that arrow keys move now. */
+  /** Widget that the arrow keys move. */
   moving: string | null;
 }
 
@@ -53,7 +53,7 @@ export function exportLayouts(): string {
   return JSON.stringify({ version: LAYOUT_VERSION, views }, null, 2);
 }
 
-/** False where the text is not a layout; nothing changes then. */
+/** Imports layouts; returns false and changes nothing where the text is not a layout. */
 export function importLayouts(text: string): boolean {
   const read = parseLayouts(text);
   if (!read) return false;

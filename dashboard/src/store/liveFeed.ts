@@ -1,4 +1,4 @@
-/** Joins socket, sequencer, REST and store: first picture, live events, gaps, reconnects. */
+/** Feed of the live store: initial data over REST, then events of the socket; gaps are filled over REST. */
 import { api } from "../client/api";
 import { Sequencer } from "../client/eventSequencer";
 import { parseEvent, parseHello, sequenceOf } from "../client/eventValidation";
@@ -8,7 +8,7 @@ import { apiToken } from "../client/request";
 import { live, useLive } from "./liveStore";
 import { TASK_WINDOW } from "./recentTasks";
 
-/** How many events before the present fill the pulse and the log of a page just opened. */
+/** Number of past events that a newly opened page reads. */
 const LOOK_BACK = 1000;
 const PAGE = 500;
 const OFFLINE_AFTER_MS = 30_000;
@@ -29,7 +29,7 @@ export class LiveFeed {
   private statusTimer: ReturnType<typeof setTimeout> | undefined;
   private stopped = false;
 
-  /** `freezeAt`: a link to a frozen view; the picture is built from events up to this number only. */
+  /** `freezeAt` is the sequence number of a link to a frozen view; later events are held back. */
   constructor(private freezeAt: number | null = null) {
     this.socket = new LiveSocket(socketAddress, {
       open: () => {},
@@ -53,7 +53,7 @@ export class LiveFeed {
     this.socket.retryNow();
   }
 
-  /** After a long freeze: read the recent tasks again rather than guess. */
+  /** Reads the recent tasks again, after a freeze that dropped events. */
   reload(): void {
     void api.history(TASK_WINDOW).then(
       (tasks) => live.seedTasks(tasks),
@@ -87,7 +87,7 @@ export class LiveFeed {
     live.setConnection({ phase: "live", attempt: 0, retryInMs: 0, lostAt: null });
     this.readSchedulers();
     if (this.begun && hello.seq < this.order.last) {
-      // The server counts from the start: another database. Forget, do not mix.
+      // A lower number means another database, whose data must not mix with the old ones.
       live.reset();
       this.begun = false;
     }
@@ -97,7 +97,7 @@ export class LiveFeed {
     else if (hello.seq > this.order.last) void this.fill(this.order.last);
   }
 
-  /** At every connection: a scheduler registered meanwhile then has its name and colour. */
+  /** Reads the schedulers at every connection, because some may have been registered meanwhile. */
   private readSchedulers(tries = 0): void {
     void api.schedulers().then(
       (schedulers) => live.setSchedulers(schedulers),
@@ -112,18 +112,18 @@ export class LiveFeed {
     const end = this.freezeAt === null ? seq : Math.min(seq, this.freezeAt);
     this.order.reset(Math.max(0, end - LOOK_BACK));
     if (this.freezeAt === null) {
-      // Stored tasks first, so that lanes fill in the order of their starts.
+      // Stored tasks come first, because lanes need blocks in the order of their starts.
       this.filling = true;
       try {
         live.seedTasks(await api.history(TASK_WINDOW));
       } catch {
-        // The stream alone still shows a true, shorter picture.
+        // The stream alone gives correct, shorter data.
       }
       this.filling = false;
     }
     if (end > this.order.last) await this.fill(this.order.last);
     if (this.freezeAt !== null) {
-      // The link's event is not here (pruned, or another database): hold the nearest picture there is.
+      // The event of the link does not exist (pruned, or another database): freeze at the nearest one.
       this.freezeAt = null;
       live.freeze();
     }
@@ -146,7 +146,7 @@ export class LiveFeed {
     if (askAfter !== null) void this.fill(askAfter);
   }
 
-  /** Ask for what is missing, page by page, one request at a time. */
+  /** Reads missing events page by page, one request at a time. */
   private async fill(after: number): Promise<void> {
     this.wanted = after;
     if (this.filling) return;
@@ -175,7 +175,7 @@ export class LiveFeed {
       const event = parseEvent(raw);
       if (!event) live.countMalformed();
       if (seq === null) continue;
-      // The server has pruned what lies between: step over the hole instead of asking for ever.
+      // The server has deleted the events between; skip them instead of asking again.
       if (seq > this.order.last + 1 && from <= this.order.last) live.ingest(this.order.skipTo(seq - 1));
       this.offer(seq, event);
     }
@@ -185,7 +185,7 @@ export class LiveFeed {
     this.wanted = page.truncated || this.order.waiting ? this.order.last : null;
   }
 
-  /** Commands of other people arrive as notifications; the status has the details. */
+  /** Reads the status after a notification, e.g. of another user's command. */
   private refreshStatus(): void {
     this.statusTimer ??= setTimeout(() => {
       this.statusTimer = undefined;

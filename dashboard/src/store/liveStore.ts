@@ -30,7 +30,7 @@ interface Connection {
 interface LiveData {
   connection: Connection;
   status: Status | null;
-  /** Every scheduler the server knows, with its look. */
+  /** All schedulers of the server with their drawing styles. */
   schedulers: readonly Scheduler[];
   runId: string | null;
   state: RunState | null;
@@ -40,22 +40,22 @@ interface LiveData {
   tasksPerSecond: number;
   backlogs: Record<string, Record<string, number>>;
   utilizations: Record<string, Record<string, number>>;
-  /** Number of the last event that is on the screen. */
+  /** Sequence number of the last applied event. */
   seq: number;
   /** `performance.now()` of the last update that was applied. */
   updatedAt: number | null;
-  /** First data have come (or the server said there are none). */
+  /** Whether the first data have arrived, or the server has none. */
   ready: boolean;
   frozen: boolean;
-  /** Events that wait because the view is frozen. */
+  /** Number of events that are held back while the view is frozen. */
   buffered: number;
-  /** Events that were not usable. */
+  /** Number of malformed events. */
   malformed: number;
-  /** Decisions the server left out of updates of this run. */
+  /** Number of decisions that the server left out of updates of this run. */
   omitted: number;
 }
 
-/** The buffers as they stand now. A new object at every notification, so that hooks can depend on it. */
+/** Read access to the buffers. A new object at every notification, so that hooks can depend on it. */
 type StreamView = Omit<StreamBuffers, "clear">;
 
 interface LiveStore extends LiveData {
@@ -92,7 +92,7 @@ function viewOf({ tasks, lanes, utilization, log, notifications }: StreamBuffers
 
 export const useLive = create<LiveStore>(() => ({ ...initial(), stream: viewOf(new StreamBuffers()) }));
 
-/** What the stream has delivered so far: recent tasks, Gantt lanes, utilization, log and notifications. */
+/** Buffered data of the stream: recent tasks, Gantt lanes, utilization, log and notifications. */
 export const useStream = (): StreamView => useLive((s) => s.stream);
 
 /** Writer of the live store. Components read through `useLive` and `useStream` only. */

@@ -1,4 +1,4 @@
-/** REST reads that are not part of the stream. */
+/** Client of REST queries and their poll interval. */
 import { QueryClient } from "@tanstack/react-query";
 import { ApiError } from "../client/request";
 import { useLive } from "./liveStore";
@@ -8,7 +8,7 @@ export const queryClient = new QueryClient({
     queries: {
       staleTime: 5_000,
       refetchOnWindowFocus: false,
-      // A wrong question stays wrong; an unreachable server is worth two more tries.
+      // A rejected request is not repeated; an unreachable server is tried twice more.
       retry: (tries, error) =>
         tries < 2 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
       retryDelay: (tries) => Math.min(1500, 250 * 2 ** tries),
@@ -16,7 +16,7 @@ export const queryClient = new QueryClient({
   },
 });
 
-/** How often a widget on REST data asks again: not at all while the view is frozen, the run stands still or nobody answers. */
+/** Poll interval of a REST query; false while the view is frozen, the run is not running or the server is unreachable. */
 export function usePollInterval(ms = 5_000): number | false {
   const frozen = useLive((s) => s.frozen);
   const running = useLive((s) => s.state === "running");

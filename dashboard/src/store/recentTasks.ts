@@ -1,4 +1,4 @@
-/** The newest tasks with what every scheduler made of them: ledger, workload, correlations and intervals read from here. */
+/** The newest 1000 tasks with the decisions of all schedulers. */
 import type { Decision, TaskDetail } from "../client/models";
 import { RingBuffer } from "../lib/ringBuffer";
 
@@ -7,7 +7,7 @@ export interface RecentTask {
   size: number;
   intensity: number;
   memory: number;
-  /** Virtual seconds; from the decision: finish − latency. */
+  /** Virtual seconds; finish − latency of the first decision. */
   arrival: number;
   results: Map<string, Decision>;
 }
@@ -17,18 +17,18 @@ export const TASK_WINDOW = 1000;
 export class RecentTasks {
   private readonly ring = new RingBuffer<RecentTask>(TASK_WINDOW);
   private readonly byId = new Map<number, RecentTask>();
-  /** Everything up to here has been dropped: a late duplicate of it must not come back. */
+  /** Highest dropped task number; late duplicates up to it are ignored. */
   private forgotten = -1;
 
   get length(): number {
     return this.ring.length;
   }
 
-  /** False where this scheduler's decision for the task is already known or too old. */
+  /** Adds a decision; returns false where it is already known or too old. */
   add(decision: Decision): boolean {
     let entry = this.byId.get(decision.task_id);
     if (!entry) {
-      // Numbers rise: what is older than the oldest here was left out on purpose and would come out of order.
+      // Task numbers rise, so an unknown number below the oldest one would be out of order.
       const oldest = this.ring.at(0)?.id ?? Number.NEGATIVE_INFINITY;
       if (decision.task_id <= this.forgotten || decision.task_id < oldest) return false;
       entry = {
@@ -59,7 +59,7 @@ export class RecentTasks {
     return this.ring.at(index);
   }
 
-  /** Oldest first; with bounds, only those that arrived within them. */
+  /** Tasks from oldest to newest that arrived within the bounds. */
   list(from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY): RecentTask[] {
     const all = this.ring.toArray();
     if (from === Number.NEGATIVE_INFINITY && to === Number.POSITIVE_INFINITY) return all;
@@ -73,7 +73,7 @@ export class RecentTasks {
   }
 }
 
-/** A stored task in the words of the stream. */
+/** Decisions of a stored task in the form of the stream. */
 export function decisionsOf(task: TaskDetail): Decision[] {
   return Object.entries(task.results).map(([scheduler, result]) => ({
     task_id: task.task_id,

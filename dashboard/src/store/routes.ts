@@ -1,4 +1,4 @@
-/** Addresses of the views: a pure mapping, tested without a browser. */
+/** Mapping between views and URL paths. */
 export type Route =
   | { view: "compare" }
   | { view: "scheduler"; name: string | null }

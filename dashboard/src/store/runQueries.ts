@@ -2,10 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import { api } from "../client/api";
 import { ApiError } from "../client/request";
 
-/** What can be a run at all: asking for anything else only makes the server refuse. */
+/** Whether a text has the form of a run identifier. */
 export const isRunId = (text: string | null): boolean => /^[0-9A-HJKMNP-TV-Z]{26}$/.test(text ?? "");
 
-/** Two runs side by side. Asked only where there are two different ones. */
+/** Query for the difference of two runs; disabled unless they are different runs. */
 export function useDiff(a: string | null, b: string | null) {
   return useQuery({
     queryKey: ["diff", a, b],
@@ -15,6 +15,6 @@ export function useDiff(a: string | null, b: string | null) {
   });
 }
 
-/** The server knows no such run, or the name cannot be one. */
+/** Whether the error says that the run does not exist. */
 export const isUnknownRun = (error: unknown): boolean =>
   error instanceof ApiError && (error.status === 404 || error.status === 422);

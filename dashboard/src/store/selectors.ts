@@ -16,7 +16,7 @@ export function useVisibleStyles(): readonly SchedulerStyle[] {
   const shown = useUi((s) => s.shown);
   return useMemo(() => {
     const visible = shown === null ? styles : styles.filter((style) => shown.includes(style.name));
-    // A link whose schedulers do not exist here must not show an empty page.
+    // A link may name schedulers that do not exist here; then all are visible.
     return visible.length ? visible : styles;
   }, [styles, shown]);
 }
@@ -32,7 +32,7 @@ export function useStandings(metricKey: string): Standing[] {
   return useMemo(() => rankSchedulers(comparison, styles, metricOf(metricKey)), [styles, comparison, metricKey]);
 }
 
-/** The scheduler in focus: the one asked for, else the leader by latency, else the first contestant. */
+/** Scheduler in focus: the selected one, else the leader, else the first that is not the reference. */
 export function useFocus(): SchedulerStyle | null {
   const wanted = useUi((s) => s.focus);
   const styles = useSchedulerStyles();
@@ -51,7 +51,7 @@ const NO_DEVICES: readonly Device[] = [];
 
 export const useDevices = (): readonly Device[] => useLive((s) => s.status?.platform.devices ?? NO_DEVICES);
 
-/** The range in virtual seconds. "Last" follows the newest update. */
+/** Bounds of a time range in virtual seconds. */
 export function boundsOf(range: Range, now: number): { from: number; to: number } {
   if (range.kind === "fixed") return { from: range.from, to: range.to };
   if (range.kind === "all") return { from: 0, to: now };

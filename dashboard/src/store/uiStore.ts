@@ -1,4 +1,4 @@
-/** What this person looks at. The store is the truth; the address bar follows it, and back and forward lead it. */
+/** Store of the page's state: view, time range, selection and theme, kept in step with the address bar. */
 import { create } from "zustand";
 import type { ThemeName } from "../lib/designTokens";
 import { parsePath, pathOf, type Route } from "./routes";
@@ -6,7 +6,7 @@ import { DEFAULTS, formatQuery, parseQuery, type UrlState } from "./urlState";
 
 interface UiState extends UrlState {
   route: Route;
-  /** Shared by Gantt and pulse: virtual seconds under the pointer. */
+  /** Virtual seconds under the pointer, shared by all charts over time. */
   crosshair: number | null;
 }
 
@@ -27,7 +27,7 @@ function write(replace: boolean): void {
   else window.history.pushState(null, "", url);
 }
 
-/** Read the address once and follow it from then on. Returns how to stop. */
+/** Reads the state from the address now and at every navigation. Returns a function that stops this. */
 export function followAddress(): () => void {
   useUi.setState(here());
   applyTheme();
@@ -39,7 +39,7 @@ export function followAddress(): () => void {
   return () => window.removeEventListener("popstate", back);
 }
 
-/** Change something the address carries, without a new entry in the history. */
+/** Changes the state and the address without a new history entry. */
 export function setUi(change: Partial<UrlState>): void {
   useUi.setState(change);
   if (change.theme !== undefined) applyTheme();
@@ -56,7 +56,7 @@ export function navigate(route: Route, change: Partial<UrlState> = {}): void {
   window.scrollTo(0, 0);
 }
 
-/** The address of another view with everything else kept: for real links that open in a new tab too. */
+/** Address of another view with the rest of the state. */
 export function hrefOf(route: Route, change: Partial<UrlState> = {}): string {
   const state = useUi.getState();
   return pathOf(route) + formatQuery({ ...state, task: null, ...change });
@@ -90,7 +90,7 @@ export function toggleTheme(): void {
   try {
     window.localStorage.setItem(THEME_KEY, theme);
   } catch {
-    // A browser that forbids storage still switches for this visit.
+    // Without storage the theme lasts for this visit.
   }
   setUi({ theme });
 }

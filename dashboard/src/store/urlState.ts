@@ -1,4 +1,4 @@
-/** What a link carries besides the view. Unknown or broken values fall back to the default: a bad link still opens. */
+/** State of the page in the query string. Invalid values fall back to the default, so that every link opens. */
 
 import type { ThemeName } from "../lib/designTokens";
 import { DEFAULT_METRIC, METRICS } from "../lib/metrics";
@@ -19,16 +19,16 @@ export interface UrlState {
   range: Range;
   /** Sequence number at which the view is frozen; null while it is live. */
   freeze: number | null;
-  /** Schedulers shown; null for all. */
+  /** Visible schedulers; null for all. */
   shown: readonly string[] | null;
   metric: string;
-  /** Null follows what this person chose before. */
+  /** Null uses the stored choice. */
   theme: ThemeName | null;
-  /** The scheduler whose Gantt, workload and correlations are shown; null for the leader. */
+  /** Scheduler of the Gantt chart, workload and correlations; null for the leader. */
   focus: string | null;
-  /** Task whose decision is open. */
+  /** Task whose details are open. */
   task: number | null;
-  /** The two runs of /diff. */
+  /** Identifiers of the two runs of /diff. */
   a: string | null;
   b: string | null;
 }

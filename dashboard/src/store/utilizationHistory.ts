@@ -1,4 +1,4 @@
-/** Busy shares of every scheduler's devices over virtual time, in columns that never grow. */
+/** Recent busy shares and backlogs of every scheduler's devices, in columns of fixed size. */
 import type { SimulationUpdate } from "../client/models";
 import type { SeriesPoint } from "../lib/timeSeries";
 

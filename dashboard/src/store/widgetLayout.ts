@@ -1,4 +1,4 @@
-/** Where widgets stand: kept per view in localStorage, versioned, and never trusted. */
+/** Widget positions per view: versioned JSON in localStorage, validated when read. */
 export interface Place {
   i: string;
   x: number;
@@ -23,9 +23,9 @@ export interface SavedLayouts {
 export const LAYOUT_VERSION = 2;
 const KEY = "hs.layout";
 
-/** How to bring an older version up by one. A version without an entry starts from the default. */
+/** Migrations by version, each to the next one. A version without an entry falls back to the default. */
 const MIGRATIONS: Record<number, (old: Record<string, unknown>) => Record<string, unknown>> = {
-  // Version 1 kept one view at the top level and had no narrow layouts.
+  // Version 1 had one view at the top level and no narrow layouts.
   1: (old) => ({
     version: 2,
     views: { compare: { places: { lg: old.places, md: [], sm: [] }, hidden: old.hidden ?? [] } },
@@ -57,7 +57,7 @@ function viewLayout(value: unknown): ViewLayout | null {
   return { places, hidden: value.hidden.filter((item): item is string => typeof item === "string") };
 }
 
-/** Null where the text is no layout at all; views that are broken are left out, the others stay. */
+/** Parses saved layouts; null where the text is not a layout. Invalid views are left out. */
 export function parseLayouts(text: string | null): SavedLayouts | null {
   if (!text) return null;
   let value: unknown;
@@ -80,7 +80,7 @@ export function parseLayouts(text: string | null): SavedLayouts | null {
   return { version: LAYOUT_VERSION, views };
 }
 
-/** Saved places for the widgets that exist; a widget the saved layout does not know stands where the default puts it. */
+/** Saved places of the existing widgets; others get their default place. */
 export function merge(saved: readonly Place[], defaults: readonly Place[]): Place[] {
   return defaults.map((standard) => saved.find((item) => item.i === standard.i) ?? standard);
 }
@@ -97,6 +97,6 @@ export function saveLayouts(layouts: SavedLayouts): void {
   try {
     window.localStorage.setItem(KEY, JSON.stringify(layouts));
   } catch {
-    // Private windows may refuse; the layout then lasts for this visit.
+    // Private windows may refuse storage; the layout then lasts for this visit.
   }
 }

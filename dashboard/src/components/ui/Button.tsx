@@ -4,7 +4,7 @@ import { classNames } from "./classNames";
 interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   variant?: "primary" | "outline" | "quiet";
   icon?: ReactNode;
-  /** A shortcut shown as a key. */
+  /** Keyboard shortcut. */
   hint?: string;
   ref?: Ref<HTMLButtonElement>;
 }
@@ -51,7 +51,7 @@ interface IconButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   ref?: Ref<HTMLButtonElement>;
 }
 
-/** An icon alone: the label is its name for everybody who cannot see it, and the tooltip for everybody else. */
+/** Button with an icon only; the label serves as accessible name and tooltip. */
 export function IconButton({ label, className, children, type = "button", ...rest }: IconButtonProps) {
   return (
     <button

@@ -10,7 +10,7 @@ interface DialogProps {
   actions?: ReactNode;
   onClose: () => void;
   children: ReactNode;
-  /** `sheet` slides in at the right and keeps the page in view; `full` fills the window. */
+  /** `sheet` opens at the right beside the page; `full` fills the window. */
   kind?: "card" | "full" | "sheet";
 }
 
@@ -20,7 +20,7 @@ const KINDS = {
   sheet: "ml-auto mr-0 my-0 h-dvh w-[min(496px,100vw)] max-h-none rounded-none border-y-0 border-r-0",
 } as const;
 
-/** The browser's own dialog: it traps the focus, closes on Escape and gives the focus back. */
+/** Native modal dialog: it keeps the focus inside, closes on Escape and restores the focus. */
 export function Dialog({ title, subtitle, actions, onClose, children, kind = "card" }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();

@@ -1,12 +1,12 @@
 import { device as deviceName, tick } from "../../lib/format";
 
-/** "CPU + GPU 2" where both worked, otherwise the one that did. */
+/** Devices of a decision: "CPU + GPU 2" for a split task, otherwise one name. */
 export function deviceWords(device: string, fraction: number | null): string {
   const name = deviceName(device);
   return fraction !== null && fraction > 0 && fraction < 1 ? `CPU + ${name}` : name;
 }
 
-/** The GPU's share of the work as a bar, GPU in cyan and CPU in amber, with the number beside it. */
+/** GPU share of a task as a bar and a number. */
 export function GpuShareBar({ share }: { share: number | null }) {
   if (share === null) return "–";
   return (

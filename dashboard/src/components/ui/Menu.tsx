@@ -6,7 +6,7 @@ export interface MenuItem {
   label: string;
   icon?: ReactNode;
   hint?: string;
-  /** Present: the menu is a choice, and this is one of its options. */
+  /** Whether this option is selected; undefined where the menu is not a choice. */
   checked?: boolean;
   disabled?: boolean;
   onSelect: () => void;
@@ -15,7 +15,7 @@ export interface MenuItem {
 interface MenuProps {
   items: readonly MenuItem[];
   label: string;
-  /** Draws the button; spread the properties onto it. */
+  /** Renders the button, which needs the given properties. */
   trigger: (props: TriggerProps) => ReactNode;
   align?: "left" | "right";
   className?: string;
@@ -29,7 +29,7 @@ interface TriggerProps {
   onKeyDown: (event: KeyboardEvent) => void;
 }
 
-/** A menu button after the ARIA pattern: arrows move, Home and End jump, Escape returns to the button. */
+/** Menu button after the ARIA pattern, with arrow keys, Home, End and Escape. */
 export function Menu({ items, label, trigger, align = "right", className }: MenuProps) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);

@@ -2,7 +2,7 @@ import { Activity, FlaskConical } from "lucide-react";
 import type { Run } from "../../client/models";
 import { classNames } from "./classNames";
 
-/** Whether numbers were computed or measured: never to be guessed. */
+/** Badge that says whether a run was simulated or measured. */
 export function SourceTag({ source }: { source: Run["source"] }) {
   const measured = source === "measured";
   const Icon = measured ? Activity : FlaskConical;
@@ -30,7 +30,7 @@ export function RunStatus({ status }: { status: Run["status"] }) {
   return <span className={tone}>{text}</span>;
 }
 
-/** A or B, as in the list and on the page of two runs. */
+/** Letter A or B of a run in a comparison of two. */
 export function RunLetter({ children, on = true }: { children: string; on?: boolean }) {
   return (
     <span

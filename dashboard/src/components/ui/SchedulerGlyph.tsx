@@ -8,7 +8,7 @@ interface GlyphProps {
   className?: string;
 }
 
-/** A scheduler's mark. Always beside its name or with a label on the element around it, so it is silent itself. */
+/** Glyph of a scheduler. Hidden from screen readers, because its name is always beside it. */
 export function SchedulerGlyph({ style, size = 12, className }: GlyphProps) {
   const path = glyphPath(style.glyph);
   return (
@@ -36,7 +36,7 @@ export function SchedulerGlyph({ style, size = 12, className }: GlyphProps) {
   );
 }
 
-/** Mark and name, as in every list of schedulers. */
+/** Glyph and name of a scheduler. */
 export function SchedulerName({ style, className }: { style: SchedulerStyle; className?: string }) {
   return (
     <span className={classNames("inline-flex min-w-0 items-center gap-2", className)}>

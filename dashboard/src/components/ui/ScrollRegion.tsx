@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { classNames } from "./classNames";
 
-/** Scrolls what does not fit, by keys as well: a region without links or buttons would be out of their reach. */
+/** Scrollable region that takes the focus, so that keys can scroll it. */
 export function ScrollRegion({
   label,
   className,

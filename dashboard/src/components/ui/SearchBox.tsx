@@ -6,7 +6,7 @@ interface SearchBoxProps {
   placeholder: string;
   value: string;
   onChange: (value: string) => void;
-  /** "/" on the page goes here. */
+  /** Whether the key `/` focuses this box. */
   shortcut?: boolean;
   className?: string;
 }

@@ -10,14 +10,14 @@ interface Choice<T extends string> {
 interface SegmentedProps<T extends string> {
   label: string;
   choices: readonly Choice<T>[];
-  /** Null where none of them holds (a range set by the brush). */
+  /** Null where no choice applies, e.g. for a range set by the brush. */
   value: T | null;
   onChange: (value: T) => void;
   className?: string;
   wide?: boolean;
 }
 
-/** One of a few: native radio buttons, so that arrow keys and screen readers work as everywhere. */
+/** Choice of one of a few, built of native radio buttons for keyboard and screen readers. */
 export function SegmentedControl<T extends string>({
   label,
   choices,

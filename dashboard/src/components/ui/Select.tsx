@@ -17,7 +17,7 @@ interface SelectProps<T extends string> {
   className?: string;
 }
 
-/** One of many, with marks beside the names, which a native select cannot show. */
+/** Select box with icons, which a native select cannot show. */
 export function Select<T extends string>({ label, options, value, onChange, className }: SelectProps<T>) {
   const current = options.find((option) => option.value === value);
   return (

@@ -12,10 +12,10 @@ interface Sort {
 interface TableProps {
   data: TableData;
   initial?: Sort;
-  /** Rows on the screen; the CSV holds all. */
+  /** Most rows on the screen; the CSV has all. */
   limit?: number;
   caption?: string;
-  /** Draws a cell in its own way; undefined leaves it to the column. */
+  /** Custom rendering of a cell; undefined falls back to the column's format. */
   render?: (column: Column, value: Cell, row: readonly Cell[]) => ReactNode;
   onRow?: (row: readonly Cell[]) => void;
 }
@@ -31,19 +31,19 @@ export function shown(column: Column, value: Cell): string {
   return typeof value === "number" ? significant(value) : value;
 }
 
-/** Numbers to the right, words to the left, and room where the two would meet. */
+/** Alignment of a column: numbers right, text left, with padding after a number. */
 function aligned(columns: readonly Column[], at: number): string {
   if (columns[at]?.numeric) return "text-right";
   return columns[at - 1]?.numeric ? "text-left pl-4!" : "text-left";
 }
 
-/** A table that sorts by its heads: the "view as table" of every widget. */
+/** Table that sorts by a click on a column head. */
 export function Table({ data, initial, limit = 200, caption, render, onRow }: TableProps) {
   const [sort, setSort] = useState<Sort | null>(initial ?? null);
   const rows = useMemo(() => {
     const index = data.columns.findIndex((column) => column.key === sort?.key);
     if (!sort || index < 0) return data.rows;
-    // Nothing-to-show sorts last both ways.
+    // Missing values sort last in both directions.
     return [...data.rows].sort((a, b) => {
       const [x, y] = [a[index] ?? null, b[index] ?? null];
       return x === null || y === null ? compare(x, y) : compare(x, y) * (sort.down ? -1 : 1);

@@ -20,11 +20,11 @@ interface PanelProps {
   actions?: ReactNode;
   state?: BodyState;
   tag?: Tag | null;
-  /** The data behind the picture, for "view as table" and CSV. Built only when asked for. */
+  /** Data of the widget for "view as table" and CSV, built on demand. */
   table?: () => TableData;
-  /** A CSV with more than the table shows; the table's data by default. */
+  /** Export of more data than the table has; the table's data by default. */
   csv?: () => void;
-  /** One quiet line at the bottom: what the marks mean, what is paired, n. */
+  /** Line at the bottom: meaning of the marks, pairing, sample size. */
   note?: ReactNode;
   className?: string;
   bodyClass?: string;
@@ -59,7 +59,7 @@ const ARROWS: Record<string, [number, number]> = {
   ArrowDown: [0, 1],
 };
 
-/** The frame of every widget: title, state, menu, body. It keeps its size whatever the body says. */
+/** Frame of a widget: title, state, menu and body. Its size does not depend on the state. */
 export function Panel({
   title,
   subtitle,

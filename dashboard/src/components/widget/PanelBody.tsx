@@ -20,7 +20,7 @@ function Middle({ children }: { children: ReactNode }) {
   );
 }
 
-/** The outline of what will stand here: no spinner, no jump when it comes. */
+/** Placeholder in the shape of the content, so that nothing moves when it arrives. */
 function Skeleton({ shape }: { shape: Shape }) {
   const rows = shape === "table" ? 8 : 6;
   if (shape === "matrix") {
@@ -146,7 +146,7 @@ function Failure({ title, error, retry }: Extract<BodyState, { kind: "error" }>)
   );
 }
 
-/** What stands in a widget that has nothing to draw; children where it has. */
+/** Body of a widget: its content, or a message for the states loading, empty, waiting and error. */
 export function PanelBody({ state, children }: { state: BodyState; children: ReactNode }) {
   switch (state.kind) {
     case "loading":

@@ -15,7 +15,7 @@ interface PanelActions {
 
 const icon = (Icon: typeof X) => <Icon size={15} aria-hidden="true" />;
 
-/** The same menu on every widget. */
+/** Menu of a widget. */
 export function PanelMenu({ title, actions }: { title: string; actions: PanelActions }) {
   const widget = useWidget();
   const items: MenuItem[] = [

@@ -29,7 +29,7 @@ function read(tag: Tag): { tone: keyof typeof TONES; icon: typeof Clock; text: s
   }
 }
 
-/** The state of a widget, small, at the right of its header. */
+/** Tag with the state of a widget, at the right of its header. */
 export function PanelTag({ tag }: { tag: Tag }) {
   const { tone, icon: Icon, text } = read(tag);
   return (

@@ -10,7 +10,7 @@ import { WidgetContext } from "./widgetContext";
 export interface WidgetDef {
   id: string;
   title: string;
-  /** Size in columns and rows of 24 px (8 px and the gutter), for twelve and for six columns; one column keeps `sm` rows at least. */
+  /** Default places for twelve and for six columns, in rows of 24 px (8 px and the gutter); `sm` is the least height in rows on a phone. */
   lg: Omit<Place, "i">;
   md: Omit<Place, "i">;
   sm: number;
@@ -47,16 +47,16 @@ function nudged(places: Place[], id: string, columns: number, dx: number, dy: nu
     return [...verticalCompactor.compact(sized, columns)];
   }
   const x = Math.min(columns - item.w, Math.max(0, item.x + dx));
-  // Rows are fine-grained: one press goes past the neighbour's edge, not by eight pixels.
+  // One row is 8 px, which is too little for one key press.
   const y = Math.max(0, item.y + dy * 8);
-  // moveElement works on the very object it is given, so both come from the same copy.
+  // moveElement changes the object it is given, so both come from the same copy.
   const copy = places.map((place) => ({ ...place }));
   const target = copy.find((place) => place.i === id) as Place;
   const moved = moveElement(copy, target, x, y, true, false, "vertical", columns);
   return [...verticalCompactor.compact(moved, columns)];
 }
 
-/** The widgets of a view in a grid that can be dragged, resized and moved by keys; one plain column on a phone. */
+/** Grid of widgets that can be dragged, resized and moved by keys; one column on a phone. */
 export function WidgetGrid({ view, widgets }: { view: string; widgets: readonly WidgetDef[] }) {
   const width = useWidth();
   const [container, size] = useElementSize<HTMLDivElement>();

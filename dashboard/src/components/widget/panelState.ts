@@ -1,4 +1,4 @@
-/** The states a widget can be in. Body states replace the content, tags stand beside the title while the last data stay. */
+/** States of a widget. A body state replaces the content; a tag appears beside the title while the last data remain. */
 
 import { useCurrentTime } from "../../hooks/useCurrentTime";
 import { useLive } from "../../store/liveStore";
@@ -8,7 +8,7 @@ export type Shape = "bars" | "lines" | "table" | "matrix";
 export type BodyState =
   | { kind: "ready" }
   | { kind: "loading"; shape?: Shape }
-  /** `start` offers the button as well as the command; one of them on a page is enough. */
+  /** `start` shows a start button as well as the command. */
   | { kind: "empty"; title?: string; hint?: string; start?: boolean }
   | { kind: "waiting"; have: number; need: number; what: string; perSecond?: number }
   | { kind: "error"; title: string; error: unknown; retry?: () => void };
@@ -23,10 +23,10 @@ export type Tag =
   | { kind: "truncated"; shown: number; of: number };
 
 export const READY: BodyState = { kind: "ready" };
-/** Updates come twice a second: after this long something is wrong. */
+/** Age from which data count as stale; updates come twice a second. */
 const STALE_AFTER_S = 5;
 
-/** How live data stand, for every widget alike. Null while all is well. */
+/** Tag for the state of the live data; null while they are up to date. */
 export function useLiveTag(): Tag | null {
   const phase = useLive((s) => s.connection.phase);
   const frozen = useLive((s) => s.frozen);
@@ -45,13 +45,13 @@ export function useLiveTag(): Tag | null {
 
 interface Needs {
   shape?: Shape;
-  /** Samples at hand and samples needed for an honest picture. */
+  /** Number of samples and number needed. */
   have?: number;
   need?: number;
   what?: string;
 }
 
-/** The body of a widget that lives on the stream: loading, empty, waiting or ready. */
+/** State of a widget on stream data: loading, empty, waiting or ready. */
 export function useLiveBody({ shape = "bars", have, need = 1, what = "tasks" }: Needs = {}): BodyState {
   const ready = useLive((s) => s.ready);
   const phase = useLive((s) => s.connection.phase);

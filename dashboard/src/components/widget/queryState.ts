@@ -1,7 +1,7 @@
 import type { UseQueryResult } from "@tanstack/react-query";
 import { type BodyState, READY, type Shape } from "./panelState";
 
-/** The body of a widget on REST data. Data that came before an error stay on the screen. */
+/** State of a widget on REST data. Earlier data remain after an error. */
 export function queryState(
   query: Pick<UseQueryResult, "data" | "error" | "refetch">,
   title: string,

@@ -1,11 +1,11 @@
-/** What a panel knows of the place it stands in. The grid provides it; a panel outside a grid has none. */
+/** Position of a widget in its grid; null outside of a grid. */
 import { createContext, useContext } from "react";
 
 interface Widget {
   view: string;
   id: string;
   remove: () => void;
-  /** Shift by columns and rows; `grow` changes the size instead. */
+  /** Moves by columns and rows; `grow` changes the size instead. */
   nudge: (dx: number, dy: number, grow: boolean) => void;
 }
 

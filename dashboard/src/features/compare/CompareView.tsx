@@ -2,7 +2,7 @@ import { WidgetGrid } from "../../components/widget/WidgetGrid";
 import { Headline } from "./Headline";
 import { COMPARE_WIDGETS } from "./widgets";
 
-/** Global Comparison: the headline, then the widgets in the order of the questions people ask. */
+/** View "Compare": the headline and the widgets of the current run. */
 export default function CompareView() {
   return (
     <>

@@ -24,7 +24,7 @@ const FIELDS: readonly { key: string; label: string; short: string; value: (d: D
 ];
 const ENOUGH = 30;
 
-/** Correlations share one scale, so they share their decimals. */
+/** Correlation with a fixed number of decimals. */
 const fixed = (value: number, places: number) =>
   value
     .toFixed(places)
@@ -39,7 +39,7 @@ function useCorrelations(name: string | null): { n: number; values: number[][] }
       const decision = name ? task.results.get(name) : undefined;
       if (!decision) continue;
       const values = FIELDS.map((field) => field.value(decision));
-      // A task counts for all pairs or for none, so that every cell has the same n.
+      // Only tasks with all values count, so that every cell has the same n.
       if (!values.every(isNumber)) continue;
       for (const [i, value] of values.entries()) columns[i]?.push(value);
     }
@@ -63,7 +63,7 @@ function Ramp() {
   );
 }
 
-/** Which properties of a task go with which outcomes, for the scheduler in focus. */
+/** Correlations of task properties and outcomes for the scheduler in focus. */
 export function CorrelationMatrix() {
   const theme = useTheme();
   const narrow = useMediaQuery("(max-width: 767px)");

@@ -15,7 +15,7 @@ import { useDevices, useFocus, useVisibleStyles } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
 
 const SPAN = 60;
-/** A queue is called growing when so many seconds of work wait. */
+/** Backlog in seconds from which a queue counts as long. */
 const LONG_QUEUE = 30;
 
 type Mode = "schedulers" | "devices" | "total";
@@ -86,7 +86,7 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
 const kinds = (devices: readonly { kind: string }[]): string =>
   [...new Set(devices.map((d) => d.kind.toUpperCase()))].join(", ");
 
-/** Which schedulers have a device whose queue is so long that it does not come to rest. */
+/** Schedulers with a long queue, and the longest backlog. */
 function useLongQueues(): { names: string[]; worst: number } {
   const backlogs = useLive((s) => s.backlogs);
   const styles = useVisibleStyles();
@@ -109,7 +109,7 @@ function QueueWarning() {
   );
 }
 
-/** How busy the devices are, as small multiples on one axis or as one stacked total. */
+/** Utilization of the devices as small multiples or as a stacked total. */
 export function DeviceUtilization() {
   const [mode, setMode] = useState<Mode>("schedulers");
   const { rows, columns, from, to } = usePulse(mode);

@@ -69,7 +69,7 @@ function Card({ label, value, unit, sub }: { label: string; value: string; unit?
   );
 }
 
-/** A button per scheduler: whose cards stand below. */
+/** Buttons that choose the scheduler of the cards. */
 function FocusButtons() {
   const styles = useSchedulerStyles();
   const focus = useFocus();
@@ -139,7 +139,7 @@ function Cards() {
   );
 }
 
-/** The answer in one line: who leads, by how much, how sure. The only place that glows. */
+/** Headline: the leader, its gap to the oracle, and key figures of the scheduler in focus. */
 export function Headline() {
   const metric = metricOf(useUi((s) => s.metric));
   const plain = useStandings(metric.key);

@@ -5,7 +5,7 @@ import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { setUi } from "../../store/uiStore";
 import type { LedgerRow } from "./ledgerRows";
 
-/** The ledger on a phone: two lines a decision instead of nine columns. */
+/** Ledger on a phone: two lines per decision instead of nine columns. */
 export function LedgerCards({
   rows,
   styles,

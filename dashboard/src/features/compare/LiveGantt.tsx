@@ -78,7 +78,7 @@ function tableOf(lanes: readonly LaneOfKind[], window: LiveGanttWindow, schedule
   };
 }
 
-/** The makespan counts from the first arrival, which therefore lies as far before the last finish. */
+/** Lines of makespan and lower bound. The makespan counts from the first arrival, which follows from the last finish. */
 function useMarks(
   makespan: number | null,
   lastFinish: number | null,
@@ -94,7 +94,7 @@ function useMarks(
   }, [makespan, lastFinish, end]);
 }
 
-/** What ran where and when, for one scheduler, live. */
+/** Live Gantt chart of one scheduler. */
 export function LiveGantt() {
   const focus = useFocus();
   const name = focus?.name ?? null;

@@ -14,7 +14,7 @@ import type { LogEntry } from "../../store/streamBuffers";
 
 type Level = "all" | "info" | "warning" | "error";
 
-/** Levels as the server writes them, in the three the filter knows. */
+/** Level of an entry, reduced to the three levels of the filter. */
 function levelOf(entry: LogEntry): Exclude<Level, "all"> {
   const level = entry.level.toLowerCase();
   return level.startsWith("warn") ? "warning" : level === "error" || level === "critical" ? "error" : "info";
@@ -33,7 +33,7 @@ function Mark({ entry }: { entry: LogEntry }) {
 
 const SHOWN = 120;
 
-/** What happened, newest first. Without "follow" the list stands still while one reads. */
+/** Log of events, newest first. Without "follow" the list does not change. */
 export function LiveLog() {
   const stream = useStream();
   const [level, setLevel] = useState<Level>("all");

@@ -14,10 +14,10 @@ const AXES = [
   { label: "cost", key: "avg_cost" },
 ] as const;
 
-/** Rims that hold everybody; beyond the last the outline is cut at the rim, and the note says so. */
+/** Possible rims. Ratios above the last are cut at the rim, and the note says so. */
 const RIMS = [2, 4, 8];
 
-/** Time, energy and cost as ratios to the oracle's means. */
+/** Radar chart of mean time, energy and cost relative to the oracle's. */
 export function OracleRadar() {
   const styles = useVisibleStyles();
   const comparison = useLive((s) => s.comparison);

@@ -8,7 +8,7 @@ import { useStandings } from "../../store/selectors";
 import { setUi, useUi } from "../../store/uiStore";
 import { useIntervals } from "./useConfidenceIntervals";
 
-/** Who is ahead: one bar per scheduler, the oracle as a hollow reference with a dotted line through the others. */
+/** Bar chart of the schedulers by one metric, with the oracle as reference. */
 export function PerformanceRace() {
   const metric = metricOf(useUi((s) => s.metric));
   const standings = useStandings(metric.key);

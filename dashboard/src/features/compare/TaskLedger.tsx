@@ -55,7 +55,7 @@ function Head({ column, sort, onSort }: { column: Column; sort: SortState; onSor
   );
 }
 
-/** Every decision of the last tasks, sortable, with what it took and cost. */
+/** Sortable table of the decisions of the newest tasks. */
 export function TaskLedger() {
   const styles = useVisibleStyles();
   const tasks = useTasksInRange();

@@ -32,7 +32,7 @@ interface Duel {
   p: number;
 }
 
-/** Every pair once, tested and corrected together, then read from both sides. */
+/** Wins and losses of every pair in both directions, with p values corrected over all pairs. */
 export function duelsOf(styles: readonly SchedulerStyle[], data: Comparative): Map<string, Duel> {
   const pairs: Duel[] = [];
   styles.forEach((row, i) => {
@@ -58,7 +58,7 @@ export function duelsOf(styles: readonly SchedulerStyle[], data: Comparative): M
   return duels;
 }
 
-/** How often the row was faster than the column on the same task. */
+/** Matrix of how often the row's scheduler was faster than the column's on the same task. */
 export function WinLossMatrix() {
   const theme = useTheme();
   const [box, { width }] = useElementSize<HTMLDivElement>();
@@ -85,7 +85,7 @@ export function WinLossMatrix() {
         : queryState(query, "Could not load wins and losses", "matrix");
   const duels = useMemo(() => (data ? duelsOf(styles, data) : new Map<string, Duel>()), [styles, data]);
 
-  // Two lines a cell need 48 px; where there are less, n stands in the tooltip and the note.
+  // Two lines per cell need 48 px; in smaller cells n is in the tooltip only.
   const compact = width / (styles.length + 2) < 48;
   const rows = styles.map((row) => ({
     key: row.name,

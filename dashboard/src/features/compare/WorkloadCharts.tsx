@@ -12,7 +12,7 @@ import { useFocus } from "../../store/selectors";
 import { setUi, useTheme } from "../../store/uiStore";
 import { useTasksInRange } from "./useTasksInRange";
 
-/** More points than this only cover each other. */
+/** Most points; more would overlap. */
 const POINTS = 420;
 const BINS = 12;
 const ENOUGH = 10;
@@ -30,7 +30,7 @@ function bounds(tasks: readonly RecentTask[]): [number, number] {
     low = Math.min(low, size);
     high = Math.max(high, size);
   }
-  // Round edges, one of 1, 2 and 5 times a power of ten, so that bins do not shift with every new task.
+  // Edges at 1, 2 or 5 times a power of ten, so that bins do not move with every new task.
   const marks = logTicks(Math.max(low, 1e-6) / 10, Math.max(high, 2) * 10);
   return [marks.findLast((mark) => mark <= low) ?? low, marks.find((mark) => mark >= high) ?? high];
 }
@@ -61,7 +61,7 @@ function ShareRamp() {
   );
 }
 
-/** What the tasks are like: how large, and how much a GPU could help. */
+/** Histogram of task sizes and scatter chart of size against compute intensity. */
 export function WorkloadCharts() {
   const theme = useTheme();
   const focus = useFocus();

@@ -1,4 +1,4 @@
-/** The ledger as rows: one per task and scheduler, newest task first. */
+/** Rows of the ledger, one per task and scheduler, newest task first. */
 import { cost, energy, ratio, significant, time } from "../../lib/format";
 import { REFERENCE, type SchedulerStyle } from "../../lib/schedulerStyle";
 import type { Cell, Column } from "../../lib/tableData";
@@ -49,7 +49,7 @@ export function ledgerRows(tasks: readonly RecentTask[], styles: readonly Schedu
 
 export function sortRows(rows: readonly LedgerRow[], key: string, down: boolean): readonly LedgerRow[] {
   const at = LEDGER_COLUMNS.findIndex((column) => column.key === key);
-  // Already in this order; stable for the schedulers within a task.
+  // The rows are already in this order.
   if (at === 0 && down) return rows;
   return [...rows].sort((a, b) => {
     const [x, y] = [a[at] as Cell, b[at] as Cell];
@@ -59,7 +59,7 @@ export function sortRows(rows: readonly LedgerRow[], key: string, down: boolean)
   });
 }
 
-/** Free text over task, scheduler and device: every word must be found. */
+/** Rows whose task, scheduler and device contain every word of the text. */
 export function filterRows(
   rows: readonly LedgerRow[],
   styles: readonly SchedulerStyle[],

@@ -1,4 +1,4 @@
-/** The lanes of one scheduler: live blocks, and older ones from REST where the range reaches further back. */
+/** Gantt lanes of one scheduler: live blocks, and older ones from REST where the range begins earlier. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import type { LaneOfKind } from "../../charts/ganttModel";
@@ -13,7 +13,7 @@ const GANTT_LIMIT = 50_000;
 
 interface GanttData {
   lanes: LaneOfKind[];
-  /** First and last second that are held. */
+  /** First and last second of the data. */
   from: number;
   to: number;
   lastFinish: number | null;
@@ -32,7 +32,7 @@ export function useGanttData(scheduler: string | null): GanttData {
   const firsts = [...live.values()].filter((lane) => lane.length > 0).map((lane) => lane.start(0));
   const oldest = firsts.length ? Math.min(...firsts) : null;
   const wanted = boundsOf(range, now).from;
-  // Half a second of slack: the first live block rarely begins exactly where the range does.
+  // Half a second of tolerance: the first live block rarely begins exactly at the start of the range.
   const needed = oldest !== null && wanted < oldest - 0.5;
 
   const history = useQuery({
@@ -46,7 +46,7 @@ export function useGanttData(scheduler: string | null): GanttData {
       );
       return { lanes: lanesFromColumns(columns), truncated: columns.truncated, blocks: columns.task_id.length };
     },
-    // The past does not change, and newer blocks come with the stream.
+    // Old blocks do not change, and new blocks come with the stream.
     staleTime: Number.POSITIVE_INFINITY,
     placeholderData: keepPreviousData,
   });
@@ -87,7 +87,7 @@ export function useGanttData(scheduler: string | null): GanttData {
   };
 }
 
-/** The newest arrivals and their isolated optima bound every makespan from below (SPEC 3, second term). */
+/** Lower bound of the makespan: newest arrivals plus their isolated optima (SPEC 3, second term). */
 export function useLowerBound(): number | null {
   const newest = useLive((s) => s.stream.tasks.at(-1)?.arrival ?? null);
   const runId = useLive((s) => s.runId);
@@ -105,6 +105,6 @@ export function useLowerBound(): number | null {
     },
     refetchInterval: running && !frozen ? 3000 : false,
   });
-  // Nothing can be finished before the newest task has come: this term needs no request and keeps the line up to date.
+  // The last finish is never before the newest arrival, which is known without a request.
   return newest === null && data == null ? null : Math.max(newest ?? 0, data ?? 0);
 }

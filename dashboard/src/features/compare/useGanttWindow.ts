@@ -1,4 +1,4 @@
-/** Which stretch of time the Gantt chart shows: it follows the present until somebody pans, zooms or brushes. */
+/** Time window of the live Gantt chart. It follows the present until the user pans, zooms or brushes. */
 import { useCallback, useEffect, useState } from "react";
 import type { GanttWindow } from "../../charts/ganttModel";
 import { useLive } from "../../store/liveStore";
@@ -22,7 +22,7 @@ export function useGanttWindow(first: number, last: number): LiveGanttWindow {
   const range = useUi((s) => s.range);
   const [view, setView] = useState<View>(START);
 
-  // A range from a link, the top bar or a brush moves the chart along.
+  // The chart follows a range set by a link, the top bar or a brush.
   useEffect(() => {
     if (range.kind === "fixed") setView({ follow: false, from: range.from, to: range.to });
     else setView(START);

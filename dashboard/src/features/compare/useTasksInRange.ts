@@ -1,4 +1,4 @@
-/** The recent tasks that lie within the page's time range. */
+/** Recent tasks within the page's time range. */
 import { useMemo } from "react";
 import { useLive, useStream } from "../../store/liveStore";
 import type { RecentTask } from "../../store/recentTasks";
@@ -11,7 +11,7 @@ export function useTasksInRange(): RecentTask[] {
   const range = useUi((s) => s.range);
   return useMemo(() => {
     const { from, to } = boundsOf(range, now);
-    // The newest arrivals of an update may lie a moment after its clock.
+    // Arrivals of the newest update may be slightly later than its time.
     return range.kind === "all"
       ? stream.tasks.list()
       : stream.tasks.list(from, range.kind === "fixed" ? to : Number.POSITIVE_INFINITY);

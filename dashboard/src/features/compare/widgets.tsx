@@ -1,4 +1,4 @@
-/** The widgets of Global Comparison and where they stand at first. Rows are 24 px: 17 rows are 392 px. */
+/** Widgets of the compare view and their default places, in rows of 24 px. */
 import { gridPlace, type WidgetDef } from "../../components/widget/WidgetGrid";
 import { CorrelationMatrix } from "./CorrelationMatrix";
 import { DeviceUtilization } from "./DeviceUtilization";

@@ -31,7 +31,7 @@ function choiceWords(result: Ran): string {
   return `${percent(share)} on ${deviceWords(result.device, 1)}, the rest on the CPU`;
 }
 
-/** The one sentence a person wants: what the time was made of, and what it cost against the oracle. */
+/** Sentence with waiting time, execution time and the difference to the oracle. */
 function verdict(result: Ran, style: SchedulerStyle): string {
   const waited = result.wait > 0.01 * result.latency ? `waited ${time(result.wait)} in the queues and ` : "";
   const regret = result.regret;
@@ -167,7 +167,7 @@ function Body({ task }: { task: TaskDetail }) {
   );
 }
 
-/** "Why this decision": opens wherever `task` is in the address. */
+/** Drawer "Why this decision" for the task in the address. */
 export default function DecisionDrawer({ taskId }: { taskId: number }) {
   const query = useQuery({ queryKey: ["task", taskId], queryFn: ({ signal }) => api.task(taskId, { signal }) });
   const step = useCallback((by: 1 | -1) => setUi({ task: Math.max(1, taskId + by) }), [taskId]);

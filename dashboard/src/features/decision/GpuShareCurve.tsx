@@ -17,7 +17,7 @@ interface Mark {
   result: Ran;
 }
 
-/** Execution time against the GPU's share: both parts, the later one, and where every scheduler put the task. */
+/** Chart of execution time against GPU share: both parts, their maximum, and every scheduler's choice. */
 export function GpuShareCurve({
   times,
   marks,
@@ -33,7 +33,7 @@ export function GpuShareCurve({
   const unit = unitParts(top, "time").unit;
   const x = (share: number) => LEFT + share * Math.max(0, width - LEFT - RIGHT);
   const y = (seconds: number) => TOP + (1 - seconds / top) * (HEIGHT - TOP - BOTTOM);
-  // The corner of the V, so that it is drawn sharp.
+  // The share at which both parts take equally long; without this point the corner would be cut.
   const corner =
     times.cpu !== null && times.gpu !== null
       ? Math.min(1, Math.max(0, (times.cpu - times.fixed) / (times.cpu + times.gpu)))

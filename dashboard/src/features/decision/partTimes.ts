@@ -1,7 +1,7 @@
-/** How long each part of a task takes as a function of the GPU's share, worked out from the parts that ran. */
+/** Times of the CPU and the GPU part of a task as functions of the GPU share, from the parts that ran. */
 import type { Result } from "../../client/models";
 
-/** A result with all its numbers: of a task that ran. */
+/** Result of a task that ran, with all numbers present. */
 export type Ran = Result & {
   [K in "gpu_fraction" | "actual_time" | "latency" | "wait" | "cpu_time" | "gpu_time"]: number;
 };
@@ -20,12 +20,12 @@ export function ran(result: Result): result is Ran {
 export interface PartTimes {
   /** Seconds of the whole task on the CPU; null where no scheduler used it. */
   cpu: number | null;
-  /** Seconds of the whole task on a GPU, and what a part costs before it starts. */
+  /** Seconds of the whole task on a GPU, and the fixed cost of a part. */
   gpu: number | null;
   fixed: number;
 }
 
-/** Parts are affine in the share: two that differ give both numbers, one gives the slope with nothing fixed. */
+/** Parts are affine in the share: two different ones determine slope and fixed cost, one only the slope. */
 export function partTimes(results: readonly Ran[]): PartTimes {
   const onCpu = results.filter((r) => r.cpu_time > 0 && r.gpu_fraction < 1);
   const widest = onCpu.reduce<Ran | null>(
@@ -42,7 +42,7 @@ export function partTimes(results: readonly Ran[]): PartTimes {
     const apart = last.gpu_fraction - first.gpu_fraction;
     gpu = apart > 0.02 ? (last.gpu_time - first.gpu_time) / apart : last.gpu_time / last.gpu_fraction;
     fixed = apart > 0.02 ? Math.max(0, last.gpu_time - gpu * last.gpu_fraction) : 0;
-    // A nanosecond is rounding, not an overhead.
+    // Below a nanosecond the fixed cost is a rounding error.
     if (fixed < 1e-9 * Math.max(1, gpu)) fixed = 0;
   }
   return { cpu: widest ? widest.cpu_time / (1 - widest.gpu_fraction) : null, gpu, fixed };

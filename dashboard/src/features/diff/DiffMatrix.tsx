@@ -7,7 +7,7 @@ import { changeText, DIFF_METRICS, differenceText, verdictOf } from "../../lib/r
 import { diffTable } from "../../lib/runDiffTable";
 import { useStylesOf } from "../../store/schedulerStyles";
 
-/** Every scheduler and metric at once: the change, and what it is in units. */
+/** Table of relative and absolute changes for all schedulers and metrics. */
 export function Matrix({ rows }: { rows: readonly DiffRow[] }) {
   const styles = useStylesOf(rows.map((row) => row.name));
   return (

@@ -6,7 +6,7 @@ import { count, date, ratio, shortRunId, significant } from "../../lib/format";
 import { leaderOf } from "../../lib/runLeader";
 import { useStylesOf } from "../../store/schedulerStyles";
 
-/** One of the two runs: what it was, how far it got, who led. */
+/** Card of one of the two runs: settings, progress and leader. */
 export function DiffRunCard({ letter, when, run }: { letter: "A" | "B"; when: string; run: RunDetail }) {
   const leader = leaderOf(run);
   const style = useStylesOf(leader ? [leader.name] : []).get(leader?.name ?? "");

@@ -133,7 +133,7 @@ function BySchedulers({ diff }: { diff: RunDiff }) {
   );
 }
 
-/** Two runs side by side: what was set differently, and what came of it. */
+/** View of two runs: changed settings and changed results. */
 export default function DiffView() {
   const a = useUi((s) => s.a);
   const b = useUi((s) => s.b);

@@ -9,7 +9,7 @@ import { runPages } from "./runSelection";
 
 const BARS = 16;
 
-/** Names of tables as people say them; a table the dashboard does not know shows its own name. */
+/** Display names of database tables; other tables keep their own name. */
 const WORDS: Record<string, string> = {
   runs: "Runs",
   tasks: "Tasks",
@@ -67,7 +67,7 @@ function TasksPerRun() {
   );
 }
 
-/** How much is stored, and where. */
+/** Row counts and size of the database. */
 export function DataCollection() {
   const poll = usePollInterval(10_000);
   const query = useQuery({

@@ -1,7 +1,7 @@
 import { WidgetGrid } from "../../components/widget/WidgetGrid";
 import { HISTORY_WIDGETS } from "./widgets";
 
-/** Historical Analysis: back in time, over the long run, and from run to run. */
+/** View "History": playback, trends, retraining and the list of runs. */
 export default function HistoryView() {
   return (
     <>

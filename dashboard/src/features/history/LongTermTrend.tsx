@@ -18,7 +18,7 @@ import { ratiosAlong, ratiosByRun, type TrendDot } from "./oracleRatios";
 import { usePlayback } from "./playbackStore";
 import { runPages } from "./runSelection";
 
-/** More runs than this cannot be told apart, and each costs a request. */
+/** Most runs in the chart; each needs a request. */
 const RUNS = 24;
 type Scope = "run" | "runs";
 
@@ -85,7 +85,7 @@ function useByRun(on: boolean) {
   return { runs: usable, lines, state };
 }
 
-/** Latency over the oracle's: along the current run, or one point per run. */
+/** Trend of the latency ratio to the oracle: along the current run, or one point per run. */
 export function LongTermTrend() {
   const [scope, setScope] = useState<Scope>("run");
   const along = useAlong();

@@ -14,10 +14,10 @@ import { useRunId, useTrends } from "./historyQueries";
 import { usePlayback } from "./playbackStore";
 import { thinVersions, toMarks } from "./versionMarks";
 
-/** More marks than this only cover each other. */
+/** Most marks; more would overlap. */
 const MOST = 120;
 
-/** Every model version of the run: why it was trained, on how much, and how well it fits. */
+/** Timeline of model versions with trigger, samples and fit. */
 export function RetrainingTimeline() {
   const runId = useRunId();
   const buckets = useTrends().data?.buckets ?? [];

@@ -14,7 +14,7 @@ import { useStylesOf } from "../../store/schedulerStyles";
 import { useFocus } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
 
-/** What one scheduler did in two runs. */
+/** Comparison of two runs for one scheduler. */
 export function RunDiffSummary() {
   const a = useUi((s) => s.a);
   const b = useUi((s) => s.b);

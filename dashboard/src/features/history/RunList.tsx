@@ -29,7 +29,7 @@ const STATES = [
 ];
 const HEADS = ["started", "scenario", "seed", "numbers", "tasks", "leader", "÷ oracle", ""];
 
-/** Every run there ever was; two of them can be compared. */
+/** List of all runs, with selection of two for a comparison. */
 export function RunList() {
   const poll = usePollInterval(10_000);
   const query = useInfiniteQuery({ ...runPages, refetchInterval: poll });

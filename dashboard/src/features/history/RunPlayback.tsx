@@ -27,7 +27,7 @@ import { StandingsAt, standingsTable, useStandingsAt } from "./StandingsAt";
 const NO_ROWS: readonly ResultRow[] = [];
 const RATE_CHOICES = RATES.map((rate) => ({ value: String(rate), label: `${tick(rate)}×` }));
 
-/** What happened in this run, by task of the run. */
+/** Notifications of the run as marks of the timeline. */
 function useMarks(buckets: readonly Bucket[]): TimelineMark[] {
   const { notes } = useNotes();
   return useMemo(() => {
@@ -62,7 +62,7 @@ function Legend() {
   );
 }
 
-/** Back to any task of the run: what the comparison looked like then. */
+/** Playback of the run: the comparison after any number of tasks. */
 export function RunPlayback() {
   const runId = useRunId();
   usePlaybackOf(runId);

@@ -10,13 +10,13 @@ interface RunRowProps {
   run: Run;
   leader: RunLeader | null;
   style: SchedulerStyle | null;
-  /** The comparison has not come yet. */
+  /** Whether the comparison is still loading. */
   pending: boolean;
   letter: "A" | "B" | null;
   onPick: () => void;
 }
 
-/** One of the two runs to compare: a check box that says which of them it is. */
+/** Check box that selects a run for the comparison and shows its letter. */
 function PickBox({ run, letter, onPick }: Pick<RunRowProps, "run" | "letter" | "onPick">) {
   return (
     <label className="relative inline-flex cursor-pointer items-center rounded-[5px] has-focus-visible:outline-2 has-focus-visible:outline-focus has-focus-visible:outline-offset-2">
@@ -81,7 +81,7 @@ export function RunRow({ run, leader, style, pending, letter, onPick }: RunRowPr
   );
 }
 
-/** The same on a phone. */
+/** Row of the list of runs on a phone. */
 export function RunCard({ run, leader, style, pending, letter, onPick }: RunRowProps) {
   return (
     <li className="flex items-start gap-3 border-hair border-t py-2.5 first:border-t-0">

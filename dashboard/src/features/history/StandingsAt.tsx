@@ -17,7 +17,7 @@ interface Ranked {
   half: number | null;
 }
 
-/** Everybody shown, the oracle first, then by latency. */
+/** Visible schedulers by latency, the oracle first. */
 function rank(means: ReadonlyMap<string, Means>, styles: readonly SchedulerStyle[]): Ranked[] {
   const base = means.get(REFERENCE)?.latency ?? null;
   const rows = styles.flatMap((style): Ranked[] => {
@@ -69,7 +69,7 @@ export function standingsTable(ranked: readonly Ranked[], at: number): TableData
   };
 }
 
-/** Who was ahead, in a sentence. */
+/** Leader, and the runner-up where it is too close to call. */
 function verdict(ranked: readonly Ranked[]): { leader: Ranked; rival: Ranked | null } | null {
   const [leader, second = null] = ranked.filter((row) => !row.style.reference);
   if (!leader) return null;
@@ -118,7 +118,7 @@ interface StandingsAtProps {
 
 const CELL = "px-2 text-right whitespace-nowrap";
 
-/** The comparison after so many tasks. */
+/** Comparison of the schedulers after a number of tasks. */
 export function StandingsAt({ ranked, at, waiting, failed }: StandingsAtProps) {
   return (
     <div className="grid min-h-0 gap-x-8 gap-y-3 xl:grid-cols-[minmax(220px,1fr)_3fr]">

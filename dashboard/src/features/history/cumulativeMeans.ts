@@ -1,22 +1,22 @@
-/** The comparison as it stood after so many tasks: whole buckets of the trend, and single results for the rest. */
+/** Mean values of every scheduler over the first tasks of a run, from trend buckets and single results. */
 import type { ResultRow, Trends } from "../../client/models";
 import { deviation, tQuantile } from "../../lib/statistics";
 
 export type Bucket = Trends["buckets"][number];
 
 export interface Means {
-  /** Tasks that count. */
+  /** Number of tasks in the means. */
   n: number;
   latency: number | null;
   time: number | null;
   energy: number | null;
   cost: number | null;
   regret: number | null;
-  /** Half width of the 95 % interval of the regret, by batch means over the whole buckets; null while they are too few. */
+  /** Half width of the 95 % interval of the regret, by batch means over complete buckets; null for fewer than ten. */
   half: number | null;
 }
 
-/** Fewer batches than this say little about the spread. */
+/** Least number of batches for an interval. */
 const BATCHES = 10;
 const FIELDS = ["latency", "time", "energy", "cost", "regret"] as const;
 type Field = (typeof FIELDS)[number];
@@ -38,29 +38,29 @@ const FROM_RESULT = {
 
 export const totalOf = (buckets: readonly Bucket[]): number => (buckets.at(-1)?.last_ordinal ?? -1) + 1;
 
-/** After how many tasks each bucket ends: where the playhead snaps to. */
+/** Number of tasks at the end of each bucket; the playhead snaps to these. */
 export const endsOf = (buckets: readonly Bucket[]): number[] => buckets.map((bucket) => bucket.last_ordinal + 1);
 
-/** The nearest place to snap to. */
+/** Bucket end nearest to a position. */
 export function nearest(ends: readonly number[], at: number): number {
   let best = ends[0] ?? 0;
   for (const end of ends) if (Math.abs(end - at) < Math.abs(best - at)) best = end;
   return best;
 }
 
-/** The bucket that the playhead stands within; null where it stands at the end of one. */
+/** Bucket that contains the playhead; null where the playhead is at the end of a bucket. */
 export function partialBucket(buckets: readonly Bucket[], at: number): Bucket | null {
   return buckets.find((bucket) => bucket.first_ordinal < at && bucket.last_ordinal + 1 > at) ?? null;
 }
 
-/** Which task of the run (the first is 1) has this id. Ids have gaps where measured runs were stored meanwhile. */
+/** Position in the run, from 1, of a task id. Ids have gaps where measured runs were stored meanwhile. */
 export function positionOf(buckets: readonly Bucket[], task: number): number {
   const bucket = buckets.findLast((one) => one.first_task_id <= task);
   if (!bucket) return 0;
   return Math.min(bucket.first_ordinal + task - bucket.first_task_id, bucket.last_ordinal) + 1;
 }
 
-/** The id of a task of the run; null in a bucket that has a gap. */
+/** Task id at a position of the run; null in a bucket with a gap. */
 export function idAt(buckets: readonly Bucket[], at: number): number | null {
   const i = buckets.findIndex((one) => one.last_ordinal + 1 >= at);
   const [bucket, next] = [buckets[i], buckets[i + 1]];
@@ -92,7 +92,7 @@ class Sum {
   }
 }
 
-/** The first `count` tasks of a page, which comes in the order of its tasks. */
+/** Results of the first `count` tasks; the rows are in task order. */
 function firstTasks(rows: readonly ResultRow[], count: number): ResultRow[] {
   const seen = new Set<number>();
   const kept: ResultRow[] = [];

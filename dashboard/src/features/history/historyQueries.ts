@@ -1,4 +1,4 @@
-/** What the widgets of this view ask the server for. */
+/** REST queries of the history view. */
 import { keepPreviousData, useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api } from "../../client/api";
@@ -10,7 +10,7 @@ import { usePlayback } from "./playbackStore";
 
 export const useRunId = (): string | null => useLive((s) => s.runId ?? s.status?.run_id ?? null);
 
-/** The course of the current run. It stands still while somebody plays back, so that buckets do not move under the playhead. */
+/** Trend buckets of the current run. Polling stops during playback, so that buckets do not move under the playhead. */
 export function useTrends() {
   const runId = useRunId();
   const held = usePlayback((s) => s.at !== null);
@@ -28,7 +28,7 @@ export function useTrends() {
 const isNote = (event: StreamEvent): event is Notification => event.type === "notification";
 const NOTE_PAGES = 10;
 
-/** All notifications of the store. Each time only those since the last answer are asked for. */
+/** All stored notifications; each poll reads only the new ones. */
 export function useNotes() {
   const runId = useRunId();
   const poll = usePollInterval(10_000);
@@ -53,7 +53,7 @@ export function useNotes() {
   return { query, notes };
 }
 
-/** The single results of the bucket the playhead stands within. */
+/** Single results of the bucket that contains the playhead. */
 export function useBucketResults(runId: string | null, cut: Bucket | null) {
   return useQuery({
     queryKey: ["cut", runId, cut?.first_ordinal, cut?.last_ordinal],
@@ -69,7 +69,7 @@ export function useBucketResults(runId: string | null, cut: Bucket | null) {
   });
 }
 
-/** Runs with their comparison. What has ended does not change any more. */
+/** Runs with their comparison. Ended runs are not polled. */
 export function useRunDetails(runs: readonly Run[]) {
   const poll = usePollInterval(10_000);
   return useQueries({

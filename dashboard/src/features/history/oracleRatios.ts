@@ -1,4 +1,4 @@
-/** Latency over the oracle's, along one run and from run to run. */
+/** Ratios of mean latency to the oracle's, within a run and per run. */
 import type { RunDetail } from "../../client/models";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import type { Bucket } from "./cumulativeMeans";
@@ -9,7 +9,7 @@ export interface TrendDot {
   half: number | null;
 }
 
-/** Neighbouring buckets become one point: fewer, calmer points from the same answer. */
+/** Ratios along a run; neighbouring buckets are merged into at most `points` points. */
 export function ratiosAlong(buckets: readonly Bucket[], points = 40): Map<string, TrendDot[]> {
   const size = Math.max(1, Math.ceil(buckets.length / points));
   const lines = new Map<string, TrendDot[]>();
@@ -40,7 +40,7 @@ function meanOf(group: readonly Bucket[], name: string): number | null {
   return n > 0 ? sum / n : null;
 }
 
-/** One point per run, oldest first; the interval is the run's own, paired with its oracle. */
+/** One ratio per run, oldest first, with the run's interval paired with its oracle. */
 export function ratiosByRun(runs: readonly RunDetail[]): Map<string, TrendDot[]> {
   const lines = new Map<string, TrendDot[]>();
   runs.forEach((run, x) => {

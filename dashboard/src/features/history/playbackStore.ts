@@ -1,14 +1,14 @@
-/** Where the playhead stands. Playback moves it; the trend and the timeline show it. */
+/** Store of the playback: run, position, speed. */
 import { useEffect } from "react";
 import { create } from "zustand";
 
 export const RATES = [0.5, 1, 2, 4, 8, 16] as const;
-/** At 1× a run passes in a minute, however long it took. */
+/** Duration of a whole run at 1×. */
 const RUN_SECONDS = 60;
 
 interface Playback {
   runId: string | null;
-  /** Tasks so far; null follows the newest. */
+  /** Position in tasks; null follows the newest. */
   at: number | null;
   playing: boolean;
   rate: number;
@@ -20,20 +20,20 @@ export const setPlayhead = (at: number | null): void => usePlayback.setState({ a
 export const setPlaying = (playing: boolean): void => usePlayback.setState({ playing });
 export const setRate = (rate: number): void => usePlayback.setState({ rate });
 
-/** Another run: the old position means nothing there. */
+/** Resets the playback for another run, and stops it when the view closes. */
 export function usePlaybackOf(runId: string | null): void {
   useEffect(() => {
     if (usePlayback.getState().runId !== runId) usePlayback.setState({ runId, at: null, playing: false });
-    // Nobody sees it play on from another page.
+    // The playback is not visible from another page.
     return () => setPlaying(false);
   }, [runId]);
 }
 
-/** The end after this one, or the last. */
+/** Next bucket end after a position, or the last one. */
 export const nextEnd = (ends: readonly number[], at: number): number =>
   ends.find((end) => end > at) ?? ends.at(-1) ?? at;
 
-/** Goes from bucket to bucket while playing, and stops at the end. */
+/** Timer that advances the playhead by one bucket while playing. */
 export function usePlay(ends: readonly number[]): void {
   const playing = usePlayback((s) => s.playing);
   const rate = usePlayback((s) => s.rate);

@@ -1,4 +1,4 @@
-/** The list of runs, a hundred at a time, newest first. */
+/** Query, search and selection of the list of runs. */
 import { infiniteQueryOptions } from "@tanstack/react-query";
 import { api } from "../../client/api";
 import type { Run } from "../../client/models";
@@ -12,7 +12,7 @@ export const runPages = infiniteQueryOptions({
   getNextPageParam: (page) => page.next_before,
 });
 
-/** Every word must stand somewhere in what the row shows. */
+/** Whether a run has the status and contains every word of the search text. */
 export function matches(run: Run, text: string, status: string): boolean {
   if (status !== "all" && run.status !== status) return false;
   const hay = [run.run_id, run.scenario, run.platform, run.source, `seed ${run.seed}`, ...run.schedulers]
@@ -29,7 +29,7 @@ interface Picked {
   b: string | null;
 }
 
-/** The first run picked is A, the second B; a third takes B's place; picking again lets go. */
+/** Selects a run: the first is A, the second B, a third replaces B. Selecting a run again removes it. */
 export function pick({ a, b }: Picked, id: string): Picked {
   if (a === id) return { a: b, b: null };
   if (b === id) return { a, b: null };

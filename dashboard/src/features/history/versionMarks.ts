@@ -3,7 +3,7 @@ import type { VersionMark } from "../../charts/ModelVersionTimeline";
 import type { ModelVersion } from "../../client/models";
 import { count, significant, time } from "../../lib/format";
 
-/** Evenly fewer, but never without the first, the newest and those after drift. */
+/** Evenly thinned versions that always include the first, the newest and those after drift. */
 export function thinVersions(versions: readonly ModelVersion[], most: number): ModelVersion[] {
   if (versions.length <= most) return [...versions];
   const drift = versions.filter((version) => version.trigger === "drift").length;

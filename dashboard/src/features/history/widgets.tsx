@@ -1,4 +1,4 @@
-/** The widgets of Historical Analysis and where they stand at first. Rows are 24 px. */
+/** Widgets of the history view and their default places, in rows of 24 px. */
 import { gridPlace, type WidgetDef } from "../../components/widget/WidgetGrid";
 import { DataCollection } from "./DataCollection";
 import { LongTermTrend } from "./LongTermTrend";

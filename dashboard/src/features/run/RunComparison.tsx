@@ -48,7 +48,7 @@ export function comparisonTable(run: RunDetail): TableData {
   };
 }
 
-/** How the run ended, or stands: every scheduler with its intervals. */
+/** Comparison table of a run with intervals. */
 export function RunComparison({ run }: { run: RunDetail }) {
   const styles = useStylesOf(run.schedulers);
   const rows = new Map(run.comparison.map((row) => [row.name, row]));

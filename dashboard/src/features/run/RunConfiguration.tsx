@@ -3,7 +3,7 @@ import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { Panel } from "../../components/widget/Panel";
 import { flattenConfig } from "./flattenConfig";
 
-/** Everything the run was set to, leaf by leaf, with alike devices told once. */
+/** Configuration of a run as a list of settings. */
 export function RunConfiguration({ run }: { run: RunDetail }) {
   const rows = flattenConfig(run.config);
   return (

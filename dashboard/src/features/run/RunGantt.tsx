@@ -18,7 +18,7 @@ import { useStylesOf } from "../../store/schedulerStyles";
 import { setUi, useUi } from "../../store/uiStore";
 import { deviceKinds } from "./deviceKinds";
 
-/** The newest tasks only; the tag then says "50k of 180k". */
+/** Most tasks in the chart, the newest ones. */
 const LIMIT = 50_000;
 const SPAN = 30;
 
@@ -46,7 +46,7 @@ function useWindow(first: number, last: number) {
   };
 }
 
-/** What ran where and when in this run, for one scheduler. */
+/** Gantt chart of one scheduler in a stored run. */
 export function RunGantt({ run }: { run: RunDetail }) {
   const focus = useUi((s) => s.focus);
   const name = run.schedulers.find((one) => one === focus) ?? leaderOf(run)?.name ?? run.schedulers[0] ?? null;

@@ -50,7 +50,7 @@ function Replay({ run }: { run: RunDetail }) {
         <span className="text-faint">$</span>
         <code className="min-w-0 flex-1 py-1">
           {replay.command.split(/(?= --)/).map((part) => (
-            // A line may end before an option, not within one; a long list of names still may.
+            // Lines break before an option; only a long list of names breaks within one.
             <span key={part} className="inline-block max-w-full break-words pr-[1ch]">
               {part}
             </span>
@@ -64,7 +64,7 @@ function Replay({ run }: { run: RunDetail }) {
   );
 }
 
-/** Which run this is, what can be taken home of it, and how to have it again. */
+/** Summary of a run: settings, downloads and the command that repeats it. */
 export function RunSummary({ run }: { run: RunDetail }) {
   const ended = run.ended_at === null ? "not ended" : date(run.ended_at);
   return (

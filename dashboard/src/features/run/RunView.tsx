@@ -11,7 +11,7 @@ import { RunConfiguration } from "./RunConfiguration";
 import { RunGantt } from "./RunGantt";
 import { RunSummary } from "./RunSummary";
 
-/** One run of the database, live or long over. */
+/** View of one stored run. */
 export default function RunView() {
   const route = useUi((s) => s.route);
   const id = route.view === "run" ? route.id : "";

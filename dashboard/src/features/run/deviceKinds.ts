@@ -1,4 +1,4 @@
-/** What the stored configuration says of the devices; an old run may say nothing. */
+/** Device kinds by name from a stored configuration; empty for old runs without them. */
 export function deviceKinds(config: Readonly<Record<string, unknown>>): Map<string, string> {
   const platform = config.platform as { devices?: unknown } | null | undefined;
   const list = Array.isArray(platform?.devices) ? platform.devices : [];

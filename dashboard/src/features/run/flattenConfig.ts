@@ -1,4 +1,4 @@
-/** A configuration as lines of text. */
+/** Flattening of a nested configuration into keys and values. */
 import { plain } from "../../lib/runDiff";
 
 interface ConfigLine {
@@ -9,7 +9,7 @@ interface ConfigLine {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** Devices that differ in nothing but the name become one line: "gpu_0 to gpu_3". */
+/** One group of lines for devices that differ only in name: "gpu_0 to gpu_3". */
 function devices(list: readonly Record<string, unknown>[], path: string): ConfigLine[] {
   const groups: { names: string[]; rest: Record<string, unknown>; key: string }[] = [];
   for (const { name, ...rest } of list) {

@@ -1,4 +1,4 @@
-/** The command that computes a run again, from its stored configuration. */
+/** Command that repeats a run, from its stored configuration. */
 import type { Run } from "../../client/models";
 
 type Settings = Readonly<Record<string, unknown>>;
@@ -6,16 +6,16 @@ type Settings = Readonly<Record<string, unknown>>;
 const inner = (value: unknown): Settings =>
   value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Settings) : {};
 
-/** Parentheses and commas of variants mean something to a shell. */
+/** Text quoted for a shell where it has special characters. */
 const quoted = (text: string): string => (/^[\w.,=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 interface Replay {
   command: string;
-  /** The mix of tasks changes on the way, at a place that depends on how many tasks there are. */
+  /** Whether the mix of tasks changes during the run, at a point that depends on the number of tasks. */
   shifts: boolean;
 }
 
-/** Null where the numbers were measured: real devices do not repeat themselves. */
+/** Null for a measured run, whose times cannot be repeated. */
 export function replayCommand(run: Run): Replay | null {
   if (run.source !== "simulated") return null;
   const { config } = run;

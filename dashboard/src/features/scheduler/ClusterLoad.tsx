@@ -16,7 +16,7 @@ function quantile(values: readonly number[], share: number): number | null {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
 }
 
-/** How busy each device of this scheduler's cluster is, and how much work waits in front of it. */
+/** Utilization and backlog of each device of this scheduler's cluster. */
 export function ClusterLoad() {
   const scheduler = useSelectedScheduler();
   const stream = useStream();

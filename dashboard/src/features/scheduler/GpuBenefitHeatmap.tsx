@@ -19,7 +19,7 @@ interface GridProps {
   dashed?: boolean;
 }
 
-/** One grid with its break-even contour: a bold left edge on the first cell of each row where the GPU pays. */
+/** Heatmap with its break-even contour: a bold left edge on the first cell of each row where the GPU is faster. */
 function Grid({ heat, title, value, text, describe, dashed }: GridProps) {
   const theme = useTheme();
   const edge = contour(heat, value);
@@ -85,7 +85,7 @@ function Grid({ heat, title, value, text, describe, dashed }: GridProps) {
   );
 }
 
-/** Intensity against size: what this scheduler gives the GPU, beside how much faster the GPU really is. */
+/** Heatmaps of intensity against size: the chosen GPU share, and the measured GPU speed-up. */
 export function GpuBenefitHeatmap() {
   const scheduler = useSelectedScheduler();
   const stream = useStream();

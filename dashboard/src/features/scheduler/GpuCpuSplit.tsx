@@ -30,7 +30,7 @@ function Bar({ parts }: { parts: readonly { share: number; className: string }[]
   );
 }
 
-/** Counts by GPU share on a square-root axis, with the oracle's counts as a dotted outline. */
+/** Histogram of GPU shares on a square-root axis, with the oracle's counts as a dotted outline. */
 function Shares({ mine, oracle, color }: { mine: number[]; oracle: number[] | null; color: string }) {
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const top = Math.sqrt(Math.max(1, ...mine, ...(oracle ?? [])));
@@ -90,7 +90,7 @@ function Shares({ mine, oracle, color }: { mine: number[]; oracle: number[] | nu
   );
 }
 
-/** How the work is divided: whole tasks, busy seconds, and the shares themselves. */
+/** Division of work between CPU and GPUs: tasks, busy seconds and shares. */
 export function GpuCpuSplit() {
   const scheduler = useSelectedScheduler();
   const stream = useStream();

@@ -33,7 +33,7 @@ function Fact({ label, value }: { label: string; value: string }) {
   );
 }
 
-/** What the model looks at, or how the agent stands: whatever this learner can tell of itself. */
+/** Feature importance of a model, or the state of the learning agent. */
 export function ModelInsight() {
   const scheduler = useSelectedScheduler();
   const { query, model } = useModel(scheduler.name);

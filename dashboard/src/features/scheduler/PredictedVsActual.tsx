@@ -21,13 +21,13 @@ interface Pair {
   actual: number;
 }
 
-/** Powers of ten need no digits behind the point: "10 ms". */
+/** Time without trailing zeros: "10 ms". */
 const short = (seconds: number) => {
   const { value, unit } = parts(seconds, "time");
   return `${value.replace(/\.0+$/, "")} ${unit}`;
 };
 
-/** R² of the logarithms: the scale on which durations are learned. */
+/** R² of the logarithms, the scale on which durations are learned. */
 function logR2(pairs: readonly Pair[]): number | null {
   if (pairs.length < 10) return null;
   const logs = pairs.map((p) => Math.log(p.actual));
@@ -40,7 +40,7 @@ function logR2(pairs: readonly Pair[]): number | null {
   return all > 0 ? 1 - left / all : null;
 }
 
-/** What the model expected of its own placements, against what they took. */
+/** Scatter chart of predicted against actual execution times. */
 export function PredictedVsActual() {
   const scheduler = useSelectedScheduler();
   const runId = useLive((s) => s.status?.run_id ?? null);

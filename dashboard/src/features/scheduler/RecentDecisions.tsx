@@ -13,13 +13,13 @@ import { useSelectedScheduler } from "./selectedScheduler";
 const ROWS = 100;
 const seconds = (v: Cell) => time(v as number | null);
 
-/** Latency minus time; what is left of rounding is no wait. */
+/** Waiting time: latency minus execution time, zero within rounding. */
 function waited(latency: number | null, time: number | null): number | null {
   if (latency === null || time === null) return null;
   return latency - time < 1e-9 ? 0 : latency - time;
 }
 
-/** The newest placements of this scheduler; a row opens what everybody else chose. */
+/** Table of the newest decisions of this scheduler; a row opens the task's details. */
 export function RecentDecisions() {
   const scheduler = useSelectedScheduler();
   const stream = useStream();

@@ -8,7 +8,7 @@ import { useStream } from "../../store/liveStore";
 import type { RecentTask } from "../../store/recentTasks";
 import { useSelectedScheduler } from "./selectedScheduler";
 
-/** Enough groups for a curve, large enough for an interval. */
+/** Tasks per group: about 40 groups, but at least ten tasks each. */
 function groupSize(n: number): number {
   return Math.max(10, Math.ceil(n / 40));
 }
@@ -29,7 +29,7 @@ function regretPoints(tasks: readonly RecentTask[], scheduler: string): BandPoin
   return points;
 }
 
-/** What the scheduler lost to the oracle, task by task, in groups with their intervals. */
+/** Regret against the oracle over time, in groups of tasks with intervals. */
 export function RegretOverTime() {
   const scheduler = useSelectedScheduler();
   const stream = useStream();

@@ -14,7 +14,7 @@ const AXES = [
 ] as const;
 const RIMS = [1.25, 2, 4, 8];
 
-/** This scheduler's means against the oracle's. */
+/** Radar chart of this scheduler's means relative to the oracle's. */
 export function SchedulerRadar() {
   const scheduler = useSelectedScheduler();
   const row = useRow(scheduler.name);

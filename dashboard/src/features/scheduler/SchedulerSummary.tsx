@@ -37,7 +37,7 @@ const STATES: Record<string, string> = {
   off: "switched off: it raised an error",
 };
 
-/** The answer for one scheduler: how far from the oracle, how much regret, which model. */
+/** Summary of one scheduler: gap to the oracle, regret, GPU share and model. */
 export function SchedulerSummary() {
   const scheduler = useSelectedScheduler();
   const row = useRow(scheduler.name);

@@ -11,7 +11,7 @@ import { SchedulerSummary } from "./SchedulerSummary";
 import { SelectedSchedulerContext } from "./selectedScheduler";
 import { SCHEDULER_WIDGETS } from "./widgets";
 
-/** Everything about one scheduler: the tabs choose whose page it is. */
+/** View of one scheduler, with tabs to choose it. */
 export default function SchedulerView() {
   const route = useUi((s) => s.route);
   const styles = useSchedulerStyles();

@@ -1,4 +1,4 @@
-/** Tasks in cells of size and intensity: what a scheduler gave the GPU there, and how much faster the GPU really is. */
+/** Grid of tasks by size and intensity, with the mean GPU share and the GPU speed-up per cell. */
 import type { RecentTask } from "../../store/recentTasks";
 
 const SIZE_BINS = 10;
@@ -19,7 +19,7 @@ export interface GpuBenefitGrid {
   rows: Cell[][];
 }
 
-/** Seconds of the whole task on either side, where some scheduler ran a part of it there. */
+/** Time of the whole task on the CPU and on the GPU, from the parts that schedulers ran there. */
 function wholes(task: RecentTask): { cpu: number; gpu: number } | null {
   let cpu: number | null = null;
   let gpu: number | null = null;
@@ -27,7 +27,7 @@ function wholes(task: RecentTask): { cpu: number; gpu: number } | null {
   let gpuShare = 0;
   for (const d of task.results.values()) {
     if (d.fraction === null) continue;
-    // The larger the part, the less rounding and fixed cost is in it.
+    // Larger parts contain less rounding and fixed cost.
     if (d.cpu_time && 1 - d.fraction > cpuShare) {
       cpuShare = 1 - d.fraction;
       cpu = d.cpu_time / cpuShare;
@@ -78,7 +78,7 @@ export function gpuBenefitGrid(tasks: readonly RecentTask[], scheduler: string):
   };
 }
 
-/** For every row the column from which on the GPU gets the larger share: the break-even contour. */
+/** Break-even contour: for every row the first column with a positive value. */
 export function contour(heat: GpuBenefitGrid, value: (cell: Cell) => number | null): (number | null)[] {
   return heat.rows.map((row) => {
     const first = row.findIndex((cell) => (value(cell) ?? Number.NEGATIVE_INFINITY) > 0);

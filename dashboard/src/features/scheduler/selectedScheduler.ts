@@ -1,4 +1,4 @@
-/** Whose page it is. */
+/** Context with the scheduler of the scheduler view. */
 import { createContext, useContext } from "react";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 

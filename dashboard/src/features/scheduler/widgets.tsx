@@ -1,4 +1,4 @@
-/** The widgets of Scheduler Details and where they stand at first. Rows are 24 px. */
+/** Widgets of the scheduler view and their default places, in rows of 24 px. */
 import { gridPlace, type WidgetDef } from "../../components/widget/WidgetGrid";
 import { ClusterLoad } from "./ClusterLoad";
 import { GpuBenefitHeatmap } from "./GpuBenefitHeatmap";

@@ -16,7 +16,7 @@ import { change, MEASURES, type Measure, WhatIfResults } from "./WhatIfResults";
 import { WhatIfSliders } from "./WhatIfSliders";
 import { changed, inWords, present, requestOf, type Settings } from "./whatIfSettings";
 
-/** A slider sends dozens of values while it is dragged: ask when it rests. */
+/** Value that has not changed for `ms`; a slider sends many values while it is dragged. */
 function useSettled<T>(value: T, ms = 350): T {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
@@ -26,7 +26,7 @@ function useSettled<T>(value: T, ms = 350): T {
   return settled;
 }
 
-/** Another machine under the same tasks: sliders at the left, the paired answer at the right. */
+/** What-if analysis: sliders for the platform, and the paired change for every scheduler. */
 export function WhatIf() {
   const gpus = useLive((s) => s.status?.platform.devices.filter((device) => device.kind !== "cpu").length ?? 4);
   const load = useLive((s) => s.status?.utilisation ?? 0.1);
@@ -37,7 +37,7 @@ export function WhatIf() {
   const [measure, setMeasure] = useState<Measure>("latency");
   const settled = useSettled(own);
   const asked = useMemo(() => ({ ...now, ...settled }), [now, settled]);
-  // In an order of their own: looks are sorted anew when their places arrive, which is no new question.
+  // Sorted, because another order of the schedulers must not cause a new request.
   const names = styles.map((style) => style.name).sort();
   const body = requestOf(asked, now, names);
   const query = useQuery({

@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 import { SchedulerName } from "../../../components/ui/SchedulerGlyph";
 import type { SchedulerStyle } from "../../../lib/schedulerStyle";
 
-/** The place of the first answer: who is being simulated, and after a moment why it takes longer than the next ones. */
+/** Placeholder of the first what-if result; after 1.5 s it explains why the first one takes longer. */
 export function WhatIfPending({ styles }: { styles: readonly SchedulerStyle[] }) {
   const [long, setLong] = useState(false);
   useEffect(() => {

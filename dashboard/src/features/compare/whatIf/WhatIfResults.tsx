@@ -13,7 +13,7 @@ export const MEASURES: readonly { value: Measure; label: string; unit: Quantity 
   { value: "cost", label: "cost", unit: "cost" },
 ];
 
-/** The paired change in per cent with its interval, or in words where the interval holds zero. */
+/** Paired change in per cent with its interval, or a text where the interval contains zero. */
 export function change(row: Row, measure: Measure): { text: string; sure: boolean; better: boolean } {
   const { baseline, difference, low, high } = row[measure];
   const share = (100 * difference) / baseline;
@@ -24,7 +24,7 @@ export function change(row: Row, measure: Measure): { text: string; sure: boolea
   return { text, sure, better: difference < 0 };
 }
 
-/** Before and after by scheduler, with the paired interval as a band around zero. */
+/** What-if results: values before and after per scheduler, with the paired interval. */
 export function WhatIfResults({
   rows,
   styles,
@@ -107,7 +107,7 @@ export function WhatIfResults({
                   found.sure ? (found.better ? "text-ok" : "text-error") : "text-muted",
                 )}
               >
-                {/* On a phone the half width goes to a line of its own. */}
+                {/* On a phone the half width is on a line of its own. */}
                 {found.text.split(/(?= ±)/).map((part) => (
                   <span key={part} className="inline-block whitespace-pre">
                     {part}

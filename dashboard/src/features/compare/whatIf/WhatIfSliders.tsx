@@ -43,7 +43,7 @@ function One({
           onChange={(event) => onChange(fromPosition(slider, Number(event.target.value)))}
           className="h-8 w-full cursor-pointer accent-[var(--accent)]"
         />
-        {/* Where the running platform stands. The thumb is 16 px wide, so the track starts half of that in. */}
+        {/* Value of the running platform. The thumb is 16 px wide, so the track starts after 8 px. */}
         <span
           aria-hidden="true"
           className="pointer-events-none absolute bottom-0 h-1.5 w-0.5 rounded bg-muted"

@@ -1,4 +1,4 @@
-/** The sliders of the what-if: their ranges, and how a change reads in words. */
+/** Sliders of the what-if analysis: ranges, requests and descriptions. */
 import type { WhatIfRequest } from "../../../client/models";
 import { percent, ratio, significant, tick } from "../../../lib/format";
 
@@ -8,7 +8,7 @@ export interface Slider {
   min: number;
   max: number;
   step: number;
-  /** Equal steps multiply: for quantities that people double and halve. */
+  /** Whether the scale is logarithmic. */
   logarithmic?: boolean;
   show: (value: number) => string;
   ends: readonly [string, string];
@@ -66,7 +66,7 @@ export const SLIDERS: readonly Slider[] = [
 
 export type Settings = Record<Slider["key"], number>;
 
-/** The machine as it runs now. The API does not tell its links: 16 GB/s is what every preset has. */
+/** Settings of the running platform. The API does not report link bandwidths; every preset has 16 GB/s. */
 export function present(gpus: number, utilisation: number): Settings {
   return { num_gpus: Math.max(1, gpus), gpu_speed: 1, bandwidth: 16_000, utilisation, energy_weight: 0 };
 }
@@ -81,7 +81,7 @@ export function requestOf(settings: Settings, now: Settings, schedulers: readonl
   return body;
 }
 
-/** "8 GPUs, 1.50× as fast": the headline of the answer. */
+/** Description of the changed settings: "8 GPUs, 1.50× as fast". */
 export function inWords(settings: Settings, now: Settings): string {
   const words: Record<Slider["key"], (v: number) => string> = {
     num_gpus: (v) => `${v} ${v === 1 ? "GPU" : "GPUs"}`,
@@ -94,7 +94,7 @@ export function inWords(settings: Settings, now: Settings): string {
   return list.length ? list.join(", ") : "The machine as it is";
 }
 
-/** A slider works on whole positions; these translate. */
+/** Position of a value on its slider. */
 export function toPosition(slider: Slider, value: number): number {
   return slider.logarithmic ? Math.log(value / slider.min) / Math.log(slider.max / slider.min) : value;
 }
