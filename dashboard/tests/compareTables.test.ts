@@ -8,7 +8,7 @@ import { RecentTasks } from "../src/store/recentTasks";
 import { decision } from "./fixtures";
 
 describe("CSV", () => {
-  it("holds raw values, quotes what needs it and disarms formulas", () => {
+  it("has raw values, quoted where needed, and escapes formulas", () => {
     const csv = toCsv({
       name: "x",
       columns: [
@@ -33,11 +33,11 @@ describe("ledger", () => {
     tasks.add(decision(id, "hybrid_ml", { latency: 0.2 * id, device: "gpu_1" }));
   }
   const rows = ledgerRows(tasks.list(), styles);
-  it("newest first, ratio to the oracle", () => {
+  it("lists the newest task first with the ratio to the oracle", () => {
     expect(rows.map((row) => row[0])).toEqual([3, 3, 2, 2, 1, 1]);
     expect(rows[1]?.[8]).toBeCloseTo(2, 12);
   });
-  it("sorts both ways and filters by words", () => {
+  it("sorts in both directions and filters by all words", () => {
     expect(sortRows(rows, "latency_s", false)[0]?.[5]).toBeCloseTo(0.1);
     expect(sortRows(rows, "latency_s", true)[0]?.[5]).toBeCloseTo(0.6);
     expect(filterRows(rows, styles, "gpu_1")).toHaveLength(3);
@@ -46,7 +46,7 @@ describe("ledger", () => {
 });
 
 describe("win and loss", () => {
-  it("one test per pair, read from both sides", () => {
+  it("gives both directions of a pair the same p value", () => {
     const styles = ["a", "b"].map((name) => fallbackStyle(name, "dark"));
     const duels = duelsOf(styles, {
       run_id: "r",
@@ -62,7 +62,7 @@ describe("win and loss", () => {
   });
 });
 
-it("logarithmic bins hold every task once", () => {
+it("logarithmic bins count every task once", () => {
   const bins = logBins([100, 150, 900, 5000], 100, 5000, 6);
   expect(bins.reduce((sum, bin) => sum + bin.n, 0)).toBe(4);
   expect(bins[0]?.low).toBe(100);

@@ -19,8 +19,8 @@ const SCHEDULERS = readdirSync(HOME)
     look: { dark, light, glyph, dash },
   }));
 
-describe("looks", () => {
-  it("are found, and the stand-in server has the same", () => {
+describe("registered scheduler styles", () => {
+  it("equal those of the fake server", () => {
     expect(SCHEDULERS.length).toBe(6);
     const home = Object.fromEntries(SCHEDULERS.map(({ name, look }) => [name, look]));
     expect(Object.fromEntries(STAND_INS.map(({ name, look }) => [name, look]))).toEqual(home);
@@ -29,7 +29,7 @@ describe("looks", () => {
 
 describe("tokens", () => {
   const css = readFileSync(resolve(__dirname, "../src/styles/tokens.css"), "utf8").toLowerCase();
-  it.each(themes)("%s: the style sheet holds the same values", (theme) => {
+  it.each(themes)("%s: the style sheet has the same values", (theme) => {
     const block = css.slice(css.indexOf(`[data-theme="${theme}"]`));
     for (const [name, value] of Object.entries(TOKENS[theme])) {
       expect(block.slice(0, block.indexOf("}"))).toContain(`--${name}: ${value.toLowerCase()};`);
@@ -49,24 +49,24 @@ describe("contrast", () => {
     };
     for (const [name, surface] of Object.entries(surfaces)) {
       it.each(["text", "muted", "faint", "ok", "warn", "error", "accent"] as const)(
-        `${theme}: %s on ${name} reads (4.5)`,
+        `${theme}: %s on ${name} has a contrast of at least 4.5`,
         (ink) => {
           expect(contrast(tokens[ink], surface)).toBeGreaterThanOrEqual(4.5);
         },
       );
-      it.each(["control", "focus"] as const)(`${theme}: %s on ${name} can be seen (3)`, (line) => {
+      it.each(["control", "focus"] as const)(`${theme}: %s on ${name} has a contrast of at least 3`, (line) => {
         expect(contrast(tokens[line], surface)).toBeGreaterThanOrEqual(3);
       });
     }
-    it(`${theme}: text on the accent`, () =>
+    it(`${theme}: text on the accent colour has a contrast of at least 4.5`, () =>
       expect(contrast(tokens["on-accent"], tokens.accent)).toBeGreaterThanOrEqual(4.5));
     it.each(SCHEDULERS.map((s) => [s.name, s.look[theme]] as const))(
-      `${theme}: marks of %s on the panel (4.5)`,
+      `${theme}: marks of %s on the panel have a contrast of at least 4.5`,
       (_, color) => {
         expect(contrast(color, tokens.panel)).toBeGreaterThanOrEqual(4.5);
       },
     );
-    it(`${theme}: ink on every correlation`, () => {
+    it(`${theme}: text on every correlation colour has a contrast of at least 4.5`, () => {
       for (let value = -1; value <= 1; value += 0.05) {
         const color = correlationColor(value, theme);
         expect(contrast(color, inkOn(color))).toBeGreaterThanOrEqual(4.5);
@@ -109,9 +109,9 @@ function seenBy(color: string, eye: string): string {
   return hex([out[0] ?? 0, out[1] ?? 0, out[2] ?? 0]);
 }
 
-describe("scheduler colours stay apart", () => {
+describe("scheduler colours", () => {
   for (const theme of themes) {
-    it.each(Object.keys(EYES))(`${theme}, %s vision: OKLab distance`, (eye) => {
+    it.each(Object.keys(EYES))(`${theme}, %s vision: differ by an OKLab distance of at least 11`, (eye) => {
       SCHEDULERS.forEach((a, i) => {
         for (const b of SCHEDULERS.slice(i + 1)) {
           const apart = distance(seenBy(a.look[theme], eye), seenBy(b.look[theme], eye));

@@ -25,32 +25,32 @@ describe("significant", () => {
 });
 
 describe("units", () => {
-  it("chooses µs, ms or s after rounding", () => {
+  it("are chosen after rounding", () => {
     expect(f.time(0.000_025)).toBe("25.0 µs");
     expect(f.time(0.2834)).toBe("283 ms");
     expect(f.time(0.999_9)).toBe("1.00 s");
     expect(f.time(281.2)).toBe("281 s");
     expect(f.time(0)).toBe("0 s");
   });
-  it("knows energy, cost and memory", () => {
+  it("cover energy, cost and memory", () => {
     expect(f.energy(17.46)).toBe("17.5 J");
     expect(f.energy(12_345)).toBe("12.3 kJ");
     expect(f.cost(3.09e-5)).toBe("30.9 µ$");
     expect(f.memory(324.4)).toBe("324 MB");
   });
-  it("keeps value and interval in one unit", () => {
+  it("are the same for a value and its interval", () => {
     expect(f.estimate(0.2834, 0.0016, "time")).toBe("283 ± 1.6 ms");
     expect(f.estimate(1.28, 0.045, "time")).toBe("1.28 ± 0.045 s");
     expect(f.estimate(0.2834, null, "time")).toBe("283 ms");
   });
-  it("signs differences", () => {
+  it("keep the sign of a difference", () => {
     expect(f.signed(0.00543, "time")).toBe("+5.43 ms");
     expect(f.signed(-0.00543, "time")).toBe("−5.43 ms");
   });
 });
 
-describe("words", () => {
-  it("ratios, shares, counts, devices", () => {
+describe("other formats", () => {
+  it("cover ratios, shares, counts, devices and ages", () => {
     expect(f.ratio(1.0234)).toBe("1.02×");
     expect(f.ratioEstimate(1.0234, 0.0061)).toBe("1.02× ± 0.0061");
     expect(f.percent(0.553)).toBe("55.3 %");

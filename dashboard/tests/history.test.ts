@@ -51,7 +51,7 @@ const result = (task: number, scheduler: string, latency: number, status = "ran"
 describe("playback", () => {
   const list = buckets(4);
 
-  it("knows where buckets end and which one is cut", () => {
+  it("finds bucket ends and the bucket that contains the playhead", () => {
     expect(endsOf(list)).toEqual([10, 20, 30, 40]);
     expect(totalOf(list)).toBe(40);
     expect(totalOf([])).toBe(0);
@@ -62,7 +62,7 @@ describe("playback", () => {
     expect(nextEnd([10, 20], 20)).toBe(20);
   });
 
-  it("finds tasks by their ids although a measured run lies between", () => {
+  it("maps task ids to positions across gaps in the ids", () => {
     expect([100, 101, 115, 120].map((id) => positionOf(list, id))).toEqual([0, 1, 15, 20]);
     expect(positionOf(list, 140)).toBe(20); // of the other run: the last one before
     expect([161, 175, 180].map((id) => positionOf(list, id))).toEqual([21, 35, 40]);
@@ -70,13 +70,13 @@ describe("playback", () => {
     expect(idAt([], 1)).toBeNull();
   });
 
-  it("takes whole buckets by their weight", () => {
+  it("weights whole buckets by their number of tasks", () => {
     expect(cumulativeMeans(list, 20).get("greedy")).toMatchObject({ n: 20, latency: 1.5, regret: 0.5, half: null });
     expect(cumulativeMeans(list, 40).get("greedy")?.latency).toBe(2.5);
     expect(cumulativeMeans(list, 0).size).toBe(0);
   });
 
-  it("adds single tasks of the cut bucket, whatever their ids, and leaves out what failed", () => {
+  it("adds single tasks of a partial bucket and leaves out failed ones", () => {
     const rows = [
       result(121, "oracle", 1),
       result(121, "greedy", 6),
@@ -89,7 +89,7 @@ describe("playback", () => {
     expect(means?.latency).toBeCloseTo((20 * 1.5 + 6) / 21);
   });
 
-  it("gives an interval only from ten buckets on", () => {
+  it("gives an interval from ten buckets on", () => {
     expect(cumulativeMeans(buckets(9), 90).get("greedy")?.half).toBeNull();
     expect(cumulativeMeans(buckets(12), 120).get("greedy")?.half).toBeGreaterThan(0);
     expect(cumulativeMeans(buckets(12), 120).get("oracle")?.half).toBe(0);
@@ -119,7 +119,7 @@ const run = (change: Partial<RunDetail> = {}): RunDetail => ({
 });
 
 describe("trend", () => {
-  it("divides by the oracle of the same tasks and merges neighbours", () => {
+  it("divides by the oracle's mean of the same tasks and merges neighbours", () => {
     const lines = ratiosAlong(buckets(4), 2);
     expect(lines.get("greedy")?.map((dot) => [dot.x, dot.y])).toEqual([
       [20, 1.5],
@@ -128,7 +128,7 @@ describe("trend", () => {
     expect(lines.get("oracle")?.every((dot) => dot.y === 1)).toBe(true);
   });
 
-  it("shows nothing without an oracle", () => {
+  it("is empty without an oracle", () => {
     const alone = buckets(2).map((b) => ({ ...b, schedulers: { greedy: point(10, 1, 0) } }));
     expect(ratiosAlong(alone).size).toBe(0);
     expect(leaderOf(run({ comparison: [row("greedy")] }))).toBeNull();
@@ -147,7 +147,7 @@ describe("trend", () => {
     expect(leaderOf(run({ comparison: close }))).toMatchObject({ name: "a", close: true });
   });
 
-  it("moves labels apart and keeps them inside", () => {
+  it("separates labels and keeps them within bounds", () => {
     expect(spread([50, 51, 10], 16, 0, 100)).toEqual([50, 66, 10]);
     expect(spread([99, 100], 16, 0, 100)).toEqual([84, 100]);
     expect(pieces([{ x: 0 }, { x: 1 }, { x: 3 }], 1).map((piece) => piece.length)).toEqual([2, 1]);
@@ -157,14 +157,14 @@ describe("trend", () => {
 });
 
 describe("list of runs", () => {
-  it("searches every word in what a row shows", () => {
+  it("matches a run that contains every word of the search", () => {
     expect(matches(run(), "mixed greedy", "all")).toBe(true);
     expect(matches(run(), "seed 42", "stopped")).toBe(true);
     expect(matches(run(), "mixed", "running")).toBe(false);
     expect(matches(run() as Run, "pareto", "all")).toBe(false);
   });
 
-  it("picks A, then B, then replaces B, and lets go", () => {
+  it("selects A, then B, then replaces B, and deselects", () => {
     const one = pick({ a: null, b: null }, "x");
     const two = pick(one, "y");
     expect(two).toEqual({ a: "x", b: "y" });
@@ -190,7 +190,7 @@ describe("versions", () => {
     }),
   );
 
-  it("thins out without losing the first, the newest and drift", () => {
+  it("keep the first, the newest and those after drift when thinned", () => {
     const few = thinVersions(versions, 100);
     expect(few.length).toBeLessThanOrEqual(102);
     expect(few[0]?.version).toBe(1);
@@ -199,7 +199,7 @@ describe("versions", () => {
     expect(thinVersions(versions.slice(0, 5), 100)).toHaveLength(5);
   });
 
-  it("counts tasks from the first of the run", () => {
+  it("have positions that count from the first task of the run", () => {
     const [mark] = toMarks(versions.slice(0, 1), (task) => task - 999);
     expect(mark).toMatchObject({ at: 1, given: true, drift: false });
     expect(mark?.rows).toContainEqual(["R²", "–"]);

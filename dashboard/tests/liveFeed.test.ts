@@ -25,7 +25,7 @@ class FakeSocket {
 let stored: StreamEvent[] = [];
 let asked: string[] = [];
 const hello = (seq: number) => ({ type: "hello", seq, run_id: "r1", server_version: "t", status: status() });
-const shown = () =>
+const appliedSeqs = () =>
   useLive
     .getState()
     .stream.log.toArray()
@@ -55,16 +55,16 @@ beforeEach(() => {
 afterEach(() => vi.unstubAllGlobals());
 
 describe("feed", () => {
-  it("fills the first picture from the store, then follows", async () => {
+  it("reads stored events first, then follows the stream", async () => {
     const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
     await settle();
     FakeSocket.open?.send(log(11));
-    expect(shown()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    expect(appliedSeqs()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     feed.stop();
   });
-  it("a gap is read over REST; nothing is missing and nothing comes twice", async () => {
+  it("fills a gap over REST without missing or duplicate events", async () => {
     const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
@@ -72,11 +72,11 @@ describe("feed", () => {
     for (let seq = 11; seq <= 15; seq++) stored.push(log(seq));
     FakeSocket.open?.send(log(15));
     FakeSocket.open?.send(log(14));
-    await vi.waitFor(() => expect(shown().at(-1)).toBe(15));
-    expect(shown()).toEqual(Array.from({ length: 15 }, (_, i) => i + 1));
+    await vi.waitFor(() => expect(appliedSeqs().at(-1)).toBe(15));
+    expect(appliedSeqs()).toEqual(Array.from({ length: 15 }, (_, i) => i + 1));
     feed.stop();
   });
-  it("survives a lost connection and catches up on return", async () => {
+  it("catches up after a lost connection", async () => {
     const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
@@ -86,22 +86,22 @@ describe("feed", () => {
     for (let seq = 11; seq <= 13; seq++) stored.push(log(seq));
     await new Promise((resolve) => setTimeout(resolve, 300));
     FakeSocket.open?.send(hello(13));
-    await vi.waitFor(() => expect(shown().at(-1)).toBe(13));
-    expect(shown()).toEqual(Array.from({ length: 13 }, (_, i) => i + 1));
+    await vi.waitFor(() => expect(appliedSeqs().at(-1)).toBe(13));
+    expect(appliedSeqs()).toEqual(Array.from({ length: 13 }, (_, i) => i + 1));
     expect(useLive.getState().connection.phase).toBe("live");
     feed.stop();
   });
-  it("steps over what the server has pruned", async () => {
+  it("skips events that the server has deleted", async () => {
     stored = [log(3), log(7), log(8)];
     const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(8));
     await settle();
     FakeSocket.open?.send(log(9));
-    expect(shown()).toEqual([3, 7, 8, 9]);
+    expect(appliedSeqs()).toEqual([3, 7, 8, 9]);
     feed.stop();
   });
-  it("counts garbage and goes on", async () => {
+  it("counts malformed messages and continues", async () => {
     const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
@@ -110,30 +110,30 @@ describe("feed", () => {
     FakeSocket.open?.send({ ...log(11), message: 5 });
     FakeSocket.open?.send(log(12));
     live.flush();
-    expect(shown().at(-1)).toBe(12);
+    expect(appliedSeqs().at(-1)).toBe(12);
     expect(useLive.getState().malformed).toBe(2);
     feed.stop();
   });
-  it("a server that counts from the start is another database", async () => {
+  it("drops old data when the event counter restarts", async () => {
     const feed = new LiveFeed();
     feed.start();
     FakeSocket.open?.send(hello(10));
     await settle();
-    stored = [log(1, "new world")];
+    stored = [log(1, "new database")];
     FakeSocket.open?.send(hello(1));
-    await vi.waitFor(() => expect(useLive.getState().stream.log.at(-1)?.message).toBe("new world"));
-    expect(shown()).toEqual([1]);
+    await vi.waitFor(() => expect(useLive.getState().stream.log.at(-1)?.message).toBe("new database"));
+    expect(appliedSeqs()).toEqual([1]);
     feed.stop();
   });
-  it("a link to a frozen view stops at its event and buffers the rest", async () => {
+  it("stops at the event of a link to a frozen view and buffers the rest", async () => {
     const feed = new LiveFeed(6);
     feed.start();
     FakeSocket.open?.send(hello(10));
     await settle();
-    expect(shown()).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(appliedSeqs()).toEqual([1, 2, 3, 4, 5, 6]);
     expect(useLive.getState()).toMatchObject({ frozen: true, buffered: 4 });
     live.thaw();
-    expect(shown().at(-1)).toBe(10);
+    expect(appliedSeqs().at(-1)).toBe(10);
     feed.stop();
   });
 });

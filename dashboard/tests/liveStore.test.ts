@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 
 describe("reducers", () => {
-  it("an update replaces the numbers and fills the buffers", () => {
+  it("replace the values and fill the buffers on an update", () => {
     live.ingest([update(1, { decisions: [decision(1, "oracle"), decision(1, "hybrid_ml")], tasks_processed: 1 })]);
     live.flush();
     expect(state().tasksProcessed).toBe(1);
@@ -23,17 +23,17 @@ describe("reducers", () => {
       { t: 1, value: expect.closeTo(0.6) },
     ]);
   });
-  it("the same decision twice counts once", () => {
+  it("count a repeated decision once", () => {
     const twice = update(1, { decisions: [decision(1, "oracle")] });
     live.ingest([twice, { ...twice, seq: 2 }]);
     expect(useLive.getState().stream.lanes.ofScheduler("oracle").get("gpu_0")?.length).toBe(1);
   });
-  it("logs and notifications go to their rings", () => {
+  it("store logs and notifications in their buffers", () => {
     live.ingest([log(1), { ...log(2), type: "notification", kind: "drift", level: "warning" } as never]);
     expect(useLive.getState().stream.log.length).toBe(2);
     expect(useLive.getState().stream.notifications.length).toBe(1);
   });
-  it("another run begins with empty buffers", () => {
+  it("clear the buffers when another run starts", () => {
     live.ingest([update(1, { decisions: [decision(1, "oracle")] })]);
     live.ingest([update(2, { run_id: "r2", decisions: [decision(9, "oracle")] })]);
     live.flush();
@@ -45,7 +45,7 @@ describe("reducers", () => {
         .map((task) => task.id),
     ).toEqual([9]);
   });
-  it("buffers stay bounded", () => {
+  it("keep the buffers bounded", () => {
     for (let i = 1; i <= TASK_WINDOW + 500; i++)
       live.ingest([update(i, { decisions: [decision(i, "oracle")] }), log(i)]);
     expect(useLive.getState().stream.tasks.length).toBe(TASK_WINDOW);
@@ -57,7 +57,7 @@ describe("reducers", () => {
 });
 
 describe("freeze", () => {
-  it("changes nothing until thaw, then catches up in order", () => {
+  it("holds events until thaw, then applies them in order", () => {
     live.ingest([update(1)]);
     live.flush();
     live.freeze();
@@ -71,22 +71,22 @@ describe("freeze", () => {
     expect(state().buffered).toBe(0);
     expect(useLive.getState().stream.tasks.length).toBe(1);
   });
-  it("a status while frozen changes the controls, not the picture", () => {
+  it("applies a status to the controls but not to the data", () => {
     live.ingest([update(1)]);
     live.freeze();
     live.setStatus(status({ state: "paused", is_paused: true }));
     expect(state().status?.is_paused).toBe(true);
     expect(state().state).toBe("running");
   });
-  it("says when so much came that history must be read again", () => {
+  it("reports dropped events at thaw", () => {
     live.freeze();
     live.ingest(Array.from({ length: 13_000 }, (_, i) => log(i + 1)));
     expect(live.thaw()).toBe(true);
   });
 });
 
-describe("lanes", () => {
-  it("find the first visible block and the busy time", () => {
+describe("device timeline", () => {
+  it("finds the first visible block and the busy time", () => {
     live.ingest(
       Array.from({ length: 100 }, (_, i) =>
         update(i + 1, { decisions: [decision(i + 1, "oracle", { cpu_start: null, cpu_time: 0 })] }),

@@ -25,7 +25,7 @@ const panel = (state?: BodyState, tag?: Tag) =>
     </Panel>,
   );
 
-describe("states keep the frame and the title", () => {
+describe("panel states", () => {
   it.each<[BodyState, RegExp]>([
     [{ kind: "empty" }, /No run yet/],
     [{ kind: "empty" }, /hybrid-scheduler serve/],
@@ -44,7 +44,7 @@ describe("states keep the frame and the title", () => {
     expect(screen.queryByText("content")).toBeNull();
     expect(document.body.textContent).toMatch(text);
   });
-  it("loading is announced", () => {
+  it("announce loading", () => {
     panel({ kind: "loading" });
     expect(screen.getByRole("status", { name: "Loading" })).toBeInTheDocument();
   });
@@ -53,13 +53,13 @@ describe("states keep the frame and the title", () => {
     [{ kind: "reconnecting" }, "reconnecting"],
     [{ kind: "frozen", buffered: 214 }, "frozen, +214"],
     [{ kind: "paused" }, "paused"],
-    [{ kind: "truncated", shown: 50_000, of: 180_000 }, "50k of 180k"],
+    [{ kind: "truncated", visible: 50_000, of: 180_000 }, "50k of 180k"],
   ])("tag %j keeps the content", (tag, text) => {
     panel(undefined, tag);
     expect(screen.getByText(text)).toBeInTheDocument();
     expect(screen.getByText("content")).toBeInTheDocument();
   });
-  it("retry is offered and works", () => {
+  it("offer a retry that runs", () => {
     const retry = vi.fn();
     panel({ kind: "error", title: "x", error: new Error("broken"), retry });
     fireEvent.click(screen.getByRole("button", { name: "Retry" }));
@@ -68,7 +68,7 @@ describe("states keep the frame and the title", () => {
 });
 
 describe("menu", () => {
-  it("opens, moves by arrows and shows the table", () => {
+  it("opens by keyboard and switches to the table", () => {
     panel();
     fireEvent.click(screen.getByRole("button", { name: "Race: menu" }));
     const items = screen.getAllByRole("menuitem");
@@ -82,7 +82,7 @@ describe("menu", () => {
 });
 
 describe("table", () => {
-  it("sorts by its heads, nothing last", () => {
+  it("sorts by a column head with missing values last", () => {
     render(<Table data={table()} />);
     const first = () => screen.getAllByRole("row")[1]?.textContent;
     fireEvent.click(screen.getByRole("button", { name: "value" }));

@@ -9,7 +9,7 @@ const d = (a: number | null, b: number | null, ci95: number | null = null) => ({
 });
 
 describe("diff of two runs", () => {
-  it("is sure only where the interval clears zero", () => {
+  it("is better or worse only where the interval excludes zero", () => {
     expect(verdictOf(d(1, 0.5, 0.1))).toBe("better");
     expect(verdictOf(d(1, 1.5, 0.1))).toBe("worse");
     expect(verdictOf(d(1, 1.05, 0.1))).toBe("close");
@@ -18,20 +18,20 @@ describe("diff of two runs", () => {
     expect(verdictOf(d(null, 1))).toBe("none");
   });
 
-  it("says the change in per cent of what was before", () => {
+  it("is given in per cent of run A", () => {
     expect(changeText(d(2, 1, 0.1))).toBe("−50.0 ± 5.0 %");
     expect(changeText(d(2, 3))).toBe("+50.0 %");
     expect(changeText(d(null, 3))).toBe("–");
     expect(shares(d(0, 3)).share).toBeNull();
   });
 
-  it("keeps the axis readable", () => {
+  it("limits the axis to 2 to 100 %", () => {
     expect(reachOf([d(1, 100)])).toBe(1);
     expect(reachOf([d(1, 1)])).toBe(0.02);
     expect(reachOf([d(1, 1.2, 0.1)])).toBeCloseTo(0.3);
   });
 
-  it("lists settings once, the API's first, then leaves of the configuration", () => {
+  it("lists changed settings once, the API's first", () => {
     const changed = changedKeys(
       { utilisation: [0.12, 0.3] },
       { utilisation: 0.12, noise: { sigma: 0 }, seed: 1, list: [1, 2] },

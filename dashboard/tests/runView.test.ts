@@ -28,8 +28,8 @@ const run: Run = {
   tasks: 6620,
 };
 
-describe("replay", () => {
-  it("says only what differs from the defaults", () => {
+describe("replay command", () => {
+  it("has only options that differ from the defaults", () => {
     expect(replayCommand(run)).toEqual({
       command:
         "hybrid-scheduler simulate --scenario default --utilisation 0.2 --seed 5 --tasks 6620 --platform workstation --schedulers greedy,oracle",
@@ -37,7 +37,7 @@ describe("replay", () => {
     });
   });
 
-  it("quotes variants and adds what was set", () => {
+  it("quotes variants and adds changed settings", () => {
     const other = {
       ...run,
       schedulers: ["oracle(grid=21)", "greedy"],
@@ -57,14 +57,14 @@ describe("replay", () => {
     expect(replay?.shifts).toBe(true);
   });
 
-  it("offers none for measured numbers, and survives an empty configuration", () => {
+  it("is missing for measured runs and works with an empty configuration", () => {
     expect(replayCommand({ ...run, source: "measured" })).toBeNull();
     expect(replayCommand({ ...run, config: {} })?.command).toContain("--seed 5");
   });
 });
 
 describe("configuration", () => {
-  it("tells alike devices once", () => {
+  it("merges devices that differ only in name", () => {
     const devices = [
       { name: "cpu", kind: "cpu", watts: 30, memory: null },
       { name: "gpu_0", kind: "gpu", watts: 50, memory: 8000 },
@@ -80,7 +80,7 @@ describe("configuration", () => {
 });
 
 describe("comparison", () => {
-  it("has the API's numbers and no regret for the oracle", () => {
+  it("has the API's values and no regret for the oracle", () => {
     const detail: RunDetail = {
       ...run,
       comparison: [row("oracle", { avg_latency: 0.2 }), row("greedy", { avg_latency: 0.3, avg_regret: 0.1 })],

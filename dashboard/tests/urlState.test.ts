@@ -4,12 +4,12 @@ import { DEFAULTS, formatQuery, parseQuery } from "../src/store/urlState";
 
 describe("routes", () => {
   it.each(["/compare", "/scheduler", "/scheduler/hybrid_ml", "/history", "/run/r-7f3a2c", "/diff"])(
-    "%s there and back",
+    "%s round-trips",
     (path) => {
       expect(pathOf(parsePath(path))).toBe(path);
     },
   );
-  it("the root is Compare, anything else is a designed page", () => {
+  it("map the root to Compare and unknown paths to a missing page", () => {
     expect(parsePath("/")).toEqual({ view: "compare" });
     expect(parsePath("/nonsense")).toEqual({ view: "missing", path: "/nonsense" });
     expect(parsePath("/run")).toEqual({ view: "missing", path: "/run" });
@@ -18,13 +18,13 @@ describe("routes", () => {
 });
 
 describe("query", () => {
-  it("the default needs none", () => expect(formatQuery(DEFAULTS)).toBe(""));
-  it("carries the picture", () => {
+  it("is empty for the default state", () => expect(formatQuery(DEFAULTS)).toBe(""));
+  it("round-trips a full state", () => {
     const state = {
       ...DEFAULTS,
       range: { kind: "fixed", from: 12.5, to: 40 } as const,
       freeze: 48_213,
-      shown: ["oracle", "hybrid_ml"],
+      visible: ["oracle", "hybrid_ml"],
       metric: "energy",
       theme: "light" as const,
       focus: "greedy",
@@ -32,7 +32,7 @@ describe("query", () => {
     };
     expect(parseQuery(formatQuery(state))).toEqual(state);
   });
-  it("bad values fall back", () => {
+  it("falls back to defaults for invalid values", () => {
     expect(parseQuery("?range=9-3&freeze=-1&metric=beauty&theme=pink&task=abc")).toEqual(DEFAULTS);
   });
 });

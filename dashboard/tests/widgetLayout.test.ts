@@ -7,7 +7,7 @@ const good = {
 };
 
 describe("saved layouts", () => {
-  it("come back as they were", () => expect(parseLayouts(JSON.stringify(good))).toEqual(good));
+  it("round-trip", () => expect(parseLayouts(JSON.stringify(good))).toEqual(good));
   it.each([
     ["nothing", null],
     ["no JSON", "{"],
@@ -17,18 +17,18 @@ describe("saved layouts", () => {
     ["a version nobody knows", JSON.stringify({ ...good, version: 0 })],
     ["no views", JSON.stringify({ version: LAYOUT_VERSION })],
   ])("%s gives the default", (_, text) => expect(parseLayouts(text)).toBeNull());
-  it("a broken view is left out, the others stay", () => {
+  it("leave out an invalid view and keep the others", () => {
     const views = {
       ...good.views,
       history: { places: { lg: [{ i: "x", x: 11, y: 0, w: 4, h: 1 }], md: [], sm: [] }, hidden: [] },
     };
     expect(Object.keys(parseLayouts(JSON.stringify({ ...good, views }))?.views ?? {})).toEqual(["compare"]);
   });
-  it("version 1 is brought up", () => {
+  it("are migrated from version 1", () => {
     const old = { version: 1, places: good.views.compare.places.lg, hidden: ["log"] };
     expect(parseLayouts(JSON.stringify(old))).toEqual(good);
   });
-  it("widgets added later stand where the default puts them, removed ones are forgotten", () => {
+  it("give new widgets their default place and drop removed ones", () => {
     const defaults = [
       { i: "race", x: 0, y: 0, w: 4, h: 17 },
       { i: "new", x: 4, y: 0, w: 8, h: 17 },

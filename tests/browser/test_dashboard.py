@@ -278,10 +278,10 @@ def test_a_moved_widget_survives_a_reload_and_a_corrupt_layout_does_no_harm(
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/scheduler/nobody", "No scheduler called nobody"),
+        ("/scheduler/missing", "No scheduler called missing"),
         ("/run/01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
         ("/compare?metric=nonsense&range=nonsense", "Performance race"),
-        ("/nowhere/at/all", "There is no page here"),
+        ("/nowhere/at/all", "Page not found"),
     ],
 )
 def test_addresses_that_lead_nowhere_have_a_page(server: Served, browser, path: str, words: str) -> None:

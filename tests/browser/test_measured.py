@@ -29,7 +29,7 @@ def test_a_measured_run_says_that_it_is_measured(server: Served, open_page: Open
     head = page.get_by_role("region", name="Run", exact=True)
     expect(head).to_contain_text("measured")
     expect(head).to_contain_text("bench")
-    expect(head).to_contain_text("the same times cannot")
+    expect(head).to_contain_text("the measured times cannot")
     table = page.get_by_role("table", name="Comparison of the run")
     for one in run["comparison"]:
         line = table.get_by_role("row").filter(has_text=schedulers[one["name"]])

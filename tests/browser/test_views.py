@@ -179,7 +179,7 @@ def test_playback_shows_the_comparison_as_it_stood(server: Served, two_runs: Run
     page.keyboard.press("Home")
     page.locator("body").press("]")
     at = int(playhead.get_attribute("aria-valuenow") or 0)
-    expect(widget).to_contain_text("held at id")
+    expect(widget).to_contain_text("stopped at task id")
     expect(widget).not_to_contain_text("Reading single results")
     with server.client() as api:
         query = {"run_id": two_runs[0], "scheduler": "oracle", "limit": at}
@@ -193,8 +193,8 @@ def test_playback_shows_the_comparison_as_it_stood(server: Served, two_runs: Run
     page.wait_for_function(
         "at => Number(document.querySelector('#playback [role=slider]').getAttribute('aria-valuenow')) > at", arg=at
     )
-    widget.get_by_role("button", name="to the newest").click()
-    expect(widget).to_contain_text("the newest")
+    widget.get_by_role("button", name="Go to the newest").click()
+    expect(widget).to_contain_text("at the newest task")
 
 
 # ---------------------------------------------------------------- exports

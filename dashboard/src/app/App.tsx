@@ -39,8 +39,8 @@ class ViewGuard extends Component<{ children: ReactNode }, { failed: boolean }> 
     if (!this.state.failed) return this.props.children;
     return (
       <div className="panel mx-auto max-w-md space-y-3 p-6 text-center">
-        <h1 className="font-semibold text-16">This view could not be shown</h1>
-        <p className="text-muted">A newer dashboard may have been installed, or the server is away.</p>
+        <h1 className="font-semibold text-16">This view could not be loaded</h1>
+        <p className="text-muted">A newer dashboard may have been installed, or the server is unavailable.</p>
         <Button variant="primary" onClick={() => window.location.reload()}>
           Reload
         </Button>
@@ -52,9 +52,9 @@ class ViewGuard extends Component<{ children: ReactNode }, { failed: boolean }> 
 function Missing({ path }: { path: string }) {
   return (
     <div className="panel mx-auto mt-16 max-w-md space-y-4 p-8 text-center">
-      <h1 className="font-semibold text-20">There is no page here</h1>
+      <h1 className="font-semibold text-20">Page not found</h1>
       <p className="break-all font-mono text-muted">{path}</p>
-      <nav aria-label="Pages there are" className="flex justify-center gap-4 text-accent underline">
+      <nav aria-label="Pages" className="flex justify-center gap-4 text-accent underline">
         <Link to={{ view: "compare" }}>Compare</Link>
         <Link to={{ view: "scheduler", name: null }}>Scheduler</Link>
         <Link to={{ view: "history" }}>History</Link>

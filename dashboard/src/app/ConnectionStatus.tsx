@@ -6,7 +6,7 @@ import { age, count, significant } from "../lib/format";
 import { useLive } from "../store/liveStore";
 import { retryNow } from "./appActions";
 
-interface Shown {
+interface StatusText {
   icon: ReactNode;
   word: string;
   detail: string;
@@ -15,7 +15,7 @@ interface Shown {
 
 const mark = (Icon: typeof Clock, tone: string) => <Icon size={14} className={tone} aria-hidden="true" />;
 
-function useShown(): Shown {
+function useStatusText(): StatusText {
   const connection = useLive((s) => s.connection);
   const seq = useLive((s) => s.seq);
   const state = useLive((s) => s.state);
@@ -57,7 +57,12 @@ function useShown(): Shown {
         tone: "border-accent/50",
       };
     case "held":
-      return { icon: mark(Database, "text-warn"), word: "Held", detail: "database away", tone: "border-warn/50" };
+      return {
+        icon: mark(Database, "text-warn"),
+        word: "Held",
+        detail: "database unavailable",
+        tone: "border-warn/50",
+      };
     default:
   }
   if (connection.phase === "connecting") {
@@ -74,7 +79,7 @@ function useShown(): Shown {
 
 /** State of the connection; a press while offline reconnects at once. */
 export function ConnectionStatus() {
-  const { icon, word, detail, tone } = useShown();
+  const { icon, word, detail, tone } = useStatusText();
   return (
     <button
       type="button"

@@ -5,20 +5,20 @@ import { endTour, useTour } from "./tourStore";
 
 const STEPS: readonly { title: string; text: string }[] = [
   {
-    title: "Who wins?",
-    text: "Every scheduler gets the same tasks on its own cluster. The headline names the leader and how far it is from the oracle, which knows the true times.",
+    title: "The comparison",
+    text: "Every scheduler gets the same tasks on its own cluster. The headline names the leader and its gap to the oracle, which knows the true times.",
   },
   {
-    title: "One legend",
-    text: "The names at the top are the legend of the whole page. Click one to hide it, double click to see it alone.",
+    title: "The legend",
+    text: "The names at the top are the legend of the whole page. Click one to hide it, double click to isolate it.",
   },
   {
-    title: "Hold or stop",
-    text: "Freeze (Space) holds your own view while updates are buffered. Pause (P) stops the engine, for everyone.",
+    title: "Freeze or pause",
+    text: "Freeze (Space) stops your own view while updates are buffered. Pause (P) stops the engine, for everyone.",
   },
   {
-    title: "Ask a task",
-    text: "Click a block of the Gantt chart or a row of the ledger to see what every scheduler chose for it, and what that cost. Press ? for all keys.",
+    title: "Task details",
+    text: "Click a block of the Gantt chart or a row of the ledger to see every scheduler's decision and its cost. Press ? for all keys.",
   },
 ];
 

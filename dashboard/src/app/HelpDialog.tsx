@@ -19,7 +19,7 @@ const KEYS: readonly [string, string][] = [
   ["?", "This help"],
 ];
 const WIDGET_KEYS: readonly [string, string][] = [
-  ["Tab", "Go from widget to widget"],
+  ["Tab", "Move from widget to widget"],
   ["Enter", "Expand"],
   ["V", "View as table"],
   ["M", "Move: arrows, with Shift resize, Escape ends"],
@@ -109,7 +109,7 @@ export default function Help({ onClose }: { onClose: () => void }) {
   return (
     <Dialog
       title="Help"
-      subtitle="Every scheduler gets the same tasks on a cluster of its own. Lower is better."
+      subtitle="Every scheduler gets the same tasks on its own cluster. Lower is better."
       onClose={onClose}
     >
       <div className="space-y-6">

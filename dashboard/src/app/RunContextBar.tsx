@@ -60,35 +60,36 @@ function Facts() {
   );
 }
 
-function toggle(styles: readonly SchedulerStyle[], shown: readonly string[] | null, name: string): void {
+function toggle(styles: readonly SchedulerStyle[], visible: readonly string[] | null, name: string): void {
   const all = styles.map((style) => style.name);
-  const current = shown ?? all;
+  const current = visible ?? all;
   const next = current.includes(name)
     ? current.filter((item) => item !== name)
     : all.filter((item) => current.includes(item) || item === name);
   // Switching off the last scheduler shows all of them again instead of an empty page.
-  setUi({ shown: next.length === 0 || next.length === all.length ? null : next });
+  setUi({ visible: next.length === 0 || next.length === all.length ? null : next });
 }
 
 /** Legend of the page: a click toggles a scheduler, a double click or Shift isolates it. */
 function Chips() {
   const styles = useSchedulerStyles();
-  const shown = useUi((s) => s.shown);
+  const visible = useUi((s) => s.visible);
   const route = useUi((s) => s.route);
   const choosing = route.view === "scheduler";
-  const isolate = (name: string) => setUi({ shown: shown?.length === 1 && shown[0] === name ? null : [name] });
+  const isolate = (name: string) =>
+    setUi({ visible: visible?.length === 1 && visible[0] === name ? null : [name] });
   return (
     <div
       role="group"
-      aria-label={choosing ? "Choose a scheduler" : "Schedulers shown"}
+      aria-label={choosing ? "Choose a scheduler" : "Visible schedulers"}
       className="grid w-full grid-cols-2 gap-2 min-[380px]:grid-cols-3 md:flex md:w-auto md:flex-wrap"
     >
       {styles.map((style) => {
-        const on = choosing ? route.name === style.name : shown === null || shown.includes(style.name);
+        const on = choosing ? route.name === style.name : visible === null || visible.includes(style.name);
         const click = (event: MouseEvent) => {
           if (choosing) navigate({ view: "scheduler", name: style.name });
           else if (event.shiftKey) isolate(style.name);
-          else toggle(styles, shown, style.name);
+          else toggle(styles, visible, style.name);
         };
         return (
           <button
@@ -130,7 +131,7 @@ export function RunContextBar() {
           className="inline-flex h-6 items-center gap-1.5 rounded-[6px] border border-accent/50 px-2 text-accent"
         >
           {time(range.from)} to {time(range.to)}
-          <X size={12} aria-label="back to the last five minutes" />
+          <X size={12} aria-label="Back to the last five minutes" />
         </button>
       ) : null}
       <div className="xl:hidden md:ml-auto">

@@ -73,7 +73,7 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
           </div>
           <Button
             aria-pressed={frozen}
-            title="Hold this view; updates are buffered (Space)"
+            title="Freeze this view; updates are buffered (Space)"
             icon={<Snowflake size={15} aria-hidden="true" />}
             hint="Space"
             onClick={toggleFreeze}
@@ -85,7 +85,7 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
             <span className="max-xl:sr-only">{frozen ? "Thaw" : "Freeze"}</span>
           </Button>
           <Button
-            title="Stop or continue the task stream, for everyone (P)"
+            title="Pause or resume the engine, for everyone (P)"
             icon={paused ? <Play size={15} aria-hidden="true" /> : <Pause size={15} aria-hidden="true" />}
             hint="P"
             onClick={() => void togglePause()}

@@ -41,7 +41,7 @@ export function toggleFreeze(): void {
 }
 
 function report(error: unknown): void {
-  announce(error instanceof Error ? error.message : "The server did not take the command");
+  announce(error instanceof Error ? error.message : "The server rejected the command");
 }
 
 /** Pauses or resumes the engine through the API, for all users. */

@@ -118,7 +118,7 @@ export function OracleGapChart({ standings, title }: { standings: readonly Stand
           })}
         </svg>
       ) : (
-        <p className="text-faint">The oracle takes no part in this run.</p>
+        <p className="text-faint">The oracle is not part of this run.</p>
       )}
     </div>
   );

@@ -43,7 +43,7 @@ export function RadarChart({ axes, series, centre, rim, rings = [1] }: RadarProp
   return (
     <div ref={box} className="min-h-44 flex-1">
       {width > 0 ? (
-        <svg width={width} height={height} role="img" aria-label={`RadarChart. ${words}`} className="marks block">
+        <svg width={width} height={height} role="img" aria-label={`Radar. ${words}`} className="marks block">
           {[...rings, rim].map((ring) => (
             <path
               key={ring}

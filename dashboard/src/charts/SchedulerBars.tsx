@@ -30,10 +30,10 @@ function rivals(standings: readonly Standing[], halves: ReadonlyMap<string, numb
 }
 
 /** End of the axis as a multiple of the best value. Longer bars are cut off; the number beside them is exact. */
-const TORN = 6;
+const AXIS_LIMIT = 6;
 
 function axisEnd(standings: readonly Standing[], halves: ReadonlyMap<string, number>): number {
-  const limit = TORN * Math.min(...standings.map((s) => s.value));
+  const limit = AXIS_LIMIT * Math.min(...standings.map((s) => s.value));
   const within = standings.filter((s) => s.value <= limit).map((s) => s.value + (halves.get(s.style.name) ?? 0));
   return Math.max(...within, 0);
 }
@@ -63,7 +63,7 @@ export function SchedulerBars({ standings, halves, metric }: RaceBarsProps) {
         {standings.map((standing) => {
           const { style, value } = standing;
           const half = halves.get(style.name);
-          const torn = value > top;
+          const cutOff = value > top;
           const close = rivals(standings, halves, standing);
           return (
             <li key={style.name} className="relative" data-scheduler={style.name}>
@@ -88,13 +88,13 @@ export function SchedulerBars({ standings, halves, metric }: RaceBarsProps) {
                       : { width: at(value), background: style.color }
                   }
                 />
-                {torn ? (
+                {cutOff ? (
                   <span className="absolute inset-y-[-2px] right-6 flex -skew-x-12 gap-1" title="beyond the axis">
                     <i className="w-1 bg-panel" />
                     <i className="w-1 bg-panel" />
                   </span>
                 ) : null}
-                {half === undefined || torn ? null : (
+                {half === undefined || cutOff ? null : (
                   <span
                     className="absolute -top-0.5 h-3 border-ink border-x-[1.5px]"
                     style={{
@@ -105,7 +105,7 @@ export function SchedulerBars({ standings, halves, metric }: RaceBarsProps) {
                     <i className="absolute top-1/2 h-[1.5px] w-full -translate-y-1/2 bg-ink" />
                   </span>
                 )}
-                {close.length && !torn ? (
+                {close.length && !cutOff ? (
                   <span
                     className="absolute -top-1 flex items-center gap-1 whitespace-nowrap bg-panel/80 px-1 text-muted"
                     style={

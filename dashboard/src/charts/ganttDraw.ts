@@ -120,11 +120,11 @@ function drawLine(paint: Paint, model: GanttModel, t: number, text: string, dash
   context.lineTo(x, bottom);
   context.stroke();
   context.setLineDash([]);
-  const room = context.measureText(text).width;
+  const textWidth = context.measureText(text).width;
   label(
     context,
     text,
-    Math.min(size.width, Math.max(room, x + 4)),
+    Math.min(size.width, Math.max(textWidth, x + 4)),
     row === 0 ? 7 : 21,
     tokens,
     "right",

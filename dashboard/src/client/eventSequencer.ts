@@ -4,7 +4,7 @@
  */
 import type { StreamEvent } from "./models";
 
-interface Verdict {
+interface SequenceResult {
   /** Events to apply now, in order, without gap or duplicate. */
   ready: StreamEvent[];
   /** Number after which events are missing; null where none are. */
@@ -13,7 +13,7 @@ interface Verdict {
 
 const HELD_LIMIT = 2000;
 
-export class Sequencer {
+export class EventSequencer {
   private held = new Map<number, StreamEvent | null>();
   /** Number of the last applied event, −1 before the first. */
   last = -1;
@@ -32,8 +32,8 @@ export class Sequencer {
     this.held.clear();
   }
 
-  /** Accepts an event; null stands for a malformed one, which the server would only send again. */
-  accept(seq: number, event: StreamEvent | null): Verdict {
+  /** Accepts an event; null means a malformed one, which the server would only send again. */
+  accept(seq: number, event: StreamEvent | null): SequenceResult {
     if (seq <= this.last || this.held.has(seq)) {
       this.duplicates++;
       return { ready: [], askAfter: null };

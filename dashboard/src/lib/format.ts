@@ -84,8 +84,8 @@ export function parts(value: number | null | undefined, quantity: Quantity): Par
 }
 
 export function quantity(value: number | null | undefined, kind: Quantity): string {
-  const shown = parts(value, kind);
-  return shown.unit ? `${shown.value} ${shown.unit}` : shown.value;
+  const { value: number, unit } = parts(value, kind);
+  return unit ? `${number} ${unit}` : number;
 }
 
 export const time = (seconds: number | null | undefined): string => quantity(seconds, "time");

@@ -22,7 +22,7 @@ export function meanSeries(series: readonly SeriesPoint[][]): SeriesPoint[] {
   });
 }
 
-/** At most 120 evenly chosen points: more cannot be told apart and cost time at every update. */
+/** At most 120 evenly chosen points: more are not visible and take time at every update. */
 export function thinSeries(points: readonly SeriesPoint[], most = 120): readonly SeriesPoint[] {
   if (points.length <= most) return points;
   const step = (points.length - 1) / (most - 1);

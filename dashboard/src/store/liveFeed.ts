@@ -1,6 +1,6 @@
 /** Feed of the live store: initial data over REST, then events of the socket; gaps are filled over REST. */
 import { api } from "../client/api";
-import { Sequencer } from "../client/eventSequencer";
+import { EventSequencer } from "../client/eventSequencer";
 import { parseEvent, parseHello, sequenceOf } from "../client/eventValidation";
 import { LiveSocket } from "../client/liveSocket";
 import type { EventPage, Hello } from "../client/models";
@@ -21,7 +21,7 @@ function socketAddress(): string {
 }
 
 export class LiveFeed {
-  private readonly order = new Sequencer();
+  private readonly order = new EventSequencer();
   private readonly socket: LiveSocket;
   private begun = false;
   private filling = false;

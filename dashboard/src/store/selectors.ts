@@ -13,12 +13,12 @@ import type { Range } from "./urlState";
 /** Styles of the schedulers that the legend has switched on. */
 export function useVisibleStyles(): readonly SchedulerStyle[] {
   const styles = useSchedulerStyles();
-  const shown = useUi((s) => s.shown);
+  const names = useUi((s) => s.visible);
   return useMemo(() => {
-    const visible = shown === null ? styles : styles.filter((style) => shown.includes(style.name));
+    const visible = names === null ? styles : styles.filter((style) => names.includes(style.name));
     // A link may name schedulers that do not exist here; then all are visible.
     return visible.length ? visible : styles;
-  }, [styles, shown]);
+  }, [styles, names]);
 }
 
 export function useRow(name: string | null): ComparisonRow | null {

@@ -20,7 +20,7 @@ export interface UrlState {
   /** Sequence number at which the view is frozen; null while it is live. */
   freeze: number | null;
   /** Visible schedulers; null for all. */
-  shown: readonly string[] | null;
+  visible: readonly string[] | null;
   metric: string;
   /** Null uses the stored choice. */
   theme: ThemeName | null;
@@ -36,7 +36,7 @@ export interface UrlState {
 export const DEFAULTS: UrlState = {
   range: { kind: "last", seconds: 300 },
   freeze: null,
-  shown: null,
+  visible: null,
   metric: DEFAULT_METRIC.key,
   theme: null,
   focus: null,
@@ -68,11 +68,11 @@ export function parseQuery(search: string): UrlState {
   const query = new URLSearchParams(search);
   const theme = query.get("theme");
   const metric = query.get("metric");
-  const shown = query.get("s");
+  const visible = query.get("s");
   return {
     range: parseRange(query.get("range")),
     freeze: whole(query.get("freeze")),
-    shown: shown === null ? null : shown.split(",").filter(Boolean),
+    visible: visible === null ? null : visible.split(",").filter(Boolean),
     metric: METRICS.some((item) => item.key === metric) ? (metric as string) : DEFAULTS.metric,
     theme: theme === "dark" || theme === "light" ? theme : null,
     focus: query.get("focus") || null,
@@ -87,7 +87,7 @@ export function formatQuery(state: UrlState): string {
   const range = rangeKey(state.range);
   if (range !== rangeKey(DEFAULTS.range)) query.set("range", range);
   if (state.freeze !== null) query.set("freeze", String(state.freeze));
-  if (state.shown !== null) query.set("s", state.shown.join(","));
+  if (state.visible !== null) query.set("s", state.visible.join(","));
   if (state.metric !== DEFAULTS.metric) query.set("metric", state.metric);
   if (state.theme !== null) query.set("theme", state.theme);
   if (state.focus !== null) query.set("focus", state.focus);

@@ -25,7 +25,7 @@ const compare = (a: Cell, b: Cell): number => {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
 };
 
-export function shown(column: Column, value: Cell): string {
+export function formatCell(column: Column, value: Cell): string {
   if (value === null) return NOTHING;
   if (column.show) return column.show(value);
   return typeof value === "number" ? significant(value) : value;
@@ -89,7 +89,7 @@ export function Table({ data, initial, limit = 200, caption, render, onRow }: Ta
           >
             {data.columns.map((column, at) => (
               <td key={column.key} className={classNames("whitespace-nowrap px-1", aligned(data.columns, at))}>
-                {render?.(column, row[at] ?? null, row) ?? shown(column, row[at] ?? null)}
+                {render?.(column, row[at] ?? null, row) ?? formatCell(column, row[at] ?? null)}
               </td>
             ))}
           </tr>

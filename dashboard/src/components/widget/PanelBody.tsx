@@ -53,7 +53,8 @@ function Empty({ title = "No run yet", hint, start }: { title?: string; hint?: s
       <Inbox size={24} className="text-muted" aria-hidden="true" />
       <p className="font-semibold text-14">{title}</p>
       <p className="text-12 text-muted">
-        {hint ?? (start ? "Start the engine, or run this where the server is:" : "Run this where the server is:")}
+        {hint ??
+          (start ? "Start the engine, or run this on the server's machine:" : "Run this on the server's machine:")}
       </p>
       {hint ? null : (
         <>
@@ -118,7 +119,8 @@ function Waiting({ have, need, what, perSecond }: Extract<BodyState, { kind: "wa
 
 function Failure({ title, error, retry }: Extract<BodyState, { kind: "error" }>) {
   const known = error instanceof ApiError ? error : null;
-  const message = error instanceof Error ? error.message : "Waiting for the server; the page connects by itself.";
+  const message =
+    error instanceof Error ? error.message : "Waiting for the server. The page reconnects automatically.";
   const details = known ? `${known.path}${known.requestId ? ` · req ${known.requestId}` : ""}` : null;
   return (
     <Middle>

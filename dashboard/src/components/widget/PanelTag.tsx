@@ -25,7 +25,7 @@ function read(tag: Tag): { tone: keyof typeof TONES; icon: typeof Clock; text: s
     case "held":
       return { tone: "warn", icon: Database, text: "held" };
     case "truncated":
-      return { tone: "plain", icon: Scissors, text: `${compact(tag.shown)} of ${compact(tag.of)}` };
+      return { tone: "plain", icon: Scissors, text: `${compact(tag.visible)} of ${compact(tag.of)}` };
   }
 }
 

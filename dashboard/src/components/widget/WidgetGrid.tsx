@@ -91,7 +91,7 @@ export function WidgetGrid({ view, widgets }: { view: string; widgets: readonly 
         id: widget.id,
         remove: () => {
           hide(view, widget.id);
-          announce(`${widget.title} removed; Layout in the help menu brings it back`);
+          announce(`${widget.title} removed; restore it under Layout in the help`);
         },
         nudge: (dx, dy, grow) => {
           if (width === "sm") {

@@ -20,7 +20,7 @@ export type Tag =
   | { kind: "frozen"; buffered: number }
   | { kind: "paused" }
   | { kind: "held" }
-  | { kind: "truncated"; shown: number; of: number };
+  | { kind: "truncated"; visible: number; of: number };
 
 export const READY: BodyState = { kind: "ready" };
 /** Age from which data count as stale; updates come twice a second. */

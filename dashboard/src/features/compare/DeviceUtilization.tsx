@@ -100,7 +100,7 @@ function QueueWarning() {
   if (!names.length) return null;
   return (
     <span
-      title={`More than ${LONG_QUEUE} s of work wait: ${names.join(", ")}; longest ${time(worst)}`}
+      title={`Backlog of more than ${LONG_QUEUE} s: ${names.join(", ")}; longest ${time(worst)}`}
       className="inline-flex h-6 items-center gap-1.5 whitespace-nowrap rounded-[6px] border border-warn/50 px-2 text-warn"
     >
       <TriangleAlert size={13} aria-hidden="true" />
@@ -116,7 +116,7 @@ export function DeviceUtilization() {
   const narrow = useMediaQuery("(max-width: 767px)");
   const fixed = useUi((s) => s.range.kind === "fixed");
   const table = (): TableData => ({
-    name: "utilisation",
+    name: "utilization",
     columns: [
       { key: "t_s", label: "time", numeric: true, show: (v) => `${(v as number).toFixed(1)} s` },
       ...rows.flatMap((row) =>
@@ -135,7 +135,7 @@ export function DeviceUtilization() {
   });
   return (
     <Panel
-      title="Utilisation pulse"
+      title="Device utilization"
       subtitle={`${fixed ? "chosen range" : "last 60 s"}, axes 0 to 100 %`}
       state={useLiveBody({ shape: "lines" })}
       tag={useLiveTag()}

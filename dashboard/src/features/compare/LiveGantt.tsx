@@ -107,7 +107,7 @@ export function LiveGantt() {
   const window = useGanttWindow(data.from, data.to);
   const liveTag = useLiveTag();
   const cut: Tag | null = data.truncated
-    ? { kind: "truncated", shown: Math.min(tasks, data.blocks), of: Math.max(tasks, data.blocks) }
+    ? { kind: "truncated", visible: Math.min(tasks, data.blocks), of: Math.max(tasks, data.blocks) }
     : null;
   const state = useLiveBody({ shape: "lines" });
   const trace = urlOf("/api/export/trace.json", { query: { run_id: runId, scheduler: name } });

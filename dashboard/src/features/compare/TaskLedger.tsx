@@ -5,7 +5,7 @@ import { classNames } from "../../components/ui/classNames";
 import { deviceWords, GpuShareBar } from "../../components/ui/GpuShareBar";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { SearchBox } from "../../components/ui/SearchBox";
-import { shown } from "../../components/ui/SortableTable";
+import { formatCell } from "../../components/ui/SortableTable";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { useElementSize } from "../../hooks/useElementSize";
@@ -87,7 +87,7 @@ export function TaskLedger() {
     if (column.key === "scheduler" && style) return <SchedulerName style={style} />;
     if (column.key === "device") return <span className="text-muted">{deviceWords(row[2], row[3])}</span>;
     if (column.key === "gpu_fraction") return <GpuShareBar share={row[3]} />;
-    return shown(column, row[at] ?? null);
+    return formatCell(column, row[at] ?? null);
   };
   return (
     <Panel

@@ -74,8 +74,8 @@ export function WinLossMatrix() {
   const live = useLiveBody({ shape: "matrix", have: data?.tasks, need: data ? ENOUGH : 0, what: "paired tasks" });
   const single: BodyState = {
     kind: "empty",
-    title: "One scheduler shown",
-    hint: "Show another one in the legend to compare.",
+    title: "One visible scheduler",
+    hint: "Switch on another one in the legend to compare.",
   };
   const state: BodyState =
     live.kind !== "ready"

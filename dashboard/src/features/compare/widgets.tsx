@@ -30,7 +30,7 @@ export const COMPARE_WIDGETS: readonly WidgetDef[] = [
   },
   {
     id: "pulse",
-    title: "Utilisation pulse",
+    title: "Device utilization",
     lg: gridPlace(0, 17, 5, 15),
     md: gridPlace(0, 34, 6, 15),
     sm: 15,

@@ -39,10 +39,10 @@ function verdict(result: Ran, style: SchedulerStyle): string {
     regret === null || style.reference
       ? ""
       : Math.abs(regret) < 1e-9
-        ? " The oracle would not have been faster."
+        ? " The oracle was not faster."
         : regret > 0
-          ? ` The oracle's task ended ${time(regret)} earlier.`
-          : ` That is ${time(-regret)} less than the oracle's: its queues stood differently.`;
+          ? ` The oracle finished it ${time(regret)} earlier.`
+          : ` That is ${time(-regret)} less than the oracle's, whose queues were longer.`;
   return `It ${waited}ran for ${time(result.actual_time)}.${against}`;
 }
 
@@ -94,7 +94,11 @@ function Body({ task }: { task: TaskDetail }) {
   const style = known.find((l) => l.name === focus?.name) ?? known[0];
   const result = style ? task.results[style.name] : undefined;
   if (!style || !result || !ran(result)) {
-    const state: BodyState = { kind: "empty", title: "It did not run", hint: "It fitted into no device's memory." };
+    const state: BodyState = {
+      kind: "empty",
+      title: "The task did not run",
+      hint: "It did not fit into the memory of any device.",
+    };
     return <PanelBody state={state}>{null}</PanelBody>;
   }
   const table = tableOf(task, known);
@@ -112,7 +116,7 @@ function Body({ task }: { task: TaskDetail }) {
         <Fact label="memory M" value={memory(task.memory_required)} />
         <Fact label="regret" value={style.reference ? "–" : signed(result.regret, "time")} />
       </div>
-      <section aria-label="What it chose">
+      <section aria-label="Decision">
         <h3 className="mb-1 font-semibold text-14">
           What <SchedulerName style={style} className="align-middle" /> chose
         </h3>
@@ -123,8 +127,8 @@ function Body({ task }: { task: TaskDetail }) {
         </p>
       </section>
       {result.predicted_time === null ? null : (
-        <section aria-label="What it believed">
-          <h3 className="mb-1 font-semibold text-14">What it believed</h3>
+        <section aria-label="Prediction">
+          <h3 className="mb-1 font-semibold text-14">Prediction</h3>
           <p className="text-12 text-muted">
             {time(result.predicted_time)} predicted, {time(result.actual_time)} taken: an error of{" "}
             <span className="text-ink">{percent(error)}</span>
@@ -133,8 +137,8 @@ function Body({ task }: { task: TaskDetail }) {
         </section>
       )}
       <p className="rounded-control border-warn border-l-2 bg-bg/40 px-4 py-3 text-12">{verdict(result, style)}</p>
-      <section aria-label="What every scheduler chose">
-        <h3 className="mb-1 font-semibold text-14">What every scheduler chose</h3>
+      <section aria-label="Decisions of all schedulers">
+        <h3 className="mb-1 font-semibold text-14">Decisions of all schedulers</h3>
         <p className="mb-1 text-12 text-muted">The same task, each on its own cluster</p>
         <div className="thin-scroll overflow-x-auto">
           <Table
@@ -174,7 +178,7 @@ export default function DecisionDrawer({ taskId }: { taskId: number }) {
   useShortcutHandler("step", step);
   const missing = query.error instanceof ApiError && query.error.status === 404;
   const state: BodyState = missing
-    ? { kind: "empty", title: `No task ${taskId}`, hint: "It was never made, or its history was deleted." }
+    ? { kind: "empty", title: `No task ${taskId}`, hint: "It never existed, or its history was deleted." }
     : queryState(query, "Could not load the task", "table");
   return (
     <Dialog
@@ -184,10 +188,10 @@ export default function DecisionDrawer({ taskId }: { taskId: number }) {
       onClose={() => setUi({ task: null })}
       actions={
         <>
-          <IconButton label="Task before ( [ )" onClick={() => step(-1)}>
+          <IconButton label="Previous task ( [ )" onClick={() => step(-1)}>
             <ChevronLeft size={16} aria-hidden="true" />
           </IconButton>
-          <IconButton label="Task after ( ] )" onClick={() => step(1)}>
+          <IconButton label="Next task ( ] )" onClick={() => step(1)}>
             <ChevronRight size={16} aria-hidden="true" />
           </IconButton>
         </>

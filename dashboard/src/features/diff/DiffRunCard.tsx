@@ -33,7 +33,7 @@ export function DiffRunCard({ letter, when, run }: { letter: "A" | "B"; when: st
       </p>
       <p className="mt-1 flex flex-wrap items-center gap-2 text-muted">
         {leader === null ? (
-          "The oracle took no part: no leader to name."
+          "The oracle was not part of this run, so there is no leader."
         ) : leader.close ? (
           "Leader: too close to call"
         ) : (

@@ -32,7 +32,7 @@ function Settings({ diff }: { diff: RunDiff }) {
           : {
               kind: "empty",
               title: "The same settings",
-              hint: "Both runs were set up alike; only the tasks so far differ.",
+              hint: "Both runs have the same settings; only their tasks differ.",
             }
       }
       table={() => ({
@@ -84,7 +84,7 @@ function BySchedulers({ diff }: { diff: RunDiff }) {
   const others = [diff.a, diff.b].map((run) =>
     run.schedulers.filter((name) => !diff.schedulers.some((row) => row.name === name)),
   );
-  const lonely = others.flatMap((names, i) =>
+  const uncompared = others.flatMap((names, i) =>
     names.length ? [`only in ${i ? "B" : "A"}: ${names.join(", ")}`] : [],
   );
   if (!metric) return null;
@@ -95,15 +95,15 @@ function BySchedulers({ diff }: { diff: RunDiff }) {
       state={
         diff.schedulers.length
           ? { kind: "ready" }
-          : { kind: "empty", title: "Nobody took part in both", hint: "These runs share no scheduler." }
+          : { kind: "empty", title: "No common scheduler", hint: "No scheduler took part in both runs." }
       }
       table={() => diffTable(diff.schedulers)}
       note={
         <>
           {metric.key === "avg_latency"
-            ? "B − A with the 95 % CI of two independent runs; green or red only where it clears zero."
-            : "No interval is known for this metric: nobody can say how sure the change is."}
-          {lonely.length ? ` Not compared, ${lonely.join("; ")}.` : ""}
+            ? "B − A with the 95 % CI of two independent runs; green or red only where it excludes zero."
+            : "This metric has no interval."}
+          {uncompared.length ? ` Not compared, ${uncompared.join("; ")}.` : ""}
         </>
       }
       className="min-h-48"
@@ -147,7 +147,7 @@ export default function DiffView() {
   if (a === b)
     return (
       <EmptyPage title="A and B are the same run" mono={a}>
-        A run does not differ from itself. Choose another one for B.
+        Choose another run for B.
       </EmptyPage>
     );
   if (!isRunId(a) || !isRunId(b) || isUnknownRun(query.error))
@@ -183,8 +183,8 @@ export default function DiffView() {
       </div>
       {diff.a.source !== diff.b.source ? (
         <p className="panel border-warn/50 p-4 text-12" role="note">
-          Run A was <strong>{diff.a.source}</strong>, run B was <strong>{diff.b.source}</strong>: the difference is
-          also that between a machine and its model, not only between settings.
+          Run A was <strong>{diff.a.source}</strong>, run B was <strong>{diff.b.source}</strong>: the difference
+          includes that between a machine and its model.
         </p>
       ) : null}
       <div className="grid items-start gap-4 xl:grid-cols-[7fr_5fr]">

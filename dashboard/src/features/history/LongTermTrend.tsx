@@ -62,7 +62,7 @@ function useAlong() {
       ? {
           kind: "empty",
           title: "No ratio to show",
-          hint: "The oracle takes no part in this run, or no task has ended.",
+          hint: "The oracle is not part of this run, or no task has finished.",
         }
       : queryState(trends, "Could not load the trend", "lines");
   return { lines, marks, state, total: totalOf(buckets ?? []) };
@@ -91,12 +91,12 @@ export function LongTermTrend() {
   const along = useAlong();
   const byRun = useByRun(scope === "runs");
   const cursor = usePlayback((s) => s.at);
-  const shown = useUi((s) => s.shown);
+  const visible = useUi((s) => s.visible);
   const narrow = useMediaQuery("(max-width: 767px)");
   const { lines, state } = scope === "run" ? along : byRun;
   const styles = useStylesOf([...lines.keys()]);
   const series = [...styles.values()]
-    .filter((style) => shown === null || shown.includes(style.name))
+    .filter((style) => visible === null || visible.includes(style.name))
     .map((style) => ({ style, points: lines.get(style.name) ?? [] }));
   const every = Math.max(1, Math.ceil(byRun.runs.length / (narrow ? 3 : 6)));
   const xTicks =
@@ -113,9 +113,7 @@ export function LongTermTrend() {
   return (
     <Panel
       title="Long-term trend"
-      subtitle={
-        scope === "run" ? "mean latency ÷ oracle, piece by piece" : "mean latency ÷ oracle, one point per run"
-      }
+      subtitle={scope === "run" ? "mean latency ÷ oracle, per bucket" : "mean latency ÷ oracle, one point per run"}
       state={state}
       table={() =>
         tableOf(
@@ -126,7 +124,7 @@ export function LongTermTrend() {
       }
       actions={
         <SegmentedControl
-          label="Over what"
+          label="Scope"
           choices={[
             { value: "run", label: "This run" },
             { value: "runs", label: "All runs" },
@@ -138,7 +136,7 @@ export function LongTermTrend() {
       }
       note={
         scope === "run"
-          ? "Each point is the mean of its own tasks only. Amber: a learner noticed drift. Logarithmic beyond 5×."
+          ? "Each point is the mean of its own tasks only. Amber: a scheduler detected drift. Logarithmic above 5×."
           : `Bands: 95 % CI of the run, paired with its oracle. Newest ${count(byRun.runs.length)} runs; settings may differ between them.`
       }
       bodyClass="flex flex-col"

@@ -31,15 +31,15 @@ export function RetrainingTimeline() {
   const name = wanted !== null && styles.has(wanted) ? wanted : (names[0] ?? null);
   const style = name === null ? null : (styles.get(name) ?? null);
   const versions = learners.find((model) => model.scheduler_name === name)?.versions ?? [];
-  const shown = thinVersions(versions, MOST);
+  const thinned = thinVersions(versions, MOST);
   const drifts = versions.filter((version) => version.trigger === "drift").length;
   const state: BodyState = !runId
     ? { kind: "empty" }
     : models.data && !learners.length
-      ? { kind: "empty", title: "Nobody learns in this run", hint: "Fixed rules have no versions." }
+      ? { kind: "empty", title: "No learning scheduler in this run", hint: "Fixed rules have no model versions." }
       : queryState(models, "Could not load the models", "lines");
   const tag: Tag | null =
-    shown.length < versions.length ? { kind: "truncated", shown: shown.length, of: versions.length } : null;
+    thinned.length < versions.length ? { kind: "truncated", visible: thinned.length, of: versions.length } : null;
   return (
     <Panel
       title="Retraining timeline"
@@ -95,10 +95,10 @@ export function RetrainingTimeline() {
       bodyClass="flex flex-col"
     >
       <ModelVersionTimeline
-        versions={toMarks(shown, (task) => positionOf(buckets, task))}
+        versions={toMarks(thinned, (task) => positionOf(buckets, task))}
         color={style?.color ?? "var(--accent)"}
         cursor={cursor}
-        label={`Versions of ${style?.label ?? "the model"}; arrow keys go from one to the next`}
+        label={`Versions of ${style?.label ?? "the model"}; arrow keys select a version`}
       />
     </Panel>
   );

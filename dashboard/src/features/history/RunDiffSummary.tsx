@@ -35,9 +35,9 @@ export function RunDiffSummary() {
       : a === b
         ? { kind: "empty", title: "A and B are the same run", hint: "Tick another one in the list." }
         : !isRunId(a) || !isRunId(b) || isUnknownRun(query.error)
-          ? { kind: "empty", title: "One of the runs is not there", hint: "Tick two runs of the list." }
+          ? { kind: "empty", title: "One of the runs does not exist", hint: "Tick two runs of the list." }
           : query.data && rows.length === 0
-            ? { kind: "empty", title: "Nobody took part in both", hint: "These runs share no scheduler." }
+            ? { kind: "empty", title: "No common scheduler", hint: "No scheduler took part in both runs." }
             : queryState(query, "Could not compare the runs", "table");
   return (
     <Panel
@@ -59,7 +59,7 @@ export function RunDiffSummary() {
           />
         ) : null
       }
-      note="Runs are independent. Only mean latency has an interval; for the rest nobody can say how sure the change is."
+      note="Runs are independent. Only mean latency has an interval; the other changes have none."
       bodyClass="flex flex-col"
     >
       {row ? (

@@ -127,7 +127,7 @@ export function RunList() {
           </ul>
         ) : (
           <table className="w-full border-collapse text-12">
-            <caption className="sr-only">RunList, newest first</caption>
+            <caption className="sr-only">Runs, newest first</caption>
             <thead className="text-muted">
               <tr className="h-8">
                 <th scope="col" className="w-8 font-normal">
@@ -158,7 +158,7 @@ export function RunList() {
       <div className="mt-2 flex items-center gap-1 text-faint">
         <span className="min-w-0 flex-1 truncate">
           {found.length
-            ? `${count(current * perPage + 1)} to ${count(current * perPage + visible.length)} of ${count(found.length)}${more ? ", older ones not read yet" : ""}`
+            ? `${count(current * perPage + 1)} to ${count(current * perPage + visible.length)} of ${count(found.length)}${more ? ", older ones not loaded yet" : ""}`
             : `none of ${count(all.length)}`}
         </span>
         {a && b ? (

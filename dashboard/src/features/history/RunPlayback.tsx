@@ -102,19 +102,19 @@ export function RunPlayback() {
     ? { kind: "empty" }
     : trends.data && total === 0
       ? { kind: "waiting", have: 0, need: 1, what: "task" }
-      : queryState(trends, "Could not load the course of the run", "lines");
+      : queryState(trends, "Could not load the trend of the run", "lines");
   const values = buckets.map((bucket) => (focus ? (bucket.schedulers[focus.name]?.avg_latency ?? null) : null));
   const where = `task ${count(at)} of ${count(total)}`;
   return (
     <Panel
       title="Playback"
-      subtitle={`bars: mean latency of ${focus?.label ?? "the leader"}; 1× passes the run in a minute`}
+      subtitle={`bars: mean latency of ${focus?.label ?? "the leader"}; 1× plays the run in one minute`}
       state={state}
       actions={<Legend />}
       table={() => standingsTable(ranked, at)}
       note={
         trends.data?.sampled
-          ? "The run is long: means are over a sample of each piece."
+          ? "The run is long: means are over a sample of each bucket."
           : "Means over all tasks up to the playhead; ± is the 95 % CI of the paired difference to the oracle, by batch means."
       }
       bodyClass="flex flex-col gap-4"
@@ -122,7 +122,7 @@ export function RunPlayback() {
       <div className="flex flex-wrap items-center gap-x-4 gap-y-3">
         <div className="flex items-center gap-2">
           <IconButton
-            label="One task back ([)"
+            label="Previous task ([)"
             onClick={() => step(-1)}
             className="border border-control text-ink md:size-8"
           >
@@ -138,7 +138,7 @@ export function RunPlayback() {
             {playing ? <Pause size={15} aria-hidden="true" /> : <Play size={15} aria-hidden="true" />}
           </Button>
           <IconButton
-            label="One task on (])"
+            label="Next task (])"
             onClick={() => step(1)}
             className="border border-control text-ink md:size-8"
           >
@@ -158,10 +158,10 @@ export function RunPlayback() {
             <span className="text-muted"> of {count(total)} tasks</span>
           </p>
           {held === null ? (
-            <p className="text-faint">the newest</p>
+            <p className="text-faint">at the newest task</p>
           ) : (
             <p className="flex items-center justify-end gap-2 text-faint">
-              {id === null ? "held" : `held at id ${count(id)}`}
+              {id === null ? "stopped" : `stopped at task id ${count(id)}`}
               <button
                 type="button"
                 onClick={() => {
@@ -170,7 +170,7 @@ export function RunPlayback() {
                 }}
                 className="min-h-6 rounded-[4px] text-accent underline underline-offset-4"
               >
-                to the newest
+                Go to the newest
               </button>
             </p>
           )}

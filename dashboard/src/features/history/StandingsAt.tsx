@@ -126,7 +126,7 @@ export function StandingsAt({ ranked, at, waiting, failed }: StandingsAtProps) {
         <Sentence ranked={ranked} at={at} />
         {failed ? (
           <p className="text-12 text-warn">
-            Single results did not come ({failed.message}); shown up to the last whole piece.
+            Could not load single results ({failed.message}); the means end at the last whole bucket.
           </p>
         ) : waiting ? (
           <p className="text-12 text-faint">Reading single results…</p>

@@ -61,7 +61,7 @@ export function RunComparison({ run }: { run: RunDetail }) {
       state={
         run.comparison.length && run.tasks > 0
           ? { kind: "ready" }
-          : { kind: "empty", title: "No task has ended", hint: "This run was stopped before its first result." }
+          : { kind: "empty", title: "No task has ended", hint: "The run was stopped before its first result." }
       }
       table={() => comparisonTable(run)}
       note={`± 95 % CI: of the mean latency by batch means; of ratio and regret paired with the oracle. Quantiles over the newest ${count(window)} tasks.`}

@@ -81,10 +81,10 @@ export function RunGantt({ run }: { run: RunDetail }) {
   const row = run.comparison.find((one) => one.name === name);
   const makespan = row?.makespan != null ? { at: last, value: row.makespan } : null;
   const tasks = useMemo(() => new Set(data?.task_id).size, [data]);
-  const tag: Tag | null = data?.truncated ? { kind: "truncated", shown: tasks, of: run.tasks } : null;
+  const tag: Tag | null = data?.truncated ? { kind: "truncated", visible: tasks, of: run.tasks } : null;
   const state: BodyState =
     name === null || (data && data.task_id.length === 0)
-      ? { kind: "empty", title: "Nothing ran", hint: "No result of this scheduler is stored." }
+      ? { kind: "empty", title: "No results", hint: "No result of this scheduler is stored." }
       : queryState(query, "Could not load the Gantt chart", "lines");
   return (
     <Panel

@@ -33,17 +33,17 @@ function Replay({ run }: { run: RunDetail }) {
   if (!replay)
     return (
       <p className="text-12 text-muted">
-        These numbers were measured. The same tasks can be run again, the same times cannot.
+        These numbers were measured. The tasks can be repeated, the measured times cannot.
       </p>
     );
   return (
     <div className="min-w-0">
       <p className="mb-1 text-12 text-muted">
-        Compute it again:{" "}
+        Repeat this run:{" "}
         <span className="text-faint">
           {replay.shifts
-            ? "the mix changes at another task there, so the set-up repeats and not every task"
-            : "fixed rules repeat to the last digit; learners retrain on the clock and may differ a little"}
+            ? "the mix of tasks changes at another point there, so the set-up repeats but not every task"
+            : "fixed rules repeat exactly; learning schedulers retrain by wall-clock time and may differ slightly"}
         </span>
       </p>
       <div className="flex items-center gap-2 rounded-control border border-control/60 bg-bg py-0.5 pr-1 pl-3 font-mono text-12">

@@ -24,7 +24,7 @@ export default function RunView() {
   });
   if (!isRunId(id) || isUnknownRun(query.error))
     return (
-      <EmptyPage title="There is no such run" mono={id}>
+      <EmptyPage title="Run not found" mono={id}>
         It may have been deleted, or the link comes from another server.
       </EmptyPage>
     );

@@ -50,15 +50,16 @@ function Grid({ heat, title, value, text, describe, dashed }: GridProps) {
                 {i % 2 === 0 ? significant((INTENSITY_BINS - i) / INTENSITY_BINS, 2) : ""}
               </th>
               {row.map((cell, j) => {
-                const shown = value(cell);
-                const color = shown === null ? undefined : heatColor(Math.max(-1, Math.min(1, shown)), theme);
+                const cellValue = value(cell);
+                const color =
+                  cellValue === null ? undefined : heatColor(Math.max(-1, Math.min(1, cellValue)), theme);
                 return (
                   <td
                     key={j}
                     title={describe(cell)}
                     className={classNames(
                       "rounded-[3px] p-0 text-center leading-4",
-                      shown === null && "text-faint",
+                      cellValue === null && "text-faint",
                       edge[i] === j &&
                         j > 0 &&
                         (dashed ? "border-ink border-l-2 border-dashed" : "border-ink border-l-2"),
@@ -96,7 +97,7 @@ export function GpuBenefitHeatmap() {
   );
   return (
     <Panel
-      title="Where the GPU pays"
+      title="Where the GPU is faster"
       subtitle={`intensity I (rows) against size N (log columns), newest ${count(tasks.length)} tasks`}
       state={useLiveBody({ shape: "matrix", have: tasks.length, need: 50 })}
       tag={useLiveTag()}
@@ -120,7 +121,7 @@ export function GpuBenefitHeatmap() {
         ),
       })}
       bodyClass="flex flex-col gap-4 md:flex-row"
-      note="Left: tasks in each cell, colour by the mean share given to the GPU (amber CPU, cyan GPU). Right: seconds on the CPU ÷ seconds on the GPU, from the parts that ran. The break-even edge marks where each row turns."
+      note="Left: tasks in each cell, colour by the mean share given to the GPU (amber CPU, cyan GPU). Right: CPU time ÷ GPU time, from the parts that ran. The break-even edge marks the first cell of each row where the GPU is faster."
     >
       {heat ? (
         <>
@@ -133,7 +134,7 @@ export function GpuBenefitHeatmap() {
           />
           <Grid
             heat={heat}
-            title="True: GPU speed-up, ×"
+            title="Measured: GPU speed-up, ×"
             value={(cell) => (cell.speedup === null ? null : cell.speedup / 2)}
             text={(cell) => (cell.speedup === null ? "–" : significant(2 ** cell.speedup, 2))}
             describe={(cell) =>

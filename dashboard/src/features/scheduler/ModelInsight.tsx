@@ -41,14 +41,14 @@ export function ModelInsight() {
   const agent = model?.agent ?? null;
   const state: BodyState =
     query.data && !model
-      ? { kind: "empty", title: "It does not learn", hint: "A fixed rule has no model to look into." }
+      ? { kind: "empty", title: "No model", hint: "This scheduler is a fixed rule and does not learn." }
       : query.data && !importance.length && !agent
         ? { kind: "empty", title: "Nothing learned yet", hint: "Importances need a model and some tasks." }
         : queryState(query, "Could not load the model");
   return (
     <Panel
-      title={importance.length ? "Feature importance" : "The agent"}
-      subtitle={importance.length ? "share of the change in predicted time" : "how it learns now"}
+      title={importance.length ? "Feature importance" : "Learning agent"}
+      subtitle={importance.length ? "share of the change in predicted time" : "current state"}
       state={state}
       table={() => ({
         name: `model-${scheduler.name}`,
@@ -70,7 +70,7 @@ export function ModelInsight() {
       bodyClass="flex flex-col gap-4"
       note={
         importance.length
-          ? "Each property of the newest tasks is swapped between them; the share is how far the predictions move."
+          ? "Permutation importance: each property of the newest tasks is shuffled; the share is the change of the predictions."
           : undefined
       }
     >

@@ -93,7 +93,7 @@ export function PredictedVsActual() {
   const r2 = logR2(pairs);
   const error = pairs.length ? mean(pairs.map((p) => Math.abs(p.predicted - p.actual) / p.actual)) : null;
   const state: BodyState = !learns
-    ? { kind: "empty", title: "It predicts nothing", hint: "Only schedulers with a model expect durations." }
+    ? { kind: "empty", title: "No predictions", hint: "Only schedulers with a model predict durations." }
     : pairs.length === 0 && query.data
       ? { kind: "waiting", have: 0, need: 10, what: "predictions" }
       : queryState(query, "Could not load the predictions");
@@ -119,7 +119,7 @@ export function PredictedVsActual() {
         x={x}
         y={y}
         left={52}
-        label={`PredictedVsActual against actual time of ${scheduler.label}`}
+        label={`Predicted against actual time of ${scheduler.label}`}
         onSelect={(id) => setUi({ task: id, focus: scheduler.name })}
       />
     </Panel>

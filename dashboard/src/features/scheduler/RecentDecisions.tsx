@@ -69,7 +69,7 @@ export function RecentDecisions() {
   return (
     <Panel
       title="Recent decisions"
-      subtitle="open a row to see what every scheduler chose"
+      subtitle="open a row to see the decisions of all schedulers"
       state={useLiveBody({ shape: "table" })}
       tag={useLiveTag()}
       table={() => data}

@@ -48,7 +48,11 @@ export function RegretOverTime() {
       subtitle={`latency minus the oracle's, mean of ${size} tasks, band 95 % CI`}
       state={
         scheduler.reference
-          ? { kind: "empty", title: "The oracle has no regret", hint: "Everybody else's is measured against it." }
+          ? {
+              kind: "empty",
+              title: "The oracle has no regret",
+              hint: "The regret of the others is measured against it.",
+            }
           : live
       }
       tag={useLiveTag()}
@@ -62,7 +66,7 @@ export function RegretOverTime() {
         rows: points.map((p) => [p.x, p.y, p.half]),
       })}
       bodyClass="flex flex-col"
-      note="Below zero: this scheduler's queues stood better than the oracle's, which is exact per task and short-sighted over queues."
+      note="Below zero: this scheduler's queues were shorter than the oracle's, which is optimal per task but does not plan its queues."
     >
       <ConfidenceBandChart
         series={[{ style: scheduler, points }]}
@@ -70,7 +74,7 @@ export function RegretOverTime() {
         xTitle="task"
         formatX={count}
         formatY={time}
-        label={`RegretOverTime of ${scheduler.label} over tasks`}
+        label={`Regret of ${scheduler.label} over tasks`}
       />
     </Panel>
   );

@@ -34,7 +34,7 @@ export function SchedulerRadar() {
       subtitle="against the oracle"
       state={
         state.kind === "ready" && !oracle
-          ? { kind: "empty", title: "No oracle in this run", hint: "The ratios need it as their base." }
+          ? { kind: "empty", title: "No oracle in this run", hint: "Ratios need the oracle as reference." }
           : state
       }
       tag={useLiveTag()}

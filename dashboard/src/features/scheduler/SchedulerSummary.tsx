@@ -30,11 +30,11 @@ function Card({ label, value, sub }: { label: string; value: string; sub: string
 }
 
 const STATES: Record<string, string> = {
-  ready: "a fixed rule: nothing to learn",
-  warming: "warming up: acts as greedy until it has learned enough",
-  learned: "its own model decides",
-  fallback: "greedy acts while the model trails it",
-  off: "switched off: it raised an error",
+  ready: "fixed rule without a model",
+  warming: "warming up: follows greedy until its model is trained",
+  learned: "decides with its own model",
+  fallback: "follows greedy while its model is worse",
+  off: "disabled after an error",
 };
 
 /** Summary of one scheduler: gap to the oracle, regret, GPU share and model. */
@@ -47,7 +47,7 @@ export function SchedulerSummary() {
   const state = useLiveBody({ shape: "lines" });
   const retrain = useMutation({
     mutationFn: () => api.retrain(scheduler.name),
-    onSuccess: () => announce("Retraining asked for"),
+    onSuccess: () => announce("Retraining requested"),
     onError: (error) => announce(error.message),
   });
   const newest = model?.versions.at(-1) ?? null;

@@ -21,7 +21,7 @@ export default function SchedulerView() {
   const unknown = wanted !== null && styles.length > 0 && !style;
   const stream = useLiveBody({ shape: "lines" });
   const state: BodyState = unknown
-    ? { kind: "empty", title: `No scheduler called ${wanted} in this run`, hint: "Choose one of those above." }
+    ? { kind: "empty", title: `No scheduler called ${wanted} in this run`, hint: "Choose another scheduler above." }
     : stream.kind === "empty"
       ? { kind: "empty", start: true }
       : stream.kind === "ready"

@@ -6,6 +6,6 @@ export const SelectedSchedulerContext = createContext<SchedulerStyle | null>(nul
 
 export function useSelectedScheduler(): SchedulerStyle {
   const style = useContext(SelectedSchedulerContext);
-  if (!style) throw new Error("a widget of the scheduler view stands outside of it");
+  if (!style) throw new Error("a widget of the scheduler view was rendered outside of it");
   return style;
 }

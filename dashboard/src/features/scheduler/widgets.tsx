@@ -28,7 +28,7 @@ export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
   },
   {
     id: "where",
-    title: "Where the GPU pays",
+    title: "Where the GPU is faster",
     lg: gridPlace(0, 15, 8, 17),
     md: gridPlace(0, 29, 6, 17),
     sm: 28,
@@ -60,7 +60,7 @@ export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
   },
   {
     id: "learner",
-    title: "What it learned",
+    title: "Model",
     lg: gridPlace(9, 32, 3, 14),
     md: gridPlace(3, 60, 3, 14),
     sm: 14,

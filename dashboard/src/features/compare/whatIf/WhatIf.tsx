@@ -57,7 +57,7 @@ export function WhatIf() {
     <Panel
       title="What-if"
       subtitle="paired seeds: the same tasks, before and after"
-      state={query.error && !query.data ? queryState(query, "Could not ask the simulator") : READY}
+      state={query.error && !query.data ? queryState(query, "Could not run the simulation") : READY}
       actions={
         <Button
           variant="quiet"

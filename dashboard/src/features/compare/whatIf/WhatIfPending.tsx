@@ -24,8 +24,8 @@ export function WhatIfPending({ styles }: { styles: readonly SchedulerStyle[] })
       </ul>
       <p className="mt-3 text-muted">
         {long
-          ? "The first question waits until the models are loaded; the next ones take about a second."
-          : "The same tasks run on both machines."}
+          ? "The first request waits until the models are loaded; later ones take about a second."
+          : "The same tasks run on both platforms."}
       </p>
     </div>
   );

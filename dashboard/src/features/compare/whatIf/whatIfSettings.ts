@@ -91,7 +91,7 @@ export function inWords(settings: Settings, now: Settings): string {
     energy_weight: (v) => `energy weight ${tick(v, 2)}`,
   };
   const list = changed(settings, now).map((slider) => words[slider.key](settings[slider.key]));
-  return list.length ? list.join(", ") : "The machine as it is";
+  return list.length ? list.join(", ") : "The running platform";
 }
 
 /** Position of a value on its slider. */
