@@ -234,7 +234,7 @@ class Study:
             compile_first(self.executor, self.learning[0])
 
     def _adopt(self, spec: str) -> None:
-        self.executor.adopt(spec, calibration=self.calibrated.alone if self.calibrated else None)
+        self.executor.set_scheduler(spec, calibration=self.calibrated.alone if self.calibrated else None)
 
     def _once(self, spec: str, split: bool, turn: int) -> StreamExecution:
         self.executor.split = split

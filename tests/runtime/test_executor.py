@@ -368,9 +368,9 @@ def test_learners_hear_what_was_executed_and_nothing_else(
     run.learn()
     policy: Any = run.policy
     learned = [policy.scheduler_for(kind) for kind in ("sort", "fft")]
-    assert sum(scheduler.times_.samples().logs.shape[0] for scheduler in learned) == 24 - policy.doubted
+    assert sum(scheduler.times_.samples().logs.shape[0] for scheduler in learned) == 24 - policy.outliers
     assert [scheduler.state for scheduler in learned] == ["learned", "learned"]
-    assert first_ones <= policy.doubted < 12  # on a GPU the first run of a kind at its size says nothing
+    assert first_ones <= policy.outliers < 12  # on a GPU the first run of a kind at its size says nothing
 
 
 def test_learners_do_not_hear_of_memory_that_was_made_ready(make: Callable[..., HybridExecutor]) -> None:
@@ -396,7 +396,7 @@ def test_learners_do_not_hear_of_memory_that_was_made_ready(make: Callable[..., 
 
 
 def test_told_schedulers_need_a_calibration(make: Callable[..., HybridExecutor]) -> None:
-    with pytest.raises(InvalidInputError, match="must be told durations") as caught:
+    with pytest.raises(InvalidInputError, match="must know durations") as caught:
         make("earliest_finish")
     assert caught.value.hint is not None
     run = make("earliest_finish", calibration=calibrate(profile_named("cpu_only")))
@@ -412,7 +412,7 @@ def test_the_oracle_is_refused(make: Callable[..., HybridExecutor]) -> None:
 def test_another_scheduler_takes_over(make: Callable[..., HybridExecutor]) -> None:
     run = make("cpu_only")
     run.submit_kernel(KernelCall("sort", 16)).result()
-    run.adopt("gpu_only")
+    run.set_scheduler("gpu_only")
     run.submit_kernel(KernelCall("sort", 16)).result()
     assert [record.device for record in run.records] == ["cpu_wide", "cpu_narrow"]
 

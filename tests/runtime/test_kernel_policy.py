@@ -13,7 +13,7 @@ from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, real_spec
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
-from hybrid_scheduler.runtime.runtime_history import SPLIT, RuntimeHistory, measurements_of
+from hybrid_scheduler.runtime.runtime_history import SPLIT, device_class_and_seconds
 from hybrid_scheduler.schedulers import register
 from hybrid_scheduler.schedulers.registry import unregister
 from studies.kernel_learning import choice_ratio
@@ -84,7 +84,7 @@ def test_devices_are_tried_until_all_have_shown_about_this_size() -> None:
         chosen.append(decision.device)
         policy.observe(_done(task, decision, 1e-3))
     assert sorted(chosen) == [0, 1, 1]  # the GPU's first run of its size makes things ready
-    assert (policy.explored, policy.doubted) == (3, 1)
+    assert (policy.explored, policy.outliers) == (3, 1)
     _decide(policy, _task(3, size=300.0))
     assert policy.explored == 3  # near enough
     _decide(policy, _task(4, size=2000.0))
@@ -105,8 +105,8 @@ def test_a_device_that_is_far_slower_is_left_alone() -> None:
             policy.observe(_done(task, decision, slow * 1e-6 * size**2))
             task_id += 1
         size *= 2
-    assert policy._doubt.runs("sort", 0) == 3  # one more than it takes to believe it: the GPU's first says nothing
-    assert policy._doubt.runs("sort", 1) == 9
+    assert policy.history.runs("sort", 0) == 3  # one more than it takes to believe it: the GPU's first says nothing
+    assert policy.history.runs("sort", 1) == 9
 
 
 def test_a_device_that_has_shown_small_sizes_only_is_not_hopeless_at_large_ones() -> None:
@@ -201,9 +201,9 @@ def test_a_share_that_would_last_longer_than_the_whole_elsewhere_is_not_taken(ha
 
 
 def test_parts_of_a_split_say_nothing_about_the_whole() -> None:
-    assert measurements_of(_split(_task(0), 1e-3, 4e-3), MACHINE) == (SPLIT, 4e-3)
-    assert measurements_of(_done(_task(0), Decision(0, 0.0), 2.0), MACHINE) == (0, 2.0)
-    assert measurements_of(_done(_task(0), Decision(1, 1.0), 3.0), MACHINE) == (1, 3.0)
+    assert device_class_and_seconds(_split(_task(0), 1e-3, 4e-3), MACHINE) == (SPLIT, 4e-3)
+    assert device_class_and_seconds(_done(_task(0), Decision(0, 0.0), 2.0), MACHINE) == (0, 2.0)
+    assert device_class_and_seconds(_done(_task(0), Decision(1, 1.0), 3.0), MACHINE) == (1, 3.0)
 
 
 def test_of_equal_devices_the_idlest_is_taken() -> None:
@@ -245,26 +245,6 @@ def test_outcomes_reach_the_scheduler_that_decided() -> None:
     finally:
         unregister("curious")
     assert heard == [7]
-
-
-def test_shown_times() -> None:
-    shown = RuntimeHistory()
-    assert shown.nearest("x", 0, 10.0) is None
-    shown.add("x", 0, 10.0, 1.0)
-    shown.add("x", 0, 1000.0, 100.0)
-    shown.add("x", 0, 20.0, math.nan)
-    between = shown.nearest("x", 0, 100.0)
-    assert between is not None
-    assert between.seconds == pytest.approx(10.0)
-    assert between.distance == pytest.approx(math.log(10.0))
-    beyond = shown.nearest("x", 0, 2000.0)
-    assert beyond is not None
-    assert beyond.seconds == pytest.approx(400.0)
-    shown.add("x", 0, 10.0, 2.0)  # the same size again: later ones count more, none is forgotten at once
-    again = shown.nearest("x", 0, 10.0)
-    assert again is not None
-    assert 1.0 < again.seconds < 2.0
-    assert shown.count("x", 0) == 3
 
 
 @pytest.mark.parametrize(("spec", "most"), [("hybrid_ml", 1.10), ("rl_agent", 1.25)])

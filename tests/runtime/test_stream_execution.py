@@ -24,8 +24,7 @@ from hybrid_scheduler.runtime.contention_profile import (
 from hybrid_scheduler.runtime.device_pools import DevicePool
 from hybrid_scheduler.runtime.executor import HybridExecutor
 from hybrid_scheduler.runtime.kernel_benchmark import KernelBenchmark
-from hybrid_scheduler.runtime.kernel_inputs import KernelInputs
-from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream, size_grid
+from hybrid_scheduler.runtime.kernel_stream import KernelInputs, as_workload, make_stream, size_grid
 from hybrid_scheduler.runtime.simulated_vs_real import compare_real, simulate
 from hybrid_scheduler.runtime.stream_execution import (
     Choices,

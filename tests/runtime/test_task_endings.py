@@ -158,7 +158,7 @@ def test_a_limit_that_passes_while_the_result_is_written_down(
     run, measure = make(), RunningTask.measure
 
     def at_the_last_moment(running: RunningTask, *arguments: Any) -> None:
-        run._too_late(running, 1.0)
+        run._time_out(running, 1.0)
         measure(running, *arguments)
 
     monkeypatch.setattr(RunningTask, "measure", at_the_last_moment)
@@ -195,14 +195,14 @@ def test_a_device_that_cannot_be_entered_leaves_its_work_to_the_cpu(make: Callab
 def test_a_fault_in_the_books_ends_the_task_and_not_the_worker(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, back = make(), RunningTask.back
+    run, back = make(), RunningTask.part_ended
 
     def broken(running: RunningTask, part: Any) -> bool:
         if running.task.kind == "broken":
             raise KeyError("no such page")
         return back(running, part)
 
-    monkeypatch.setattr(RunningTask, "back", broken)
+    monkeypatch.setattr(RunningTask, "part_ended", broken)
     future = run.submit_variants(cpu=int, kind="broken", device="cpu")
     assert isinstance(future.exception(LONG), KeyError)
     assert run.submit(lambda: 2).result(LONG) == 2
@@ -284,7 +284,7 @@ def test_nothing_is_kept_of_tasks_that_failed(spec: str, make: Callable[..., Hyb
     run.learn()
     policy: Any = run.policy
     scheduler: Any = policy.scheduler_for("mine")
-    assert policy._waiting == policy._trying == {}
+    assert policy.pending == 0
     kept = scheduler._decided if spec == "hybrid_ml" else {**scheduler._tasks, **scheduler._experience._waiting}
     assert kept == {}
 

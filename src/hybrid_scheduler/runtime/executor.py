@@ -1,12 +1,8 @@
-"""`HybridExecutor`: a `concurrent.futures.Executor` whose policy decides, task by task, where real work runs.
+"""Executor that places real tasks on the CPU and GPUs by a scheduling policy.
 
-    with HybridExecutor("hybrid_ml") as executor:
-        product = executor.submit_kernel(KernelCall("matmul", 2048))
-        mine = executor.submit_variants(cpu=on_cpu, gpu=on_gpu, args=(data,), kind="mine", size=len(data))
-        print(product.result(), mine.result())
-
-Any online scheduler of the registry decides, from backlogs that are sums of predicted times. What was measured is
-given to it before the next decision: only what was executed, never what might have been.
+Any online scheduler of the registry decides, task by task, from backlogs that are sums of predicted runtimes. It
+observes measured outcomes before the next decision: only what was executed, never what other devices would have
+taken.
 """
 
 from __future__ import annotations
@@ -33,11 +29,11 @@ from .background_training import BackgroundTraining
 from .device_backends import CpuBackend, DeviceLostError, backend_for, is_out_of_memory
 from .device_pools import DevicePool, as_platform, chosen, find_pools
 from .device_workers import DeviceWorker, PartCallbacks, TaskPart, TimeoutWatch
-from .kernel_inputs import KernelInputs
 from .kernel_policy import LEARNING_TASKS, KernelPolicy
 from .kernel_splitting import DIVISIONS, LEAST_BYTES, can_split
+from .kernel_stream import KernelInputs
 from .running_task import RunningTask
-from .runtime_history import RuntimeHistory, measurements_of
+from .runtime_history import RuntimeHistory, device_class_and_seconds
 from .submission import (
     CANCELLED,
     DONE,
@@ -54,22 +50,57 @@ from .submission import (
 from .task_parts import parts_of
 
 _log = logging.getLogger(__name__)
-#: Kind of what comes through plain `submit`: nothing is decided about it.
+#: Kind of tasks that come through plain `submit`; the policy does not decide about them.
 CALLABLE = "callable"
 #: Counted beside the statuses: results that came after their task had ended.
 LATE = "late"
-#: So many are kept of the tasks that have ended.
+#: Number of records that are kept of ended tasks.
 MOST_RECORDS = 100_000
+#: Largest share of a GPU's memory that one task may take.
 _GPU_SHARE = 0.9
+#: Megabytes that fit into any main memory.
 _SURELY_FITS = 100.0
 
 
 class HybridExecutor(Executor, PartCallbacks):
-    """Devices are found, each gets a worker, and `scheduler` (a name, as in the registry) decides.
+    """A `concurrent.futures.Executor` with one worker per device, whose policy places each task.
 
-    `devices` names some of those found; `pools` replaces them. `calibration` tells durations to schedulers that may
-    know them, and predicts backlogs for all. `split=False` leaves every kernel whole. `timeout` is the default
-    limit of a task's run in seconds.
+    Parameters
+    ----------
+    scheduler : str or Online
+        Scheduler name with parameters, as in the registry, or an online scheduler.
+    device_type : str, optional
+        Accelerator to use: auto, cpu, cuda or mps.
+    devices : sequence of str, optional
+        Names of the devices to use; all that were found if left out.
+    pools : sequence of DevicePool, optional
+        Devices to use instead of those found on this machine.
+    calibration : Calibration, optional
+        Durations for schedulers that know them; also predicts backlogs.
+    split : bool, optional
+        Whether kernels may be split between a device and the CPU.
+    explore : int, optional
+        Number of tasks during which a scheduler that learns may explore devices.
+    timeout : float, optional
+        Default time limit of a task's run in seconds.
+    seed : int, optional
+        Seed of the scheduler.
+    backend : callable, optional
+        Makes the backend of a device pool.
+
+    Raises
+    ------
+    InvalidInputError
+        If the scheduler cannot decide before a task has run, or needs a calibration that is not given.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.runtime import HybridExecutor, KernelCall
+    >>> with HybridExecutor("round_robin", device_type="cpu") as executor:
+    ...     product = executor.submit_kernel(KernelCall("matmul", 64))
+    ...     total = executor.submit_variants(cpu=sum, args=([1, 2, 3],), kind="sum", size=3)
+    ...     print(tuple(product.result()[0].shape), total.result())
+    (64, 64) 6
     """
 
     def __init__(
@@ -90,16 +121,16 @@ class HybridExecutor(Executor, PartCallbacks):
         self.platform = as_platform(self.pools)
         self.cpu = int(np.argmax(self.platform.is_cpu))
         self.split, self.timeout = split, checked_limit(timeout)
-        self._told = CalibratedTimes(calibration.physics, self.platform) if calibration else None
+        self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
         self._training = BackgroundTraining()
-        self.policy = self._introduced(scheduler, explore)
+        self._history = RuntimeHistory(self.platform)
+        self.policy = self._start_policy(scheduler, explore)
         self._names = [pool.name for pool in self.pools]
         self._began = time.perf_counter()
         self._ids = itertools.count()
-        self._lock = threading.RLock()  # the policy, the shown times and the list of outcomes
+        self._lock = threading.RLock()  # guards the policy, the history and the queue of outcomes
         self._outcomes: deque[tuple[Task, Outcome | None]] = deque()
-        self._shown = RuntimeHistory()
         self.inputs = KernelInputs()
         self._watch = TimeoutWatch()
         self._closed = self._stopped = False
@@ -110,33 +141,45 @@ class HybridExecutor(Executor, PartCallbacks):
         self.counts: Counter[str] = Counter()
         self.decision_seconds = self.learning_seconds = 0.0
         self.workers = [DeviceWorker(pool, backend, self, self.clock) for pool in self.pools]
-        # As in the simulator, schedulers look at live numbers, through a view that they cannot write to.
+        # As in the simulator, schedulers read live numbers through a view that they cannot write to.
         self._free_at = np.zeros(len(self.pools))
         self._free_at_view = self._free_at.view()
         self._free_at_view.flags.writeable = False
         _shut_down_at_exit(self)
 
     def splits(self, task: Task) -> bool:
-        """Whether a task of this kind and size may be divided."""
+        """Return whether a task of this kind and size may be split."""
         return self.split and task.kind in DIVISIONS and task.memory_required * 1e6 >= 1.5 * LEAST_BYTES
 
-    def adopt(
+    def set_scheduler(
         self, scheduler: str | Online, *, calibration: Calibration | None = None, explore: int = LEARNING_TASKS
     ) -> None:
-        """Let another scheduler decide from now on; the workers stay. It starts from nothing."""
+        """Let another scheduler decide from now on; it has learned nothing yet.
+
+        Parameters
+        ----------
+        scheduler : str or Online
+            As for the executor.
+        calibration : Calibration, optional
+            Replaces the executor's calibration.
+        explore : int, optional
+            As for the executor.
+        """
         with self._lock:
             self.learn()
             if calibration is not None:
-                self._told = CalibratedTimes(calibration.physics, self.platform)
+                self._calibrated_times = CalibratedTimes(calibration.physics, self.platform)
             self._training.forget()
-            self.policy = self._introduced(scheduler, explore)
+            self.policy = self._start_policy(scheduler, explore)
             self.decision_seconds = self.learning_seconds = 0.0
 
-    def _introduced(self, scheduler: str | Online, explore: int) -> Online:
+    def _start_policy(self, scheduler: str | Online, explore: int) -> Online:
         policy = (
             scheduler
             if isinstance(scheduler, Online)
-            else KernelPolicy(scheduler, splits=self.splits, explore=explore, training=self._training)
+            else KernelPolicy(
+                scheduler, splits=self.splits, explore=explore, training=self._training, history=self._history
+            )
         )
         knows = policy.knows
         if knows is Knowledge.REALISED:
@@ -146,24 +189,24 @@ class HybridExecutor(Executor, PartCallbacks):
                 getattr(policy, "spec", type(policy).__name__),
                 hint="the oracle exists in simulation only",
             )
-        if knows is Knowledge.TOLD and self._told is None:
+        if knows is Knowledge.TOLD and self._calibrated_times is None:
             raise InvalidInputError(
-                "calibration", "given: this scheduler must be told durations", None,
+                "calibration", "given: this scheduler must know durations", None,
                 hint="hybrid-scheduler profile, then calibrate(load_profile(path))",
             )  # fmt: skip
-        times = self._told if knows is Knowledge.TOLD else None
+        times = self._calibrated_times if knows is Knowledge.TOLD else None
         dollars = dollars_per_second(self.platform, Tariff())
         policy.start(Setting(self.platform, seed=self._seed, dollars=dollars, times=times))
         return policy
 
     def clock(self) -> float:
-        """Seconds since the executor was made."""
+        """Return seconds since the executor was created."""
         return time.perf_counter() - self._began
 
     # ---------------------------------------------------------------- submitting
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """A plain callable, as with any executor: it runs on the CPU's worker."""
+        """Run a callable on the CPU's worker, as with any executor."""
         work = Variants(fn, kind=CALLABLE, args=args, kwargs=kwargs)
         work.check()
         return self._place(self._task_of(work), work, Decision(self.cpu, 0.0), 0.0, None)
@@ -171,9 +214,24 @@ class HybridExecutor(Executor, PartCallbacks):
     def submit_kernel(
         self, call: KernelCall, *, timeout: float | None = None, device: str | None = None
     ) -> Future[Any]:
-        """A kernel of ours. The result is a tuple of tensors in main memory. `device` overrules the policy."""
+        """Run one of the package's kernels.
+
+        Parameters
+        ----------
+        call : KernelCall
+            Kernel, size and data.
+        timeout : float, optional
+            Time limit of the run in seconds.
+        device : str, optional
+            Device name, to overrule the policy.
+
+        Returns
+        -------
+        Future
+            Its result is a tuple of tensors in main memory.
+        """
         call.check()
-        self._check_room(call)
+        self._check_memory(call)
         return self._submit(self._task_of(call), self._with_data(call), timeout, device)
 
     def _with_data(self, call: KernelCall) -> KernelCall:
@@ -193,7 +251,32 @@ class HybridExecutor(Executor, PartCallbacks):
         timeout: float | None = None,
         device: str | None = None,
     ) -> Future[Any]:
-        """Work of your own, as callables or commands; without a GPU variant it stays on CPU pools."""
+        """Run a task that has a CPU variant and possibly a GPU variant.
+
+        Parameters
+        ----------
+        cpu, gpu : callable or sequence of str
+            Callables, or commands as lists of words. Without a GPU variant the task stays on the CPU.
+        kind : str, optional
+            Tasks of one kind are learned together.
+        size : float, optional
+            Task size, by which runtimes of one kind are ordered.
+        memory : float, optional
+            Megabytes needed on the device.
+        intensity : float, optional
+            Compute intensity in [0, 1].
+        args, kwargs : tuple and dict, optional
+            Arguments of callables.
+        timeout : float, optional
+            Time limit of the run in seconds.
+        device : str, optional
+            Device name, to overrule the policy.
+
+        Returns
+        -------
+        Future
+            Its result is the callable's, or the command's completed process.
+        """
         work = Variants(cpu, gpu, kind, float(size), float(memory), intensity, args, kwargs or {})
         work.check()
         return self._submit(self._task_of(work), work, timeout, device)
@@ -234,8 +317,8 @@ class HybridExecutor(Executor, PartCallbacks):
             free_at[index] = now + worker.backlog(now)
         return View(now, self._free_at_view, self.platform)
 
-    def _check_room(self, call: KernelCall) -> None:
-        if call.memory < _SURELY_FITS:  # asking the system takes longer than a small kernel
+    def _check_memory(self, call: KernelCall) -> None:
+        if call.memory < _SURELY_FITS:  # reading free memory takes longer than a small kernel
             return
         free = available_memory()
         if free is not None and call.memory * 1e6 > free:
@@ -269,7 +352,7 @@ class HybridExecutor(Executor, PartCallbacks):
         return running.future
 
     def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:
-        """The decision as it can be carried out: (device, fraction, status)."""
+        """Return the decision as it can be carried out: (device, fraction, status)."""
         device, fraction = decision.device, decision.fraction
         if not 0 <= device < len(self.pools) or not 0.0 <= fraction <= 1.0:
             raise InvalidInputError("decision", f"a device below {len(self.pools)} and a share in [0, 1]", decision)
@@ -286,7 +369,7 @@ class HybridExecutor(Executor, PartCallbacks):
         return device, fraction, DONE
 
     def _needs_watch(self, work: KernelCall | Variants, device: int) -> bool:
-        """Commands end by themselves at their limit; there, or on the CPU if it has to be tried again."""
+        """Return whether the time limit must be watched; commands end by themselves, here and when retried."""
         if isinstance(work, KernelCall):
             return True
         return callable(work.cpu) or callable(work.on(self.pools[device].is_accelerator))
@@ -295,31 +378,33 @@ class HybridExecutor(Executor, PartCallbacks):
         return isinstance(work, KernelCall) and self.split and can_split(work.kind, work.kernel.bytes_in(work.size))
 
     def _predict(self, task: Task, device: int, share: float) -> float:
-        """Seconds of a share there: as calibrated, else as shown so far, else 0."""
+        """Return seconds of a share there: as calibrated, else as measured so far, else 0."""
         column = int(self.platform.class_of[device])
-        if self._told is not None and task.kind in self._told.physics.kinds:
-            whole, fixed = self._told.row(task)[column].tolist()
+        if self._calibrated_times is not None and task.kind in self._calibrated_times.physics.kinds:
+            whole, fixed = self._calibrated_times.row(task)[column].tolist()
             return float(fixed + share * whole)
         with self._lock:
-            guess = self._shown.nearest(task.kind, column, task.size)
-        return 0.0 if guess is None else share * guess.seconds
+            estimate = self._history.estimate(task.kind, column, task.size)
+        return 0.0 if estimate is None else share * estimate.seconds
 
-    # ---------------------------------------------------------------- what workers report
+    # ---------------------------------------------------------------- callbacks of workers
 
     def begin(self, part: TaskPart) -> bool:
+        """Return whether a part should run; called by a worker before it does."""
         run, first = part.running_task.begin()
         if first and not run:
             self._close_record(part.running_task, CANCELLED, learn=False)
-            part.running_task.let_go()
+            part.running_task.release()
         if first and run and part.running_task.watched:
             limit = part.running_task.timeout
             assert limit is not None
-            self._watch.add(part.running_task.task.task_id, limit, lambda: self._too_late(part.running_task, limit))
+            self._watch.add(part.running_task.task.task_id, limit, lambda: self._time_out(part.running_task, limit))
         return run
 
     def done(self, part: TaskPart) -> None:
+        """Handle a part that has run; the last part of a task ends it."""
         running = part.running_task
-        if not running.back(part):
+        if not running.part_ended(part):
             return
         try:
             result = running.result()
@@ -333,15 +418,16 @@ class HybridExecutor(Executor, PartCallbacks):
             running.measure(self.platform, self.clock())
             self._close_record(running, running.record.status, learn=True)
         finally:
-            running.let_go()
+            running.release()
             running.future.set_result(result)
 
     def late(self, part: TaskPart) -> None:
-        """A result of a task that has ended already: dropped, and counted."""
+        """Drop and count the result of a task that has ended already."""
         with self._lock:
             self.counts[LATE] += 1
 
     def failed(self, part: TaskPart, error: BaseException) -> None:
+        """Retry a part on the CPU if its device is lost or out of memory; else end its task with the error."""
         running, host = part.running_task, int(self.platform.cpu_of[part.device])
         lost = isinstance(error, DeviceLostError)
         if part.device != host and (lost or is_out_of_memory(error)) and not running.ended:
@@ -353,11 +439,11 @@ class HybridExecutor(Executor, PartCallbacks):
             running.record.error = f"{type(error).__name__}: {error}"[:200]
             status = TIMED_OUT if isinstance(error, TimeoutError) and running.timeout is not None else FAILED
             self._close_record(running, status, learn=False)
-            running.let_go()
+            running.release()
             running.future.set_exception(error)
 
     def _retry(self, part: TaskPart, device: int) -> None:
-        """The same part once more, on a CPU."""
+        """Run the same part again, on a CPU."""
         running = part.running_task
         with self._lock:
             self.counts[RETRIED] += 1
@@ -368,14 +454,14 @@ class HybridExecutor(Executor, PartCallbacks):
         part.predicted = self._predict(running.task, device, part.share)
         self.workers[device].put(part)
 
-    def _too_late(self, running: RunningTask, limit: float) -> None:
+    def _time_out(self, running: RunningTask, limit: float) -> None:
         if not running.end():
             return
         running.record.error = f"took longer than {limit:g} s"
         self._close_record(running, TIMED_OUT, learn=False)
         for part in running.parts:
             self.workers[part.device].abandon(part)
-        running.let_go()
+        running.release()
         running.future.set_exception(TimeoutError(f"task {running.task.task_id} took longer than {limit:g} s"))
 
     def _close_record(self, running: RunningTask, status: str, *, learn: bool) -> None:
@@ -393,7 +479,7 @@ class HybridExecutor(Executor, PartCallbacks):
     # ---------------------------------------------------------------- learning
 
     def learn(self) -> None:
-        """Tell the policy what has finished. Done before every decision; of use before a pause, too."""
+        """Let the policy observe finished tasks; happens before every decision, and is useful before a pause."""
         if not self._outcomes:
             return
         with self._lock:
@@ -403,23 +489,32 @@ class HybridExecutor(Executor, PartCallbacks):
                 if outcome is None:
                     self.policy.forget(task.task_id)
                     continue
-                column, seconds = measurements_of(outcome, self.platform)
-                self._shown.add(task.kind, column, task.size, seconds)
+                column, seconds = device_class_and_seconds(outcome, self.platform)
+                self._history.record(task.kind, column, task.size, seconds)
                 self.policy.observe(outcome)
             self.learning_seconds += time.perf_counter() - began
 
-    # ---------------------------------------------------------------- the end
+    # ---------------------------------------------------------------- shutdown
 
     def last_error(self, kind: str) -> str | None:
-        """What went wrong last with a task of this kind."""
+        """Return the latest error of a task of this kind; None if there was none."""
         return next((one.error for one in reversed(self.records) if one.kind == kind and one.error), None)
 
     @property
     def workers_replaced(self) -> int:
+        """Number of worker threads that were replaced because they hung or died."""
         return sum(worker.replaced for worker in self.workers)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As in the standard library: no more is accepted; what waits is run, or cancelled if so wished."""
+        """Accept no more tasks; run what waits, or cancel it.
+
+        Parameters
+        ----------
+        wait : bool, optional
+            Whether to return only after the last task has ended.
+        cancel_futures : bool, optional
+            Whether to cancel tasks that have not begun.
+        """
         with self._lock:
             self._closed = True
             self._training.close()
@@ -427,9 +522,9 @@ class HybridExecutor(Executor, PartCallbacks):
                 for worker in self.workers:
                     for part in worker.drain():
                         if part.running_task.future.cancel():
-                            self.begin(part)  # which notes that it was cancelled
+                            self.begin(part)  # records that it was cancelled
                         else:
-                            worker.put(part)  # of a task that has begun: it is finished
+                            worker.put(part)  # its task has begun, and is finished
             self._stop_when_done()
         if wait:
             for worker in self.workers:
@@ -437,7 +532,7 @@ class HybridExecutor(Executor, PartCallbacks):
             self.learn()
 
     def _stop_when_done(self) -> None:
-        """After the last task, not before: one for which the GPU had no room comes back to the CPU's queue."""
+        """Stop workers after the last task, not before: the CPU may have to retry a task of the GPU."""
         if not self._closed or self._open or self._stopped:
             return
         self._stopped = True
@@ -460,5 +555,5 @@ def _shut_down_all() -> None:
         if any(thread.name.startswith("hybrid-") for thread in threading.enumerate()):
             try:
                 executor.shutdown(wait=True)
-            except Exception:  # the others are still to come
+            except Exception:  # the other executors still have to be shut down
                 _log.exception("an executor did not shut down")

@@ -78,9 +78,9 @@ class KernelBenchmark:
 
     def _compile(self, spec: str) -> None:
         """The first decisions compile what they need; the scheduler then starts anew."""
-        self.executor.adopt(spec, calibration=self._told())
+        self.executor.set_scheduler(spec, calibration=self._told())
         compile_rules(self.executor, self.calls)
-        self.executor.adopt(spec)
+        self.executor.set_scheduler(spec)
 
     def _told(self) -> Calibration | None:
         """Tasks that run one by one find idle neighbours, those of a batch busy ones."""

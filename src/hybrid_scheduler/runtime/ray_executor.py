@@ -112,7 +112,7 @@ def _actor_class(ray: Any) -> Any:
 
         def __init__(self, pool: DevicePool) -> None:
             from .device_backends import backend_for
-            from .kernel_inputs import KernelInputs
+            from .kernel_stream import KernelInputs
 
             self._backend, self._inputs = backend_for(pool), KernelInputs()
             self._backend.enter()

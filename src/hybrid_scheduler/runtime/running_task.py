@@ -48,7 +48,7 @@ class RunningTask:
             self._begun = True
             return True, True
 
-    def back(self, part: TaskPart) -> bool:
+    def part_ended(self, part: TaskPart) -> bool:
         """A part is back; True if it was the last one."""
         with self.lock:
             self._missing -= 1
@@ -66,7 +66,7 @@ class RunningTask:
         first, rest = sorted(self.parts, key=lambda part: part.place)
         return self.join(first.result, rest.result)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forget the parts, which know the job: held by such a circle, results would wait for the collector, and
         the page-locked memory of large ones is missed at once."""
         parts, self.parts, self.join = self.parts, [], None

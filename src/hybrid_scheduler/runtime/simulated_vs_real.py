@@ -94,9 +94,9 @@ def compare_real(
             survey.measure(progress)
         told = (given or survey.calibrated()).together
         for spec in specs:
-            executor.adopt(spec, calibration=told)
+            executor.set_scheduler(spec, calibration=told)
             compile_rules(executor, calls)
-            executor.adopt(spec)
+            executor.set_scheduler(spec)
             runs[spec].append(run_stream(executor, calls, mode="batch", name=spec, progress=progress))
     told, expected = (given or survey.calibrated()).together, given or survey.expected()
     return SimulatedVsReal(
