@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,10 +39,9 @@ def commands(name: str) -> list[list[str]]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Path:
-    """A folder with the two files that the README has one write."""
-    (tmp_path / "my-tasks.csv").write_text(block("csv", "`my-tasks.csv`"), encoding="utf-8")
-    (tmp_path / "my_scheduler.py").write_text(block("python", "`my_scheduler.py`"), encoding="utf-8")
+def folder(tmp_path: Path) -> Path:
+    """A folder that holds the README's examples, as a clone does."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     return tmp_path
 
 
@@ -55,36 +55,36 @@ def run(words: list[str], folder: Path) -> str:
 
 
 def test_the_two_commands_are_there() -> None:
-    for script in re.findall(r"^\./(\S+)", block("sh", "## Two commands"), re.MULTILINE):
+    for script in re.findall(r"^\./(\S+)", block("sh", "## Install"), re.MULTILINE):
         assert os.access(ROOT / script, os.X_OK), script
 
 
-def test_own_tasks(desk: Path) -> None:
+def test_own_tasks(folder: Path) -> None:
     (words,) = commands("simulate")
-    said = run(words, desk)
-    assert "3 tasks" in said
+    said = run(words, folder)
+    assert "9 tasks" in said
     assert "lower bound" in said
 
 
 @pytest.mark.slow
-def test_an_own_scheduler_in_the_race(desk: Path) -> None:
+def test_an_own_scheduler_in_the_race(folder: Path) -> None:
     (words,) = commands("compare")
-    assert "mine" in run(words, desk)
+    assert "mine" in run(words, folder)
 
 
 @pytest.mark.slow
-def test_a_report_to_hand_over(desk: Path) -> None:
+def test_a_report_to_hand_over(folder: Path) -> None:
     (words,) = commands("report")
-    run(words, desk)
-    document = (desk / "report.pdf").read_bytes()
+    run(words, folder)
+    document = (folder / "report.pdf").read_bytes()
     assert document.startswith(b"%PDF-")
     assert len(re.findall(rb"/Type /Page\b", document)) >= 3
 
 
-def test_both_in_the_dashboard(desk: Path) -> None:
+def test_both_in_the_dashboard(folder: Path) -> None:
     (words,) = commands("serve")
     environment = {"HYBRID_SIMULATION__SCHEDULERS": ""}  # the README's own choice counts
-    with served(desk, *words[1:], environment=environment) as server, server.client() as client:
+    with served(folder, *words[1:], environment=environment) as server, server.client() as client:
         status = client.get("/api/status").json()
         assert status["schedulers"] == ["greedy", "mine", "oracle"]
         assert status["scenario"] == "rush-hour"
@@ -93,7 +93,7 @@ def test_both_in_the_dashboard(desk: Path) -> None:
 
 
 def test_claims_name_commands_that_exist() -> None:
-    for module in re.findall(r"python -m (hybrid_scheduler\.[\w.]+)", README):
-        assert (ROOT / "src" / Path(*module.split("."))).with_suffix(".py").is_file(), module
+    for module in re.findall(r"python -m (studies\.[\w.]+)", README):
+        assert (ROOT / Path(*module.split("."))).with_suffix(".py").is_file(), module
     for script in re.findall(r"python (scripts/\w+\.py)", README):
         assert (ROOT / script).is_file(), script
