@@ -22,7 +22,7 @@ import numpy as np
 import simpy_cluster
 
 from hybrid_scheduler import AnalyticPhysics, Cluster, Workload, create, workstation
-from hybrid_scheduler.core import cluster as nodes
+from hybrid_scheduler.core import multi_node_platform
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 SIX = ["round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle"]
@@ -99,7 +99,7 @@ def scaling(node_counts: list[int], tasks: int) -> dict[str, dict[str, float]]:
     """Microseconds per decision as the cluster grows, at the same load per node."""
     result: dict[str, dict[str, float]] = {"two_level": {}, "earliest_finish": {}}
     for count in node_counts:
-        machine = nodes(count)
+        machine = multi_node_platform(count)
         workload = mixed(tasks, machine=machine)
         for spec, column in result.items():
             column[f"{count} nodes"] = 1e6 / rate(workload, spec, machine, repetitions=3)

@@ -16,7 +16,7 @@ from fractions import Fraction as F
 import pytest
 
 from hybrid_scheduler import Cluster, Task, Workload, create, workstation
-from hybrid_scheduler.core import cluster as nodes
+from hybrid_scheduler.core import multi_node_platform
 
 A = Task(0, 2500, 0.5, 0)
 B = Task(1, 2500, 0.5, 0)
@@ -58,7 +58,9 @@ def test_round_robin_variants():
 
 
 def test_round_robin_takes_turns_between_nodes_too():
-    got = schedule("round_robin", tuple(Task(i, 2500, 0.5, 0) for i in range(6)), nodes(2, gpus_per_node=1))
+    got = schedule(
+        "round_robin", tuple(Task(i, 2500, 0.5, 0) for i in range(6)), multi_node_platform(2, gpus_per_node=1)
+    )
     assert [device for device, *_ in got] == [1, 0, 3, 2, 1, 0]
 
 
@@ -142,7 +144,7 @@ def test_two_level_takes_nodes_in_turn():
             (1, F(5, 7), F(1, 7), F(9, 7)),
             (3, F(10, 21), 1, 1 + F(11, 21)),
         ],
-        platform=nodes(2, gpus_per_node=1),
+        platform=multi_node_platform(2, gpus_per_node=1),
     )
 
 

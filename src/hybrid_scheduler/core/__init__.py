@@ -1,10 +1,10 @@
-"""The vocabulary every other room speaks."""
+"""Data types and protocols that every other package uses."""
 
 from .decision import Decision
 from .errors import HybridSchedulerError, InvalidInputError, UnknownNameError
 from .objective import Objective, Scales
 from .outcome import Outcome, Outcomes
-from .platform import PLATFORMS, Device, Platform, cluster, cpu, platform_named, workstation
+from .platform import PLATFORMS, Device, Platform, cpu, multi_node_platform, platform_named, workstation
 from .scheduler_protocols import (
     Central,
     Knowledge,
@@ -51,8 +51,8 @@ __all__ = [
     "View",
     "Workload",
     "base_duration",
-    "cluster",
     "cpu",
+    "multi_node_platform",
     "platform_named",
     "workstation",
 ]

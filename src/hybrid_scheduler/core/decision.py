@@ -1,4 +1,4 @@
-"""What a scheduler answers: which device, and how much of the task goes there."""
+"""Placement decision: the device of a task and the share that runs there."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`fraction` of the task runs on accelerator `device`, the rest on that node's CPU.
+    """Placement of one task: a share on an accelerator, the rest on that node's CPU.
 
-    `device` is an index into `Platform.devices`. Fraction 0 means "all on the CPU": the cluster
-    then records the CPU as the device, whichever device of the node was named.
+    Parameters
+    ----------
+    device
+        Index into `Platform.devices`.
+    fraction
+        Share of the task that runs on `device`, in [0, 1]. With 0 the whole task runs on the CPU; the cluster
+        then records the node's CPU as the device.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Decision
+    >>> Decision(device=1, fraction=0.75)
+    Decision(device=1, fraction=0.75)
     """
 
     device: int

@@ -1,4 +1,4 @@
-"""Errors that tell a person what to change: the field, what is allowed, what came."""
+"""Errors with a fixed form: the field, what is allowed, what was given, and a hint."""
 
 from __future__ import annotations
 
@@ -7,9 +7,23 @@ from collections.abc import Iterable
 
 
 class HybridSchedulerError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base class of the errors that this package raises on purpose.
 
-    #: What the command line returns for it: 1 = failed, 2 = usage or bad input.
+    Parameters
+    ----------
+    message
+        One line for the user.
+    hint
+        How to correct the problem, if that is known.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import HybridSchedulerError
+    >>> HybridSchedulerError("the profile is empty", hint="run `hybrid-scheduler profile`").hint
+    'run `hybrid-scheduler profile`'
+    """
+
+    #: Exit code of the command line: 1 = failed, 2 = usage or bad input.
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -17,12 +31,32 @@ class HybridSchedulerError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Subclasses take other arguments than a message, and errors must survive the way out of another process.
-        return _remade, (type(self), self.args, vars(self))
+        # Subclasses take other arguments than a message, and errors must be picklable to leave a worker process.
+        return _rebuild, (type(self), self.args, vars(self))
 
 
 class InvalidInputError(HybridSchedulerError, ValueError):
-    """A value that cannot be used. Reads as ``where: field: must be ALLOWED, got GOT``."""
+    """Error for a value that cannot be used: ``where: field: must be ALLOWED, got GOT``.
+
+    Parameters
+    ----------
+    field
+        Name of the setting, argument or column.
+    allowed
+        Allowed values, in words.
+    got
+        Value that was given.
+    where
+        File, line or object in which the value stands.
+    hint
+        How to correct it, if that is known.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import InvalidInputError
+    >>> print(InvalidInputError("num_gpus", ">= 0", -1))
+    num_gpus: must be >= 0, got -1
+    """
 
     exit_code = 2
 
@@ -30,7 +64,7 @@ class InvalidInputError(HybridSchedulerError, ValueError):
         self, field: str, allowed: str, got: object, *, where: str | None = None, hint: str | None = None
     ) -> None:
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}{field}: must be {allowed}, got {_shown(got)}", hint=hint)
+        super().__init__(f"{place}{field}: must be {allowed}, got {_short_repr(got)}", hint=hint)
         self.field = field
         self.allowed = allowed
         self.got = got
@@ -38,7 +72,25 @@ class InvalidInputError(HybridSchedulerError, ValueError):
 
 
 class UnknownNameError(InvalidInputError):
-    """A name that is not in a closed set; the nearest one is suggested."""
+    """Error for a name outside a closed set; the hint suggests the nearest one.
+
+    Parameters
+    ----------
+    kind
+        What the name stands for, e.g. ``"scheduler"``.
+    name
+        Name that was given.
+    choices
+        Allowed names.
+    where
+        File, line or object in which the name stands.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import UnknownNameError
+    >>> UnknownNameError("scheduler", "greed", ["greedy", "oracle"]).hint
+    "did you mean 'greedy'?"
+    """
 
     def __init__(self, kind: str, name: object, choices: Iterable[str], *, where: str | None = None) -> None:
         known = sorted(choices)
@@ -48,7 +100,7 @@ class UnknownNameError(InvalidInputError):
         self.nearest = near[0] if near else None
 
 
-def _remade(
+def _rebuild(
     kind: type[HybridSchedulerError], arguments: tuple[object, ...], values: dict[str, object]
 ) -> HybridSchedulerError:
     error = kind.__new__(kind, *arguments)
@@ -57,6 +109,6 @@ def _remade(
     return error
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     text = repr(value.item() if hasattr(value, "item") else value)
     return text if len(text) <= 80 else text[:77] + "..."

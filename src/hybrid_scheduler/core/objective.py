@@ -1,4 +1,4 @@
-"""What "best" means: weights on latency, energy and cost, made comparable by their payoff range."""
+"""Scheduling objective: weights on latency, energy and cost, normalised by their payoff ranges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .workload import Floats
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """One unit of each goal: how far its mean moves between its own optimum and the others'."""
+    """Units of the three goals.
+
+    One unit is the payoff range of a goal: how far its mean moves between its own optimum and that of the others.
+    """
 
     seconds: float = 1.0
     joules: float = 1.0
@@ -20,7 +23,28 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Weights; only their proportions count. The default cares about latency alone."""
+    """Weights on latency, energy and cost; only their proportions count.
+
+    Each goal is divided by its payoff range (`Scales`), so equal weights mean equal influence.
+
+    Parameters
+    ----------
+    latency, energy, cost
+        Weights, finite and at least 0; at least one is above 0. The default is latency alone.
+
+    Raises
+    ------
+    InvalidInputError
+        If a weight is negative or not finite, or if all are 0.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Objective
+    >>> Objective(latency=0.5, energy=0.5)
+    Objective(latency=0.5, energy=0.5, cost=0.0)
+    >>> Objective().is_latency_only
+    True
+    """
 
     latency: float = 1.0
     energy: float = 0.0
@@ -36,12 +60,25 @@ class Objective:
 
     @property
     def is_latency_only(self) -> bool:
+        """Whether latency is the only goal."""
         return self.energy == 0 and self.cost == 0
 
     def prices(self, watts: Floats, dollars: Floats, scales: Scales) -> tuple[float, Floats]:
-        """Weight of a second of latency, and of a busy second on each device.
+        """Return the weight of a second of latency, and of a busy second on each device.
 
-        Expressed in seconds of latency where latency counts at all, so that "latency only" is exactly (1, zeros).
+        The unit is one second of latency if latency has a weight, so "latency only" gives exactly (1, zeros).
+
+        Parameters
+        ----------
+        watts, dollars
+            Power in watts and price in dollars of a busy second, per device.
+        scales
+            Units of the goals.
+
+        Returns
+        -------
+        tuple of float and array
+            Weight of latency, and one weight per device.
         """
         latency = self.latency / scales.seconds
         busy = self.energy * watts / scales.joules + self.cost * dollars / scales.dollars

@@ -1,4 +1,4 @@
-"""What happened to the tasks: one `Outcome` for a person, `Outcomes` columns for a million of them."""
+"""Results of executed tasks: one `Outcome` per task, or `Outcomes` as columns of a whole run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,41 @@ from numpy.typing import NDArray
 
 from .workload import Floats, Ints, Workload
 
-#: How the cluster treated a share that does not fit into the accelerator's memory.
+#: Status of a task: how the cluster treated a share that does not fit into the accelerator's memory.
 RAN, CLIPPED, MOVED_TO_CPU, FAILED = 0, 1, 2, 3
 STATUS_NAMES = ("ran", "clipped", "moved_to_cpu", "failed")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One task's fate. Parts that did not run have a start of NaN and a time of 0."""
+    """Result of one task. A part that did not run has a start of NaN and a time of 0.
+
+    Parameters
+    ----------
+    task_id
+        Id of the task.
+    device, fraction
+        Placement as executed; see `Decision`.
+    arrival
+        Arrival time in seconds.
+    cpu_start, cpu_time
+        Start and duration of the CPU part in seconds.
+    accelerator_start, accelerator_time
+        Start and duration of the accelerator part in seconds.
+    status
+        0 ran, 1 share clipped to fit into memory, 2 moved to the CPU, 3 failed.
+    labels
+        Realised (whole, fixed) seconds per class of device, for schedulers that ask for them
+        (`Scheduler.wants_labels`). Simulation only.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Outcome
+    >>> outcome = Outcome(7, 1, 0.5, arrival=0.0, cpu_start=1.0, cpu_time=2.0,
+    ...                   accelerator_start=0.5, accelerator_time=3.0)
+    >>> outcome.start, outcome.finish, outcome.time, outcome.latency, outcome.wait
+    (0.5, 3.5, 3.0, 3.5, 0.5)
+    """
 
     task_id: int
     device: int
@@ -28,20 +55,18 @@ class Outcome:
     accelerator_start: float
     accelerator_time: float
     status: int = RAN
-    #: Realised (whole, fixed) seconds per class of devices: what the task would have taken elsewhere.
-    #: Simulation only, and only for schedulers that ask for it (`Scheduler.wants_labels`).
     labels: Floats | None = None
 
     @property
     def start(self) -> float:
-        """When the first part began."""
+        """Start of the first part, in seconds."""
         if self.accelerator_time == 0:
             return self.cpu_start
         return self.accelerator_start if self.cpu_time == 0 else min(self.cpu_start, self.accelerator_start)
 
     @property
     def finish(self) -> float:
-        """When the later part ended."""
+        """End of the later part, in seconds."""
         ends = [
             start + time
             for start, time in ((self.cpu_start, self.cpu_time), (self.accelerator_start, self.accelerator_time))
@@ -51,21 +76,23 @@ class Outcome:
 
     @property
     def time(self) -> float:
-        """Seconds of execution: the longer of the two parts (also called actual_time)."""
+        """Seconds of execution: the longer of the two parts (stored as `actual_time`)."""
         return max(self.cpu_time, self.accelerator_time)
 
     @property
     def latency(self) -> float:
+        """Seconds from arrival to finish."""
         return self.finish - self.arrival
 
     @property
     def wait(self) -> float:
+        """Seconds of latency beyond the execution time."""
         return self.latency - self.time
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Columns aligned with the workload's rows."""
+    """Results of a run as columns, aligned with the workload's rows. Fields as in `Outcome`."""
 
     workload: Workload
     device: NDArray[np.int32]
@@ -78,7 +105,7 @@ class Outcomes:
 
     @classmethod
     def empty(cls, workload: Workload) -> Outcomes:
-        """Room for every task of the workload, to be filled by a run."""
+        """Return columns for every task of the workload, to be filled by a run."""
         n = len(workload)
         device, status = np.full(n, -1, np.int32), np.zeros(n, np.uint8)
         fraction, cpu_start, cpu_time, accelerator_start, accelerator_time = (np.empty(n) for _ in range(5))
@@ -99,34 +126,46 @@ class Outcomes:
 
     @property
     def start(self) -> Floats:
+        """Start of each task's first part."""
         return np.fmin(self.cpu_start, self.accelerator_start)
 
     @cached_property
     def finish(self) -> Floats:
+        """End of each task's later part."""
         return np.fmax(self.cpu_start + self.cpu_time, self.accelerator_start + self.accelerator_time)
 
     @cached_property
     def time(self) -> Floats:
+        """Seconds of execution: the longer part."""
         return np.maximum(self.cpu_time, self.accelerator_time)
 
     @cached_property
     def latency(self) -> Floats:
+        """Seconds from arrival to finish."""
         return self.finish - self.workload.arrival_time
 
     @property
     def wait(self) -> Floats:
+        """Seconds of latency beyond the execution time."""
         return self.latency - self.time
 
     @cached_property
     def completed(self) -> NDArray[np.bool_]:
-        """False for tasks that failed for want of memory."""
+        """False for tasks that failed because they did not fit into memory."""
         return np.not_equal(self.status, FAILED)
 
     def count(self, status: int) -> int:
+        """Return the number of tasks with this status."""
         return int(np.count_nonzero(self.status == status))
 
     def intervals(self, cpu_of: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-        """Every executed part as (row, device, start, end): the blocks of a Gantt chart."""
+        """Return every executed part as columns (row, device, start, end): the bars of a Gantt chart.
+
+        Parameters
+        ----------
+        cpu_of
+            For each device, the index of its node's CPU (`Platform.cpu_of`).
+        """
         rows = np.arange(len(self))
         on_cpu, on_accelerator = ~np.isnan(self.cpu_start), ~np.isnan(self.accelerator_start)
         device = self.device.astype(np.int64)

@@ -1,4 +1,4 @@
-"""The machine: nodes that hold one CPU and any number of accelerators."""
+"""Platforms: nodes that each hold one CPU and any number of accelerators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,35 @@ from .errors import InvalidInputError, UnknownNameError
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One FIFO server. Its speed-up over the reference CPU is ``base + slope * intensity``."""
+    """One processor with a first-in, first-out queue.
+
+    Its speed-up over the reference CPU is ``speedup_base + speedup_slope * intensity``.
+
+    Parameters
+    ----------
+    name
+        Unique name in the platform.
+    kind
+        ``"cpu"``, ``"gpu"`` or another class of accelerator.
+    node
+        Number of the node that holds the device.
+    speedup_base, speedup_slope
+        Speed-up at intensity 0, and what intensity 1 adds.
+    memory
+        Memory in MB.
+    bandwidth
+        Bandwidth of the link to the host in MB/s.
+    watts, idle_watts
+        Power when busy and when idle.
+    rent
+        Dollars per busy second.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Device
+    >>> Device("gpu_0", memory=16000.0).is_cpu
+    False
+    """
 
     name: str
     kind: str = "gpu"
@@ -30,11 +58,12 @@ class Device:
 
     @property
     def is_cpu(self) -> bool:
+        """Whether the device is a CPU."""
         return self.kind == "cpu"
 
 
 def cpu(name: str = "cpu", node: int = 0, speed: float = 1.0) -> Device:
-    """A host CPU: constant speed, no link to cross, memory that does not limit."""
+    """Return a host CPU: constant speed, no link to cross, unlimited memory."""
     return Device(name, "cpu", node, speed, 0.0, math.inf, math.inf, watts=30.0, rent=0.00002)
 
 
@@ -43,6 +72,29 @@ class Platform:
     """Devices grouped by node; the nodes exchange data over one network.
 
     Every node has exactly one CPU: the part of a split task that does not run on an accelerator runs there.
+
+    Parameters
+    ----------
+    name
+        Name of the platform.
+    devices
+        Devices, listed node by node.
+    network_bandwidth
+        MB/s between nodes.
+    network_latency
+        Start-up seconds of a transfer between nodes.
+
+    Raises
+    ------
+    InvalidInputError
+        If a node has no CPU or several, a name occurs twice or a number is out of range.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Device, Platform
+    >>> small = Platform("small", (Device("cpu", "cpu", speedup_slope=0.0), Device("gpu_0")))
+    >>> len(small), small.index("gpu_0"), small.column("watts").tolist()
+    (2, 1, [50.0, 50.0])
     """
 
     name: str
@@ -78,39 +130,48 @@ class Platform:
 
     @cached_property
     def is_cpu(self) -> NDArray[np.bool_]:
+        """True where a device is a CPU."""
         return np.array([device.is_cpu for device in self.devices])
 
     @cached_property
     def node(self) -> NDArray[np.int64]:
+        """Node number of each device."""
         return np.array([device.node for device in self.devices], dtype=np.int64)
 
     @cached_property
     def cpu_of(self) -> NDArray[np.int64]:
-        """For each device, the index of the CPU in its node."""
+        """Index of the CPU in each device's node."""
         cpus = {device.node: index for index, device in enumerate(self.devices) if device.is_cpu}
         return np.array([cpus[device.node] for device in self.devices], dtype=np.int64)
 
     @cached_property
     def accelerators(self) -> NDArray[np.int64]:
+        """Indices of the devices that are not CPUs."""
         return np.flatnonzero(~self.is_cpu)
 
     @cached_property
     def classes(self) -> tuple[Device, ...]:
-        """The distinct devices once names and nodes are set aside, in order of first appearance."""
+        """Distinct devices, names and nodes aside, in order of first appearance."""
         return tuple(dict.fromkeys(replace(device, name="", node=0) for device in self.devices))
 
     @cached_property
     def class_of(self) -> NDArray[np.int64]:
-        """For each device, its position in `classes`."""
+        """Position of each device in `classes`."""
         position = {device: index for index, device in enumerate(self.classes)}
         return np.array([position[replace(d, name="", node=0)] for d in self.devices], dtype=np.int64)
 
     def column(self, field: str) -> NDArray[np.float64]:
-        """One numeric field of all devices, e.g. ``platform.column("watts")``."""
+        """Return one numeric field of all devices, e.g. ``platform.column("watts")``."""
         return np.array([getattr(device, field) for device in self.devices], dtype=np.float64)
 
     def index(self, name: str) -> int:
-        """The device's index by name."""
+        """Return the index of the device with this name.
+
+        Raises
+        ------
+        UnknownNameError
+            If no device has this name.
+        """
         for position, device in enumerate(self.devices):
             if device.name == name:
                 return position
@@ -137,7 +198,21 @@ def _check_device(device: Device) -> None:
 
 
 def workstation(num_gpus: int = 4, memory_per_gpu: float = 8000.0) -> Platform:
-    """One CPU and `num_gpus` equal GPUs: the default machine."""
+    """Return the default platform: one CPU and `num_gpus` equal GPUs.
+
+    Parameters
+    ----------
+    num_gpus
+        Number of GPUs, at least 0.
+    memory_per_gpu
+        Memory of each GPU in MB.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import workstation
+    >>> [device.name for device in workstation(2).devices]
+    ['cpu', 'gpu_0', 'gpu_1']
+    """
     if num_gpus < 0:
         raise InvalidInputError("num_gpus", ">= 0", num_gpus)
     gpus = (Device(f"gpu_{i}", memory=memory_per_gpu) for i in range(num_gpus))
@@ -178,8 +253,16 @@ def _accelerators() -> Platform:
     )
 
 
-def cluster(num_nodes: int, gpus_per_node: int = 4) -> Platform:
-    """`num_nodes` workstations behind one network."""
+def multi_node_platform(num_nodes: int, gpus_per_node: int = 4) -> Platform:
+    """Return a cluster of `num_nodes` workstations behind one network.
+
+    Parameters
+    ----------
+    num_nodes
+        Number of nodes.
+    gpus_per_node
+        GPUs in each node, beside its CPU.
+    """
     devices: list[Device] = []
     for node in range(num_nodes):
         devices.append(cpu(f"n{node}.cpu", node))
@@ -187,17 +270,37 @@ def cluster(num_nodes: int, gpus_per_node: int = 4) -> Platform:
     return Platform(f"cluster-{num_nodes}", tuple(devices))
 
 
+#: Built-in platforms by name.
 PLATFORMS: dict[str, Callable[[], Platform]] = {
     "workstation": workstation,
     "laptop": _laptop,
     "mixed-gpus": _mixed_gpus,
     "accelerators": _accelerators,
-    "cluster-16": lambda: cluster(16),
-    "cluster-1000": lambda: cluster(1000),
+    "cluster-16": lambda: multi_node_platform(16),
+    "cluster-1000": lambda: multi_node_platform(1000),
 }
 
 
 def platform_named(name: str) -> Platform:
+    """Return the built-in platform of this name.
+
+    Parameters
+    ----------
+    name
+        ``"workstation"``, ``"laptop"``, ``"mixed-gpus"``, ``"accelerators"``, ``"cluster-16"`` or
+        ``"cluster-1000"``.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such platform; the hint names the nearest one.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import platform_named
+    >>> len(platform_named("laptop"))
+    2
+    """
     if name not in PLATFORMS:
         raise UnknownNameError("platform", name, PLATFORMS)
     return PLATFORMS[name]()

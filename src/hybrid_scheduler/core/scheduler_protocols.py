@@ -1,4 +1,4 @@
-"""The contract between a scheduler and whoever runs it.
+"""Scheduler protocols: online, central and static, and the data that they receive.
 
 Call order, for every kind of scheduler:
 
@@ -6,8 +6,8 @@ Call order, for every kind of scheduler:
     decide | pick | plan      see the three protocols below
     observe(outcome)          at the task's virtual finish, never earlier
 
-Who knows durations is explicit. A scheduler that declares `Knowledge.NOTHING` gets no time model; one that is
-`TOLD` gets a model of durations (by default the noise-free physics); the oracle is given the `REALISED` ones.
+A scheduler declares which durations it knows. With `Knowledge.NOTHING` it gets no time model; with `TOLD` it gets
+a model of durations (by default the noise-free physics); with `REALISED`, as the oracle, the realised ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,17 @@ TimeTable = NDArray[np.float64]
 
 
 class Knowledge(StrEnum):
-    """What a scheduler is allowed to know about durations."""
+    """Durations that a scheduler knows.
+
+    `NOTHING`: none. `TOLD`: expected durations from a time model. `REALISED`: the durations as they will be,
+    noise included.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Knowledge
+    >>> Knowledge("nothing") is Knowledge.NOTHING
+    True
+    """
 
     NOTHING = "nothing"
     TOLD = "told"
@@ -41,7 +51,7 @@ class Knowledge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Seconds per MB to cross each device's link and the network between nodes."""
+    """Seconds per MB over each device's link and over the network, and the network's start-up seconds."""
 
     device: Floats
     network: float
@@ -49,40 +59,72 @@ class Links:
 
 
 class TimeModel(Protocol):
-    """Durations as somebody believes them to be: a share f of a task takes ``fixed + f * whole`` seconds."""
+    """Model of durations: a share f of a task takes ``fixed + f * whole`` seconds.
+
+    Any object with these four members is a time model; `hybrid_scheduler.cluster.PhysicsTimes` is the default.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import AnalyticPhysics, Task, workstation
+    >>> from hybrid_scheduler.cluster import PhysicsTimes
+    >>> times = PhysicsTimes(AnalyticPhysics(), workstation(1))
+    >>> times.row(Task(0, size=2500, compute_intensity=0.5, memory_required=0)).tolist()
+    [[0.5, 0.0], [0.2, 0.0]]
+    """
 
     @property
     def columns(self) -> Ints:
-        """For each device of the platform, its column in the tables."""
+        """Column of each device of the platform in the tables."""
 
     @property
     def links(self) -> Links:
-        """What data handed from task to task pays when it crosses devices."""
+        """Transfer costs of data that moves between devices."""
 
     def table(self, workload: Workload) -> TimeTable:
-        """Shape (tasks, columns, 2), in the workload's order."""
+        """Return (whole, fixed) seconds, shape (tasks, columns, 2), in the workload's order."""
 
     def row(self, task: Task) -> Floats:
-        """Shape (columns, 2): the table's row for one task."""
+        """Return the table's row for one task, shape (columns, 2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a scheduler may know when a run starts."""
+    """Information that a scheduler gets when a run starts.
+
+    Parameters
+    ----------
+    platform
+        Devices of the run.
+    seed
+        Seed of the scheduler's own random numbers.
+    objective
+        Weights on latency, energy and cost.
+    dollars
+        Dollars per busy second of each device.
+    scales
+        Units of the objective, computed from durations; None for schedulers that know none.
+    times
+        Time model; None for schedulers that know no durations.
+    endless
+        Whether the run has no planned end, as a live run. Buffers may then be allocated at once.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Setting, workstation
+    >>> Setting(workstation(1)).prices()
+    (1.0, array([0., 0.]))
+    """
 
     platform: Platform
     seed: int = 0
     objective: Objective = field(default_factory=Objective)
-    #: Dollars per busy second of each device.
     dollars: Floats = field(default_factory=lambda: np.zeros(0))
-    #: Units of the objective, from the durations; only for schedulers that know durations.
     scales: Scales | None = None
     times: TimeModel | None = None
-    #: Whether the run has no end, as a live one. What will be needed in the long run may as well be taken at once.
     endless: bool = False
 
     def prices(self) -> tuple[float, Floats]:
-        """The objective as weights on latency and on busy seconds per device (see `Objective.prices`)."""
+        """Return the objective as weights on latency and on busy seconds per device (see `Objective.prices`)."""
         if self.objective.is_latency_only:
             return 1.0, np.zeros(len(self.platform))
         return self.objective.prices(self.platform.column("watts"), self.dollars, self.scales or Scales())
@@ -90,10 +132,24 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The cluster as a scheduler sees it when a task is released. It carries no durations of the task.
+    """State of the cluster that a scheduler sees when a task is released.
 
-    `free_at` is exact: when each device will have finished all work given to it so far. That exactness is a
-    stated assumption of the simulation.
+    Parameters
+    ----------
+    now
+        Current time in seconds.
+    free_at
+        Time at which each device will have finished all work given to it so far. It is exact, which is a stated
+        assumption of the simulation.
+    platform
+        Devices of the cluster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybrid_scheduler import View, workstation
+    >>> View(2.0, np.array([5.0, 1.0]), workstation(1)).backlog.tolist()
+    [3.0, 0.0]
     """
 
     now: float
@@ -107,26 +163,49 @@ class View:
 
 
 class Queue(Protocol):
-    """Released tasks that wait for a device, oldest first, as columns."""
+    """Released tasks that wait for a device, oldest first, as columns. See `Workload` for the columns."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, position: int) -> Task: ...
     @property
-    def size(self) -> Floats: ...
+    def size(self) -> Floats:
+        """Size of each waiting task."""
+
     @property
-    def compute_intensity(self) -> Floats: ...
+    def compute_intensity(self) -> Floats:
+        """Compute intensity of each waiting task."""
+
     @property
-    def memory_required(self) -> Floats: ...
+    def memory_required(self) -> Floats:
+        """MB of each waiting task."""
+
     @property
-    def arrival_time(self) -> Floats: ...
+    def arrival_time(self) -> Floats:
+        """Arrival of each waiting task in seconds."""
+
     @property
     def times(self) -> TimeTable:
-        """The time model's rows for the waiting tasks; only for schedulers that have a model."""
+        """Rows of the time model for the waiting tasks; only for schedulers that know durations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A static schedule: for every row of the workload a decision and the planned start."""
+    """Static schedule: a decision and a planned start for every row of the workload.
+
+    Parameters
+    ----------
+    device, fraction
+        Placement of each task; see `Decision`.
+    start
+        Planned start in seconds. Each device works in the order of these times.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybrid_scheduler import Plan
+    >>> Plan(device=np.array([0, 1]), fraction=np.array([0.0, 1.0]), start=np.array([0.0, 0.0])).device.tolist()
+    [0, 1]
+    """
 
     device: Ints
     fraction: Floats
@@ -134,47 +213,132 @@ class Plan:
 
 
 class Scheduler(ABC):
-    """Common to all. Constructors only store parameters; what a run needs is made in `start`."""
+    """Base class of all schedulers; derive from `Online`, `Central` or `Static`.
+
+    Constructors only store parameters; the state of a run is created in `start`.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Scheduler, create
+    >>> scheduler = create("greedy")
+    >>> isinstance(scheduler, Scheduler), scheduler.knows.value, scheduler.learns
+    (True, 'nothing', False)
+    """
 
     knows: ClassVar[Knowledge] = Knowledge.NOTHING
     setting: Setting
 
     def start(self, setting: Setting) -> None:
+        """Prepare for a run and reset all state.
+
+        Parameters
+        ----------
+        setting
+            Platform, seed, objective and, if the scheduler knows durations, the time model.
+        """
         self.setting = setting
 
-    def observe(self, outcome: Outcome) -> None:  # noqa: B027  most schedulers have no use for it
-        """A task has finished. The default learns nothing."""
+    def observe(self, outcome: Outcome) -> None:  # noqa: B027  most schedulers do not learn
+        """Learn from a finished task. The default does nothing."""
 
     def forget(self, task_id: int) -> None:  # noqa: B027  as above
-        """A task will never finish: it was cancelled, failed, or its times mean nothing."""
+        """Drop a task that will not be observed: it was cancelled or failed. The default does nothing."""
 
     @property
     def wants_labels(self) -> bool:
-        """True to be told, with each outcome, what the task would have taken on every class of device."""
+        """Whether outcomes must carry the durations on every class of device (`Outcome.labels`)."""
         return False
 
     @property
     def learns(self) -> bool:
-        """True if outcomes must be reported back."""
+        """Whether outcomes must be passed to `observe`."""
         return type(self).observe is not Scheduler.observe
 
 
 class Online(Scheduler):
-    """Decides for each task once, at its release."""
+    """Scheduler that decides once for each task, at its release.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Cluster, Decision, Online, WorkloadGenerator
+    >>> class FirstGpu(Online):
+    ...     def decide(self, task, view):
+    ...         return Decision(device=1, fraction=1.0)
+    >>> workload = WorkloadGenerator(seed=1).generate_workload(10, utilisation=0.2)
+    >>> Cluster().run(workload, FirstGpu()).outcomes.device.tolist()
+    [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+    """
 
     @abstractmethod
-    def decide(self, task: Task, view: View) -> Decision: ...
+    def decide(self, task: Task, view: View) -> Decision:
+        """Return the placement of a task.
+
+        Parameters
+        ----------
+        task
+            Task that was just released.
+        view
+            State of the cluster.
+
+        Returns
+        -------
+        Decision
+            Device and share.
+        """
 
 
 class Central(Scheduler):
-    """Binds late: when a device is idle, picks one of the waiting tasks to run there whole, or none."""
+    """Scheduler with one central queue: an idle device gets one waiting task to run whole, or none.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Central, Cluster, WorkloadGenerator
+    >>> class Oldest(Central):
+    ...     def pick(self, queue, idle_device, view):
+    ...         return 0
+    >>> workload = WorkloadGenerator(seed=1).generate_workload(10, utilisation=0.2)
+    >>> bool(Cluster().run(workload, Oldest()).outcomes.completed.all())
+    True
+    """
 
     @abstractmethod
-    def pick(self, queue: Queue, idle_device: int, view: View) -> int | None: ...
+    def pick(self, queue: Queue, idle_device: int, view: View) -> int | None:
+        """Return the position in `queue` of the task to run on `idle_device`, or None.
+
+        Parameters
+        ----------
+        queue
+            Waiting tasks, oldest first.
+        idle_device
+            Index of the device.
+        view
+            State of the cluster.
+        """
 
 
 class Static(Scheduler):
-    """Plans the whole workload before it starts (task graphs)."""
+    """Scheduler that plans the whole workload before it starts, for task graphs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybrid_scheduler import Cluster, Plan, Static, WorkloadGenerator
+    >>> class AllOnCpu(Static):
+    ...     def plan(self, workload, platform):
+    ...         return Plan(np.zeros(len(workload), int), np.zeros(len(workload)), workload.arrival_time)
+    >>> workload = WorkloadGenerator(seed=1).generate_workload(3, utilisation=0.2)
+    >>> Cluster().run(workload, AllOnCpu()).outcomes.device.tolist()
+    [0, 0, 0]
+    """
 
     @abstractmethod
-    def plan(self, workload: Workload, platform: Platform) -> Plan: ...
+    def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of the whole workload.
+
+        Parameters
+        ----------
+        workload
+            All tasks, with their dependencies.
+        platform
+            Devices.
+        """

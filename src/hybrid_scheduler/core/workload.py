@@ -1,6 +1,7 @@
-"""Many tasks as columns. Iterating gives `Task` objects; the fast paths read the arrays.
+"""Workload: many tasks as columns.
 
-A workload is checked once, when it is made, and never changes afterwards: its arrays are read-only.
+Iterating gives `Task` objects; fast code reads the arrays. A workload is checked once, in its constructor, and
+never changes afterwards: its arrays are read-only.
 """
 
 from __future__ import annotations
@@ -20,10 +21,36 @@ Ints = NDArray[np.int64]
 
 
 class Workload:
-    """Columns of tasks, ordered by arrival.
+    """Tasks as columns, ordered by arrival.
 
-    Dependencies are a CSR: the parents of row ``i`` are the rows
-    ``parent_rows[parent_start[i]:parent_start[i + 1]]``; `parent_data` says how many MB each hands over.
+    Dependencies are stored as a CSR matrix: the parents of row ``i`` are the rows
+    ``parent_rows[parent_start[i]:parent_start[i + 1]]``; `parent_data` holds the MB that each hands over.
+
+    Parameters
+    ----------
+    task_id
+        Unique whole numbers.
+    size, compute_intensity, memory_required, arrival_time
+        Numbers, one per task; see `Task`. Arrival times do not decrease.
+    kind, external_id
+        Texts, one per task.
+    dependencies
+        Parent ids of each task.
+    dependency_data
+        MB that each parent hands over, in the same order as `dependencies`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is out of range, ids repeat, arrivals are not sorted or dependencies have a cycle.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Workload
+    >>> workload = Workload(task_id=[0, 1], size=[2500, 2500], compute_intensity=[0.5, 0.5],
+    ...                     memory_required=[100, 100], arrival_time=[0.0, 1.0])
+    >>> len(workload), workload.duration_estimate.tolist(), workload[1].arrival_time
+    (2, [0.5, 0.5], 1.0)
     """
 
     def __init__(
@@ -60,11 +87,11 @@ class Workload:
         self.external_id: tuple[str | None, ...] | None = None if external_id is None else tuple(external_id)
         self._link(dependencies, dependency_data)
 
-    # ---------------------------------------------------------------- making
+    # ---------------------------------------------------------------- construction
 
     @classmethod
     def from_tasks(cls, tasks: Iterable[Task]) -> Workload:
-        """Columns out of task objects, in the order given."""
+        """Return a workload of these tasks, in the order given."""
         rows = list(tasks)
         return cls(
             task_id=[t.task_id for t in rows],
@@ -78,7 +105,7 @@ class Workload:
         )
 
     def rows(self, start: int, stop: int) -> Workload:
-        """A window on the rows, without copying and without dependencies: how long runs are cut into chunks."""
+        """Return rows `start` to `stop` as a view, without copying and without dependencies."""
         part = object.__new__(Workload)
         for name in ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind"):
             setattr(part, name, getattr(self, name)[start:stop])
@@ -87,7 +114,7 @@ class Workload:
         part._link(None, None)
         return part
 
-    # ---------------------------------------------------------------- reading
+    # ---------------------------------------------------------------- access
 
     def __len__(self) -> int:
         return len(self.task_id)
@@ -109,20 +136,21 @@ class Workload:
 
     @property
     def has_dependencies(self) -> bool:
+        """Whether any task has a parent."""
         return len(self.parent_rows) > 0
 
     def parents(self, row: int) -> Ints:
-        """Rows of the tasks that must finish before this one."""
+        """Return the rows of the tasks that must finish before this one."""
         return self.parent_rows[self.parent_start[row] : self.parent_start[row + 1]]
 
     @cached_property
     def duration_estimate(self) -> Floats:
-        """Base durations T with the default coefficient, in seconds."""
+        """Seconds on the reference CPU (base durations T with the default coefficient)."""
         return base_duration(self.size, self.compute_intensity)
 
     @cached_property
     def topological_order(self) -> Ints:
-        """Rows with every parent before its children; arrival order where there is a choice."""
+        """Rows in an order with every parent before its children; otherwise by arrival."""
         if not self.has_dependencies:
             return np.arange(len(self))
         missing = np.diff(self.parent_start)
@@ -132,19 +160,19 @@ class Workload:
                 children[parent].append(row)
         ready = np.flatnonzero(missing == 0).tolist()
         order: list[int] = []
-        for row in ready:  # grows while it is read
+        for row in ready:  # the loop appends to it
             order.append(row)
             for child in children[row]:
                 missing[child] -= 1
                 if missing[child] == 0:
                     ready.append(child)
         if len(order) < len(self):
-            stuck = int(self.task_id[np.flatnonzero(missing > 0)[0]])
-            raise InvalidInputError("dependencies", "free of cycles", f"a cycle through task {stuck}")
+            blocked = int(self.task_id[np.flatnonzero(missing > 0)[0]])
+            raise InvalidInputError("dependencies", "free of cycles", f"a cycle through task {blocked}")
         return np.array(order, dtype=np.int64)
 
     def columns(self) -> dict[str, Any]:
-        """The plain columns by name, as they are written to files."""
+        """Return the numeric columns by name, as they are written to files."""
         return {
             "task_id": self.task_id,
             "size": self.size,
@@ -153,7 +181,7 @@ class Workload:
             "arrival_time": self.arrival_time,
         }
 
-    # ---------------------------------------------------------------- checking
+    # ---------------------------------------------------------------- validation
 
     def _column(self, name: str, values: ArrayLike, allowed: str, ok: Any) -> Floats:
         raw = np.asarray(values)
@@ -226,7 +254,7 @@ class Workload:
         self.parent_start = _frozen(np.array(start, dtype=np.int64))
         self.parent_rows = _frozen(np.array(rows, dtype=np.int64))
         self.parent_data = _frozen(np.array(amounts))
-        _ = self.topological_order  # a cycle is refused here, not in the middle of a run
+        _ = self.topological_order  # reports a cycle now instead of in the middle of a run
 
 
 def _integers(name: str, values: ArrayLike) -> Ints:
