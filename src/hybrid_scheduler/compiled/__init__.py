@@ -1,4 +1,4 @@
-"""Compiled building blocks shared by the cluster's loop and the schedulers' rules."""
+"""Compiled (numba) building blocks shared by the cluster's loop and the schedulers' rules."""
 
 from .counter_random import normal, uniform
 from .device_prices import PRICE_COEFFICIENTS, price_state, priced_placement

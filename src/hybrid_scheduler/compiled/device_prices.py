@@ -1,10 +1,10 @@
-"""Prices on machine time: earliest finish made far-sighted.
+"""Prices on device time that rise with the backlog, and the placement that minimises latency plus prices.
 
-A placement costs ``finish - now + p_c * CPU seconds + p_a * accelerator seconds + fee * [split]``. The prices rise
-with the backlog: when the machine is busy, a second of it taken from everybody else weighs more than a second of
-this task's own latency, so wasteful splits stop. An accelerator second is worth r* CPU seconds, where r* is the
-ratio of CPU to accelerator time at which the fluid optimum changes sides, estimated over the last 1000 tasks.
-Backlogs are measured in typical task times, so the rule does not care about the unit of time.
+A placement costs ``finish - now + p_c * CPU seconds + p_a * accelerator seconds + fee * [split]``. On a busy
+platform each device second delays other tasks. The prices therefore rise with the backlog, and wasteful splits
+stop. An accelerator second is worth r* CPU seconds, where r* is the ratio of CPU to accelerator time at which the
+fluid optimum changes sides, estimated over the last 1000 tasks. Backlogs are measured in typical task times, so the
+rule does not depend on the unit of time.
 
 `theta` holds seven coefficients: base price, its slope with the mean backlog, its slope with the imbalance between
 CPU and accelerators, the accelerators' factors on both, the fee of a split in typical times and with the backlog.
@@ -18,7 +18,7 @@ from ..core import Floats
 from .jit_cache import helper
 from .split_placement import best_placement
 
-#: Found by evolution on seeds that no reported figure uses: `python -m studies.tune_prices`.
+#: Tuned by evolution on seeds that no reported figure uses: `python -m studies.tune_prices`.
 PRICE_COEFFICIENTS = (0.2321, 1.298, 0.1262, 0.9975, 0.6998, 0.01075, 0.09935)
 
 _WINDOW = 1000
@@ -29,7 +29,7 @@ _RING = 3
 
 @helper
 def pivot(cpu, accelerator, cpus, accelerators):  # type: ignore[no-untyped-def]
-    """The ratio of CPU to accelerator time at which the fluid optimum changes sides."""
+    """Return the ratio of CPU to accelerator time at which the fluid optimum changes sides."""
     ratio = cpu / accelerator
     order = np.argsort(-ratio)
     left = cpu.sum() / cpus
@@ -44,7 +44,7 @@ def pivot(cpu, accelerator, cpus, accelerators):  # type: ignore[no-untyped-def]
 
 @helper
 def learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no-untyped-def]
-    """Add this task to the window; now and then renew r* and the typical task time."""
+    """Add this task to the window; every 64 tasks update r* and the typical task time."""
     cpu_sum, rate = 0.0, 0.0
     for d in range(len(devices)):
         column = devices[d].column
@@ -78,7 +78,7 @@ def learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no-
 def priced_placement(  # type: ignore[no-untyped-def]
     now, memory, times, free_at, devices, cpus, accelerators, theta, weight, objective, state
 ):
-    """Best placement at the prices of the moment. `state` is `price_state`, renewed with every call."""
+    """Return the best (device, share) at current prices. Each call updates `state` (see `price_state`)."""
     if accelerators == 0.0:
         return best_placement(now, memory, times, free_at, devices, 0, len(devices), weight, objective, 0.0)
     learn_window(times, devices, cpus, accelerators, state)
@@ -109,5 +109,5 @@ def priced_placement(  # type: ignore[no-untyped-def]
 
 
 def price_state(columns: int) -> Floats:
-    """What `priced_placement` remembers between calls, for tables with so many columns."""
+    """Return an initial state for `priced_placement`, for time tables with this number of columns."""
     return np.zeros(_RING + 2 * _WINDOW + columns)

@@ -1,4 +1,4 @@
-"""The fixed signature of a fast rule, and the scheduler base class that wraps one.
+"""Compiled scheduling rules: their fixed signature, and the scheduler base class that wraps one.
 
 A rule is written once, as a function decorated with `@rule`:
 
@@ -9,14 +9,15 @@ A rule is written once, as a function decorated with `@rule`:
 
 `now`       seconds
 `task`      a record array of length 1: `task[0].size`, `.intensity`, `.memory`, `.task_id`
-`times`     what the scheduler believes: ``times[devices[d].column]`` = (whole seconds, fixed seconds).
-            Empty for schedulers that are told nothing
-`free_at`   when each device will be free; read-only
+`times`     durations that the scheduler knows: ``times[devices[d].column]`` = (whole seconds, fixed seconds);
+            empty for schedulers that know none
+`free_at`   time at which each device will be free; read-only
 `devices`   the platform as records, see `DEVICE`
-`params`    numbers fixed for the run; `state` numbers the rule may change between calls
+`params`    numbers fixed for the run
+`state`     numbers that the rule may change between calls
 
 The cluster's loop takes the rule as a first-class function with exactly this type, so one compiled loop serves
-every rule and both stay cached on disk; `FastRule.decide` calls the very same function.
+every rule and both stay cached on disk. `FastRule.decide` calls the same function.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ DEVICE = np.dtype(
         ("is_cpu", np.int64),
         ("node", np.int64),
         ("cpu", np.int64),  # index of the CPU in the same node
-        ("column", np.int64),  # where `times` holds this device
-        ("group", np.int64),  # first device of the run of interchangeable ones it stands in
+        ("column", np.int64),  # column of this device in `times`
+        ("group", np.int64),  # first of the interchangeable devices that it belongs to
         ("group_end", np.int64),  # one past the last of them
         ("memory", np.float64),
     ],
@@ -64,12 +65,28 @@ RULE = types.FunctionType(SIGNATURE)
 
 
 def rule(function: Callable[..., Any]) -> Any:
-    """Mark a function as a rule. It is compiled, or loaded from the cache, when a run first needs it."""
+    """Mark a function as a compiled rule.
+
+    It is compiled, or loaded from the cache on disk, when a run first needs it.
+
+    Parameters
+    ----------
+    function
+        Function of ``(now, task, times, free_at, devices, params, state)`` that returns ``(device, fraction)``;
+        see `FastRule`.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import rule
+    >>> @rule
+    ... def all_on_cpu(now, task, times, free_at, devices, params, state):
+    ...     return 0, 0.0
+    """
     return entry(function)
 
 
 def device_table(platform: Platform, columns: Ints) -> NDArray[Any]:
-    """The platform as records. Devices are interchangeable when node, column and memory agree."""
+    """Return the platform as records. Devices are interchangeable when node, column and memory agree."""
     table = np.zeros(len(platform), DEVICE)
     table["is_cpu"] = platform.is_cpu
     table["node"] = platform.node
@@ -90,7 +107,7 @@ def device_table(platform: Platform, columns: Ints) -> NDArray[Any]:
 
 
 def column_prices(setting: Setting) -> Floats:
-    """The objective for a rule: [weight of latency, price of a busy second per column of `times`...]."""
+    """Return the objective for a rule: [latency weight, price of a busy second per column of `times`...]."""
     weight, per_device = setting.prices()
     columns = setting.platform.class_of if setting.times is None else setting.times.columns
     prices = np.zeros(1 + int(columns.max()) + 1)
@@ -100,12 +117,25 @@ def column_prices(setting: Setting) -> Floats:
 
 
 class FastRule(Online):
-    """An online scheduler whose rule is compiled. Subclasses set `rule` and may override `make_*`."""
+    """Online scheduler with a compiled rule. Subclasses set `rule` and may override `make_*`.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Cluster, FastRule, WorkloadGenerator, rule
+    >>> @rule
+    ... def all_on_cpu(now, task, times, free_at, devices, params, state):
+    ...     return 0, 0.0
+    >>> class AllOnCpu(FastRule):
+    ...     rule = all_on_cpu
+    >>> AllOnCpu().learns
+    False
+    """
 
     rule: ClassVar[Any]
     times: TimeModel | None = None
 
     def start(self, setting: Setting) -> None:
+        """Prepare the rule's arrays for a run; see `Scheduler.start`."""
         super().start(setting)
         self.times = setting.times
         columns = setting.platform.class_of if self.times is None else self.times.columns
@@ -114,23 +144,24 @@ class FastRule(Online):
         self.state: Floats = np.ascontiguousarray(self.make_state(), dtype=np.float64)
         self._rule = compiled(type(self).rule, SIGNATURE)
         self._task = np.zeros(1, TASK)
-        self._nothing = np.empty((0, 2))
+        self._no_times = np.empty((0, 2))
 
     def make_params(self) -> Floats:
-        """Numbers that stay fixed during the run."""
+        """Return the numbers that stay fixed during the run."""
         return np.empty(0)
 
     def make_state(self) -> Floats:
-        """Numbers the rule changes from call to call."""
+        """Return the initial numbers that the rule changes from call to call."""
         return np.empty(0)
 
     def decide(self, task: Task, view: View) -> Decision:
+        """Return the compiled rule's placement of a task."""
         record = self._task[0]
         record["task_id"] = task.task_id
         record["size"] = task.size
         record["intensity"] = task.compute_intensity
         record["memory"] = task.memory_required
-        row = self._nothing if self.times is None else self.times.row(task)
+        row = self._no_times if self.times is None else self.times.row(task)
         device, fraction = self._rule(
             view.now, self._task, row, view.free_at, self.devices, self.params, self.state
         )

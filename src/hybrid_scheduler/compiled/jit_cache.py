@@ -1,8 +1,8 @@
-"""How kernels are compiled and cached.
+"""Compilation of numba functions and their cache on disk.
 
-`helper` marks a function that is inlined into whatever calls it. `entry` marks a function that Python calls: its
-machine code is kept on disk. Numba's cache notices a change of the file an entry stands in, but not of the
-helpers inlined into it; `compiled` therefore compares a digest of all kernel sources and drops what is stale.
+`helper` marks a function that is inlined into its callers. `entry` marks a function that Python calls; its machine
+code is kept on disk. Numba's cache notices a change in the file of an entry, but not in the helpers inlined into
+it. `compiled` therefore compares a digest of all sources and drops stale machine code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ entry = njit(nogil=True, error_model="numpy", cache=True)
 
 
 def compiled(dispatcher: Any, signature: Any) -> Any:
-    """The entry, ready for exactly this signature and closed to any other: a wrong type fails loudly."""
+    """Return the entry, compiled for exactly this signature; arguments of other types raise an error."""
     if not dispatcher.signatures:
         _drop_if_stale(dispatcher)
         dispatcher.compile(signature)
@@ -37,13 +37,13 @@ def _drop_if_stale(dispatcher: Any) -> None:
         fresh = False
     if not fresh:
         dispatcher._cache.flush()
-        with suppress(OSError):  # a folder we cannot write to holds no cache of ours either
+        with suppress(OSError):  # a folder that is not writable holds no cache either
             stamp.write_text(_digest())
 
 
 @cache
 def _digest() -> str:
-    """Of every source file whose code can end up inside a kernel."""
+    """Return a digest of every source file whose code can be compiled."""
     package = Path(__file__).parent.parent
     sources = sorted(
         path

@@ -1,10 +1,10 @@
-"""The mathematics of putting one task onto a CPU and an accelerator beside it.
+"""Exact placement of one task on a CPU and an accelerator.
 
 Part times are affine: a share s takes ``fixed + s * whole`` seconds. The two parts queue independently, so the
-task ends at the later of the two. Finish and busy seconds are piecewise linear in the share, which is why no more
-than three shares (none, the balancing one, all that fits) need a look: the result is exact.
+task ends at the later of the two. Finish and busy seconds are piecewise linear in the share. Therefore three shares
+(none, the balancing one, all that fits) contain the exact optimum.
 
-The code avoids branches that a processor cannot predict; that is worth a factor of two.
+The code avoids branches that a processor cannot predict, which doubles its speed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .jit_cache import helper
 
 @helper
 def fitting_share(memory, capacity):  # type: ignore[no-untyped-def]
-    """The largest share of a task whose memory fits."""
+    """Return the largest share of a task whose memory fits."""
     return 1.0 if memory <= capacity else capacity / memory
 
 
 @helper
 def earliest_free(free_at, begin, end):  # type: ignore[no-untyped-def]
-    """Of the devices begin..end: the one that is free earliest, the first of equals."""
+    """Return the device in begin..end that is free earliest, the first of equals."""
     best, free = begin, free_at[begin]
     for d in range(begin + 1, end):
         if free_at[d] < free:
@@ -32,7 +32,7 @@ def earliest_free(free_at, begin, end):  # type: ignore[no-untyped-def]
 
 @helper
 def earliest_free_accelerator(free_at, devices):  # type: ignore[no-untyped-def]
-    """The accelerator that is free earliest, the first of equals; -1 if there is none."""
+    """Return the accelerator that is free earliest, the first of equals; -1 if there is none."""
     best = -1
     for d in range(len(devices)):
         if devices[d].is_cpu == 0 and (best < 0 or free_at[d] < free_at[best]):
@@ -42,7 +42,7 @@ def earliest_free_accelerator(free_at, devices):  # type: ignore[no-untyped-def]
 
 @helper
 def earliest_free_cpu(free_at, devices):  # type: ignore[no-untyped-def]
-    """The CPU that is free earliest, the first of equals."""
+    """Return the CPU that is free earliest, the first of equals."""
     best = -1
     for d in range(len(devices)):
         if devices[d].is_cpu == 1 and (best < 0 or free_at[d] < free_at[best]):
@@ -52,9 +52,9 @@ def earliest_free_cpu(free_at, devices):  # type: ignore[no-untyped-def]
 
 @helper
 def beats(value, free, best_value, best_free):  # type: ignore[no-untyped-def]
-    """Whether a candidate replaces the best so far. Ties go to the accelerator that is free earliest.
+    """Return whether a candidate replaces the best so far. Ties go to the accelerator that is free earliest.
 
-    `free` is when the candidate's accelerator is free; infinity for a CPU, which loses ties.
+    `free` is the time at which the candidate's accelerator is free; infinity for a CPU, which loses ties.
     """
     return (value < best_value) | ((value == best_value) & (free < best_free))
 
@@ -63,9 +63,9 @@ def beats(value, free, best_value, best_free):  # type: ignore[no-untyped-def]
 def best_placement(  # type: ignore[no-untyped-def]
     now, memory, times, free_at, devices, begin, end, weight, prices, split_price
 ):
-    """Among devices begin..end: the placement with the least ``weight * finish + prices * busy seconds``.
+    """Return the (device, share) in begin..end with the least ``weight * finish + prices * busy seconds``.
 
-    Exact for one task against the queues as they stand. `prices` is per column of `times`; `split_price` is paid
+    Exact for one task against the current queues. `prices` is per column of `times`; `split_price` is paid
     once by a task that runs on both sides. Of interchangeable devices only the one that is free earliest counts.
     """
     best, best_share, best_value, best_free = begin, 0.0, np.inf, np.inf

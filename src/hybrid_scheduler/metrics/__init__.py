@@ -1,4 +1,4 @@
-"""Pure functions: outcomes in, numbers out."""
+"""Metrics: pure functions from outcomes to summaries, intervals and tests."""
 
 from .running_mean import RunningMean, busy_share
 from .statistics import (

@@ -1,4 +1,4 @@
-"""Numbers that grow with a run that has no end: means with an interval, and the share of time a device worked."""
+"""Running statistics of a run without end: a mean with an interval, and busy shares of devices."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from scipy.special import stdtrit
 
 from ..core import Floats
 
-#: Values in the first batches. Neighbouring latencies resemble each other: batches of one would promise too much.
+#: Values in the first batches. Consecutive latencies are correlated, so smaller batches would be too optimistic.
 _FIRST_SIZE = 16
-#: When so many batches are full they are merged in pairs.
+#: Number of full batches at which they are merged in pairs.
 _MOST_BATCHES = 64
-#: Fewer batches say nothing about the spread of their means.
+#: Fewer batches do not determine the spread of their means.
 _LEAST_BATCHES = 8
 
 
 class RunningMean:
-    """The mean of a stream, with a 95 % interval by batch means, in constant memory.
+    """Mean of a stream with a 95 % interval by batch means, in constant memory.
 
-    Consecutive values are correlated, their averages over long stretches hardly: the stream is cut into batches
-    that grow with it, and the interval is Student's for the means of the complete ones.
+    Consecutive values are correlated; averages over long batches hardly are. The stream is cut into batches whose
+    size grows with it. The interval is Student's for the means of the complete batches.
     """
 
     def __init__(self) -> None:
@@ -52,11 +52,12 @@ class RunningMean:
 
     @property
     def mean(self) -> float | None:
+        """Mean of all values; None before the first."""
         return self.total / self.count if self.count else None
 
     @property
     def half_width(self) -> float | None:
-        """Of the 95 % interval; None until there are eight complete batches."""
+        """Half width of the 95 % interval; None until there are eight complete batches."""
         batches = len(self._sums)
         if batches < _LEAST_BATCHES:
             return None
@@ -64,7 +65,7 @@ class RunningMean:
         return float(stdtrit(batches - 1, 0.975)) * error
 
     def state(self) -> dict[str, Any]:
-        """JSON; `from_state` rebuilds the same mean from it."""
+        """Return the state as plain values for JSON; `from_state` restores it."""
         return {
             "count": self.count,
             "total": self.total,
@@ -76,6 +77,7 @@ class RunningMean:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> RunningMean:
+        """Return the mean that `state` described."""
         mean = cls()
         mean.count, mean.total = int(state["count"]), float(state["total"])
         mean._size, mean._sums = int(state["size"]), [float(value) for value in state["sums"]]
@@ -84,7 +86,15 @@ class RunningMean:
 
 
 def busy_share(before: Floats, after: Floats, seconds: float) -> Floats:
-    """Busy share of each device in an interval, from its total busy seconds at both ends."""
+    """Return the busy share of each device in an interval.
+
+    Parameters
+    ----------
+    before, after
+        Total busy seconds of each device at the start and at the end of the interval.
+    seconds
+        Length of the interval.
+    """
     if not seconds > 0:
         return np.zeros(len(after))
     return np.clip((after - before) / seconds, 0.0, 1.0)

@@ -1,7 +1,7 @@
-"""Is the difference real? Intervals, tests and effect sizes for paired runs, as pure functions.
+"""Statistics of paired runs: intervals, tests and effect sizes, as pure functions.
 
-Policies are compared on the same seeds, so what is judged is the difference on each seed; the seeds' own spread
-drops out. Nothing here draws a random number that was not passed in. Words used everywhere alike:
+Policies are compared on the same seeds. The tests judge the difference on each seed, so the spread between seeds
+cancels out. All random numbers come from a generator that is passed in. Terms:
 
     difference    one policy's value minus the other's, seed by seed
     different     the Holm-corrected Wilcoxon test and the 95 % t-interval both say so; else "too close to call"
@@ -24,7 +24,7 @@ from ..core import Floats, InvalidInputError
 CONFIDENCE = 0.95
 TOO_CLOSE = "too close to call"
 LOWER, HIGHER = "lower", "higher"
-#: Up to so many differences the distribution of the signed ranks is counted out, beyond it is close to normal.
+#: Up to this number of differences the distribution of the signed ranks is exact, beyond it is nearly normal.
 _EXACT_UP_TO = 60
 _RESAMPLES = 4000
 _NORMAL = NormalDist()
@@ -32,7 +32,22 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and the range that covers the true one with the stated confidence."""
+    """Mean with a confidence interval.
+
+    Parameters
+    ----------
+    mean
+        Mean of the sample.
+    low, high
+        Ends of the range that covers the true mean with the stated confidence.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Interval
+    >>> interval = Interval(mean=1.0, low=0.5, high=1.5)
+    >>> interval.half_width, interval.excludes(0.0)
+    (0.5, True)
+    """
 
     mean: float
     low: float
@@ -40,9 +55,11 @@ class Interval:
 
     @property
     def half_width(self) -> float:
+        """Half of the interval's width."""
         return (self.high - self.low) / 2
 
     def excludes(self, value: float) -> bool:
+        """Return whether the value lies outside the interval."""
         return value < self.low or value > self.high
 
 
@@ -50,14 +67,14 @@ class Interval:
 
 
 def paired_differences(first: Floats, second: Floats) -> Floats:
-    """first - second, seed by seed."""
+    """Return first - second, seed by seed."""
     if first.shape != second.shape or first.ndim != 1:
         raise InvalidInputError("runs", f"paired: {len(first)} values on either side", f"{len(second)} values")
     return _finite(first - second)
 
 
 def t_interval(values: Floats, confidence: float = CONFIDENCE) -> Interval:
-    """Student's interval of the mean."""
+    """Return Student's interval of the mean."""
     seen = _several(values)
     mean, half = float(seen.mean()), float(t_half_width(seen, confidence))
     return Interval(mean, mean - half, mean + half)
@@ -73,7 +90,7 @@ def t_half_width(values: Floats, confidence: float = CONFIDENCE) -> Floats:
 def bootstrap_interval(
     values: Floats, rng: np.random.Generator, confidence: float = CONFIDENCE, resamples: int = _RESAMPLES
 ) -> Interval:
-    """Of the mean, from resampled seeds: bias-corrected and accelerated, so that it follows a skewed spread."""
+    """Return the bias-corrected and accelerated bootstrap interval of the mean, which follows a skewed spread."""
     seen = _several(values)
     n, mean = len(seen), float(seen.mean())
     if (seen == seen[0]).all():
@@ -81,7 +98,7 @@ def bootstrap_interval(
     means = seen[rng.integers(0, n, (resamples, n))].mean(axis=1)
     below = ((means < mean).sum() + 0.5 * (means == mean).sum()) / resamples
     shift = _NORMAL.inv_cdf(min(max(float(below), 1 / resamples), 1 - 1 / resamples))
-    spread = mean - (seen.sum() - seen) / (n - 1)  # how the mean reacts when one seed is left out
+    spread = mean - (seen.sum() - seen) / (n - 1)  # jackknife: change of the mean when one seed is left out
     skew = float((spread**3).sum() / (6.0 * (spread**2).sum() ** 1.5))
     edges = [shift + _NORMAL.inv_cdf(0.5 + side * confidence / 2) for side in (-1, 1)]
     low, high = np.quantile(means, [_NORMAL.cdf(shift + edge / (1.0 - skew * edge)) for edge in edges])
@@ -89,14 +106,18 @@ def bootstrap_interval(
 
 
 def batch_means(values: Floats, batches: int = 20, confidence: float = CONFIDENCE) -> Interval:
-    """Interval of the mean within one run: means of long stretches hardly depend on each other, single tasks do."""
+    """Return the interval of the mean within one run, by batch means.
+
+    Single tasks are correlated; the means of long batches hardly are.
+    """
     return dependent_interval(batch_averages(values, batches), confidence)
 
 
 def batch_averages(values: Floats, batches: int = 20) -> Floats:
-    """The values cut into so many stretches, one number for each, whose mean is that of all values.
+    """Return one number per batch of consecutive values; their mean is the mean of all values.
 
-    Stretches differ by one value at most; each stands for its sum, so the mean is exact and nothing is left over.
+    Batch sizes differ by one at most. Each number is the batch's sum, scaled alike for all batches, so the mean is
+    exact.
     """
     if batches < 2 or len(values) < 2 * batches:
         raise InvalidInputError("batches", f"from 2 to {len(values) // 2}, for {len(values)} values", batches)
@@ -105,64 +126,64 @@ def batch_averages(values: Floats, batches: int = 20) -> Floats:
 
 
 def lag1_autocorrelation(values: Floats) -> float:
-    """Correlation of each value with the next, 0 where there is none; for stretches of a run that should be short.
+    """Return the correlation of each value with the next, at least 0; for batches of a run.
 
-    Taken around a straight line, so that a queue that grows throughout the run is not mistaken for a slow swing,
-    and corrected for what that line and the mean take away from few values.
+    It is taken around a straight line, so that a queue that grows throughout the run does not count as correlation.
+    It is corrected for the bias that the fitted line and mean cause in short samples.
     """
     n = len(values)
     if n < 4:
         return 0.0
-    place = np.arange(n) - (n - 1) / 2.0
-    off = values - values.mean()
-    rest = off - place * float((place * off).sum() / (place**2).sum())
-    total = float((rest**2).sum())
+    position = np.arange(n) - (n - 1) / 2.0
+    centred = values - values.mean()
+    residual = centred - position * float((position * centred).sum() / (position**2).sum())
+    total = float((residual**2).sum())
     if total <= 1e-24 * float((values**2).sum()):
         return 0.0
-    seen = float((rest[1:] * rest[:-1]).sum()) / total
-    return min(max(0.0, seen + (2.0 + 4.0 * seen) / n), 0.95)
+    correlation = float((residual[1:] * residual[:-1]).sum()) / total
+    return min(max(0.0, correlation + (2.0 + 4.0 * correlation) / n), 0.95)
 
 
 def trend_direction(values: Floats, confidence: float = CONFIDENCE) -> float:
-    """Where a run is heading: 1 if its values keep rising, -1 if they keep falling, 0 if neither is sure.
+    """Return 1 if values keep rising, -1 if they keep falling, 0 if neither is significant.
 
-    Judged by the steps from each value to the next. A level that merely swings has steps that cancel, and one that
-    wanders without aim is called heading somewhere no more often than the confidence allows.
+    The test is on the steps from each value to the next. The steps of an oscillation cancel, and a random walk
+    counts as a trend no more often than the confidence allows.
     """
     steps = np.diff(_finite(values))
     if len(steps) < 2:
         return 0.0
     step = t_interval(steps, confidence)
-    # The rounding of a constant is no direction.
+    # Rounding errors of a constant are not a trend.
     small = abs(step.mean) <= 1e-12 * float(np.abs(values).max())
     return 0.0 if small or not step.excludes(0.0) else math.copysign(1.0, step.mean)
 
 
 def dependent_interval(values: Floats, confidence: float = CONFIDENCE) -> Interval:
-    """Student's interval for values that follow each other in one run.
+    """Return Student's interval for consecutive, possibly correlated values of one run.
 
-    Where neighbours are alike, so many values tell as much as fewer independent ones would; the interval is that of
-    the fewer. Never narrower than `t_interval`. Values that keep rising, as in a queue that grows, have no mean to
-    speak of: it depends on the run's length, and the interval is infinite.
+    Correlated values carry as much information as a smaller number of independent ones; the interval uses that
+    effective number. It is never narrower than `t_interval`. Values with a trend, as in a queue that grows, have no
+    stable mean: the interval is infinite.
     """
     plain = t_interval(values, confidence)
     if trend_direction(values, confidence):
         return Interval(plain.mean, -math.inf, math.inf)
-    alike = lag1_autocorrelation(values)
-    if alike == 0.0:
+    correlation = lag1_autocorrelation(values)
+    if correlation == 0.0:
         return plain
-    fewer = max(2.0, len(values) * (1.0 - alike) / (1.0 + alike))
-    half = _t_quantile(fewer - 1.0, 0.5 + confidence / 2) * float(values.std(ddof=1)) / math.sqrt(fewer)
+    effective = max(2.0, len(values) * (1.0 - correlation) / (1.0 + correlation))
+    half = _t_quantile(effective - 1.0, 0.5 + confidence / 2) * float(values.std(ddof=1)) / math.sqrt(effective)
     return Interval(plain.mean, plain.mean - half, plain.mean + half)
 
 
 def sequential_interval(values: Floats, confidence: float = CONFIDENCE, spread: float = 1.0) -> Interval:
-    """An interval that one may look at after every seed, and stop whenever it is clear.
+    """Return an interval that stays valid when it is checked after every seed.
 
-    It covers the true mean at all looks together (for normal differences). The price is width, about half as much
-    again as the t-interval's. Where the t statistic's mixture likelihood ratio, with effects of size
-    N(0, spread) against none, stays below 1/alpha: a martingale under every mean, so Ville's inequality bounds
-    the chance that it ever goes above.
+    It covers the true mean at all checks together (for normal differences) and is about 1.5 times as wide as the
+    t-interval. It holds the means for which the t statistic's mixture likelihood ratio, with effects of size
+    N(0, spread) against none, stays below 1/alpha. The ratio is a martingale under every mean, so Ville's
+    inequality bounds the chance that it ever exceeds 1/alpha.
     """
     seen = _several(values)
     n, mean = len(seen), float(seen.mean())
@@ -181,23 +202,23 @@ def sequential_interval(values: Floats, confidence: float = CONFIDENCE, spread: 
 
 
 def signed_ranks(differences: Floats) -> tuple[Floats, float, float]:
-    """Ranks of what is not 0 by size, ties sharing theirs, and the sums of the positive and the negative ones."""
-    moved = differences[differences != 0]
-    _, place, counts = np.unique(np.abs(moved), return_inverse=True, return_counts=True)
+    """Return the ranks of the nonzero differences by size, and the rank sums of positive and negative ones."""
+    nonzero = differences[differences != 0]
+    _, group, counts = np.unique(np.abs(nonzero), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    ranks: Floats = (last - (counts - 1) / 2.0)[place]
-    return ranks, float(ranks[moved > 0].sum()), float(ranks[moved < 0].sum())
+    ranks: Floats = (last - (counts - 1) / 2.0)[group]
+    return ranks, float(ranks[nonzero > 0].sum()), float(ranks[nonzero < 0].sum())
 
 
 def wilcoxon(differences: Floats) -> float:
-    """Two-sided p of the signed-rank test; exact for few seeds, also with ties. All equal: 1."""
+    """Return the two-sided p-value of the signed-rank test; exact up to 60 seeds, also with ties."""
     ranks, above, below = signed_ranks(_finite(differences))
     n = len(ranks)
     if n == 0:
         return 1.0
     smaller = min(above, below)
     if n <= _EXACT_UP_TO:
-        # Every sign is a coin: count the ways to reach each sum, in half ranks because ties share theirs.
+        # All signs are equally likely: count the ways to reach each sum, in half ranks because of ties.
         steps = np.rint(2 * ranks).astype(np.int64)
         ways = np.zeros(int(steps.sum()) + 1)
         ways[0] = 1.0
@@ -209,7 +230,7 @@ def wilcoxon(differences: Floats) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted so that the chance of any false alarm among all of them stays below the level."""
+    """Return p-values adjusted by Holm's method: it bounds the chance of any false positive among them."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted, worst = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(order):
@@ -219,13 +240,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def rank_biserial(differences: Floats) -> float:
-    """Matched-pairs effect size: -1 when every seed falls one way, 0 when they balance, 1 the other way."""
+    """Return the matched-pairs effect size: -1 if all differences are negative, 0 if balanced, 1 if positive."""
     _, above, below = signed_ranks(_finite(differences))
     return (above - below) / (above + below) if above + below > 0 else 0.0
 
 
 def cohens_dz(differences: Floats) -> float:
-    """Mean difference in units of its own spread over seeds; infinite where every seed shows the same one."""
+    """Return the mean difference divided by its standard deviation; infinite if all differences are equal."""
     seen = _several(differences)
     mean, deviation = float(seen.mean()), float(seen.std(ddof=1))
     if deviation == 0.0:
@@ -234,7 +255,7 @@ def cohens_dz(differences: Floats) -> float:
 
 
 def fewest_seeds(pairs: int, confidence: float = CONFIDENCE) -> int:
-    """With fewer seeds than this no signed-rank test can pass the correction for so many pairs."""
+    """Return the smallest number of seeds at which the corrected signed-rank test can be significant."""
     return max(2, math.floor(math.log2(2.0 * pairs / (1.0 - confidence))) + 1)
 
 
@@ -243,12 +264,15 @@ def fewest_seeds(pairs: int, confidence: float = CONFIDENCE) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two policies on the same seeds. `verdict` is about the first: lower, higher or too close to call."""
+    """Comparison of two policies on the same seeds.
+
+    `verdict` is about the first: lower, higher or too close to call.
+    """
 
     first: str
     second: str
     difference: Interval
-    #: Of resampled seeds; None for stretches of one run, which cannot be shuffled.
+    #: Interval of resampled seeds; None for batches of one run, whose order matters.
     bootstrap: Interval | None
     p: float
     p_holm: float
@@ -260,12 +284,12 @@ class Pair:
     verdict: str
 
     def reversed(self) -> Pair:
-        """The same, told from the other side."""
-        turned = {LOWER: HIGHER, HIGHER: LOWER}.get(self.verdict, self.verdict)
+        """Return the same comparison from the second policy's side."""
+        opposite = {LOWER: HIGHER, HIGHER: LOWER}.get(self.verdict, self.verdict)
         return Pair(
             self.second, self.first, _negative(self.difference),
             None if self.bootstrap is None else _negative(self.bootstrap), self.p, self.p_holm,
-            0.0 - self.rank_biserial, 0.0 - self.dz, self.losses, self.wins, self.ties, turned,
+            0.0 - self.rank_biserial, 0.0 - self.dz, self.losses, self.wins, self.ties, opposite,
         )  # fmt: skip
 
 
@@ -276,10 +300,24 @@ def compare_pairs(
     *,
     one_run: bool = False,
 ) -> dict[tuple[str, str], Pair]:
-    """Every policy against every other, under both orders of their names; Holm's correction covers all pairs.
+    """Compare every policy with every other; Holm's correction covers all pairs.
 
-    The values are seeds, or with `one_run` the stretches of one run in their order. Two policies of one run are
-    also different if the gap between them keeps growing, which is what an overloaded machine looks like.
+    Parameters
+    ----------
+    samples
+        Values of each policy: one per seed, or with `one_run` one per batch of the run, in order.
+    rng
+        Generator for the bootstrap.
+    confidence
+        Confidence of intervals and tests.
+    one_run
+        Whether the values are batches of one run. Two policies of one run also differ if the gap between them keeps
+        growing, as on an overloaded platform.
+
+    Returns
+    -------
+    dict
+        Comparison under both orders of each pair of names.
     """
     for values in samples.values():
         _several(values)
@@ -309,14 +347,14 @@ def compare_pairs(
 
 
 def verdict(difference: Interval, p: float, confidence: float = CONFIDENCE, *, diverging: bool = False) -> str:
-    """Different only where ranks and means agree: neither one lucky seed nor one wild one decides."""
+    """Return lower or higher only if test and interval agree, so that no single seed decides; else too close."""
     if p >= 1.0 - confidence or not (diverging or difference.excludes(0.0)):
         return TOO_CLOSE
     return LOWER if difference.mean < 0 else HIGHER
 
 
 def sequential_verdict(differences: Floats, comparisons: int = 1, confidence: float = CONFIDENCE) -> str:
-    """The same question after any number of seeds; `comparisons` are watched at the same time."""
+    """Return the verdict after any number of seeds, for one of `comparisons` watched at the same time."""
     interval = sequential_interval(differences, 1.0 - (1.0 - confidence) / comparisons)
     if not interval.excludes(0.0):
         return TOO_CLOSE
@@ -325,7 +363,7 @@ def sequential_verdict(differences: Floats, comparisons: int = 1, confidence: fl
 
 @cache
 def _t_quantile(freedom: float, probability: float) -> float:
-    from scipy.special import stdtrit  # not above: whoever only adds up a run need not wait for scipy
+    from scipy.special import stdtrit  # imported here because it is slow and summaries do not need it
 
     return float(stdtrit(freedom, probability))
 

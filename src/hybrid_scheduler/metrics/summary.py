@@ -1,4 +1,4 @@
-"""Outcomes to numbers. Every name here means the same in tables, JSON, API and dashboard."""
+"""Summary of a run. Its names mean the same in tables, JSON, API and dashboard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU
 
 
 def jain_index(loads: Floats) -> float:
-    """Fairness of a load: 1 when all are equal, 1/n when one carries everything."""
+    """Return Jain's fairness index: 1 if all loads are equal, 1/n if one device has all the load.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybrid_scheduler.metrics import jain_index
+    >>> jain_index(np.array([1.0, 1.0])), jain_index(np.array([1.0, 0.0]))
+    (1.0, 0.5)
+    """
     total = float(loads.sum())
     return 1.0 if total == 0 else total**2 / (len(loads) * float((loads**2).sum()))
 
@@ -29,6 +37,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Floats) -> Spread:
+        """Return the statistics of these values; NaN if there are none."""
         if len(values) == 0:
             return cls(*(float("nan"),) * 5)
         p50, p95, p99 = np.quantile(values, (0.5, 0.95, 0.99))
@@ -37,7 +46,18 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One scheduler's run in numbers. Seconds, joules, dollars; None where something was not computed."""
+    """One scheduler's run in numbers: seconds, joules and dollars; None where a value was not computed.
+
+    `compare` returns one per scheduler.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import WorkloadGenerator, compare
+    >>> workload = WorkloadGenerator(seed=1).generate_workload(50, utilisation=0.5)
+    >>> summary = compare(workload, ["greedy"]).summaries["greedy"]
+    >>> summary.tasks, summary.failed, summary.latency.mean >= summary.time.mean
+    (50, 0, True)
+    """
 
     tasks: int
     failed: int
@@ -65,7 +85,7 @@ class Summary:
     average_utilization: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Flat and JSON-ready: spreads become mean_time, p50_latency and so on."""
+        """Return a flat dictionary for JSON: spreads become mean_time, p50_latency and so on."""
         flat: dict[str, Any] = {}
         for name, value in asdict(self).items():
             if name in ("time", "latency", "wait"):
@@ -77,7 +97,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Charges:
-    """Per-task joules and dollars, as the physics' bill lists them."""
+    """Energy and cost of each task in joules and dollars, as `physics.EnergyAndCost` computes them."""
 
     energy: Floats
     energy_blended: Floats
@@ -96,7 +116,25 @@ def summarise(
     isolated: Floats | None = None,
     oracle_latency: Floats | None = None,
 ) -> Summary:
-    """Reduce a run to its summary. Failed tasks are counted and otherwise left out."""
+    """Return the summary of a run. Failed tasks are counted and otherwise left out.
+
+    Parameters
+    ----------
+    outcomes
+        Results of all tasks.
+    platform
+        Devices.
+    busy
+        Busy seconds of each device.
+    charges
+        Energy and cost of each task.
+    bound
+        Lower bound of the makespan in seconds.
+    isolated
+        Isolated optimum of each task in seconds, for the slowdown.
+    oracle_latency
+        Latency of each task under the oracle, for the regret.
+    """
     done = outcomes.completed
     latency, time = outcomes.latency[done], outcomes.time[done]
     first = float(outcomes.workload.arrival_time[0])
@@ -134,7 +172,7 @@ def summarise(
 
 
 def win_rates(latencies: dict[str, Floats]) -> dict[str, dict[str, float]]:
-    """How often the row's task ends earlier than the column's, ties left out of the count of wins."""
+    """Return how often each scheduler has the lower latency than each other one; ties are not wins."""
     return {
         row: {column: float((latencies[row] < latencies[column]).mean()) for column in latencies if column != row}
         for row in latencies

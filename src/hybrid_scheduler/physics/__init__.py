@@ -1,4 +1,4 @@
-"""How long, how many joules, how many dollars."""
+"""Physics: seconds, joules and dollars of tasks on devices."""
 
 from collections.abc import Callable
 
@@ -17,6 +17,24 @@ PHYSICS: dict[str, Callable[[], Physics]] = {"analytic": AnalyticPhysics, "seria
 
 
 def physics_named(name: str) -> Physics:
+    """Return the physics of this name, with default parameters.
+
+    Parameters
+    ----------
+    name
+        ``"analytic"`` or ``"serial"``.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such physics.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import physics_named
+    >>> physics_named("serial").concurrent
+    False
+    """
     if name not in PHYSICS:
         raise UnknownNameError("physics", name, PHYSICS)
     return PHYSICS[name]()

@@ -1,4 +1,4 @@
-"""The published formulas.
+"""Analytic and serial physics: the published formulas.
 
 T = k * N^1.5 / (I + 0.5)        seconds on the reference CPU
 G = T / S + M / bandwidth        seconds on an accelerator, S = base + slope * I, plus t0 to launch
@@ -20,7 +20,27 @@ from .protocol import platform_links
 
 @dataclass(frozen=True, slots=True)
 class AnalyticPhysics:
-    """Published times; the two parts of a split task run at once."""
+    """Published durations; the two parts of a split task run at the same time.
+
+    Parameters
+    ----------
+    coefficient
+        Seconds per unit of work k on the reference CPU.
+    launch_overhead
+        Seconds to start a part on an accelerator.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is negative or not finite.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import AnalyticPhysics, Task, Workload, workstation
+    >>> tasks = Workload.from_tasks([Task(0, size=2500, compute_intensity=0.5, memory_required=1600)])
+    >>> AnalyticPhysics().times(tasks, workstation(1))[0, :, 0].tolist()
+    [0.5, 0.30000000000000004]
+    """
 
     coefficient: float = WORK_COEFFICIENT
     launch_overhead: float = 0.0
@@ -35,9 +55,11 @@ class AnalyticPhysics:
             raise InvalidInputError("physics.launch_overhead", "finite and >= 0 s", self.launch_overhead)
 
     def columns(self, platform: Platform) -> Ints:
+        """Return the column of each device in the table."""
         return platform.class_of
 
     def times(self, workload: Workload, platform: Platform) -> TimeTable:
+        """Return noise-free (whole, fixed) seconds, shape (tasks, columns, 2)."""
         table = np.zeros((len(workload), len(platform.classes), 2))
         base = base_duration(workload.size, workload.compute_intensity, self.coefficient)
         for column, device in enumerate(platform.classes):
@@ -49,12 +71,27 @@ class AnalyticPhysics:
         return table
 
     def links(self, platform: Platform) -> Links:
+        """Return the transfer costs between devices."""
         return platform_links(platform)
 
 
 @dataclass(frozen=True, slots=True)
 class SerialPhysics(AnalyticPhysics):
-    """The same part times, one after the other: reproduces published tables of isolated tasks."""
+    """Analytic durations with the two parts one after the other.
+
+    It reproduces published tables of isolated tasks; `Cluster` does not accept it.
+
+    Parameters
+    ----------
+    coefficient, launch_overhead
+        As in `AnalyticPhysics`.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import SerialPhysics
+    >>> SerialPhysics().concurrent
+    False
+    """
 
     name = "serial"
     concurrent = False

@@ -1,4 +1,4 @@
-"""How fast can this machine possibly go? The fluid relaxation of scheduling, solved exactly.
+"""Capacity of a platform: the fluid relaxation of scheduling, solved exactly.
 
 Split every task freely among the device classes so that the busiest class is done as early as possible:
 
@@ -22,10 +22,16 @@ from .protocol import Physics
 
 @dataclass(frozen=True, slots=True)
 class FluidTasks:
-    """Tasks as the relaxation sees them.
+    """Tasks of the fluid relaxation. Column 0 is the CPU.
 
-    `whole[i, k]` seconds per class for the part that may go anywhere; `pinned[i]` CPU seconds of the part that
-    cannot leave the CPU because it does not fit into any accelerator's memory. Column 0 is the CPU.
+    Parameters
+    ----------
+    whole
+        Seconds per task and class for the part that may run anywhere.
+    pinned
+        CPU seconds of the part that fits into no accelerator's memory.
+    servers
+        Number of devices of each class.
     """
 
     whole: Floats
@@ -45,11 +51,25 @@ def fluid_tasks(
     *,
     may_fail: bool = False,
 ) -> FluidTasks:
-    """Merge devices into classes: all CPUs are one pooled class, accelerators merge when `classes` agree.
+    """Merge devices into classes: all CPUs are one class, accelerators merge when `classes` agree.
 
-    `columns` says where `table` holds each device. Devices of one class may differ there (noise); the fastest
-    counts. Launch overhead enters as ``s * fixed``, never more than the real ``fixed``, so the bound stays valid.
-    A task that the cluster may drop for want of memory counts as no work at all.
+    Devices of one class may differ in `table` because of noise; the fastest counts. Launch overhead enters as
+    ``s * fixed``, never more than the real ``fixed``, so the bound stays valid.
+
+    Parameters
+    ----------
+    table
+        (whole, fixed) seconds, shape (tasks, columns, 2).
+    columns
+        Column of each device in `table`.
+    classes
+        Class of each device.
+    memory_required
+        MB of each task.
+    platform
+        Devices.
+    may_fail
+        Whether the cluster drops tasks that do not fit into memory; those then count as no work.
     """
     accelerators = [np.flatnonzero(~platform.is_cpu & (classes == c)) for c in np.unique(classes[~platform.is_cpu])]
     members = [np.flatnonzero(platform.is_cpu), *accelerators]
@@ -69,7 +89,7 @@ def fluid_tasks(
 
 
 def fluid_makespan(tasks: FluidTasks) -> float:
-    """The relaxation's value M: seconds to do all the tasks with every class busy to the end."""
+    """Return the value M of the relaxation: seconds for all tasks with every class busy to the end."""
     if tasks.whole.shape[1] == 1:
         return float((tasks.whole[:, 0] + tasks.pinned).sum() / tasks.servers[0])
     if tasks.whole.shape[1] == 2:
@@ -86,7 +106,7 @@ def _knapsack(tasks: FluidTasks) -> float:
     on_accelerator = np.cumsum(accelerator[order]) / accelerators
     on_cpu = (cpu.sum() - np.cumsum(cpu[order]) + tasks.pinned.sum()) / cpus
     first = int(np.argmax(on_accelerator >= on_cpu))
-    if on_accelerator[first] < on_cpu[first]:  # even with everything on the accelerators the CPU ends later
+    if on_accelerator[first] < on_cpu[first]:  # pinned CPU work alone takes longer
         return float(on_cpu[-1])
     c, a = cpu[order[first]] / cpus, accelerator[order[first]] / accelerators
     before_accelerator = on_accelerator[first] - a
@@ -96,8 +116,8 @@ def _knapsack(tasks: FluidTasks) -> float:
 
 
 def _cutting_planes(tasks: FluidTasks) -> tuple[float, Floats]:
-    """Kelley's method on the dual. Returns the best valid bound and its prices."""
-    from scipy.optimize import linprog  # half a second to import, and only unequal accelerators need it
+    """Solve the dual by Kelley's method; return the best valid bound and its prices."""
+    from scipy.optimize import linprog  # slow to import, and only needed for unequal accelerators
 
     count = tasks.whole.shape[1]
     pinned = tasks.pinned.sum()
@@ -130,11 +150,26 @@ def _cutting_planes(tasks: FluidTasks) -> tuple[float, Floats]:
 
 
 def best_prices(tasks: FluidTasks) -> Floats:
-    """Dual prices per class at the optimum: their ratios say what a second on each class is worth."""
+    """Return the dual prices per class: their ratios are the relative worth of a second on each class."""
     return _cutting_planes(tasks)[1]
 
 
 def capacity(workload: Workload, platform: Platform, physics: Physics) -> float:
-    """Tasks per second at which CPU and accelerators are all busy, for tasks drawn like these."""
+    """Return the capacity: tasks per second at which CPU and accelerators are all busy.
+
+    Parameters
+    ----------
+    workload
+        Sample of the tasks to come.
+    platform, physics
+        Devices and durations.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import AnalyticPhysics, Task, Workload, capacity, workstation
+    >>> tasks = Workload.from_tasks([Task(i, 2500, 0.5, 0) for i in range(100)])
+    >>> round(capacity(tasks, workstation(1), AnalyticPhysics()), 6)
+    7.0
+    """
     table, columns = physics.times(workload, platform), physics.columns(platform)
     return len(workload) / fluid_makespan(fluid_tasks(table, columns, columns, workload.memory_required, platform))

@@ -1,4 +1,4 @@
-"""Joules and dollars out of busy seconds."""
+"""Energy and cost of busy seconds, in joules and dollars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,21 @@ JOULES_PER_KWH = 3.6e6
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What electricity costs, and which parts of the bill count: rent, electricity or both."""
+    """Price of electricity, and the parts of the cost that count.
+
+    Parameters
+    ----------
+    dollars_per_kwh
+        Price of electricity.
+    rent, electricity
+        Whether the devices' rent and the electricity are part of the cost.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Tariff
+    >>> Tariff(dollars_per_kwh=0.30, rent=False)
+    Tariff(dollars_per_kwh=0.3, rent=False, electricity=True)
+    """
 
     dollars_per_kwh: float = 0.15
     rent: bool = True
@@ -23,41 +37,54 @@ class Tariff:
 
 @dataclass(frozen=True)
 class EnergyAndCost:
-    """Per-task energy and cost of a run, computed when first asked for."""
+    """Energy and cost of each task of a run, computed on first access.
+
+    Parameters
+    ----------
+    outcomes
+        Results of the run.
+    platform
+        Devices with their watts and rent.
+    tariff
+        Price of electricity and the parts of the cost that count.
+    """
 
     outcomes: Outcomes
     platform: Platform
     tariff: Tariff = Tariff()
 
     def _per_device(self, field: str) -> tuple[Floats, Floats]:
-        """The field's value for each task's CPU and for its accelerator."""
+        """Return the field's value for each task's CPU and for its accelerator."""
         values = self.platform.column(field)
         return values[self.platform.cpu_of[self.outcomes.device]], values[self.outcomes.device]
 
     @cached_property
     def energy(self) -> Floats:
-        """Busy energy: each part's seconds at its device's watts."""
+        """Busy energy in joules: each part's seconds times its device's watts."""
         cpu, accelerator = self._per_device("watts")
         return cpu * self.outcomes.cpu_time + accelerator * self.outcomes.accelerator_time
 
     @cached_property
     def energy_blended(self) -> Floats:
-        """The published formula: fraction-weighted watts over the whole time."""
+        """Energy by the published formula: fraction-weighted watts times the whole time."""
         cpu, accelerator = self._per_device("watts")
         share = self.outcomes.fraction
         return (share * accelerator + (1.0 - share) * cpu) * self.outcomes.time
 
     @cached_property
     def rent(self) -> Floats:
+        """Rent of each task's busy seconds in dollars."""
         cpu, accelerator = self._per_device("rent")
         return cpu * self.outcomes.cpu_time + accelerator * self.outcomes.accelerator_time
 
     @cached_property
     def electricity(self) -> Floats:
+        """Price of each task's busy energy in dollars."""
         return self.energy * (self.tariff.dollars_per_kwh / JOULES_PER_KWH)
 
     @cached_property
     def cost(self) -> Floats:
+        """Dollars per task: the parts that the tariff counts."""
         total = np.zeros(len(self.outcomes))
         if self.tariff.rent:
             total += self.rent
@@ -67,7 +94,7 @@ class EnergyAndCost:
 
 
 def dollars_per_second(platform: Platform, tariff: Tariff) -> Floats:
-    """What one busy second costs on each device, by the parts of the bill that count."""
+    """Return the dollars of one busy second on each device, by the parts of the cost that count."""
     rent = platform.column("rent") if tariff.rent else np.zeros(len(platform))
     electricity = platform.column("watts") * (tariff.dollars_per_kwh / JOULES_PER_KWH)
     return rent + electricity if tariff.electricity else rent

@@ -1,6 +1,7 @@
-"""How far latency, energy and cost move between their own optimum and the others': the unit of each goal.
+"""Payoff ranges of latency, energy and cost: the units of a scheduling objective.
 
-Dividing each goal by this range is what makes "half and half" mean half and half.
+A range is how far the mean of a goal moves between its own optimum and that of the others. Each goal is divided by
+its range, so that equal weights have equal influence.
 """
 
 from __future__ import annotations
@@ -12,11 +13,19 @@ from .isolated_optimum import isolated_time, optimal_fraction
 
 
 def objective_scales(table: TimeTable, columns: Ints, platform: Platform, dollars: Floats) -> Scales:
-    """Ranges of the mean isolated time, energy and cost over these tasks, on the platform's first accelerator.
+    """Return the payoff ranges of mean isolated time, energy and cost on the platform's first accelerator.
 
-    `dollars` is what a busy second costs on each device. For each pair of goals the range is "mean at the other's
-    optimum minus mean at its own"; with three goals the largest counts. A range of zero (no trade-off) is replaced
-    by 1: there is nothing to normalise.
+    For each pair of goals the range is the mean at the other's optimum minus the mean at its own; of two such
+    ranges the larger counts. A range of zero (no trade-off) becomes 1.
+
+    Parameters
+    ----------
+    table, columns
+        (whole, fixed) seconds of sample tasks, and the column of each device.
+    platform
+        Devices.
+    dollars
+        Dollars per busy second of each device.
     """
     if len(platform.accelerators) == 0:
         return Scales()

@@ -1,8 +1,8 @@
-"""Times as they were measured on a real machine, for each kind of kernel and each class of device.
+"""Profiled physics: durations measured on a real machine, per kind of kernel and class of device.
 
-Durations are close to powers of the size, so between measured sizes log seconds follow log size along a monotone
-curve, and beyond them along the slope at the end. A task's `kind` names the kernel and its `size` is the kernel's.
-How curves are made from a profile is not known here: see `profiling/calibration.py`.
+Durations are close to powers of the size. Between measured sizes, log seconds therefore follow a monotone cubic in
+log size; beyond them they follow the slope at the end. A task's `kind` names the kernel and its `size` is the
+kernel's. `profiling/calibration.py` fits the curves.
 """
 
 from __future__ import annotations
@@ -19,17 +19,28 @@ import numpy as np
 from ..core import Floats, Ints, InvalidInputError, Links, Platform, TimeTable, UnknownNameError, Workload
 from .protocol import platform_links
 
-#: Beyond the measured sizes no more than this power of the size is believed: noise at the ends makes steep slopes.
+#: Steepest slope used beyond the measured sizes: noise in the last measurements makes slopes too steep.
 _STEEPEST = 3.5
+#: Largest part of a duration that counts as launch overhead.
 _LAUNCH_AT_MOST = 0.9
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Seconds of one kind of kernel on one class of device (`Device.kind`), by size.
+    """Measured seconds of one kind of kernel on one class of device, by size.
 
-    `fixed` of them are spent however small the share (launches); `spread` is how far single runs lie from the
-    curve, as a share of it.
+    Parameters
+    ----------
+    kind
+        Kind of kernel.
+    device
+        Class of device (`Device.kind`).
+    sizes, seconds
+        Measured points, sizes ascending.
+    fixed
+        Launch overhead in seconds, paid by every share.
+    spread
+        Typical relative distance of single runs from the curve.
     """
 
     kind: str
@@ -59,10 +70,10 @@ class Curve:
         return x, y, monotone_slopes(x, y)
 
     def at(self, sizes: Floats) -> Floats:
-        """Seconds of whole tasks, launches included."""
+        """Return the seconds of whole tasks of these sizes, launch overhead included."""
         x, y, slopes = self._nodes
         at = np.log(sizes)
-        if len(x) == 1:  # one measurement: the work is taken to grow as the data does
+        if len(x) == 1:  # one measurement: assume quadratic growth, as the data of a matrix grows
             alone: Floats = np.exp(y[0] + 2.0 * (at - x[0]))
             return alone
         cell = np.clip(np.searchsorted(x, at) - 1, 0, len(x) - 2)
@@ -80,7 +91,7 @@ class Curve:
         return seconds
 
     def at_size(self, size: float) -> float:
-        """The same for one size, without arrays: a few microseconds."""
+        """Return the seconds of one whole task. Without arrays, it takes a few microseconds."""
         x, y, slopes = self._plain
         at = math.log(size)
         if len(x) == 1:
@@ -105,6 +116,7 @@ class Curve:
         return x.tolist(), y.tolist(), slopes.tolist()
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the curve as plain values for JSON."""
         return {
             "kind": self.kind, "device": self.device, "sizes": list(self.sizes), "seconds": list(self.seconds),
             "fixed": self.fixed, "spread": self.spread,
@@ -112,9 +124,9 @@ class Curve:
 
 
 def monotone_slopes(x: Floats, y: Floats) -> Floats:
-    """Slopes at the nodes of a cubic that never leaves the band between neighbours (Fritsch and Carlson).
+    """Return the slopes of a monotone cubic through the points (Fritsch and Carlson).
 
-    At the ends the slope of the last piece: that is also the slope along which the curve goes on.
+    At the ends it is the slope of the last segment, which also extrapolates the curve.
     """
     if len(x) < 2:
         return np.zeros(len(x))
@@ -133,7 +145,25 @@ def monotone_slopes(x: Floats, y: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class ProfiledPhysics:
-    """Measured times; the two parts of a split task run at once."""
+    """Measured durations; the two parts of a split task run at the same time.
+
+    Parameters
+    ----------
+    curves
+        One curve for each kind of kernel and class of device.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no curve, or two for the same kind and device.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Curve, ProfiledPhysics
+    >>> physics = ProfiledPhysics((Curve("matmul", "cpu", (256, 512), (0.001, 0.008)),))
+    >>> physics.kinds, round(physics.curve("matmul", "cpu").at_size(512), 6)
+    (('matmul',), 0.008)
+    """
 
     curves: tuple[Curve, ...]
 
@@ -154,10 +184,17 @@ class ProfiledPhysics:
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        """Kinds of kernels with at least one curve."""
         return tuple(dict.fromkeys(curve.kind for curve in self.curves))
 
     def curve(self, kind: str, device: str) -> Curve:
-        """The curve, or an error that says what is known."""
+        """Return the curve of a kind of kernel on a class of device.
+
+        Raises
+        ------
+        UnknownNameError, InvalidInputError
+            If the kind was not measured, or not on this class of device.
+        """
         found = self._of.get((kind, device))
         if found is None:
             if kind not in self.kinds:
@@ -170,9 +207,11 @@ class ProfiledPhysics:
         return found
 
     def columns(self, platform: Platform) -> Ints:
+        """Return the column of each device in the table."""
         return platform.class_of
 
     def times(self, workload: Workload, platform: Platform) -> TimeTable:
+        """Return noise-free (whole, fixed) seconds, shape (tasks, columns, 2)."""
         table = np.zeros((len(workload), len(platform.classes), 2))
         for code, kind in enumerate(workload.kinds):
             rows = np.flatnonzero(workload.kind == code)
@@ -180,13 +219,13 @@ class ProfiledPhysics:
                 for column, device in enumerate(platform.classes):
                     curve = self.curve(kind, device.kind)
                     seconds = curve.at(workload.size[rows])
-                    # A share of nothing still costs its launch; a whole never costs less than it.
+                    # Launch overhead never exceeds most of the duration itself.
                     fixed = np.minimum(curve.fixed, _LAUNCH_AT_MOST * seconds)
                     table[rows, column, 0], table[rows, column, 1] = seconds - fixed, fixed
         return table
 
     def row(self, kind: str, size: float, platform: Platform) -> Floats:
-        """The table's row for one task, in microseconds."""
+        """Return the table's row for one task. Faster than `times` for single tasks."""
         row = np.empty((len(platform.classes), 2))
         for column, device in enumerate(platform.classes):
             curve = self.curve(kind, device.kind)
@@ -196,16 +235,24 @@ class ProfiledPhysics:
         return row
 
     def links(self, platform: Platform) -> Links:
+        """Return the transfer costs between devices."""
         return platform_links(platform)
 
     # ---------------------------------------------------------------- files
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the curves as plain values for JSON."""
         return {"name": self.name, "curves": [curve.as_dict() for curve in self.curves]}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> ProfiledPhysics:
-        """From what `as_dict` gave, for instance by way of JSON."""
+        """Return the physics that `as_dict` described.
+
+        Raises
+        ------
+        InvalidInputError
+            If the document has no valid curves.
+        """
         try:
             curves = tuple(
                 Curve(

@@ -1,7 +1,8 @@
-"""One interface for every physics: how long a share of a task takes on each device.
+"""Physics protocol: durations of shares of tasks on each device.
 
-All of them are affine in the share: a part of share s takes ``fixed + s * whole`` seconds. The cluster, the
-bounds and the told schedulers read nothing but the table of (whole, fixed) pairs, so a new physics is one class.
+Durations are affine in the share: a part of share s takes ``fixed + s * whole`` seconds. The cluster, the bounds
+and the schedulers that know durations read nothing but the table of (whole, fixed) pairs. A new physics is one
+class.
 """
 
 from __future__ import annotations
@@ -12,26 +13,36 @@ from ..core import Ints, Links, Platform, TimeTable, Workload
 
 
 class Physics(Protocol):
-    """What a physics must offer. Instances are immutable and hashable, so capacities can be cached by them."""
+    """Interface of a physics. Instances are immutable and hashable, so capacities can be cached by them.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import AnalyticPhysics, Physics
+    >>> physics: Physics = AnalyticPhysics(launch_overhead=1e-5)
+    >>> physics.name
+    'analytic'
+    """
 
     def __hash__(self) -> int: ...
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the physics."""
 
     @property
     def concurrent(self) -> bool:
-        """Whether the two parts of a split task run at once. The cluster needs that; isolated studies do not."""
+        """Whether the two parts of a split task run at the same time, as `Cluster` requires."""
 
     def columns(self, platform: Platform) -> Ints:
-        """For each device, its column in the table."""
+        """Return the column of each device in the table."""
 
     def times(self, workload: Workload, platform: Platform) -> TimeTable:
-        """Noise-free (whole, fixed) seconds, shape (tasks, columns, 2)."""
+        """Return noise-free (whole, fixed) seconds, shape (tasks, columns, 2)."""
 
     def links(self, platform: Platform) -> Links:
-        """What data handed from parents to children pays when it crosses devices."""
+        """Return the transfer costs of data that moves between devices."""
 
 
 def platform_links(platform: Platform) -> Links:
+    """Return the transfer costs given by the platform's links and network."""
     return Links(1.0 / platform.column("bandwidth"), 1.0 / platform.network_bandwidth, platform.network_latency)

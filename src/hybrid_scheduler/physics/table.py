@@ -1,4 +1,4 @@
-"""Times from an explicit matrix: task x device seconds, as in textbooks and measured kernels."""
+"""Table physics: durations from an explicit matrix of task x device seconds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,31 @@ from ..core import Ints, InvalidInputError, Links, Platform, TimeTable, Workload
 
 
 class TablePhysics:
-    """``seconds[i, d]`` is how long task ``task_ids[i]`` takes on device d.
+    """Durations from a matrix of task x device seconds.
 
-    Data between tasks is given in the workload (`dependency_data`); here one unit costs one second whenever
-    parent and child run on different devices, the convention of the scheduling literature.
+    Data between tasks is given in the workload (`dependency_data`). One unit of it costs one second whenever parent
+    and child run on different devices, the convention of the scheduling literature.
+
+    Parameters
+    ----------
+    seconds
+        ``seconds[i, d]`` is the duration of task ``task_ids[i]`` on device ``d``.
+    task_ids
+        Ids of the rows; by default 0, 1, 2, …
+
+    Raises
+    ------
+    InvalidInputError
+        If `seconds` is not a matrix of finite numbers >= 0, or the ids do not match its rows.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Cluster, TablePhysics, Task, Workload, create, workstation
+    >>> physics = TablePhysics([[4.0, 1.0], [2.0, 3.0]])
+    >>> tasks = Workload.from_tasks([Task(0, 1, 0.5, 0), Task(1, 1, 0.5, 0)])
+    >>> result = Cluster(workstation(1), physics).run(tasks, create("min_completion"))
+    >>> result.outcomes.finish.tolist()
+    [1.0, 2.0]
     """
 
     name = "table"
@@ -33,6 +54,7 @@ class TablePhysics:
         self._ids, self._seconds = ids[order], matrix[order]
 
     def columns(self, platform: Platform) -> Ints:
+        """Return the column of each device in the table."""
         if self._seconds.shape[1] != len(platform):
             raise InvalidInputError(
                 "physics.table", f"one column per device ({len(platform)})", f"{self._seconds.shape[1]} columns"
@@ -40,6 +62,7 @@ class TablePhysics:
         return np.arange(len(platform), dtype=np.int64)
 
     def times(self, workload: Workload, platform: Platform) -> TimeTable:
+        """Return noise-free (whole, fixed) seconds, shape (tasks, columns, 2)."""
         self.columns(platform)
         row = np.searchsorted(self._ids, workload.task_id)
         known = row < len(self._ids)
@@ -51,5 +74,6 @@ class TablePhysics:
         return table
 
     def links(self, platform: Platform) -> Links:
-        # Half a second per MB on the way out and half on the way in: one second between any two devices.
+        """Return the transfer costs between devices."""
+        # Half a second per MB on the sender's link and half on the receiver's: one second between two devices.
         return Links(np.full(len(platform), 0.5), 0.0, 0.0)
