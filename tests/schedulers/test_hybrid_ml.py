@@ -145,7 +145,7 @@ def test_tasks_that_never_report_back_are_forgotten(monkeypatch):
     """With the memory policy "fail" a task may vanish; what is remembered of it must not pile up."""
     from hybrid_scheduler.schedulers import hybrid_ml
 
-    monkeypatch.setattr(hybrid_ml, "_MOST_WAITING", 5)
+    monkeypatch.setattr(hybrid_ml, "_MAX_PENDING", 5)
     scheduler = hybrid_ml.HybridML(model=None)
     out = Cluster(memory_policy="fail").run(small_workload(80, max_memory=40000.0), scheduler).outcomes
     assert len(out) == 80

@@ -1,4 +1,4 @@
-"""The virtual cluster: queues, memory, transfers, dependencies, and the bounds nobody can beat."""
+"""Simulated cluster: queues, memory, transfers, dependencies, and lower bounds on schedules."""
 
 from .arrival_loop import MEMORY_POLICIES
 from .bounds import isolated_optimum, makespan_bound

@@ -1,7 +1,7 @@
-"""The heart of the simulation: putting one task onto its devices, and doing so for millions in arrival order.
+"""Compiled simulation loop in arrival order, and the placement of one task on its devices.
 
-`place` is the only code that knows how queues, memory and noise work. The fast loop, the event loop and
-`Cluster.simulate` all call it, which is why they give the same numbers.
+`place` is the only code that implements queues, memory and noise. The compiled loop, the event loop and
+`Cluster.simulate` all call it, so they give the same numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..compiled import DEVICE, RULE, TASK, entry, helper
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, RAN
 from .noise import noise_factor
 
-#: What happens to a share that does not fit into the accelerator's memory.
+#: Memory policies: treatment of a share that does not fit into the accelerator's memory.
 CLIP, TO_CPU, FAIL = 0, 1, 2
 MEMORY_POLICIES = {"clip": CLIP, "to_cpu": TO_CPU, "fail": FAIL}
 
@@ -22,9 +22,9 @@ MEMORY_POLICIES = {"clip": CLIP, "to_cpu": TO_CPU, "fail": FAIL}
 def place(  # type: ignore[no-untyped-def]
     device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy
 ):
-    """Queue both parts behind what the devices already have; returns the columns of an outcome.
+    """Append both parts to their devices' queues and return the columns of an outcome.
 
-    `ready` is the earliest moment the parts may start (arrival, or when the parents' data is there).
+    `ready` is the earliest time at which the parts may start: the arrival, or the arrival of the parents' data.
     """
     status = RAN
     cpu = devices[device].cpu
@@ -75,12 +75,12 @@ PLACE_SIGNATURE = _PLACEMENT(
 def place_one(  # type: ignore[no-untyped-def]
     device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy
 ):
-    """`place` for callers in Python."""
+    """Call `place` from Python."""
     return place(device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy)
 
 
 LOOP_SIGNATURE = types.int64(
-    RULE, _devices, _vector, _vector, _table,  # the scheduler: rule, its devices, params, state, beliefs
+    RULE, _devices, _vector, _vector, _table,  # the scheduler: rule, devices, params, state, known times
     _readonly_ints, _readonly, _readonly, _readonly, _readonly,  # the tasks
     _table, _devices, _vector, _vector, types.float64, types.int64, types.int64,  # the cluster
     types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1],  # the outcomes
@@ -89,19 +89,19 @@ LOOP_SIGNATURE = types.int64(
 
 @entry
 def arrival_loop(  # type: ignore[no-untyped-def]
-    rule, rule_devices, params, state, beliefs,
+    rule, rule_devices, params, state, known_times,
     task_id, size, intensity, memory, arrival,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
-    """Decide and place every task at its arrival. Returns -1, or the row whose decision cannot be used."""
+    """Decide and place every task at its arrival; return -1, or the row whose decision is invalid."""
     task = np.empty(1, TASK)
     for i in range(len(task_id)):
         task[0].task_id = task_id[i]
         task[0].size = size[i]
         task[0].intensity = intensity[i]
         task[0].memory = memory[i]
-        device, fraction = rule(arrival[i], task, beliefs[i], free_at, rule_devices, params, state)
+        device, fraction = rule(arrival[i], task, known_times[i], free_at, rule_devices, params, state)
         if not (0 <= device < len(devices) and 0.0 <= fraction <= 1.0):
             out_device[i], out_fraction[i] = device, fraction
             return i

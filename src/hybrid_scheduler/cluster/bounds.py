@@ -1,4 +1,4 @@
-"""Lower bounds that no schedule can beat, exact for the relaxation they come from.
+"""Lower bounds on the makespan of any schedule, exact for the relaxation that they come from.
 
     makespan >= max over k of (arrival_k + fluid makespan of tasks k..n) - first arrival      work
     makespan >= max over i of (arrival_i + isolated optimum_i) - first arrival                one task
@@ -29,7 +29,27 @@ def makespan_bound(
     *,
     memory_policy: str = "clip",
 ) -> float:
-    """The best of the three bounds, in seconds."""
+    """Return the best of the three lower bounds on the makespan, in seconds.
+
+    Parameters
+    ----------
+    workload
+        Tasks, with their dependencies.
+    platform, physics
+        Devices and durations.
+    noise
+        Noise of the run; the bound then holds for the realised durations.
+    memory_policy
+        With ``"fail"`` a task that does not fit into memory counts as no work.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import AnalyticPhysics, WorkloadGenerator, compare, makespan_bound, workstation
+    >>> workload = WorkloadGenerator(seed=1).generate_workload(50, utilisation=0.5)
+    >>> bound = makespan_bound(workload, workstation(), AnalyticPhysics())
+    >>> compare(workload, ["oracle"]).summaries["oracle"].makespan >= bound
+    True
+    """
     times = PhysicsTimes(physics, platform, noise)
     may_fail = memory_policy == "fail"
     parts = [
@@ -55,7 +75,17 @@ def makespan_bound(
 def isolated_optimum(
     workload: Workload, platform: Platform, physics: Physics, noise: Noise | None = None
 ) -> Floats:
-    """Return the seconds that each task takes alone on an empty platform, best device and best share."""
+    """Return the seconds of each task alone on an empty platform, with the best device and share.
+
+    Parameters
+    ----------
+    workload
+        Tasks.
+    platform, physics
+        Devices and durations.
+    noise
+        Noise of the run, if the realised durations count.
+    """
     times = PhysicsTimes(physics, platform, noise)
     blocks = [
         isolated_split(times.table(part), times.columns, platform, part.memory_required)[1]
@@ -65,7 +95,7 @@ def isolated_optimum(
 
 
 def _blocks(workload: Workload, times: PhysicsTimes) -> list[Workload]:
-    """The workload in pieces whose tables stay small (with noise every device has a column)."""
+    """Cut the workload into blocks whose tables stay small (with noise every device has a column)."""
     width = 2 * (int(times.columns.max()) + 1)
     step = max(1, _BLOCK_NUMBERS // width)
     return [workload.rows(i, min(i + step, len(workload))) for i in range(0, len(workload), step)]
@@ -88,13 +118,13 @@ def _work_bound(arrival: Floats, tasks: FluidTasks) -> float:
 
 @entry
 def _best_suffix(arrival, whole, pinned, servers, order, rank):  # type: ignore[no-untyped-def]
-    """max over k of arrival[k] + fluid makespan of k..n, for a CPU class and one accelerator class."""
+    """Return max over k of arrival[k] + fluid makespan of k..n, for a CPU class and one accelerator class."""
     n = len(arrival)
     top = 1
     while top * 2 <= n:
         top *= 2
-    both = np.zeros(n + 1)  # Fenwick: accelerator load + CPU load that leaves, per server
-    moved = np.zeros(n + 1)  # Fenwick: accelerator load alone
+    both = np.zeros(n + 1)  # Fenwick tree: accelerator load + CPU load that moves, per server
+    moved = np.zeros(n + 1)  # Fenwick tree: accelerator load alone
     cpu_load = 0.0
     pinned_load = 0.0
     best = 0.0
@@ -108,31 +138,31 @@ def _best_suffix(arrival, whole, pinned, servers, order, rank):  # type: ignore[
             both[position] += a + c
             moved[position] += a
             position += position & -position
-        # Move tasks to the accelerators in order of ratio until they are as busy as what is left for the CPU.
-        room = cpu_load
+        # Move tasks to the accelerators in order of ratio until both sides are equally busy.
+        gap = cpu_load
         on_accelerator = 0.0
         position = 0
         step = top
         while step > 0:
             after = position + step
-            if after <= n and both[after] <= room:
+            if after <= n and both[after] <= gap:
                 position = after
-                room -= both[after]
+                gap -= both[after]
                 on_accelerator += moved[after]
             step //= 2
         if position < n and order[position] >= k:
             c = whole[order[position], 0] / servers[0]
             a = whole[order[position], 1] / servers[1]
-            on_accelerator += a * min(1.0, room / (a + c))  # the pivot task is split
+            on_accelerator += a * min(1.0, gap / (a + c))  # the pivot task is split
         best = max(best, arrival[k] + max(on_accelerator, pinned_load))
     return best
 
 
 def _work_bound_by_prices(arrival: Floats, tasks: FluidTasks) -> float:
-    """Three or more classes: any dual prices bound every suffix at once, so climb between suffix and prices.
+    """Return the work bound for three or more classes, by ascent between suffixes and dual prices.
 
-    Prices that are optimal for one suffix are tried on all; the best suffix then gets its own prices, until
-    nothing improves. Always a valid bound, and exact for the suffix it ends on.
+    Any dual prices bound every suffix. Prices that are optimal for one suffix are applied to all; the best suffix
+    then gets its own prices, until nothing improves. The bound is valid throughout, and exact for the last suffix.
     """
     n = len(arrival)
     best = -np.inf
@@ -156,7 +186,7 @@ def _work_bound_by_prices(arrival: Floats, tasks: FluidTasks) -> float:
 
 
 def _critical_path(workload: Workload, alone: Floats) -> float:
-    """Latest end when every task takes its isolated optimum and waits only for its arrival and its parents."""
+    """Return the latest end if every task takes its isolated optimum and waits only for arrival and parents."""
     ends = workload.arrival_time + alone
     if workload.has_dependencies:
         for row in workload.topological_order.tolist():

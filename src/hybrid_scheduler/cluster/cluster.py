@@ -1,4 +1,4 @@
-"""The virtual cluster: devices as FIFO queues, run by any scheduler under any concurrent physics."""
+"""Simulated cluster: devices as first-in, first-out queues, for any scheduler and any concurrent physics."""
 
 from __future__ import annotations
 
@@ -37,14 +37,42 @@ from .noise import Noise
 from .physics_times import PhysicsTimes
 from .run_result import RunResult
 
-#: Numbers per chunk of the fast loop: the tables stay in the processor's cache, and Ctrl-C is prompt.
+#: Numbers per chunk of the compiled loop: tables stay in the processor's cache, and Ctrl-C acts promptly.
 _CHUNK_NUMBERS = 131_072
-#: Tasks whose isolated optima define the units of the objective.
+#: Number of tasks whose isolated optima define the units of the objective.
 _SCALE_TASKS = 1000
 
 
 class Cluster:
-    """A platform with its queues. One cluster belongs to one scheduler: schedulers never share queues."""
+    """Simulated platform with its queues. Each scheduler runs on a cluster of its own.
+
+    Parameters
+    ----------
+    platform
+        Devices; by default `workstation`.
+    physics
+        Durations; by default `AnalyticPhysics`.
+    noise
+        Random factors on the durations; by default none.
+    memory_policy
+        Treatment of a share that does not fit into an accelerator: ``"clip"``, ``"to_cpu"`` or ``"fail"``.
+    tariff
+        Price of electricity and the parts of the cost that count.
+
+    Raises
+    ------
+    InvalidInputError
+        If the physics runs the parts of a split task one after the other, as `SerialPhysics` does.
+    UnknownNameError
+        If there is no such memory policy.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Cluster, Decision, Task
+    >>> outcome = Cluster().simulate(Task(0, 2500, 0.5, memory_required=0), Decision(device=1, fraction=1.0))
+    >>> outcome.latency
+    0.2
+    """
 
     def __init__(
         self,
@@ -75,7 +103,7 @@ class Cluster:
         self.reset()
 
     def reset(self) -> None:
-        """Empty all queues and set the clock back."""
+        """Empty all queues and set the clock back to 0."""
         self._free_at: Floats = np.zeros(len(self.platform))
         self._busy: Floats = np.zeros(len(self.platform))
         self.free_at_view = self._free_at.view()
@@ -85,17 +113,25 @@ class Cluster:
     # ---------------------------------------------------------------- one task
 
     def simulate(self, task: Task, decision: Decision) -> Outcome:
-        """Put one task onto the cluster as it stands now."""
+        """Place one task on the current queues and return its outcome.
+
+        Parameters
+        ----------
+        task
+            Task to place.
+        decision
+            Device and share.
+        """
         workload = Workload.from_tasks([task])
         checked = self.check_decision(decision, None)
         outcomes = Outcomes.empty(workload)
         row = self.physics.times(workload, self.platform)[0]
         self.place_row(0, checked.device, checked.fraction, task.arrival_time, workload, row, outcomes)
-        self._clock(outcomes)
+        self._record_span(outcomes)
         return outcomes[0]
 
     def get_utilization(self) -> dict[str, Any]:
-        """Busy share of every device since the first arrival, and their mean."""
+        """Return the busy share of every device since the first arrival, and their mean."""
         span = self._last_finish - self._first_arrival
         shares = self._busy / span if span > 0 else np.zeros(len(self.platform))
         report: dict[str, Any] = {
@@ -114,10 +150,25 @@ class Cluster:
         objective: Objective | None = None,
         endless: bool = False,
     ) -> PhysicsTimes | None:
-        """Start a scheduler on this cluster: what `run` does first, for callers that decide task by task.
+        """Start a scheduler on this cluster, as `run` does first; for callers that decide task by task.
 
-        Returns the time model it was given, if it may know one. `sample` stands for the tasks to come: their
-        durations set the units of an objective with several goals. `endless` as in `Setting`.
+        Parameters
+        ----------
+        scheduler
+            Scheduler to start.
+        sample
+            Sample of the tasks to come. Their durations set the units of an objective with several goals.
+        seed
+            Seed of the scheduler's random numbers.
+        objective
+            Weights on latency, energy and cost.
+        endless
+            Whether the run has no planned end; see `Setting`.
+
+        Returns
+        -------
+        PhysicsTimes or None
+            Time model that the scheduler received, if it knows durations.
         """
         goal = objective or Objective()
         times = self._times_for(scheduler)
@@ -145,9 +196,30 @@ class Cluster:
         objective: Objective | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> RunResult:
-        """Start from empty queues, schedule every task, and return what happened.
+        """Run a workload from empty queues.
 
-        `progress` is called with the number of tasks done since the last call.
+        Parameters
+        ----------
+        workload
+            Tasks.
+        scheduler
+            Online, central or static scheduler.
+        seed
+            Seed of the scheduler's random numbers.
+        objective
+            Weights on latency, energy and cost; by default latency alone.
+        progress
+            Called with the number of tasks done since the last call.
+
+        Returns
+        -------
+        RunResult
+            Outcomes of every task and busy seconds of every device.
+
+        Raises
+        ------
+        InvalidInputError
+            If the scheduler returns an invalid decision.
         """
         self.reset()
         times = self.start_scheduler(scheduler, workload, seed=seed, objective=objective)
@@ -158,31 +230,31 @@ class Cluster:
         elif isinstance(scheduler, FastRule) and not scheduler.learns and not workload.has_dependencies:
             self._run_compiled(workload, scheduler, outcomes, report)
         elif isinstance(scheduler, Online | Central):
-            beliefs = times.remember(workload) if times else None
-            EventRun(self, workload, scheduler, outcomes, beliefs, report).run()
+            known_times = times.remember(workload) if times else None
+            EventRun(self, workload, scheduler, outcomes, known_times, report).run()
             if times:
                 times.forget()
         else:
             raise InvalidInputError("scheduler", "an Online, Central or Static scheduler", type(scheduler).__name__)
-        self._clock(outcomes)
+        self._record_span(outcomes)
         return RunResult(outcomes, self.platform, self.tariff, self._busy.copy())
 
     def _run_compiled(
         self, workload: Workload, scheduler: FastRule, outcomes: Outcomes, progress: Callable[[int], None]
     ) -> None:
-        own = scheduler.times
-        told_physics = isinstance(own, PhysicsTimes) and own.physics is self.physics and own.noise is None
-        width = 2 * (len(self.platform) if own is not None and not told_physics else len(self.platform.classes))
+        model = scheduler.times
+        knows_physics = isinstance(model, PhysicsTimes) and model.physics is self.physics and model.noise is None
+        width = 2 * (len(self.platform) if model is not None and not knows_physics else len(self.platform.classes))
         chunk = max(64, _CHUNK_NUMBERS // width)
-        nothing = np.empty((chunk, 0, 2))
+        no_times = np.empty((chunk, 0, 2))
         loop = compiled(arrival_loop, LOOP_SIGNATURE)
         for begin in range(0, len(workload), chunk):
             end = min(begin + chunk, len(workload))
             part = workload.rows(begin, end)
             table = self.physics.times(part, self.platform)
-            beliefs = table if told_physics else nothing if own is None else own.table(part)
+            known_times = table if knows_physics else no_times if model is None else model.table(part)
             bad = loop(
-                type(scheduler).rule, scheduler.devices, scheduler.params, scheduler.state, beliefs,
+                type(scheduler).rule, scheduler.devices, scheduler.params, scheduler.state, known_times,
                 part.task_id, part.size, part.compute_intensity, part.memory_required, part.arrival_time,
                 table, self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
                 outcomes.device[begin:end], outcomes.fraction[begin:end],
@@ -196,7 +268,7 @@ class Cluster:
             progress(end - begin)
 
     def _run_planned(self, workload: Workload, scheduler: Static, outcomes: Outcomes) -> None:
-        """Carry out a plan: every device works in the order of the planned starts, as early as data allows."""
+        """Execute a plan: every device works in the order of the planned starts, as early as data allows."""
         plan = scheduler.plan(workload, self.platform)
         table = self.physics.times(workload, self.platform)
         links = self.physics.links(self.platform)
@@ -212,31 +284,38 @@ class Cluster:
             self.place_row(row, decision.device, decision.fraction, ready, workload, table[row], outcomes)
 
     def run_more(self, workload: Workload, scheduler: FastRule) -> Outcomes:
-        """Schedule further tasks on the queues as they stand: `run` in instalments, without dependencies.
+        """Run further tasks on the current queues: `run` in chunks, without dependencies.
 
-        For a rule that was introduced before. However the tasks are cut, the outcomes are the same.
+        The outcomes do not depend on how the tasks are cut into chunks.
+
+        Parameters
+        ----------
+        workload
+            Next tasks.
+        scheduler
+            Compiled rule, started before by `start_scheduler`.
         """
         outcomes = Outcomes.empty(workload)
         self._run_compiled(workload, scheduler, outcomes, lambda _: None)
-        self._clock(outcomes)
+        self._record_span(outcomes)
         return outcomes
 
     # ---------------------------------------------------------------- the queues
 
     def busy_by(self, now: float) -> Floats:
-        """Seconds each device has worked up to `now`, when nothing that was placed arrived later than that.
+        """Return the seconds that each device has worked up to `now`, if no placed task arrived later.
 
-        Exact: a device with a backlog works without a gap until it is free.
+        It is exact, because a device with a backlog works without a gap until it is free.
         """
         return self._busy - self.backlog(now)
 
     def backlog(self, now: float) -> Floats:
-        """Remaining seconds of work per device."""
+        """Return the remaining seconds of work per device."""
         waiting: Floats = np.maximum(self._free_at - now, 0.0)
         return waiting
 
     def state(self) -> dict[str, Any]:
-        """The queues in JSON, bit for bit; `restore` puts them back."""
+        """Return the queues as plain values for JSON; `restore` sets them exactly."""
         first = self._first_arrival if math.isfinite(self._first_arrival) else None
         return {
             "free_at": self._free_at.tolist(),
@@ -246,6 +325,7 @@ class Cluster:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
+        """Set the queues to a state that `state` returned."""
         free_at, busy = np.array(state["free_at"], np.float64), np.array(state["busy"], np.float64)
         if free_at.shape != self._free_at.shape or busy.shape != free_at.shape:
             raise InvalidInputError("cluster state", f"of {len(self.platform)} devices", free_at.shape)
@@ -265,6 +345,7 @@ class Cluster:
         times: Floats,
         outcomes: Outcomes,
     ) -> None:
+        """Place one task of a workload and write its outcome."""
         (
             outcomes.device[row],
             outcomes.fraction[row],
@@ -279,7 +360,7 @@ class Cluster:
         )  # fmt: skip
 
     def labels(self, task_id: int, times: Floats) -> Floats:
-        """Realised (whole, fixed) seconds of a task on the first device of each class."""
+        """Return the realised (whole, fixed) seconds of a task on the first device of each class."""
         classes = self.platform.class_of
         _, first = np.unique(classes, return_index=True)
         factors = self.noise.factors(np.array([task_id]), len(self.platform))[0]
@@ -288,7 +369,13 @@ class Cluster:
         return realised
 
     def check_decision(self, decision: Decision, scheduler: Scheduler | None) -> Decision:
-        """The decision, or a clear error that names who made it."""
+        """Return the decision if it is valid.
+
+        Raises
+        ------
+        InvalidInputError
+            If device or fraction are out of range; it names the scheduler.
+        """
         where = f"decision of {type(scheduler).__name__}" if scheduler else None
         if not 0 <= decision.device < len(self.platform):
             raise InvalidInputError(
@@ -313,7 +400,7 @@ class Cluster:
         dollars = dollars_per_second(self.platform, self.tariff)
         return objective_scales(table, self.physics.columns(self.platform), self.platform, dollars)
 
-    def _clock(self, outcomes: Outcomes) -> None:
+    def _record_span(self, outcomes: Outcomes) -> None:
         if outcomes.completed.any():
             self._first_arrival = min(self._first_arrival, float(outcomes.workload.arrival_time[0]))
             self._last_finish = max(self._last_finish, float(np.nanmax(outcomes.finish)))

@@ -1,7 +1,7 @@
-"""The general loop: dependencies, late binding, and schedulers that learn when tasks finish.
+"""Event loop for dependencies, central queues, and schedulers that learn when tasks finish.
 
-Events are ordered by (time, priority, counter). At one moment finishes come before releases, so that what ended
-is known before the next decision; releases come in the workload's order.
+Events are ordered by (time, priority, counter). At the same time, finishes come before releases, so that outcomes
+are known before the next decision. Releases come in the workload's order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import Central, Floats, Ints, Links, Online, Outcomes, Task, TimeTable, View, Workload
 from ..core.outcome import FAILED
-from .transfers import crossing_seconds, shares
+from .transfers import device_shares, transfer_seconds
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -25,7 +25,7 @@ Progress = Callable[[int], None]
 
 
 class WaitingTasks:
-    """The queue a central scheduler looks at: released rows, oldest first."""
+    """Queue of a central scheduler: released rows, oldest first. Implements `core.Queue`."""
 
     def __init__(self, workload: Workload, times: TimeTable | None) -> None:
         self._workload, self._times = workload, times
@@ -39,29 +39,34 @@ class WaitingTasks:
 
     @property
     def size(self) -> Floats:
+        """Size of each waiting task."""
         return self._workload.size[self.rows]
 
     @property
     def compute_intensity(self) -> Floats:
+        """Compute intensity of each waiting task."""
         return self._workload.compute_intensity[self.rows]
 
     @property
     def memory_required(self) -> Floats:
+        """MB of each waiting task."""
         return self._workload.memory_required[self.rows]
 
     @property
     def arrival_time(self) -> Floats:
+        """Arrival of each waiting task in seconds."""
         return self._workload.arrival_time[self.rows]
 
     @property
     def times(self) -> TimeTable:
+        """Rows of the time model for the waiting tasks."""
         if self._times is None:
             raise LookupError("this scheduler declared Knowledge.NOTHING: it has no time model")
         return self._times[self.rows]
 
 
 class EventRun:
-    """One run of a workload through an online or central scheduler."""
+    """Run of a workload under an online or central scheduler."""
 
     def __init__(
         self,
@@ -69,24 +74,25 @@ class EventRun:
         workload: Workload,
         scheduler: Online | Central,
         outcomes: Outcomes,
-        beliefs: TimeTable | None,
+        known_times: TimeTable | None,
         progress: Progress,
     ) -> None:
         self.cluster, self.workload, self.scheduler = cluster, workload, scheduler
         self.outcomes, self.progress = outcomes, progress
         self.table = cluster.physics.times(workload, cluster.platform)
         self.links = cluster.physics.links(cluster.platform)
-        self.waiting = WaitingTasks(workload, beliefs)
+        self.waiting = WaitingTasks(workload, known_times)
         self.events: list[tuple[float, int, int]] = []  # (time, priority, row): the row is the counter
         self.missing = np.diff(workload.parent_start)
         self.children = _children(workload)
         self.decided = 0
 
     def run(self) -> None:
+        """Process all events until every task has finished."""
         for row in np.flatnonzero(self.missing == 0).tolist():
             self.events.append((float(self.workload.arrival_time[row]), RELEASE, row))
         heapq.heapify(self.events)
-        for now, finished, released in self._moments():
+        for now, finished, released in self._events_by_time():
             for row in finished:
                 self._finish(row, now)
             for row in released:
@@ -97,8 +103,8 @@ class EventRun:
             if isinstance(self.scheduler, Central):
                 self._bind(self.scheduler, now)
 
-    def _moments(self) -> Iterator[tuple[float, list[int], list[int]]]:
-        """All events of one instant together; what happens there may add events at the same instant."""
+    def _events_by_time(self) -> Iterator[tuple[float, list[int], list[int]]]:
+        """Yield all events of one time together; handling them may add events at the same time."""
         while self.events:
             now = self.events[0][0]
             batch: tuple[list[int], list[int]] = ([], [])
@@ -127,7 +133,7 @@ class EventRun:
     def _bind(self, scheduler: Central, now: float) -> None:
         platform, free_at = self.cluster.platform, self.cluster.free_at_view
         idle = np.flatnonzero(free_at <= now)
-        # Accelerators choose first, the longest idle first; the CPU takes what they leave.
+        # Accelerators choose first, the longest idle first; the CPU takes the remaining tasks.
         for device in sorted(idle.tolist(), key=lambda d: (platform.is_cpu[d], free_at[d], d)):
             while len(self.waiting) and free_at[device] <= now:
                 position = scheduler.pick(self.waiting, device, View(now, free_at, platform))
@@ -158,15 +164,17 @@ class EventRun:
 def data_ready(
     workload: Workload, row: int, device: int, fraction: float, outcomes: Outcomes, cluster: Cluster, links: Links
 ) -> float:
-    """When every parent has finished and its data has reached the devices of this decision."""
+    """Return the time at which every parent has finished and its data has reached the devices of a decision."""
     platform = cluster.platform
-    here = shares(device, fraction, platform.cpu_of)
+    child_shares = device_shares(device, fraction, platform.cpu_of)
     first = workload.parent_start[row]
     latest = -np.inf
     for offset, parent in enumerate(workload.parents(row).tolist()):
-        there = shares(int(outcomes.device[parent]), float(outcomes.fraction[parent]), platform.cpu_of)
+        parent_shares = device_shares(
+            int(outcomes.device[parent]), float(outcomes.fraction[parent]), platform.cpu_of
+        )
         megabytes = float(workload.parent_data[first + offset])
-        moved = crossing_seconds(megabytes, there, here, platform.node, links)
+        moved = transfer_seconds(megabytes, parent_shares, child_shares, platform.node, links)
         latest = max(latest, outcomes[parent].finish + moved)
     return float(latest)
 

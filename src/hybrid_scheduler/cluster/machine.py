@@ -1,4 +1,4 @@
-"""A machine and its rules: platform, physics, noise, memory policy, tariff and objective in one value."""
+"""Machine: platform, physics, noise, memory policy, tariff and objective in one value."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ class Machine:
         Prices of rent and electricity.
     objective
         Weights on latency, energy and cost.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Machine, WorkloadGenerator, create
+    >>> workload = WorkloadGenerator(seed=1).generate_workload(20, utilisation=0.5)
+    >>> len(Machine().run(workload, create("greedy")).outcomes)
+    20
     """
 
     platform: Platform = field(default_factory=workstation)

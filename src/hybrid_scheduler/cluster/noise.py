@@ -1,4 +1,4 @@
-"""Optional execution noise: log-normal factors with mean 1, keyed by (seed, task, device)."""
+"""Execution noise: log-normal factors with mean 1, keyed by (seed, task, device)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,29 @@ from ..core import Floats, Ints, InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """`sigma` is the standard deviation of the logarithm; 0 switches noise off."""
+    """Log-normal factors on durations, with mean 1.
+
+    A factor depends on (seed, task, device) alone, never on the order of decisions.
+
+    Parameters
+    ----------
+    sigma
+        Standard deviation of the logarithm; 0 switches noise off.
+    seed
+        Seed of the factors.
+
+    Raises
+    ------
+    InvalidInputError
+        If `sigma` is negative or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybrid_scheduler import Noise
+    >>> Noise(sigma=0.0).factors(np.array([7]), num_devices=2).tolist()
+    [[1.0, 1.0]]
+    """
 
     sigma: float = 0.0
     seed: int = 0
@@ -23,12 +45,13 @@ class Noise:
             raise InvalidInputError("noise.sigma", "finite and >= 0", self.sigma)
 
     def factors(self, task_id: Ints, num_devices: int) -> Floats:
-        """What every task's seconds are multiplied by on every device."""
+        """Return the factor of every task on every device, shape (tasks, devices)."""
         return _factors(self.sigma, self.seed, task_id, num_devices)
 
 
 @helper
 def noise_factor(sigma, seed, task_id, device):  # type: ignore[no-untyped-def]
+    """Return the factor on a task's duration on a device."""
     if sigma == 0.0:
         return 1.0
     return math.exp(sigma * normal(seed, task_id, device) - 0.5 * sigma * sigma)

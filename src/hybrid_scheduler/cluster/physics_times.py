@@ -1,4 +1,4 @@
-"""Durations as the physics gives them: without noise for the told, as they will really be for the oracle."""
+"""Time model of the physics: expected durations, or with noise the realised ones."""
 
 from __future__ import annotations
 
@@ -10,26 +10,37 @@ from .noise import Noise
 
 
 class PhysicsTimes:
-    """A `TimeModel` backed by the physics. With noise, one column per device: the times as they will be."""
+    """`TimeModel` of the physics. With noise it gives the realised durations, one column per device.
+
+    Parameters
+    ----------
+    physics, platform
+        Durations and devices.
+    noise
+        Noise of the run; None for expected durations.
+    """
 
     def __init__(self, physics: Physics, platform: Platform, noise: Noise | None = None) -> None:
         self.physics = physics
         self.platform = platform
         self.noise = noise if noise and noise.sigma > 0 else None
         self._physics_columns = physics.columns(platform)
-        self._known: dict[int, Floats] = {}
+        self._cached: dict[int, Floats] = {}
 
     @property
     def columns(self) -> Ints:
+        """Column of each device in the tables."""
         if self.noise is None:
             return self._physics_columns
         return np.arange(len(self.platform), dtype=np.int64)
 
     @property
     def links(self) -> Links:
+        """Transfer costs of data that moves between devices."""
         return self.physics.links(self.platform)
 
     def table(self, workload: Workload) -> TimeTable:
+        """Return (whole, fixed) seconds, shape (tasks, columns, 2)."""
         nominal = self.physics.times(workload, self.platform)
         if self.noise is None:
             return nominal
@@ -38,14 +49,16 @@ class PhysicsTimes:
         return realised
 
     def row(self, task: Task) -> Floats:
-        known = self._known.get(task.task_id)
-        return self.table(Workload.from_tasks([task]))[0] if known is None else known
+        """Return the table's row for one task."""
+        cached = self._cached.get(task.task_id)
+        return self.table(Workload.from_tasks([task]))[0] if cached is None else cached
 
     def remember(self, workload: Workload) -> TimeTable:
-        """Keep the rows of a workload at hand while it is run task by task; returns its table."""
+        """Cache the rows of a workload that runs task by task, and return its table."""
         table = self.table(workload)
-        self._known = dict(zip(workload.task_id.tolist(), table, strict=True))
+        self._cached = dict(zip(workload.task_id.tolist(), table, strict=True))
         return table
 
     def forget(self) -> None:
-        self._known = {}
+        """Drop the cached rows."""
+        self._cached = {}

@@ -1,12 +1,12 @@
-"""What it costs when a child does not run where its parent's data lies."""
+"""Transfer times of data from a task to its children on other devices."""
 
 from __future__ import annotations
 
 from ..core import Ints, Links
 
 
-def shares(device: int, fraction: float, cpu_of: Ints) -> dict[int, float]:
-    """Where a task runs: device -> share."""
+def device_shares(device: int, fraction: float, cpu_of: Ints) -> dict[int, float]:
+    """Return the share of a task on each device that runs a part of it."""
     if fraction <= 0:
         return {int(cpu_of[device]): 1.0}
     if fraction >= 1:
@@ -14,13 +14,24 @@ def shares(device: int, fraction: float, cpu_of: Ints) -> dict[int, float]:
     return {device: fraction, int(cpu_of[device]): 1.0 - fraction}
 
 
-def crossing_seconds(
+def transfer_seconds(
     megabytes: float, parent: dict[int, float], child: dict[int, float], node: Ints, links: Links
 ) -> float:
-    """Seconds to move a parent's output to its child.
+    """Return the seconds to move a parent's output to its child.
 
-    The output lies where the parent ran, in the same shares. What the child needs on a device beyond what is
-    already there leaves over the links of the devices that have too much and enters over its own.
+    The output lies on the parent's devices, in the same shares. The share that is missing on a child's device
+    leaves over the links of the devices that have too much and enters over its own.
+
+    Parameters
+    ----------
+    megabytes
+        Size of the output.
+    parent, child
+        Share per device.
+    node
+        Node of each device.
+    links
+        Transfer costs.
     """
     if megabytes == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""One file per strategy. Importing this package registers all of them."""
+"""Schedulers, one file per strategy. Importing this package registers all of them."""
 
 from .cpop import Cpop
 from .cpu_only import CpuOnly

@@ -1,6 +1,7 @@
-"""CPU only.
+"""CPU-only baseline.
 
-Assumes there are no accelerators. Rule: everything on the CPU that is free earliest. The yardstick of speed-ups.
+Assumes that there are no accelerators. Rule: every task runs whole on the CPU that is free earliest. Speed-ups are
+measured against it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from .registry import Look, register
 
 
 @rule
-def cpu_only_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+def _cpu_only_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     return earliest_free_cpu(free_at, devices), 0.0
 
 
 @register("cpu_only", label="CPU only", look=Look("#F59E0B", "#92600A", "▽", "dotted"))
 class CpuOnly(FastRule):
-    """Everything on the CPU: the yardstick of speed-ups."""
+    """Every task whole on a CPU; the baseline of speed-ups."""
 
-    rule = cpu_only_rule
+    rule = _cpu_only_rule

@@ -1,8 +1,8 @@
-"""Earliest finish, with splitting.
+"""Earliest finish time with splitting.
 
-Assumes that durations are told (by default the noise-free physics) and that backlogs are exact.
-Rule: the device and the share with which this task ends first, in closed form, against the queues as they stand.
-Myopic: it splits even where splitting wastes machine time, so it can be beaten near capacity.
+Assumes that durations are known (by default the noise-free physics) and that backlogs are exact.
+Rule: the device and the share with which this task finishes first on the current queues, in closed form. It is
+myopic: it also splits where splitting wastes device time, so near capacity other rules are better.
 With an objective other than latency it minimises the weighted sum instead.
 """
 
@@ -14,16 +14,19 @@ from .registry import Look, register
 
 
 @rule
-def earliest_finish_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+def _earliest_finish_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     return best_placement(now, task[0].memory, times, free_at, devices, 0, len(devices), params[0], params[1:], 0.0)
 
 
-@register("earliest_finish", label="Earliest finish (told)", look=Look("#38BDF8", "#0369A1", "◇", "solid"))
+@register(
+    "earliest_finish", label="Earliest finish (knows durations)", look=Look("#38BDF8", "#0369A1", "◇", "solid")
+)
 class EarliestFinish(FastRule):
-    """Told the times: the device and share with which this task ends first."""
+    """Device and share with which each task finishes first."""
 
-    rule = earliest_finish_rule
+    rule = _earliest_finish_rule
     knows = Knowledge.TOLD
 
     def make_params(self) -> Floats:
+        """Return the objective's prices."""
         return column_prices(self.setting)

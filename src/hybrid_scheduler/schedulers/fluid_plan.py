@@ -1,10 +1,10 @@
-"""Fluid plan: the relaxation behind the lower bound, rounded to a schedule.
+"""Fluid plan: the fluid relaxation behind the lower bound, rounded to a schedule.
 
-Assumes that durations are told and that all tasks are known beforehand.
-Rule: solve the fluid relaxation; at its prices every task goes whole to the class of device where it is cheapest
-(of equally cheap ones to the device on which it ends first), the longest first. The one task at which the
-relaxation changes sides is split so that CPU and accelerators end together. Near the bound for many independent
-tasks; it does not look at what a graph's tasks wait for.
+Assumes that durations are known and that all tasks are known beforehand.
+Rule: solve the fluid relaxation. At its prices every task goes whole to the cheapest class of device, the longest
+task first; among equally cheap devices it goes where it finishes first. The one task at which the relaxation
+changes sides is split so that CPU and accelerators finish together. The plan is close to the bound for many
+independent tasks. It ignores dependencies when it chooses devices.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from ..physics import best_prices, fluid_tasks
 from .registry import Look, register
 
 
-@register("fluid_plan", label="Fluid plan (told)", look=Look("#FCD34D", "#92400E", "◉", "long dash"))
+@register("fluid_plan", label="Fluid plan (knows durations)", look=Look("#FCD34D", "#92400E", "◉", "long dash"))
 class FluidPlan(Static):
-    """Told the times: plans independent tasks by the fluid relaxation, close to the lower bound."""
+    """Static plan for independent tasks by the fluid relaxation, close to the lower bound."""
 
     knows = Knowledge.TOLD
 
     def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of the whole workload."""
         assert self.setting.times is not None
         columns = self.setting.times.columns
         table = self.setting.times.table(workload)
@@ -32,9 +33,9 @@ class FluidPlan(Static):
         group = _groups(platform, columns)
         prices = best_prices(tasks)[group]
         value = np.where(fits, seconds * prices, np.inf)
-        # Tasks that are all alike are worth the same everywhere: a little tolerance lets them spread.
-        homes = value <= value.min(axis=1, keepdims=True) * (1 + 1e-6)
-        longest = np.where(homes, seconds, 0.0).max(axis=1)
+        # Equal tasks cost the same on several devices: the tolerance lets them spread.
+        cheapest = value <= value.min(axis=1, keepdims=True) * (1 + 1e-6)
+        longest = np.where(cheapest, seconds, 0.0).max(axis=1)
         order = (
             workload.topological_order
             if workload.has_dependencies
@@ -47,7 +48,7 @@ class FluidPlan(Static):
         for row in order.tolist():
             if row == pivot:
                 continue
-            members = np.flatnonzero(homes[row])
+            members = np.flatnonzero(cheapest[row])
             d = int(members[(free[members] + seconds[row, members]).argmin()])
             ready = max(free[d], workload.arrival_time[row], finish[workload.parents(row)].max(initial=0.0))
             device[row], start[row] = d, ready
@@ -65,13 +66,13 @@ class FluidPlan(Static):
 
 
 def _groups(platform: Platform, columns: Ints) -> Ints:
-    """For each device its class in the relaxation: all CPUs are class 0, accelerators by their column."""
+    """Return the class of each device in the relaxation: all CPUs are class 0, accelerators by column."""
     accelerators = np.unique(columns[~platform.is_cpu])
     return np.where(platform.is_cpu, 0, 1 + np.searchsorted(accelerators, columns))
 
 
 def _pivot(value: Floats, platform: Platform) -> int:
-    """The task that is all but indifferent between CPU and accelerators; -1 if no task may run on either."""
+    """Return the task with the most equal costs on CPU and accelerators; -1 if no task fits on both."""
     cpu, accelerator = value[:, platform.is_cpu].min(axis=1), value[:, ~platform.is_cpu].min(axis=1)
     with np.errstate(invalid="ignore"):
         gap = np.abs(cpu - accelerator) / np.minimum(cpu, accelerator)

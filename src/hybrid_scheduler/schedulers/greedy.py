@@ -1,8 +1,8 @@
-"""Greedy.
+"""Greedy scheduler.
 
-Assumes that compute intensity says how much of a task a GPU should get.
-Rule: fraction = compute intensity, on the accelerator that is free earliest. It never looks at the CPU's queue,
-so the CPU, which gets (1 - I) of every task, overflows at about 0.19 of capacity.
+Assumes that compute intensity is the share that a GPU should get.
+Rule: fraction = compute intensity, on the accelerator that is free earliest. It ignores the CPU's queue. The CPU,
+which gets (1 - I) of every task, saturates at about 0.19 of capacity.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .registry import Look, register
 
 
 @rule
-def greedy_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+def _greedy_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     best = earliest_free_accelerator(free_at, devices)
     if best < 0:
         return earliest_free_cpu(free_at, devices), 0.0
@@ -23,4 +23,4 @@ def greedy_rule(now, task, times, free_at, devices, params, state):  # type: ign
 class Greedy(FastRule):
     """Fraction = compute intensity, on the least-loaded GPU."""
 
-    rule = greedy_rule
+    rule = _greedy_rule

@@ -1,7 +1,7 @@
 """HEFT: heterogeneous earliest finish time (Topcuoglu, Hariri, Wu 2002).
 
-Assumes that durations and transfers are told, that the graph is known beforehand and that tasks run whole.
-Rule: rank tasks by the mean length of the way to the end; in that order give each the device on which it ends
+Assumes that durations and transfers are known, that the graph is known beforehand and that tasks run whole.
+Rule: rank tasks by the mean path length to the end; in that order place each on the device on which it finishes
 first, also in gaps.
 """
 
@@ -14,13 +14,14 @@ from .list_scheduling import GraphCosts, insert_in_order
 from .registry import Look, register
 
 
-@register("heft", label="HEFT (told)", look=Look("#C4B5FD", "#5B21B6", "⬢", "solid"))
+@register("heft", label="HEFT (knows durations)", look=Look("#C4B5FD", "#5B21B6", "⬢", "solid"))
 class Heft(Static):
-    """Told the times: plans a graph by upward rank, each task where it ends first."""
+    """Static graph scheduler: by upward rank, each task on the device where it finishes first."""
 
     knows = Knowledge.TOLD
 
     def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of a task graph."""
         assert self.setting.times is not None
         costs = GraphCosts(workload, platform, self.setting.times)
         position = np.empty(len(workload))

@@ -1,15 +1,15 @@
-"""Hybrid ML: a forest that learns durations, and a rule that places by them.
+"""Hybrid ML scheduler: a forest learns durations, and a rule places tasks by them.
 
-Assumes that durations follow from a task's size, intensity and memory in a way that can be learned from finished
-tasks, and that backlogs are exact. It is never told the physics: with feedback `oracle` the simulation says
-afterwards what a task would have taken on every class of device, with `bandit` it sees only what was executed, as
-on real hardware. Rule, target `times`: the placement with the least latency (weighted by the objective, plus the
-prices on machine time of `price_index`) by predicted durations. Target `fraction`: the forest predicts the share
-that is best for the task alone; the accelerator with the least weighted time and energy gets it. That target
-ignores the CPU's queue, and overflows at a third of capacity: it is here because it was published.
+Assumes that durations depend on a task's size, intensity and memory in a way that finished tasks reveal, and that
+backlogs are exact. It never sees the physics. With feedback `oracle` the simulation reports each finished task's
+duration on every class of device; with `bandit` only executed parts are known, as on real hardware.
+Rule, target `times`: the placement with the least latency by predicted durations, weighted by the objective, plus
+the prices on device time of `price_index`. Target `fraction`: the forest predicts the share that is best for the
+isolated task; the accelerator with the least weighted time and energy runs it. That published target ignores the
+CPU's queue and saturates at a third of capacity.
 
 Until it has learned enough it is `warming` and acts as greedy does: fraction = intensity, on the accelerator that
-is free earliest. It also hands over to that rule while it trails it significantly, see `fallback_guard.py`.
+is free earliest. It also falls back to that rule while it is significantly worse, see `fallback_guard.py`.
 """
 
 from __future__ import annotations
@@ -42,18 +42,33 @@ from ..physics import objective_scales
 from .registry import Look, register
 
 TARGETS = ("times", "fraction")
-#: Tasks whose predicted durations give the units of the objective.
+#: Number of tasks whose predicted durations give the units of the objective.
 _SCALE_TASKS = 1000
-_MOST_WAITING = 100_000
+#: Limit on tasks that were placed but not yet observed; the oldest are dropped.
+_MAX_PENDING = 100_000
 _IMPORTANCE_TASKS = 256
 
 
 @register("hybrid_ml", label="Hybrid ML", look=Look("#22D3EE", "#157A8B", "●", "solid"), published=True)
 class HybridML(Online):
-    """A forest predicts durations and learns from outcomes; tasks go where they end first at the machine's prices.
+    """Forest that learns durations from outcomes; tasks go where they finish first at current device prices.
 
-    `model` is "default" for the one that ships with the package, a path, or None to start from nothing.
-    `learn=False` leaves it as it is. `retrain_interval` is in finished tasks; `drift` names the change detector.
+    Parameters
+    ----------
+    target
+        ``"times"`` (predict durations) or ``"fraction"`` (predict the isolated optimal share, as published).
+    feedback
+        ``"oracle"`` (durations on every class of device) or ``"bandit"`` (only what was executed).
+    prices
+        Whether device time has prices, as in `price_index`.
+    learn
+        Whether the model learns during the run.
+    retrain_interval
+        Finished tasks between two updates of the model.
+    drift
+        Name of the change detector.
+    model
+        ``"default"`` for the model that ships with the package, a path, or None for an untrained one.
     """
 
     def __init__(
@@ -72,35 +87,41 @@ class HybridML(Online):
             raise InvalidInputError("model", '"default", a path or None', model)
         self.target, self.feedback, self.prices, self.learn = target, feedback, prices, learn
         self.retrain_interval, self.drift, self.model = retrain_interval, drift, model
-        OnlineDurationModel(feedback, refresh=retrain_interval, drift=drift)  # complains now, not at the first run
+        OnlineDurationModel(
+            feedback, refresh=retrain_interval, drift=drift
+        )  # raises now instead of at the first run
 
-    # ---------------------------------------------------------------- what it knows of itself
+    # ---------------------------------------------------------------- state
 
     @property
     def wants_labels(self) -> bool:
+        """Whether outcomes must carry the durations on every class of device."""
         return self.feedback == "oracle" and self.learn
 
     @property
     def learns(self) -> bool:
+        """Whether outcomes must be passed to `observe`."""
         return self.learn
 
     @property
     def state(self) -> str:
-        """warming: too little learned yet; fallback: greedy acts; learned: the forest does."""
+        """`warming` (too few outcomes yet), `fallback` (greedy decides) or `learned` (the forest decides)."""
         if not self.times_.ready:
             return "warming"
         return "fallback" if self.guard_.active else "learned"
 
     @property
     def versions(self) -> list[ModelVersion]:
+        """Versions of the duration model so far."""
         return self.times_.versions
 
     # ---------------------------------------------------------------- a run
 
     def start(self, setting: Setting) -> None:
+        """Load the model and reset all state; see `Scheduler.start`."""
         super().start(setting)
         platform = setting.platform
-        #: What happened since the start, for whoever shows it; readers may empty it.
+        #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         self.guard_ = FallbackGuard()
         self.fractions_ = FractionForest(platform)
@@ -135,36 +156,37 @@ class HybridML(Online):
         return times
 
     def decide(self, task: Task, view: View) -> Decision:
+        """Return the placement of a task; see `Online.decide`."""
         note, model = np.empty(NOTE), self.times_.model_
         now, free_at, devices = view.now, view.free_at, self._devices
         intensity, memory = task.compute_intensity, task.memory_required
         if model is not None:
             if not self.setting.objective.is_latency_only:
-                self._weigh(task)
+                self._update_scales(task)
             if self.target == "fraction":
                 self._shares = self.fractions_.predict(task, self.times_)
             self._choose(
                 now, task.size, intensity, memory, *model.arrays, free_at, devices,
                 self._params, self._price_state, self._shares, self._answer, self._row, note,
             )  # fmt: skip
-            acts = GREEDY if self.guard_.active else 0
+            chosen = GREEDY if self.guard_.active else 0
         else:
             self._greedily(now, intensity, memory, free_at, devices, note)
-            note[0] = -1.0  # there was no learned placement to compare with
-            acts = GREEDY
+            note[0] = -1.0  # no learned placement to compare with
+            chosen = GREEDY
         if self.learn:
             self._decided[task.task_id] = (task, note)
-            if len(self._decided) > _MOST_WAITING:  # a task that fails for want of memory never reports back
+            if len(self._decided) > _MAX_PENDING:  # failed tasks are never observed
                 del self._decided[next(iter(self._decided))]
-        return Decision(int(note[acts]), float(note[acts + 1]))
+        return Decision(int(note[chosen]), float(note[chosen + 1]))
 
     @property
     def confidence(self) -> Floats:
-        """Standard deviation over the trees of the last task's predicted log seconds, per class of device."""
+        """Standard deviation over trees of the last task's predicted log seconds, per class of device."""
         return self._answer[1].copy()
 
-    def _weigh(self, task: Task) -> None:
-        """Renew the objective's units now and then, from the recent tasks as they are predicted."""
+    def _update_scales(self, task: Task) -> None:
+        """Update the objective's units from the predicted durations of recent tasks, every 64 tasks."""
         self._recent.append((task.size, task.compute_intensity, task.memory_required))
         self._scales_at -= 1
         if self._scales_at > 0:
@@ -178,34 +200,37 @@ class HybridML(Online):
         self._params[WEIGHT + 1 + platform.class_of] = per_device
 
     def feature_importance(self) -> dict[str, float] | None:
-        """How much each property of a task moves the predicted log seconds, as shares; None without a model.
+        """Return the permutation importance of each task property as shares; None without a model.
 
-        Measured on the newest tasks in the window, by giving them each other's sizes, intensities or memory.
+        It permutes sizes, intensities or memory among the newest tasks in the window and measures how far the
+        predicted log seconds change.
         """
         model, tasks = self.times_.model_, self.times_.recent_tasks(_IMPORTANCE_TASKS)
         if model is None or tasks is None:
             return None
         columns = [tasks.size, tasks.compute_intensity, tasks.memory_required]
-        believed = np.log(model.table(tasks)[:, :, 0])
-        moved = []
+        predicted = np.log(model.table(tasks)[:, :, 0])
+        changes = []
         for which in range(len(columns)):
             swapped = [np.roll(c, len(c) // 2) if i == which else c for i, c in enumerate(columns)]
             shuffled = np.log(model.table(tasks_as_workload(np.column_stack(swapped)))[:, :, 0])
-            moved.append(float(np.mean((shuffled - believed) ** 2)))
-        total = sum(moved)
-        return dict(zip(FEATURE_NAMES, (m / total for m in moved), strict=False)) if total > 0 else None
+            changes.append(float(np.mean((shuffled - predicted) ** 2)))
+        total = sum(changes)
+        return dict(zip(FEATURE_NAMES, (c / total for c in changes), strict=False)) if total > 0 else None
 
     # ---------------------------------------------------------------- learning
 
     def on_retrained(self) -> None:
-        """The durations were learned anew, elsewhere: what is derived from them follows."""
+        """Update derived models after another process has retrained the durations."""
         if self.target == "fraction":
             self.fractions_.renew(self.times_)
 
     def forget(self, task_id: int) -> None:
+        """Drop a task that will not be observed."""
         self._decided.pop(task_id, None)
 
     def observe(self, outcome: Outcome) -> None:
+        """Learn from a finished task."""
         if not self.learn:
             return
         decided = self._decided.pop(outcome.task_id, None)
@@ -222,7 +247,7 @@ class HybridML(Online):
         self.events_ += events
 
     def _compare(self, task: Task, note: Floats, outcome: Outcome) -> None:
-        """Tell the guard what the learned and the greedy placement cost by the seconds the task really took."""
+        """Give the guard the costs of the learned and the greedy placement at the realised durations."""
         logs, _ = observed(outcome, self.setting.platform, labels=self.feedback == "oracle")
         if np.isnan(logs).any():
             logs = np.where(np.isnan(logs), np.log(self.times_.row(task)[:, 0]), logs)

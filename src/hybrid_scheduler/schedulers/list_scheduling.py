@@ -1,7 +1,7 @@
-"""What the list schedulers for task graphs share: costs, averages, and insertion into the earliest gap.
+"""List scheduling of task graphs: costs, ranks, and insertion into the earliest gap.
 
-A list scheduler ranks the tasks, then gives each in turn the processor on which it ends first, also in gaps left
-between tasks that were placed before. Tasks run whole. A device that a task does not fit on is not considered.
+A list scheduler ranks the tasks. It then places each in turn on the device on which it finishes first, also in gaps
+between tasks that were placed before. Tasks run whole. Devices without enough memory are not considered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..core import Floats, Plan, Platform, TimeModel, Workload
 
 
 class GraphCosts:
-    """Computation and communication costs of a workload on a platform, as a time model sees them."""
+    """Computation and communication costs of a workload on a platform, from a time model."""
 
     def __init__(self, workload: Workload, platform: Platform, times: TimeModel) -> None:
         self.workload = workload
@@ -36,23 +36,23 @@ class GraphCosts:
                 self.children[parent].append((row, megabytes))
 
     def mean_transfer(self, megabytes: float) -> float:
-        """Communication cost averaged over pairs of different devices; nothing moves where there is no data."""
+        """Return the transfer seconds averaged over pairs of different devices; 0 without data."""
         return self._mean_latency + megabytes * self._mean_per_mb if megabytes else 0.0
 
     def transfer(self, megabytes: float) -> Floats:
-        """Matrix: seconds from each device to each other."""
+        """Return the matrix of transfer seconds from each device to each other."""
         return self.latency + megabytes * self.per_mb if megabytes else np.zeros_like(self.per_mb)
 
     def upward_rank(self) -> Floats:
-        """Mean length of the longest way from a task to the end, the task included."""
+        """Return the mean length of the longest path from each task to an exit, the task included."""
         rank = np.zeros(len(self.workload))
         for row in self.workload.topological_order[::-1].tolist():
-            ways = (self.mean_transfer(mb) + rank[child] for child, mb in self.children[row])
-            rank[row] = self.mean_seconds[row] + max(ways, default=0.0)
+            paths = (self.mean_transfer(mb) + rank[child] for child, mb in self.children[row])
+            rank[row] = self.mean_seconds[row] + max(paths, default=0.0)
         return rank
 
     def downward_rank(self) -> Floats:
-        """Mean length of the longest way from the start to a task, the task not included."""
+        """Return the mean length of the longest path from an entry to each task, the task not included."""
         rank = np.zeros(len(self.workload))
         for row in self.workload.topological_order.tolist():
             for child, mb in self.children[row]:
@@ -63,7 +63,17 @@ class GraphCosts:
 def insert_in_order(
     costs: GraphCosts, order: list[int], choose: Callable[[int, Floats], int] | None = None
 ) -> Plan:
-    """Place the tasks in this order (parents first). `choose(row, finish per device)` picks the device."""
+    """Place tasks in a given order, each in the earliest gap of its device.
+
+    Parameters
+    ----------
+    costs
+        Costs of the graph.
+    order
+        Rows, parents first.
+    choose
+        Function of a row and its finish time per device that returns the device; by default the earliest finish.
+    """
     workload = costs.workload
     n, devices = costs.seconds.shape
     device, start, finish = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
@@ -81,8 +91,8 @@ def insert_in_order(
     return Plan(device, np.ones(n), start)
 
 
-def released_by(costs: GraphCosts, priority: Floats) -> list[int]:
-    """An order with parents first in which, among released tasks, the highest priority goes next."""
+def priority_order(costs: GraphCosts, priority: Floats) -> list[int]:
+    """Return an order, parents first, that takes the released task with the highest priority next."""
     missing = np.diff(costs.workload.parent_start)
     ready = [(-priority[row], row) for row in np.flatnonzero(missing == 0).tolist()]
     heapq.heapify(ready)
@@ -98,15 +108,15 @@ def released_by(costs: GraphCosts, priority: Floats) -> list[int]:
 
 
 def _earliest_gap(busy: list[tuple[float, float]], ready: float, seconds: float) -> float:
-    """First moment from `ready` on with `seconds` free on a device."""
+    """Return the first time from `ready` on at which a device is free for `seconds`."""
     if not np.isfinite(seconds):
         return np.inf
-    moment = ready
+    start = ready
     for begin, end in busy:
-        if moment + seconds <= begin:
+        if start + seconds <= begin:
             break
-        moment = max(moment, end)
-    return moment
+        start = max(start, end)
+    return start
 
 
 def _seconds_per_mb(platform: Platform, times: TimeModel) -> Floats:

@@ -1,7 +1,7 @@
-"""Minimum completion time, without splitting (like StarPU's dmda).
+"""Minimum completion time without splitting (like StarPU's dmda).
 
-Assumes that durations are told, that backlogs are exact and that a task runs whole on one device.
-Rule: the device on which this task ends first. A task that does not fit into an accelerator stays on the CPU.
+Assumes that durations are known, that backlogs are exact and that a task runs whole on one device.
+Rule: the device on which this task finishes first. A task that fits into no accelerator runs on the CPU.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .registry import Look, register
 
 
 @rule
-def min_completion_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+def _min_completion_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     best, best_value, best_free = 0, np.inf, np.inf
     for d in range(len(devices)):
         if task[0].memory > devices[d].memory:
@@ -28,12 +28,15 @@ def min_completion_rule(now, task, times, free_at, devices, params, state):  # t
     return best, 0.0 if devices[best].is_cpu == 1 else 1.0
 
 
-@register("min_completion", label="Min completion (told)", look=Look("#F472B6", "#9D174D", "▣", "dashed"))
+@register(
+    "min_completion", label="Min completion (knows durations)", look=Look("#F472B6", "#9D174D", "▣", "dashed")
+)
 class MinCompletion(FastRule):
-    """Told the times: the whole task on the device where it ends first."""
+    """Each task whole on the device where it finishes first."""
 
-    rule = min_completion_rule
+    rule = _min_completion_rule
     knows = Knowledge.TOLD
 
     def make_params(self) -> Floats:
+        """Return the objective's prices."""
         return column_prices(self.setting)

@@ -1,10 +1,10 @@
-"""Oracle.
+"""Oracle: earliest finish with the realised durations.
 
-Knows the realised times, noise included, and the exact backlogs.
-Rule: every fraction on every device against the queue as it stands, earliest finish. The default takes the
-optimum in closed form, which is never worse than any grid; `grid=11` or `grid=21` looks at evenly spaced
-fractions only, as published. Exact for each task but myopic over queues: it can be beaten.
-The ceiling nobody beats is the lower bound.
+Knows the realised durations, noise included, and the exact backlogs.
+Rule: the earliest finish over every fraction on every device, on the current queues. The default computes the
+optimum in closed form, which is never worse than any grid; `grid=11` or `grid=21` tries evenly spaced fractions
+only, as published. It is optimal for each task but myopic over queues, so other schedulers can be better. The
+limit of all schedulers is the lower bound.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .registry import Look, register
 
 
 @rule
-def oracle_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+def _oracle_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     grid = int(params[0])
     weight, prices = params[1], params[2:]
     if grid == 0:
@@ -49,9 +49,15 @@ def oracle_rule(now, task, times, free_at, devices, params, state):  # type: ign
 
 @register("oracle", look=Look("#FFE841", "#684908", "★", "dotted"), published=True)
 class Oracle(FastRule):
-    """Knows the realised times: the best fraction on the best device for each task in turn."""
+    """Best fraction on the best device for each task in turn, with the realised durations.
 
-    rule = oracle_rule
+    Parameters
+    ----------
+    grid
+        Number of evenly spaced fractions to try; 0 uses the closed form.
+    """
+
+    rule = _oracle_rule
     knows = Knowledge.REALISED
 
     def __init__(self, grid: int = 0) -> None:
@@ -60,4 +66,5 @@ class Oracle(FastRule):
         self.grid = grid
 
     def make_params(self) -> Floats:
+        """Return the grid and the objective's prices."""
         return np.concatenate([[self.grid], column_prices(self.setting)])

@@ -1,8 +1,8 @@
-"""Schedulers from elsewhere: installed packages, and plain files.
+"""Scheduler plug-ins: installed packages and plain Python files.
 
-A package names a module or a class in the entry-point group ``hybrid_scheduler.schedulers``. A file needs no
-package: `SCHEDULER_PLUGINS` lists paths, as PATH does, and the program's `--plugin` adds to it. It is a variable of
-the environment so that the processes a comparison starts know the same schedulers.
+A package names a module or a class in the entry-point group ``hybrid_scheduler.schedulers``. For plain files,
+`SCHEDULER_PLUGINS` lists paths, as PATH does, and the command line's `--plugin` adds to it. An environment variable
+makes the same schedulers known in worker processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ VARIABLE = "SCHEDULER_PLUGINS"
 
 
 def add_file(path: Path) -> None:
-    """From now on, here and in processes started from here. The file is run when schedulers are first looked up."""
+    """Add a plug-in file, for this process and the processes that it starts.
+
+    The file runs when schedulers are first looked up.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file does not exist.
+    """
     if not path.is_file():
         raise InvalidInputError("--plugin", "a Python file that exists", str(path))
     known = os.environ.get(VARIABLE)
@@ -30,13 +38,13 @@ def add_file(path: Path) -> None:
 
 
 def installed() -> Iterator[tuple[str, Any]]:
-    """Name and contents of every entry point. Slow: the metadata of every installed package is read."""
+    """Yield name and object of every entry point. Slow: it reads the metadata of all installed packages."""
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         yield entry.name, entry.load()
 
 
 def run_files() -> None:
-    """Import the files; what they define registers itself."""
+    """Run the plug-in files; their schedulers register themselves."""
     for text in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
         _run(Path(text))
 
@@ -49,7 +57,7 @@ def _run(path: Path) -> None:
     if spec is None or spec.loader is None:
         raise InvalidInputError(VARIABLE, "Python files (.py)", str(path))
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where classes are looked for that are sent to other processes
+    sys.modules[name] = module  # so that pickle finds its classes in other processes
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -1,11 +1,11 @@
-"""Price index: earliest finish plus prices on machine time.
+"""Price index: earliest finish plus prices on device time.
 
-Assumes that durations are told and that backlogs are exact.
+Assumes that durations are known and that backlogs are exact.
 Rule: least ``finish - now + p_c * CPU seconds + p_g * GPU seconds + k * [split]`` over {CPU, balancing share, GPU},
-with prices that rise with the backlog (`compiled/device_prices.py`). Below half load it is earliest finish with a
-per cent lost; near capacity it halves the latency, because it stops splitting where splitting wastes machine time.
+with prices that rise with the backlog (`compiled/device_prices.py`). Below half load it is about 1 % slower than
+earliest finish. Near capacity it halves the latency, because it does not split where that wastes device time.
 
-The coefficients were tuned on mean latency together with p99 and makespan: tuning on the mean alone would sacrifice
+The coefficients were tuned on mean latency together with p99 and makespan. Tuning on the mean alone would delay
 large tasks.
 """
 
@@ -22,18 +22,24 @@ from .registry import Look, register
 
 # params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
 @rule
-def price_index_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+def _price_index_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     return priced_placement(
         now, task[0].memory, times, free_at, devices,
         params[0], params[1], params[2:9], params[9], params[10:], state,
     )  # fmt: skip
 
 
-@register("price_index", label="Price index (told)", look=Look("#FDA4AF", "#BE123C", "✦", "dash-dot"))
+@register("price_index", label="Price index (knows durations)", look=Look("#FDA4AF", "#BE123C", "✦", "dash-dot"))
 class PriceIndex(FastRule):
-    """Told the times: earliest finish, plus prices on machine time that rise with the backlog."""
+    """Earliest finish plus prices on device time that rise with the backlog.
 
-    rule = price_index_rule
+    Parameters
+    ----------
+    coefficients
+        Seven coefficients of the prices; see `compiled/device_prices.py`.
+    """
+
+    rule = _price_index_rule
     knows = Knowledge.TOLD
 
     def __init__(self, coefficients: Sequence[float] = PRICE_COEFFICIENTS) -> None:
@@ -42,9 +48,11 @@ class PriceIndex(FastRule):
         self.coefficients = tuple(coefficients)
 
     def make_params(self) -> Floats:
+        """Return the device counts, the coefficients and the objective."""
         platform = self.setting.platform
         counts = [platform.is_cpu.sum(), len(platform.accelerators)]
         return np.concatenate([counts, self.coefficients, column_prices(self.setting)])
 
     def make_state(self) -> Floats:
+        """Return the initial state of the prices."""
         return price_state(int(self.devices["column"].max()) + 1)

@@ -1,7 +1,7 @@
-"""Random.
+"""Random scheduler.
 
 Assumes nothing. Rule: a fraction uniform in [0, 1] on an accelerator chosen uniformly, from its own seeded
-generator. The floor that anything sensible must beat.
+generator. A baseline that every useful scheduler must improve on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .registry import Look, register
 
 
 @rule
-def random_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+def _random_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     accelerators = len(params) - 1
     if accelerators == 0:
         return earliest_free_cpu(free_at, devices), 0.0
@@ -29,10 +29,12 @@ def random_rule(now, task, times, free_at, devices, params, state):  # type: ign
 class Random(FastRule):
     """A uniform fraction on a uniform GPU, from its own seeded generator."""
 
-    rule = random_rule
+    rule = _random_rule
 
     def make_params(self) -> Floats:
+        """Return the seed and the accelerators."""
         return np.concatenate([[self.setting.seed], self.setting.platform.accelerators])
 
     def make_state(self) -> Floats:
+        """Return the counter of draws."""
         return np.zeros(1)

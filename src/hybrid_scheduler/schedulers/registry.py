@@ -1,6 +1,6 @@
-"""Every scheduler by name, with what a person needs to recognise it.
+"""Registry of schedulers by name, with their labels and colours.
 
-A scheduler registers itself where it is defined; those from elsewhere come in through `plugins`.
+A scheduler registers itself with a decorator on its class; other packages register theirs through `plugins`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,21 @@ from . import plugins
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a scheduler is drawn everywhere: colour on dark and on light, a glyph and a dash as second cue."""
+    """Style of a scheduler in charts and tables.
+
+    Parameters
+    ----------
+    dark, light
+        Colour on a dark and on a light background.
+    glyph, dash
+        Marker and line style, for readers who do not see the colour.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Look
+    >>> Look(glyph="★").glyph
+    '★'
+    """
 
     dark: str = "#94A3B8"
     light: str = "#475569"
@@ -28,26 +42,28 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerInfo:
-    """One entry of the registry."""
+    """Entry of the registry: name, label, class and style of a scheduler."""
 
     name: str
     label: str
     factory: type[Scheduler]
     look: Look = Look()
-    #: One of the strategies of the published comparison, as opposed to a reference added beside them.
+    #: Whether it is part of the published comparison; other schedulers are additional references.
     published: bool = False
 
     @property
     def summary(self) -> str:
-        """The first line of the class's docstring."""
+        """First line of the class's docstring."""
         return (inspect.getdoc(self.factory) or "").split("\n")[0]
 
     @property
     def knows(self) -> Knowledge:
+        """Durations that the scheduler knows."""
         return self.factory.knows
 
     @property
     def protocol(self) -> str:
+        """Protocol of the scheduler: "online", "central", "static" or "unknown"."""
         for name, base in (("online", Online), ("central", Central), ("static", Static)):
             if issubclass(self.factory, base):
                 return name
@@ -55,7 +71,7 @@ class SchedulerInfo:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Constructor parameters with their defaults."""
+        """Parameters of the constructor with their defaults."""
         signature = inspect.signature(self.factory)
         return {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
 
@@ -67,32 +83,84 @@ _S = TypeVar("_S", bound=type[Scheduler])
 def register(
     name: str, *, label: str | None = None, look: Look | None = None, published: bool = False
 ) -> Callable[[_S], _S]:
-    """Class decorator: make a scheduler known under `name`."""
+    """Return a class decorator that registers a scheduler.
+
+    Parameters
+    ----------
+    name
+        Name for `create` and the command line.
+    label
+        Name in charts and tables; by default derived from `name`.
+    look
+        Colours and marker.
+    published
+        Whether it is part of the published comparison.
+
+    Raises
+    ------
+    InvalidInputError
+        If another class has this name.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Decision, Online, create, register, unregister
+    >>> @register("always_gpu_0")
+    ... class AlwaysGpu0(Online):
+    ...     def decide(self, task, view):
+    ...         return Decision(device=1, fraction=1.0)
+    >>> create("always_gpu_0").learns
+    False
+    >>> unregister("always_gpu_0")
+    """
 
     def add(factory: _S) -> _S:
         known = _registry.get(name)
         if known is not None and known.factory.__qualname__ != factory.__qualname__:
             raise InvalidInputError("scheduler name", "unique", name, hint=f"{known.factory.__module__} has it")
-        shown = label or name.replace("_", " ").title()
-        _registry[name] = SchedulerInfo(name, shown, factory, look or Look(), published)
+        text = label or name.replace("_", " ").title()
+        _registry[name] = SchedulerInfo(name, text, factory, look or Look(), published)
         return factory
 
     return add
 
 
 def unregister(name: str) -> None:
-    """Forget a scheduler; for tests and notebooks that register their own."""
+    """Remove a scheduler from the registry, if it is there; for tests and notebooks."""
     _registry.pop(name, None)
 
 
 def schedulers() -> dict[str, SchedulerInfo]:
-    """All known schedulers, the package's own first, then those of installed plug-ins."""
+    """Return all registered schedulers by name: the package's own, then those of plug-ins.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import schedulers
+    >>> schedulers()["greedy"].label
+    'Greedy'
+    """
     _load_plugins()
     return dict(_registry)
 
 
 def create(spec: str) -> Scheduler:
-    """Make a scheduler from ``name`` or ``name(parameter=value, ...)``."""
+    """Return a new scheduler.
+
+    Parameters
+    ----------
+    spec
+        ``name`` or ``name(parameter=value, ...)``, e.g. ``"oracle(grid=11)"``.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such scheduler or parameter; the hint names the nearest one.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import create
+    >>> create("oracle(grid=11)").grid
+    11
+    """
     name, arguments = parse_spec(spec)
     known = schedulers()
     if name not in known:
@@ -105,7 +173,14 @@ def create(spec: str) -> Scheduler:
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
-    """``oracle(grid=11)`` -> ("oracle", {"grid": 11}). Bare words are strings."""
+    """Split a spec into name and arguments; values that are not literals are strings.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.schedulers.registry import parse_spec
+    >>> parse_spec("oracle(grid=11)")
+    ('oracle', {'grid': 11})
+    """
     name, bracket, rest = spec.strip().partition("(")
     if not bracket:
         return name.strip(), {}
@@ -138,7 +213,7 @@ def split_specs(text: str) -> list[str]:
 
 @cache
 def _load_plugins() -> None:
-    """Once per process."""
+    """Register the schedulers of plug-ins, once per process."""
     for name, loaded in plugins.installed():
         already = any(info.factory is loaded for info in _registry.values())
         if inspect.isclass(loaded) and issubclass(loaded, Scheduler) and not already:

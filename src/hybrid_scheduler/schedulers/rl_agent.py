@@ -1,16 +1,15 @@
-"""RL agent: a dueling double DQN that learns what a placement does to the tasks after it.
+"""RL agent: a dueling double DQN that learns how a placement affects later tasks.
 
-Assumes that backlogs are exact and that durations resemble those seen so far: it is told nothing and estimates them
-itself from finished tasks.
+Assumes that backlogs are exact and that durations resemble earlier ones. It knows no durations and estimates them
+from finished tasks.
 Rule: of five options (CPU, three shares around the balancing one, all on the accelerator) the one with the least
-estimated latency now plus learned cost for the tasks to come. A network trained in simulation ships with the
-package and goes on learning from outcomes. Until durations can be estimated it is `warming` and acts as greedy
-does: fraction = compute intensity, on the accelerator that is free earliest.
+estimated latency now plus learned cost for later tasks. A network trained in simulation ships with the package and
+continues to learn from outcomes. Until durations can be estimated it is `warming` and acts as greedy does: fraction
+= compute intensity, on the accelerator that is free earliest.
 
-Counterfactual replay lets the simulator score the options not taken; it exists in simulation only. Bandit replay
-learns from what was executed, which is all that real hardware gives. `state="task"` is the published three numbers:
-it sees no queues, so it cannot tell GPUs apart. `actions="placement"` is the published CPU, GPU 0..3 without
-shares.
+Counterfactual replay also scores the options not taken; only a simulator can do that. Bandit replay learns from
+executed placements alone, as on real hardware. `state="task"` is the published state of three numbers: it has no
+queues, so it cannot distinguish GPUs. `actions="placement"` is the published CPU, GPU 0..3 without shares.
 """
 
 from __future__ import annotations
@@ -35,19 +34,38 @@ from .registry import Look, register
 REPLAYS = ("counterfactual", "bandit")
 #: The network trained in simulation that ships with the package, for state `queue` and actions `split`.
 SHIPPED_MODEL = Path(__file__).parent.parent / "models" / "rl_agent.pth"
-#: One update of the network per so many finished tasks, at a rate that keeps what was learned in simulation.
+#: Finished tasks per update of the network, and a learning rate that preserves the training in simulation.
 _UPDATE_EVERY = 8
 _ONLINE_RATE = 1e-4
-#: An agent that has to try everything first is done with that after 1000 tasks.
-_CURIOSITY_LOSS = 0.001
-#: The outcomes that raised the alarm.
+#: Decay of the initial exploration of an untrained agent per task: it ends after 1000 tasks.
+_EXPLORATION_DECAY = 0.001
+#: Newest transitions to keep on drift: those that raised the alarm.
 _KEEP_ON_DRIFT = 3
-_MOST_WAITING = 20_000
+#: Limit on tasks that were placed but not yet observed; the oldest are dropped.
+_MAX_PENDING = 20_000
 
 
 @register("rl_agent", label="RL agent", look=Look("#C85FFD", "#7E19E8", "◆", "dashed"), published=True)
 class RLAgent(Online):
-    """Dueling double DQN: least estimated latency now plus learned cost for the tasks to come."""
+    """Dueling double DQN: least estimated latency now plus learned cost for later tasks.
+
+    Parameters
+    ----------
+    state
+        ``"queue"`` (task and sorted backlogs) or ``"task"`` (the published three numbers).
+    actions
+        ``"split"`` (CPU, shares, accelerator) or ``"placement"`` (the published CPU, GPU 0..3).
+    replay
+        ``"counterfactual"`` (simulation only) or ``"bandit"``.
+    learn
+        Whether the network learns during the run.
+    epsilon
+        Share of decisions made at random; by default 0.02 with bandit replay and 0 otherwise.
+    energy_weight
+        Weight of energy against latency in [0, 1], each divided by its payoff range; 0 uses the run's objective.
+    model
+        ``"default"`` for the network that ships with the package, a path, or None for an untrained one.
+    """
 
     def __init__(
         self,
@@ -59,12 +77,6 @@ class RLAgent(Online):
         energy_weight: float = 0.0,
         model: str | Path | None = "default",
     ) -> None:
-        """`epsilon` is the share of decisions made at random; by default 0.02 with bandit replay and none
-        otherwise.
-
-        `energy_weight` in [0, 1] weighs energy against latency, each by its payoff range; 0 leaves the choice to
-        the run's objective. `model` is "default" (the shipped one), a path, or None to start from nothing.
-        """
         if state not in ("queue", "task"):
             raise UnknownNameError("state", state, ("queue", "task"))
         if actions not in ("split", "placement"):
@@ -81,15 +93,29 @@ class RLAgent(Online):
     # ---------------------------------------------------------------- models
 
     def pretrain(self, updates: int = 5000, *, seed: int = 0, **environment: Any) -> None:
-        """Train a network in simulation, for the runs that follow; `environment` as for `QueueEnv`, and `log_dir`
-        where TensorBoard should find the losses.
+        """Train a network in simulation for later runs.
+
+        Parameters
+        ----------
+        updates
+            Number of gradient steps.
+        seed
+            Seed of the training.
+        environment
+            Options of `QueueEnv`, and `log_dir` for TensorBoard.
         """
         self._trained = train_agent(
             seed, updates, state=self.state_kind, actions=self.actions, replay=self.replay, **environment
         )
 
     def save_model(self, path: str | Path) -> None:
-        """Write what the agent knows now."""
+        """Write the current network to a file.
+
+        Raises
+        ------
+        InvalidInputError
+            If the agent has no network yet.
+        """
         model = self._trained
         if hasattr(self, "agent_"):
             weights = self.agent_.weights.copy()
@@ -100,18 +126,26 @@ class RLAgent(Online):
         save_model(Path(path), model)
 
     def load_model(self, path: str | Path) -> None:
-        """Use this network in the runs that follow. A file that cannot be used raises and changes nothing."""
+        """Use a stored network in later runs.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be used; the agent then keeps its network.
+        """
         self._trained = self._read(Path(path))
 
     def _read(self, path: Path) -> AgentModel:
         model = load_model(path)
         if (model.state, model.actions) != (self.state_kind, self.actions):
-            wanted = f"state {self.state_kind!r} and actions {self.actions!r}"
-            raise ModelFileError(path, f"is for state {model.state!r} and actions {model.actions!r}, not {wanted}")
+            expected = f"state {self.state_kind!r} and actions {self.actions!r}"
+            raise ModelFileError(
+                path, f"is for state {model.state!r} and actions {model.actions!r}, not {expected}"
+            )
         return model
 
     def _model(self) -> AgentModel | None:
-        """The network to start from, if any. Without the shipped one the agent does no better than greedy."""
+        """Return the network to start from, if any. Without the shipped one the agent acts as greedy."""
         self._refused = False
         if self._trained is not None:
             return self._trained
@@ -120,7 +154,7 @@ class RLAgent(Online):
         if self.model != "default":
             return self._read(Path(self.model))
         if (self.state_kind, self.actions) != ("queue", "split"):
-            return None  # nothing ships for the published variants: they start from nothing
+            return None  # no model ships for the published variants: they start untrained
         try:
             return self._read(SHIPPED_MODEL)
         except ModelFileError as error:
@@ -131,11 +165,12 @@ class RLAgent(Online):
     # ---------------------------------------------------------------- a run
 
     def start(self, setting: Setting) -> None:
+        """Load the network and reset all state; see `Scheduler.start`."""
         super().start(setting)
         platform, goal = setting.platform, setting.objective
         if self.energy_weight > 0.0:
             goal = Objective(1.0 - self.energy_weight, self.energy_weight)
-        #: What happened since the start, for whoever shows it; readers may empty it.
+        #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         self.times_ = self._started_times(setting)
         self._devices = device_table(platform, self.times_.columns)
@@ -152,27 +187,29 @@ class RLAgent(Online):
         if setting.endless:
             self.agent_.replay.preallocate()
         self._experience = OnlineExperience(self.agent_, self._devices, self._rates, self._params)
-        # The network knows the future in latency. Energy and money are spent now or never, so it has no say in
-        # them, and it learns from runs that are about latency alone.
+        # The network predicts later latency. Energy and cost are known at once, so the network does not weigh
+        # them, and it learns only from runs whose objective is latency alone.
         self._network_weight = float(self._params[2])
         self._learns_values = self.learn and goal.is_latency_only
         self._explore = self.epsilon if self.epsilon is not None else 0.0 if self.wants_labels else 0.02
-        # Known costs guide an untrained network; without them it has to try everything first.
-        self._curiosity = 1.0 if model is None and self.state_kind == "task" else 0.0
+        # With this state an untrained network has no estimated costs to follow, so it must explore first.
+        self._exploration = 1.0 if model is None and self.state_kind == "task" else 0.0
         self._tasks: dict[int, Task] = {}
         self._outcomes = 0
 
     @property
     def wants_labels(self) -> bool:
+        """Whether outcomes must carry the durations on every class of device."""
         return self.replay == "counterfactual"
 
     @property
     def state(self) -> str:
-        """warming: it acts as greedy; learned: the agent decides."""
+        """`warming` (it acts as greedy) or `learned` (the agent decides)."""
         return "warming" if self._warming else "learned"
 
     @property
     def versions(self) -> list[ModelVersion]:
+        """Versions of the duration model so far."""
         return self.times_.versions
 
     @property
@@ -192,8 +229,9 @@ class RLAgent(Online):
         return times
 
     def decide(self, task: Task, view: View) -> Decision:
+        """Return the placement of a task; see `Online.decide`."""
         self._tasks[task.task_id] = task
-        if len(self._tasks) > _MOST_WAITING:  # tasks that failed never report back
+        if len(self._tasks) > _MAX_PENDING:  # failed tasks are never observed
             del self._tasks[next(iter(self._tasks))]
         if self._warming:
             self._experience.break_sequence()
@@ -206,9 +244,9 @@ class RLAgent(Online):
             view.now, task.size, task.compute_intensity, task.memory_required, times, view.free_at,
             self._devices, self._rates, self._params, self._task_means, features, cost, known, device, fraction,
         )  # fmt: skip
-        action = self.agent_.act_row(features, known, max(self._explore, self._curiosity), self._network_weight)
+        action = self.agent_.act_row(features, known, max(self._explore, self._exploration), self._network_weight)
         if self._learns_values:
-            self._curiosity = max(0.0, self._curiosity - _CURIOSITY_LOSS)
+            self._exploration = max(0.0, self._exploration - _EXPLORATION_DECAY)
             self._experience.add_decision(
                 Step(task, view.now, times, view.free_at.copy(), self._task_means.copy(),
                      features, known, device, fraction, action)
@@ -216,11 +254,13 @@ class RLAgent(Online):
         return Decision(int(device[action]), float(fraction[action]))
 
     def forget(self, task_id: int) -> None:
+        """Drop a task that will not be observed."""
         self._tasks.pop(task_id, None)
         if self._learns_values:
             self._experience.drop(task_id)
 
     def observe(self, outcome: Outcome) -> None:
+        """Learn from a finished task."""
         task = self._tasks.pop(outcome.task_id, None)
         if task is None:
             return

@@ -1,11 +1,11 @@
-"""Round robin.
+"""Round-robin scheduler.
 
-Assumes nothing and looks at nothing: not at the task, not at the queues.
-Rule: even task ids are split half and half, odd ones run on the CPU; the GPUs take turns, and the turn advances
-only when a GPU is used. On a cluster the nodes' CPUs take turns in the same way. Because every second
-task runs on the CPU whole, it collapses at about 0.15 of capacity.
+Assumes nothing and uses neither the task nor the queues.
+Rule: even task ids are split in half, odd ones run on the CPU. The GPUs take turns, and the turn advances only when
+a GPU is used. On several nodes the CPUs take turns in the same way. Every second task runs whole on the CPU, so it
+saturates at about 0.15 of capacity.
 
-Variants of the same idea from the literature: `gpu-cpu` sends even ids to a GPU whole, `half` splits every task.
+Variants from the literature: `gpu-cpu` sends even ids to a GPU whole, `half` splits every task.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from .registry import Look, register
 _VARIANTS = {"published": (0.5, 0.0), "gpu-cpu": (1.0, 0.0), "half": (0.5, 0.5)}
 
 
-# params: [fraction of even ids, of odd ids, number of CPUs, the CPUs..., the accelerators...]; state: whose turn
+# params: [fraction of even ids, of odd ids, number of CPUs, the CPUs..., the accelerators...]
+# state: [next CPU, next accelerator]
 @rule
-def round_robin_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+def _round_robin_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     fraction = params[task[0].task_id % 2]
     cpus = int(params[2])
     accelerators = len(params) - 3 - cpus
@@ -37,9 +38,15 @@ def round_robin_rule(now, task, times, free_at, devices, params, state):  # type
 
 @register("round_robin", label="Round Robin", look=Look("#3DB885", "#0A3625", "■", "long dash"), published=True)
 class RoundRobin(FastRule):
-    """Half on a GPU for even ids, all on the CPU for odd ones; the GPUs take turns."""
+    """Half on a GPU for even ids, all on the CPU for odd ones; the GPUs take turns.
 
-    rule = round_robin_rule
+    Parameters
+    ----------
+    variant
+        ``"published"``, ``"gpu-cpu"`` (even ids whole on a GPU) or ``"half"`` (every task split in half).
+    """
+
+    rule = _round_robin_rule
 
     def __init__(self, variant: str = "published") -> None:
         if variant not in _VARIANTS:
@@ -47,9 +54,11 @@ class RoundRobin(FastRule):
         self.variant = variant
 
     def make_params(self) -> Floats:
+        """Return the fractions and the devices."""
         platform = self.setting.platform
         cpus = np.flatnonzero(platform.is_cpu)
         return np.concatenate([_VARIANTS[self.variant], [len(cpus)], cpus, platform.accelerators])
 
     def make_state(self) -> Floats:
+        """Return the positions of the next CPU and GPU."""
         return np.zeros(2)

@@ -1,9 +1,9 @@
-"""Two levels: first the node, then the device.
+"""Two-level scheduler for clusters: first the node, then the device.
 
-Assumes that durations are told, that backlogs are exact and that nodes are alike.
-Rule: the node that is ready for a split task soonest (its CPU and its earliest accelerator both free), then
-earliest finish among that node's devices. The nodes sit in a tournament tree, so a decision costs O(log nodes):
-between two decisions only the node chosen last has changed.
+Assumes that durations are known, that backlogs are exact and that nodes are equal.
+Rule: the node that is first ready for a split task (its CPU and its earliest accelerator both free), then earliest
+finish among that node's devices. The nodes are in a tournament tree. Between two decisions only the last chosen
+node has changed, so a decision costs O(log nodes).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .registry import Look, register
 
 
 @rule
-def two_level_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+def _two_level_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     nodes, leaves = int(params[0]), int(params[1])
     bounds = params[2 : 3 + nodes]
     objective = params[3 + nodes :]
@@ -47,14 +47,15 @@ def two_level_rule(now, task, times, free_at, devices, params, state):  # type: 
     )  # fmt: skip
 
 
-@register("two_level", label="Two-level (told)", look=Look("#2DD4BF", "#0F766E", "◈", "long dash"))
+@register("two_level", label="Two-level (knows durations)", look=Look("#2DD4BF", "#0F766E", "◈", "long dash"))
 class TwoLevel(FastRule):
-    """Told the times: the node that is ready soonest, then earliest finish inside it."""
+    """Node that is ready first, then earliest finish among its devices."""
 
-    rule = two_level_rule
+    rule = _two_level_rule
     knows = Knowledge.TOLD
 
     def make_params(self) -> Floats:
+        """Return the tree's size, the nodes' devices and the objective."""
         node = self.setting.platform.node
         starts = np.flatnonzero(np.concatenate([[True], node[1:] != node[:-1]]))
         self._nodes = len(starts)
@@ -62,8 +63,9 @@ class TwoLevel(FastRule):
         return np.concatenate([[self._nodes, self._leaves], starts, [len(node)], column_prices(self.setting)])
 
     def make_state(self) -> Floats:
+        """Return the tree with every node free."""
         tree = np.zeros(2 * self._leaves)
         tree[self._leaves :] = np.arange(self._leaves)
         for i in range(self._leaves - 1, 0, -1):
-            tree[i] = tree[2 * i]  # all nodes are free at the start: the first one wins
+            tree[i] = tree[2 * i]  # all nodes are free at the start; ties go to the first
         return np.concatenate([[-1.0], tree, np.zeros(self._nodes)])
