@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from .docstrings import as_markdown
 from .tools import NOTE, code, first_paragraph, sections, table
 
 
@@ -54,7 +55,7 @@ def _entry(name: str, thing: Any) -> str:
         text = ""
     parts = [
         f"### {name}\n\n```text\n{name}{_readable(_signature(thing))}\n```\n",
-        escape(text, quote=False) + "\n",
+        as_markdown(text) + "\n",
     ]
     rows = list(_members(thing)) if inspect.isclass(thing) else []
     if rows:

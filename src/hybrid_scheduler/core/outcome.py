@@ -40,8 +40,8 @@ class Outcome:
     Examples
     --------
     >>> from hybrid_scheduler import Outcome
-    >>> outcome = Outcome(7, 1, 0.5, arrival=0.0, cpu_start=1.0, cpu_time=2.0,
-    ...                   accelerator_start=0.5, accelerator_time=3.0)
+    >>> cpu, accelerator = (1.0, 2.0), (0.5, 3.0)  # start and duration
+    >>> outcome = Outcome(7, 1, 0.5, 0.0, *cpu, *accelerator)
     >>> outcome.start, outcome.finish, outcome.time, outcome.latency, outcome.wait
     (0.5, 3.5, 3.0, 3.5, 0.5)
     """

@@ -47,8 +47,13 @@ class Workload:
     Examples
     --------
     >>> from hybrid_scheduler import Workload
-    >>> workload = Workload(task_id=[0, 1], size=[2500, 2500], compute_intensity=[0.5, 0.5],
-    ...                     memory_required=[100, 100], arrival_time=[0.0, 1.0])
+    >>> workload = Workload(
+    ...     task_id=[0, 1],
+    ...     size=[2500, 2500],
+    ...     compute_intensity=[0.5, 0.5],
+    ...     memory_required=[100, 100],
+    ...     arrival_time=[0.0, 1.0],
+    ... )
     >>> len(workload), workload.duration_estimate.tolist(), workload[1].arrival_time
     (2, [0.5, 0.5], 1.0)
     """
