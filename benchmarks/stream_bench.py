@@ -155,14 +155,14 @@ async def ours(load: Load, ws: str = "frames") -> Measured:
     import uvicorn
 
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "server"))
-    from fakes import fake_parts
+    from fakes import fake_context
 
     from hybrid_scheduler.server.app import create_app
-    from hybrid_scheduler.server.server_process import config_of
+    from hybrid_scheduler.server.server_process import uvicorn_config
 
     with tempfile.TemporaryDirectory() as folder:
-        parts = fake_parts(Path(folder), port=0, max_clients=load.clients + 10)
-        config = config_of(create_app(parts), parts.options)
+        context = fake_context(Path(folder), port=0, max_clients=load.clients + 10)
+        config = uvicorn_config(create_app(context), context.options)
         if ws != "frames":
             config.ws = ws
         config.log_level = "error"
@@ -173,7 +173,7 @@ async def ours(load: Load, ws: str = "frames") -> Measured:
             if serving.done():
                 serving.result()
         port = server.servers[0].sockets[0].getsockname()[1]
-        publish = parts.hub.publish
+        publish = context.hub.publish
         name = f"hybrid-scheduler ({ws})"
         found = await measure(name, f"ws://127.0.0.1:{port}/ws", lambda body: publish([body]), load)
         server.should_exit = True

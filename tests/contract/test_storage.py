@@ -112,7 +112,7 @@ async def test_nothing_is_found_in_an_empty_database(journal, repository):
     assert (await repository.comparative())["schedulers"] == []
     assert await repository.model_versions() == []
     assert await repository.events_after(0) == ([], 1, 0)
-    assert await repository.engine_beat() is None
+    assert await repository.engine_heartbeat() is None
     assert await repository.counters() == {"next_task_id": 1, "next_result_id": 1, "next_seq": 1}
     counts = await repository.counts()
     assert set(counts["rows"].values()) == {0}
@@ -245,7 +245,7 @@ async def test_what_does_not_exist_is_none_or_nothing(journal, repository):
         assert await repository.tasks(5, external_id=odd) == []
         assert await repository.results(odd) == []
         assert await repository.results(RUN, odd) == []
-        assert await repository.idempotent(odd) is None
+        assert await repository.idempotency_record(odd) is None
         assert await repository.model_versions(odd) == []
         assert (await repository.comparative(5, odd))["tasks"] == 0
     for number in (0, -1, 3, 2**63 - 1, 2**63, -(2**80)):
@@ -265,13 +265,13 @@ async def test_keys_versions_and_the_beat_are_kept(journal, repository):
         engine.batch(1, key=IdempotencyKey("k1", "other", 2), versions=(version,)),
         engine.batch(0, versions=(replace(version, version=2, r2=None, seconds=None), replace(version, r2=0.8))),
     )
-    assert await repository.idempotent("k1") == ("f1", 1)
+    assert await repository.idempotency_record("k1") == ("f1", 1)
     found = await repository.model_versions(RUN, "hybrid_ml")
     assert [(row["version"], row["r2"], row["seconds"]) for row in found] == [(1, 0.8, 0.25), (2, None, None)]
     assert await repository.model_versions(scheduler="nobody") == []
-    journal.beat({"state": "running", "load": float("nan")})
+    journal.write_heartbeat({"state": "running", "load": float("nan")})
     stored(journal, engine.batch(0))
-    beat = await repository.engine_beat()
+    beat = await repository.engine_heartbeat()
     assert (beat["instance"], beat["beat_at"]) == (journal.instance, NOW)
     assert beat["status"] == {"state": "running", "load": None}
 
@@ -552,7 +552,7 @@ async def test_forgetting_keeps_runs_and_numbers(address, repository, tmp_path, 
         assert deleted(journal) == 41
         assert deleted(journal) == 0
         assert await repository.history(100) == []
-        assert await repository.idempotent("k") is None
+        assert await repository.idempotency_record("k") is None
         assert (await repository.run(RUN))["tasks"] == 41
         assert (await repository.counters())["next_task_id"] == 42
         assert len((await repository.events_after(0)).events) == 5
@@ -684,7 +684,7 @@ async def everything(address):
         await repository.model_versions(),
         [payload.decode() for payload in (await repository.events_after(3, 100)).events],
         (await repository.events_after(3, 100))[1:],
-        await repository.idempotent("k"),
+        await repository.idempotency_record("k"),
         await repository.counters(),
         {**(await repository.counts()), "bytes": 0},
     ]

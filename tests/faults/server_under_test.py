@@ -13,7 +13,7 @@ import httpx
 
 from hybrid_scheduler.config import Settings, load_settings
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.composition import RunningServer, opened, options_of
+from hybrid_scheduler.server.composition import RunningServer, open_server, options_of
 
 
 def settings_of(tmp_path: Path, **more: str) -> Settings:
@@ -37,8 +37,8 @@ async def opened_server(
     options = options_of(settings)
     if "server.rate_limit" not in more:
         options = replace(options, rate_limit="off", write_rate_limit="off")
-    async with opened(settings, role=role, start=start, options=options) as house:
-        house.parts.hub.attach(asyncio.get_running_loop())
-        transport = httpx.ASGITransport(create_app(house.parts), raise_app_exceptions=False)
+    async with open_server(settings, role=role, start=start, options=options) as running:
+        running.context.hub.attach(asyncio.get_running_loop())
+        transport = httpx.ASGITransport(create_app(running.context), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
-            yield client, house
+            yield client, running

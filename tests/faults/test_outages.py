@@ -16,7 +16,7 @@ from services import (  # noqa: F401
 )
 
 from hybrid_scheduler.live import measured_to_json
-from hybrid_scheduler.server.composition import opened
+from hybrid_scheduler.server.composition import open_server
 
 pytestmark = pytest.mark.slow
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
@@ -119,10 +119,10 @@ async def test_engine_and_api_apart(with_redis, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = settings_of(tmp_path, **more, **{"live.speed": "20", "live.update_interval": "0.1"})
     async with (
-        opened(settings, role="engine") as engine,
-        opened_server(tmp_path, monkeypatch, role="api", start=False, **more) as (client, house),
+        open_server(settings, role="engine") as engine,
+        opened_server(tmp_path, monkeypatch, role="api", start=False, **more) as (client, running),
     ):
-        assert house.engine is None
+        assert running.engine is None
 
         async def ready():
             return (await client.get("/api/health")).json()["status"] == "ok"
@@ -144,7 +144,7 @@ async def test_engine_and_api_apart(with_redis, request, tmp_path, monkeypatch):
         assert (await client.post("/api/resume")).json()["state"] == "running"
 
         async def flows():
-            return house.parts.hub.last_seq >= engine.parts.hub.last_seq > 10
+            return running.context.hub.last_seq >= engine.context.hub.last_seq > 10
 
         await until(flows)
         assert (await client.delete("/api/history")).json()["deleted_tasks"] > 0

@@ -9,19 +9,19 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # `import fakes`
 
-from fakes import client_of, fake_parts
+from fakes import client_of, fake_context
 
 from hybrid_scheduler.server.app import create_app
 
 
 @pytest.fixture
-def parts(tmp_path):
-    return fake_parts(tmp_path)
+def context(tmp_path):
+    return fake_context(tmp_path)
 
 
 @pytest.fixture
-def app(parts):
-    return create_app(parts)
+def app(context):
+    return create_app(context)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hybrid_scheduler.metrics import RunningMean
 from hybrid_scheduler.server.app_context import AppContext, ServerOptions
 from hybrid_scheduler.server.engine_control import NewTask, StartOptions
 from hybrid_scheduler.server.prometheus_metrics import Metrics
-from hybrid_scheduler.server.rate_limits import Limiter
+from hybrid_scheduler.server.rate_limits import RateLimiter
 from hybrid_scheduler.server.stream_hub import StreamHub
 
 RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RB"
@@ -287,7 +287,7 @@ class FakeRepository:
         last = orjson.loads(self.payloads[-1])["seq"] if self.payloads else 0
         return SimpleNamespace(events=found[:limit], last_seq=last, oldest_seq=1)
 
-    async def idempotent(self, key: str) -> tuple[str, int] | None:
+    async def idempotency_record(self, key: str) -> tuple[str, int] | None:
         self._check()
         return self.keys.get(key)
 
@@ -413,7 +413,7 @@ class FakeCache:
             self.known[key] = value
 
 
-def fake_parts(
+def fake_context(
     tmp_path: Path, *, hub: StreamHub | None = None, static: Path | None = None, **options: Any
 ) -> AppContext:
     """AppContext over fakes. Limits are off unless they are asked for."""
@@ -425,7 +425,7 @@ def fake_parts(
         control=FakeControl(repository),
         hub=hub or StreamHub(max_clients=chosen.max_clients),
         cache=FakeCache(),  # type: ignore[arg-type]
-        limiter=Limiter(chosen),
+        limiter=RateLimiter(chosen),
         metrics=Metrics(),
         clock=time.time,
         options=chosen,

@@ -10,14 +10,14 @@ from typing import Any
 
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.app_context import AppContext
-from hybrid_scheduler.server.server_process import Server, config_of, listening
+from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
 
 
 class Live:
     """A running server; `call` runs something on its event loop."""
 
-    def __init__(self, parts: AppContext, port: int, loop: asyncio.AbstractEventLoop, server: Server) -> None:
-        self.parts, self.port, self._loop, self.server = parts, port, loop, server
+    def __init__(self, context: AppContext, port: int, loop: asyncio.AbstractEventLoop, server: Server) -> None:
+        self.context, self.port, self._loop, self.server = context, port, loop, server
 
     @property
     def url(self) -> str:
@@ -35,18 +35,18 @@ class Live:
 
 
 @contextmanager
-def serving(parts: AppContext, **changes: Any) -> Iterator[Live]:
-    """Serve these parts until the block is left."""
+def serving(context: AppContext, **changes: Any) -> Iterator[Live]:
+    """Serve these context until the block is left."""
     ready = threading.Event()
     found: dict[str, Any] = {}
 
     def run() -> None:
         async def main() -> None:
-            with listening("127.0.0.1", 0) as listener:
-                config = config_of(create_app(parts), parts.options)
+            with bound_socket("127.0.0.1", 0) as listener:
+                config = uvicorn_config(create_app(context), context.options)
                 for name, value in changes.items():
                     setattr(config, name, value)
-                server = Server(config, parts.hub, ready.set)
+                server = Server(config, context.hub, ready.set)
                 found.update(server=server, loop=asyncio.get_running_loop(), port=listener.getsockname()[1])
                 await server.serve([listener])
 
@@ -58,7 +58,7 @@ def serving(parts: AppContext, **changes: Any) -> Iterator[Live]:
     thread = threading.Thread(target=run, name="live-server")
     thread.start()
     assert ready.wait(30)
-    live = Live(parts, found["port"], found["loop"], found["server"])
+    live = Live(context, found["port"], found["loop"], found["server"])
     try:
         yield live
     finally:

@@ -17,7 +17,7 @@ from test_contract import fits
 from hybrid_scheduler.config import load_settings
 from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.composition import opened, options_of
+from hybrid_scheduler.server.composition import open_server, options_of
 
 BACKENDS = ["sqlite", "postgresql", "sqlite+redis", "postgresql+redis"]
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
@@ -42,11 +42,11 @@ def settings_of(kind, request, tmp_path, **more):
 async def server(settings, tmp_path, monkeypatch, start=False):
     monkeypatch.chdir(tmp_path)
     options = replace(options_of(settings), traces=tmp_path / "traces")
-    async with opened(settings, start=start, options=options) as house:
-        app = create_app(house.parts)
-        house.parts.hub.attach(asyncio.get_running_loop())
+    async with open_server(settings, start=start, options=options) as running:
+        app = create_app(running.context)
+        running.context.hub.attach(asyncio.get_running_loop())
         async with client_of(app, timeout=60) as client:
-            yield client, house
+            yield client, running
 
 
 async def script(client):
@@ -158,7 +158,7 @@ async def test_the_same_answers_everywhere(kind, request, tmp_path, monkeypatch,
 async def test_a_running_engine_and_its_database_say_the_same(kind, request, tmp_path, monkeypatch):
     (tmp_path / "config.yaml").write_text("")
     settings = settings_of(kind, request, tmp_path, **{"live.speed": "50", "live.update_interval": "0.1"})
-    async with server(settings, tmp_path, monkeypatch, start=True) as (client, house):
+    async with server(settings, tmp_path, monkeypatch, start=True) as (client, running):
         for _ in range(600):
             await asyncio.sleep(0.05)
             if (await client.get("/api/status")).json()["tasks_processed"] >= 300:
@@ -181,7 +181,7 @@ async def test_a_running_engine_and_its_database_say_the_same(kind, request, tmp
         events = (await client.get("/api/events?limit=10000")).json()
         numbers = [event["seq"] for event in events["events"]]
         assert numbers == list(range(1, numbers[-1] + 1))
-        assert events["last_seq"] == numbers[-1] == house.parts.hub.last_seq
+        assert events["last_seq"] == numbers[-1] == running.context.hub.last_seq
         updates = [event for event in events["events"] if event["type"] == "simulation_update"]
         assert updates[-1]["comparison"] == status["comparison"]
         resumed = (await client.post("/api/resume")).json()

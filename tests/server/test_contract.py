@@ -111,13 +111,13 @@ async def test_pages_of_tasks_cover_everything_once(client):
     assert seen == list(range(20, 0, -1))
 
 
-async def test_orders_reach_the_engine(client, parts):
+async def test_orders_reach_the_engine(client, context):
     await client.post("/api/simulation/start", json={"scenario": "mixed", "schedulers": ["greedy", "oracle"]})
     await client.post("/api/simulation/speed", json={"speed": 2.5})
     await client.post("/api/models/hybrid_ml/retrain")
-    kinds = [order[0] for order in parts.control.orders]
+    kinds = [order[0] for order in context.control.orders]
     assert kinds == ["start", "speed", "retrain"]
-    assert parts.control.orders[0][1].schedulers == ("greedy", "oracle")
+    assert context.control.orders[0][1].schedulers == ("greedy", "oracle")
 
 
 async def test_deleting_history_forgets_cached_answers(client):
@@ -127,9 +127,9 @@ async def test_deleting_history_forgets_cached_answers(client):
     assert (await client.get("/api/full_history?limit=all")).json() == []
 
 
-async def test_events_are_the_messages_themselves(client, parts):
+async def test_events_are_the_messages_themselves(client, context):
     page = await client.get("/api/events?after=3")
-    assert b",".join(parts.repository.payloads[3:]) in page.content
+    assert b",".join(context.repository.payloads[3:]) in page.content
     assert page.json()["last_seq"] == 5
     assert (await client.get("/api/events?limit=2")).json()["truncated"] is True
     assert (await client.get("/api/events?type=log")).json()["events"] == []

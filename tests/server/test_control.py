@@ -10,7 +10,7 @@ from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.live import EngineBusy, EngineClosed, JournalFull, JournalUnavailable, LiveConfig
 from hybrid_scheduler.server import local_engine_control
 from hybrid_scheduler.server.engine_control import NewTask, StartOptions
-from hybrid_scheduler.server.errors import Refused
+from hybrid_scheduler.server.errors import ApiError
 from hybrid_scheduler.server.local_engine_control import LocalEngineControl
 from hybrid_scheduler.server.remote_engine_control import RemoteEngineControl
 from hybrid_scheduler.storage import DatabaseUnavailable
@@ -131,7 +131,7 @@ class _RefusingCommands:
 @pytest.mark.parametrize("error", [DatabaseUnavailable, EngineBusy, EngineClosed, JournalFull, JournalUnavailable])
 async def test_remote_errors_that_pass_become_a_503(error):
     remote = RemoteEngineControl(_RefusingCommands(error("not now")), None, lambda: 0.0)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         await remote.pause()
     assert refused.value.status == 503
 

@@ -1,7 +1,7 @@
 """The built dashboard and the front door."""
 
 import pytest
-from fakes import client_of, fake_parts
+from fakes import client_of, fake_context
 
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.dashboard_files import find_dashboard, prefers_html
@@ -32,7 +32,7 @@ def built(tmp_path):
 
 
 async def test_pages_and_assets(tmp_path, built):
-    async with client_of(create_app(fake_parts(tmp_path, static=built))) as client:
+    async with client_of(create_app(fake_context(tmp_path, static=built))) as client:
         for path in ("/", "/compare", "/scheduler/hybrid_ml", "/history", "/run/01J", "/diff?a=1&b=2"):
             answer = await client.get(path, headers=BROWSER)
             assert answer.status_code == 200
@@ -48,7 +48,7 @@ async def test_pages_and_assets(tmp_path, built):
 
 @pytest.mark.parametrize("path", ["/nowhere", "/compare/deeper", "/run", "/what-if", "/apis", "/assets/gone.js"])
 async def test_a_wrong_address_has_a_page_for_people_and_json_for_programs(tmp_path, built, path):
-    async with client_of(create_app(fake_parts(tmp_path, static=built))) as client:
+    async with client_of(create_app(fake_context(tmp_path, static=built))) as client:
         page = await client.get(path, headers=BROWSER)
         assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
         assert "built" in page.text
@@ -61,7 +61,7 @@ async def test_a_wrong_address_has_a_page_for_people_and_json_for_programs(tmp_p
 
 @pytest.mark.parametrize("path", ["/api", "/api/nowhere", "/api/runs/01ARZ3NDEKTSV4RRFFQ69G5FAV"])
 async def test_the_api_answers_in_json_whoever_asks(tmp_path, built, path):
-    async with client_of(create_app(fake_parts(tmp_path, static=built))) as client:
+    async with client_of(create_app(fake_context(tmp_path, static=built))) as client:
         answer = await client.get(path, headers=BROWSER)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
@@ -72,7 +72,7 @@ async def test_the_api_answers_in_json_whoever_asks(tmp_path, built, path):
      "//etc/passwd", "/etc/passwd", "/assets/%00", "/assets/", "/assets/index-1a2b3c.js/", "/..\\secret.txt"],
 )  # fmt: skip
 async def test_no_way_out(tmp_path, built, path):
-    async with client_of(create_app(fake_parts(tmp_path, static=built))) as client:
+    async with client_of(create_app(fake_context(tmp_path, static=built))) as client:
         answer = await client.get(path)
         assert answer.status_code in (400, 404)
         assert b"secret" not in answer.content.replace(b"secret.txt", b"")

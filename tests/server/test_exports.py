@@ -9,21 +9,21 @@ import pytest
 from fakes import RUN
 
 from hybrid_scheduler.server.engine_control import NewTask
-from hybrid_scheduler.server.file_exports import RESULT_COLUMNS, TASK_COLUMNS, inert
+from hybrid_scheduler.server.file_exports import RESULT_COLUMNS, TASK_COLUMNS, escape_formula
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1+2", "@SUM(A1)", "\tx", "\rx", "=cmd|'/C calc'!A0"])
 def test_formulas_become_text(cell):
-    assert inert(cell) == "'" + cell
+    assert escape_formula(cell) == "'" + cell
 
 
 @pytest.mark.parametrize("cell", [-1.5, 0, -3, None, "gpu_1", "a=b", "", 1e-9])
 def test_everything_else_is_untouched(cell):
-    assert inert(cell) is cell
+    assert escape_formula(cell) is cell
 
 
-async def test_tasks_csv(client, parts):
-    parts.repository.add(NewTask(5.0, 0.1, 1.0, external_id='=HYPERLINK("http://evil")'))
+async def test_tasks_csv(client, context):
+    context.repository.add(NewTask(5.0, 0.1, 1.0, external_id='=HYPERLINK("http://evil")'))
     answer = await client.get("/api/export/tasks.csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert answer.headers["content-disposition"] == 'attachment; filename="tasks.csv"'
@@ -51,14 +51,14 @@ async def test_parquet_equals_csv(client):
             assert ("" if value is None else str(value)) == expected[name]
 
 
-async def test_an_empty_database_gives_whole_files(client, parts):
-    parts.repository.tasks_by_id.clear()
+async def test_an_empty_database_gives_whole_files(client, context):
+    context.repository.tasks_by_id.clear()
     assert (await client.get("/api/export/tasks.csv")).text == ",".join(TASK_COLUMNS) + "\r\n"
     assert pq.read_table(io.BytesIO((await client.get("/api/export/results.parquet")).content)).num_rows == 0
     assert (await client.get("/api/export/trace.json")).json() == {"displayTimeUnit": "ms", "traceEvents": []}
 
 
-async def test_trace_has_every_busy_second(client, parts):
+async def test_trace_has_every_busy_second(client, context):
     body = (await client.get(f"/api/export/trace.json?run_id={RUN}")).json()
     events = body["traceEvents"]
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
@@ -70,7 +70,7 @@ async def test_trace_has_every_busy_second(client, parts):
             lane = processes[each["pid"]], names[each["pid"], each["tid"]]
             busy[lane] = busy.get(lane, 0.0) + each["dur"] / 1e6
     for (scheduler, device), seconds in busy.items():
-        results = [task["results"][scheduler] for task in parts.repository.tasks_by_id.values()]
+        results = [task["results"][scheduler] for task in context.repository.tasks_by_id.values()]
         key = "cpu_time" if device == "cpu" else "gpu_time"
         assert seconds == pytest.approx(sum(result[key] for result in results))
 

@@ -1,17 +1,17 @@
 """How often one client may ask."""
 
 import pytest
-from fakes import client_of, fake_parts
+from fakes import client_of, fake_context
 
 from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.server.access_control import client_address, parse_networks
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.app_context import ServerOptions
-from hybrid_scheduler.server.client_address import client_address, networks
-from hybrid_scheduler.server.rate_limits import Limiter, limit_of
+from hybrid_scheduler.server.rate_limits import RateLimiter, parse_limit
 
 
 async def test_the_limit_and_when_to_come_back(tmp_path):
-    async with client_of(create_app(fake_parts(tmp_path, rate_limit="5/minute"))) as client:
+    async with client_of(create_app(fake_context(tmp_path, rate_limit="5/minute"))) as client:
         statuses = [(await client.get("/api/status")).status_code for _ in range(7)]
         assert statuses == [200] * 5 + [429] * 2
         answer = await client.get("/api/status")
@@ -22,16 +22,16 @@ async def test_the_limit_and_when_to_come_back(tmp_path):
 
 
 async def test_changes_have_a_limit_of_their_own(tmp_path):
-    parts = fake_parts(tmp_path, rate_limit="100/minute", write_rate_limit="2/minute")
-    async with client_of(create_app(parts)) as client:
+    context = fake_context(tmp_path, rate_limit="100/minute", write_rate_limit="2/minute")
+    async with client_of(create_app(context)) as client:
         assert [(await client.post("/api/pause")).status_code for _ in range(3)] == [200, 200, 429]
         assert (await client.get("/api/status")).status_code == 200
-    assert parts.control.orders == ["pause", "pause"]
+    assert context.control.orders == ["pause", "pause"]
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded"])
 async def test_forged_headers_do_not_help(tmp_path, header):
-    async with client_of(create_app(fake_parts(tmp_path, rate_limit="3/minute"))) as client:
+    async with client_of(create_app(fake_context(tmp_path, rate_limit="3/minute"))) as client:
         statuses = [
             (await client.get("/api/status", headers={header: f"10.0.0.{n}"})).status_code for n in range(6)
         ]
@@ -39,8 +39,8 @@ async def test_forged_headers_do_not_help(tmp_path, header):
 
 
 async def test_a_trusted_proxy_is_believed(tmp_path):
-    parts = fake_parts(tmp_path, rate_limit="1/minute", trusted_proxies=("127.0.0.1",))
-    async with client_of(create_app(parts)) as client:
+    context = fake_context(tmp_path, rate_limit="1/minute", trusted_proxies=("127.0.0.1",))
+    async with client_of(create_app(context)) as client:
         for address in ("10.0.0.1", "10.0.0.2"):
             headers = {"X-Forwarded-For": address}
             assert (await client.get("/api/status", headers=headers)).status_code == 200
@@ -64,16 +64,18 @@ async def test_a_trusted_proxy_is_believed(tmp_path):
 )
 def test_which_address_counts(peer, forwarded, expected):
     scope = {"client": (peer, 1)}
-    assert client_address(scope, {b"x-forwarded-for": forwarded.encode()}, networks(["10.0.0.0/8"])) == expected
+    assert (
+        client_address(scope, {b"x-forwarded-for": forwarded.encode()}, parse_networks(["10.0.0.0/8"])) == expected
+    )
     assert client_address(scope, {b"x-forwarded-for": forwarded.encode()}, ()) == peer
 
 
 def test_wrong_settings_are_named():
     with pytest.raises(InvalidInputError, match=r"server\.rate_limit"):
-        limit_of("server.rate_limit", "many")
+        parse_limit("server.rate_limit", "many")
     with pytest.raises(InvalidInputError, match="trusted_proxies"):
-        networks(["proxy.example"])
-    assert limit_of("x", "off") is None
+        parse_networks(["proxy.example"])
+    assert parse_limit("x", "off") is None
 
 
 class _Away:
@@ -87,17 +89,17 @@ class _Away:
 
 async def test_redis_away_is_not_unlimited():
     now = [0.0]
-    limiter = Limiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"), clock=lambda: now[0])
+    limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"), clock=lambda: now[0])
     limiter._redis = away = _Away()
-    from hybrid_scheduler.server.errors import Refused
+    from hybrid_scheduler.server.errors import ApiError
 
     for _ in range(3):
         await limiter.check("1.2.3.4", writes=False)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         await limiter.check("1.2.3.4", writes=False)
     assert refused.value.status == 429
     assert away.asked == 1  # then it is left alone for a while
     now[0] = 100.0
-    with pytest.raises(Refused):
+    with pytest.raises(ApiError):
         await limiter.check("1.2.3.4", writes=False)
     assert away.asked == 2

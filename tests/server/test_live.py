@@ -11,9 +11,9 @@ from test_backends import settings_of
 from websockets.asyncio.client import connect
 
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.composition import opened
+from hybrid_scheduler.server.composition import open_server
 from hybrid_scheduler.server.schemas import Hello, LogLine, Notification, SimulationUpdate
-from hybrid_scheduler.server.server_process import Server, config_of, listening
+from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
 
 SHAPES = {"simulation_update": SimulationUpdate, "notification": Notification, "log": LogLine}
 
@@ -26,9 +26,11 @@ async def test_a_plain_client_sees_the_run(kind, request, tmp_path, monkeypatch)
     more = {"simulation.schedulers": "greedy,hybrid_ml,oracle", "live.speed": "4"}
     settings = settings_of(kind, request, tmp_path, **more)
     ready = asyncio.Event()
-    async with opened(settings) as house:
-        with listening("127.0.0.1", 0) as listener:
-            server = Server(config_of(create_app(house.parts), house.parts.options), house.parts.hub, ready.set)
+    async with open_server(settings) as running:
+        with bound_socket("127.0.0.1", 0) as listener:
+            server = Server(
+                uvicorn_config(create_app(running.context), running.context.options), running.context.hub, ready.set
+            )
             serving = asyncio.create_task(server.serve([listener]))
             await ready.wait()
             port = listener.getsockname()[1]

@@ -4,7 +4,7 @@ import asyncio
 import copy
 
 import pytest
-from fakes import OTHER_RUN, RUN, client_of, fake_parts
+from fakes import OTHER_RUN, RUN, client_of, fake_context
 from measured_examples import measured_run
 from services import database_url, postgres_url  # noqa: F401
 from test_backends import server, settings_of
@@ -19,38 +19,38 @@ from hybrid_scheduler.storage.engine_commands import CommandReply
 BODY = measured_to_json(measured_run(6))
 
 
-async def test_it_is_acknowledged_with_its_id(client, parts):
+async def test_it_is_acknowledged_with_its_id(client, context):
     answer = await client.post("/api/runs", json=BODY)
     assert answer.status_code == 201
     fits(schemas.RunStored, answer.content)
     assert answer.json() == {"run_id": OTHER_RUN, "tasks": 6, "schedulers": ["greedy", "cpu_only"]}
-    (_, run) = parts.control.orders[-1]
+    (_, run) = context.control.orders[-1]
     assert measured_to_json(run) == BODY
 
 
 NAME = "01JCQ4W3E8Z0V6M8T1S9Y5K2RD"
 
 
-async def test_one_that_was_sent_before_is_stored_once(client, parts):
+async def test_one_that_was_sent_before_is_stored_once(client, context):
     named = {**BODY, "run_id": NAME}
     first = await client.post("/api/runs", json=named)
     assert (first.status_code, first.headers.get("Idempotent-Replay")) == (201, None)
-    assert parts.control.orders[-1][1].run_id == NAME
-    stored = {**await parts.repository.run(RUN), "run_id": NAME, "source": "measured", "created_at": 1000.0}
-    parts.repository.run = lambda run_id: asyncio.sleep(0, stored)
-    count = len(parts.control.orders)
+    assert context.control.orders[-1][1].run_id == NAME
+    stored = {**await context.repository.run(RUN), "run_id": NAME, "source": "measured", "created_at": 1000.0}
+    context.repository.run = lambda run_id: asyncio.sleep(0, stored)
+    count = len(context.control.orders)
     again = await client.post("/api/runs", json=named)
     assert (again.status_code, again.headers["Idempotent-Replay"]) == (201, "true")
     assert again.json() == {"run_id": NAME, "tasks": 6, "schedulers": ["greedy", "cpu_only"]}
-    assert len(parts.control.orders) == count
+    assert len(context.control.orders) == count
 
 
 @pytest.mark.parametrize("name", [RUN, OTHER_RUN])
-async def test_the_name_of_another_run_is_refused(client, parts, name):
+async def test_the_name_of_another_run_is_refused(client, context, name):
     answer = await client.post("/api/runs", json={**BODY, "run_id": name})
     assert answer.status_code == 409
     assert name in answer.json()["error"]["message"]
-    assert parts.control.orders == []
+    assert context.control.orders == []
 
 
 async def test_the_example_of_the_documentation_is_taken(client):
@@ -98,12 +98,12 @@ def without(name):
         (changed("results", "greedy", "cpu_time", value=[0.0] * 5), "results.greedy.cpu_time"),
     ],
 )
-async def test_what_is_wrong_is_named(client, parts, body, field):
+async def test_what_is_wrong_is_named(client, context, body, field):
     answer = await client.post("/api/runs", json=body)
     assert answer.status_code == 422
     fits(schemas.ErrorBody, answer.content)
     assert answer.json()["error"]["fields"][0]["field"] == field
-    assert parts.control.orders == []
+    assert context.control.orders == []
 
 
 async def test_nan_is_no_number(client):
@@ -112,16 +112,16 @@ async def test_nan_is_no_number(client):
     assert answer.status_code == 422
 
 
-async def test_a_database_that_is_away(client, parts):
-    parts.repository.away = JournalUnavailable("away")
+async def test_a_database_that_is_away(client, context):
+    context.repository.away = JournalUnavailable("away")
     answer = await client.post("/api/runs", json=BODY)
     assert answer.status_code == 503
     assert "Retry-After" in answer.headers
 
 
 async def test_a_run_may_be_larger_than_other_bodies_but_not_endless(tmp_path):
-    parts = fake_parts(tmp_path, body_limit=100, run_limit=20_000)
-    async with client_of(create_app(parts)) as client:
+    context = fake_context(tmp_path, body_limit=100, run_limit=20_000)
+    async with client_of(create_app(context)) as client:
         assert (await client.post("/api/runs", json=BODY)).status_code == 201
         large = measured_to_json(measured_run(200))
         assert (await client.post("/api/runs", json=large)).status_code == 413
@@ -129,8 +129,8 @@ async def test_a_run_may_be_larger_than_other_bodies_but_not_endless(tmp_path):
 
 
 async def test_it_needs_the_token_and_counts_as_a_change(tmp_path):
-    parts = fake_parts(tmp_path, token="t" * 32, write_rate_limit="1/minute")
-    async with client_of(create_app(parts)) as client:
+    context = fake_context(tmp_path, token="t" * 32, write_rate_limit="1/minute")
+    async with client_of(create_app(context)) as client:
         assert (await client.post("/api/runs", json=BODY)).status_code == 401
         known = {"Authorization": f"Bearer {'t' * 32}"}
         assert (await client.post("/api/runs", json=BODY, headers=known)).status_code == 201
@@ -150,10 +150,10 @@ class DirectQueue:
         return CommandReply(True, await execute_command(self.control, kind, payload or {}))
 
 
-async def test_from_an_api_process_to_the_engines(parts):
-    control = RemoteEngineControl(DirectQueue(parts.control), parts.repository, lambda: 0.0)
+async def test_from_an_api_process_to_the_engines(context):
+    control = RemoteEngineControl(DirectQueue(context.control), context.repository, lambda: 0.0)
     assert await control.store_measured(measured_run(6)) == OTHER_RUN
-    (kind, run) = parts.control.orders[-1]
+    (kind, run) = context.control.orders[-1]
     assert (kind, measured_to_json(run)) == ("measured", BODY)
 
 

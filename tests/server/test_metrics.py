@@ -50,7 +50,7 @@ async def test_odd_methods_are_one_value(client):
     assert "BREW" not in text
 
 
-async def test_numbers(client, parts):
+async def test_numbers(client, context):
     await client.get("/api/tasks/1")
     await client.get("/api/tasks/2")
     await client.get("/api/tasks/999")
@@ -61,8 +61,8 @@ async def test_numbers(client, parts):
     assert "hybrid_scheduler_run_tasks 20.0" in text
     assert 'hybrid_scheduler_model_version{scheduler="hybrid_ml"} 3.0' in text
     assert 'hybrid_scheduler_database_up{kind="sqlite"} 1.0' in text
-    parts.repository.away = ConnectionError()
-    parts.cache.is_away = True
+    context.repository.away = ConnectionError()
+    context.cache.is_away = True
     text = (await client.get("/api/metrics")).text
     assert 'hybrid_scheduler_database_up{kind="sqlite"} 0.0' in text
     assert 'hybrid_scheduler_cache_up{kind="memory"} 0.0' in text

@@ -14,16 +14,16 @@ from test_backends import settings_of
 
 from hybrid_scheduler.experiments.what_if import Change, what_if
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.composition import opened, options_of
-from hybrid_scheduler.server.server_process import Server, config_of, listening
+from hybrid_scheduler.server.composition import open_server, options_of
+from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
 
 
-async def fuzzed(parts, folder: Path, phases: str) -> None:
-    """Serve these parts, and let schemathesis look for trouble in these ways."""
+async def fuzzed(context, folder: Path, phases: str) -> None:
+    """Serve these context, and let schemathesis look for trouble in these ways."""
     what_if(Change(), tasks=50, seeds=2)  # brings the learning libraries, which take their time
     ready = asyncio.Event()
-    with listening("127.0.0.1", 0) as listener:
-        server = Server(config_of(create_app(parts), parts.options), parts.hub, ready.set)
+    with bound_socket("127.0.0.1", 0) as listener:
+        server = Server(uvicorn_config(create_app(context), context.options), context.hub, ready.set)
         serving = asyncio.create_task(server.serve([listener]))
         await ready.wait()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -55,5 +55,5 @@ async def test_no_request_brings_it_down(kind, phases, request, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     settings = settings_of(kind, request, tmp_path, **{"live.speed": "20"})
     options = replace(options_of(settings), rate_limit="off", write_rate_limit="off", traces=tmp_path / "traces")
-    async with opened(settings, options=options) as house:
-        await fuzzed(house.parts, tmp_path, phases)
+    async with open_server(settings, options=options) as running:
+        await fuzzed(running.context, tmp_path, phases)

@@ -4,7 +4,7 @@ import json
 
 import httpx
 import pytest
-from fakes import client_of, fake_parts
+from fakes import client_of, fake_context
 
 from hybrid_scheduler.server.app import create_app
 
@@ -33,7 +33,7 @@ async def test_host(client, host, status):
 
 
 async def test_hosts_that_were_allowed(tmp_path):
-    async with client_of(create_app(fake_parts(tmp_path, allowed_hosts=("scheduler.lab",)))) as client:
+    async with client_of(create_app(fake_context(tmp_path, allowed_hosts=("scheduler.lab",)))) as client:
         assert (await client.get("/api/status", headers={"Host": "scheduler.lab"})).status_code == 200
         assert (await client.get("/api/status", headers={"Host": "scheduler.lab.evil"})).status_code == 403
 
@@ -48,9 +48,9 @@ ORIGINS = [
 
 @pytest.mark.parametrize(("origin", "allowed"), ORIGINS)
 async def test_origin_of_changes(tmp_path, origin, allowed):
-    parts = fake_parts(tmp_path, allowed_origins=("http://dash.lab",))
+    context = fake_context(tmp_path, allowed_origins=("http://dash.lab",))
     headers = {} if origin is None else {"Origin": origin}
-    async with client_of(create_app(parts)) as client:
+    async with client_of(create_app(context)) as client:
         answers = [
             await client.post("/api/pause", headers=headers),
             await client.delete("/api/history", headers=headers),
@@ -63,8 +63,8 @@ async def test_origin_of_changes(tmp_path, origin, allowed):
     assert reads.status_code == 200
     assert "access-control-allow-origin" not in reads.headers
     if not allowed:
-        assert parts.control.orders == []  # no state change
-        assert len(parts.repository.tasks_by_id) == 20
+        assert context.control.orders == []  # no state change
+        assert len(context.repository.tasks_by_id) == 20
 
 
 async def test_two_origins_are_none(client):
@@ -78,7 +78,7 @@ async def test_two_origins_are_none(client):
      {"Authorization": TOKEN}, {"Authorization": "Bearer " + TOKEN[:-1]}],
 )  # fmt: skip
 async def test_missing_and_wrong_tokens(tmp_path, headers):
-    async with client_of(create_app(fake_parts(tmp_path, token=TOKEN))) as client:
+    async with client_of(create_app(fake_context(tmp_path, token=TOKEN))) as client:
         for path in ("/api/status", "/api/metrics", "/api/health", "/api/openapi.json", "/api/nothing"):
             answer = await client.get(path, headers=headers)
             assert answer.status_code == 401
@@ -89,7 +89,7 @@ async def test_missing_and_wrong_tokens(tmp_path, headers):
 
 
 async def test_the_right_token(tmp_path):
-    async with client_of(create_app(fake_parts(tmp_path, token=TOKEN))) as client:
+    async with client_of(create_app(fake_context(tmp_path, token=TOKEN))) as client:
         assert (await client.get("/api/status", headers=BEARER)).status_code == 200
         assert (await client.get("/api/health/live")).status_code == 200
         assert (await client.get("/api/health/ready")).status_code == 200
@@ -103,11 +103,11 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 @pytest.mark.parametrize(
     "headers", [FORM, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data; boundary=x"}, {}]
 )
-async def test_only_json(client, parts, path, headers):
+async def test_only_json(client, context, path, headers):
     answer = await client.post(path, headers=headers, content=b'{"speed": 2}')
     assert answer.status_code == 415
     assert code(answer) == "unsupported_media_type"
-    assert parts.control.orders == []
+    assert context.control.orders == []
 
 
 async def test_json_with_a_charset_is_json(client):
@@ -122,7 +122,7 @@ async def test_packed_bodies_are_not_unpacked(client):
     assert (await client.post("/api/simulation/speed", headers=headers, content=b"x")).status_code == 415
 
 
-async def test_two_mebibytes_are_too_much(client, parts):
+async def test_two_mebibytes_are_too_much(client, context):
     body = json.dumps({"size": 1, "pad": "x" * 2**21}).encode()
     headers = {"Content-Type": "application/json"}
     answer = await client.post("/api/tasks", headers=headers, content=body)
@@ -134,7 +134,7 @@ async def test_two_mebibytes_are_too_much(client, parts):
 
     answer = await client.post("/api/tasks", headers=headers, content=pieces())  # no length given
     assert (answer.status_code, code(answer)) == (413, "too_large")
-    assert parts.control.orders == []
+    assert context.control.orders == []
 
 
 BAD_BODIES = [
@@ -160,7 +160,7 @@ BAD_BODIES = [
 
 
 @pytest.mark.parametrize("body", BAD_BODIES, ids=[body[:50].decode("latin-1") for body in BAD_BODIES])
-async def test_bad_bodies_are_422_in_strict_json(client, parts, body):
+async def test_bad_bodies_are_422_in_strict_json(client, context, body):
     answer = await client.post("/api/tasks", headers={"Content-Type": "application/json"}, content=body)
     assert answer.status_code == 422
     answer.content.decode("utf-8")
@@ -168,7 +168,7 @@ async def test_bad_bodies_are_422_in_strict_json(client, parts, body):
     assert problem["code"] == "invalid_input"
     assert problem["fields"]
     assert problem["id"] == answer.headers["x-request-id"]
-    assert parts.control.orders == []
+    assert context.control.orders == []
 
 
 async def test_the_field_is_named(client):
@@ -200,18 +200,18 @@ async def test_bad_parameters(client, path):
     json.loads(answer.content, parse_constant=pytest.fail)
 
 
-async def test_schedulers_with_parameters_are_refused(client, parts):
+async def test_schedulers_with_parameters_are_refused(client, context):
     for spec in ("hybrid_ml(model=/etc/passwd)", "oracle(grid=100000000)", "../greedy"):
         answer = await client.post("/api/simulation/start", json={"schedulers": [spec]})
         assert answer.status_code == 422
-    assert parts.control.orders == []
+    assert context.control.orders == []
 
 
-async def test_a_fault_shows_nothing_of_the_inside(client, parts, monkeypatch):
+async def test_a_fault_shows_nothing_of_the_inside(client, context, monkeypatch):
     async def broken(task_id):
         raise RuntimeError("SELECT password FROM /home/secret/database.db")
 
-    monkeypatch.setattr(parts.repository, "task", broken)
+    monkeypatch.setattr(context.repository, "task", broken)
     answer = await client.get("/api/tasks/1", headers={"X-Request-ID": "my-request-0001"})
     assert answer.status_code == 500
     assert b"SELECT" not in answer.content

@@ -5,7 +5,7 @@ import json
 import socket
 
 import pytest
-from fakes import fake_parts
+from fakes import fake_context
 from live_server import serving
 from test_security import ORIGINS, TOKEN
 from websockets.asyncio.client import connect
@@ -38,31 +38,31 @@ def client(url, **arguments):
 
 @WAYS
 async def test_hello_and_then_everything_in_order(tmp_path, ws):
-    parts = fake_parts(tmp_path)
-    parts.hub.last_seq = 5
-    with serving(parts, **way(ws)) as live:
+    context = fake_context(tmp_path)
+    context.hub.last_seq = 5
+    with serving(context, **way(ws)) as live:
         async with client(live.ws) as one, client(live.ws) as two:
             for each in (one, two):
                 hello = Hello.model_validate_json(await each.recv())
                 assert hello.seq == 5
                 assert hello.status.run_id == hello.run_id
-            live.call(parts.hub.publish, [event(seq, size=30 * seq) for seq in range(6, 40)])
+            live.call(context.hub.publish, [event(seq, size=30 * seq) for seq in range(6, 40)])
             for each in (one, two):
                 assert [json.loads(await each.recv())["seq"] for _ in range(34)] == list(range(6, 40))
             # Nothing twice, nothing out of order.
-            live.call(parts.hub.publish, [event(39), event(20), event(40)])
+            live.call(context.hub.publish, [event(39), event(20), event(40)])
             assert json.loads(await one.recv())["seq"] == 40
-        await until(lambda: not parts.hub.clients)
-    assert parts.hub.dropped == 0
+        await until(lambda: not context.hub.clients)
+    assert context.hub.dropped == 0
 
 
 async def test_messages_of_every_length_arrive_whole(tmp_path):
-    parts = fake_parts(tmp_path)
-    with serving(parts) as live:
+    context = fake_context(tmp_path)
+    with serving(context) as live:
         async with client(live.ws) as one:
             await one.recv()
             for seq, size in enumerate((0, 30, 40, 60, 100, 32000, 33000, 70000, 500_000), 1):
-                live.call(parts.hub.publish, [event(seq, size)])
+                live.call(context.hub.publish, [event(seq, size)])
                 assert await one.recv() == event(seq, size).decode()
 
 
@@ -74,9 +74,9 @@ def test_frames_are_those_of_the_library(size):
 
 
 async def test_events_while_the_hello_is_made_come_after_it(tmp_path):
-    parts = fake_parts(tmp_path)
+    context = fake_context(tmp_path)
     asked, go_on = asyncio.Event(), asyncio.Event()
-    status = parts.control.status
+    status = context.control.status
     loop = asyncio.get_running_loop()
 
     async def slow_status():
@@ -84,11 +84,11 @@ async def test_events_while_the_hello_is_made_come_after_it(tmp_path):
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(go_on.wait(), loop))
         return await status()
 
-    parts.control.status = slow_status
-    with serving(parts) as live:
+    context.control.status = slow_status
+    with serving(context) as live:
         async with client(live.ws) as one:
             await asked.wait()
-            live.call(parts.hub.publish, [event(1), event(2)])
+            live.call(context.hub.publish, [event(1), event(2)])
             go_on.set()
             messages = [json.loads(await one.recv()) for _ in range(3)]
     assert [message["type"] for message in messages] == ["hello", "log", "log"]
@@ -97,8 +97,8 @@ async def test_events_while_the_hello_is_made_come_after_it(tmp_path):
 
 @pytest.mark.parametrize(("origin", "allowed"), ORIGINS)
 async def test_origin(tmp_path, origin, allowed):
-    parts = fake_parts(tmp_path, allowed_origins=("http://dash.lab",))
-    with serving(parts) as live:
+    context = fake_context(tmp_path, allowed_origins=("http://dash.lab",))
+    with serving(context) as live:
         mine = None if origin is None else origin.replace("localhost:8000", f"127.0.0.1:{live.port}")
         if allowed:
             async with client(live.ws, origin=mine) as one:
@@ -111,7 +111,7 @@ async def test_origin(tmp_path, origin, allowed):
 
 
 async def test_token_before_the_upgrade(tmp_path):
-    with serving(fake_parts(tmp_path, token=TOKEN)) as live:
+    with serving(fake_context(tmp_path, token=TOKEN)) as live:
         for url, arguments in (
             (live.ws, {}),
             (f"{live.ws}?token=wrong", {}),
@@ -132,7 +132,7 @@ async def test_token_before_the_upgrade(tmp_path):
 
 
 async def test_other_paths_and_hosts(tmp_path):
-    with serving(fake_parts(tmp_path)) as live:
+    with serving(fake_context(tmp_path)) as live:
         for url in (live.ws + "x", live.ws.replace("/ws", "/api/status")):
             with pytest.raises(InvalidStatus) as refused:
                 await client(url)
@@ -143,21 +143,21 @@ async def test_other_paths_and_hosts(tmp_path):
 
 
 async def test_too_many_clients(tmp_path):
-    parts = fake_parts(tmp_path, max_clients=3)
-    with serving(parts) as live:
+    context = fake_context(tmp_path, max_clients=3)
+    with serving(context) as live:
         async with client(live.ws), client(live.ws), client(live.ws) as last:
             with pytest.raises(InvalidStatus) as refused:
                 await client(live.ws)
             assert refused.value.response.status_code == 503
             assert refused.value.response.headers["Retry-After"]
             await last.close()
-            await until(lambda: len(parts.hub.clients) == 2)
+            await until(lambda: len(context.hub.clients) == 2)
             async with client(live.ws):
                 pass
 
 
 async def test_large_inbound_messages_are_refused(tmp_path):
-    with serving(fake_parts(tmp_path)) as live:
+    with serving(fake_context(tmp_path)) as live:
         async with client(live.ws) as one:
             await one.recv()
             await one.send("x" * 1000)  # nobody listens, nobody minds
@@ -169,8 +169,8 @@ async def test_large_inbound_messages_are_refused(tmp_path):
 
 @WAYS
 async def test_goodbye(tmp_path, ws):
-    parts = fake_parts(tmp_path)
-    with serving(parts, **way(ws)) as live:
+    context = fake_context(tmp_path)
+    with serving(context, **way(ws)) as live:
         sockets = [await client(live.ws) for _ in range(10)]
         for each in sockets:
             await each.recv()
@@ -194,7 +194,7 @@ def _deaf(port: int, host: str = "localhost") -> socket.socket:
 
 
 async def test_a_slow_reader_hurts_only_itself(tmp_path):
-    parts = fake_parts(tmp_path, hub=StreamHub(patience=20.0, grace=0.2))
+    context = fake_context(tmp_path, hub=StreamHub(send_timeout=20.0, close_timeout=0.2))
     total, got = 600, [0] * 5  # far more than kernel buffers, the transport and a queue of 64 can hold
 
     async def read(number, url):
@@ -203,23 +203,23 @@ async def test_a_slow_reader_hurts_only_itself(tmp_path):
             for seq in range(1, total + 1):
                 assert json.loads(await one.recv())["seq"] == seq
                 got[number] = seq
-            assert len(parts.hub.clients) == 5
+            assert len(context.hub.clients) == 5
             done.release()
             await leave.wait()
 
     done, leave = asyncio.Semaphore(0), asyncio.Event()
-    with serving(parts) as live:
+    with serving(context) as live:
         deaf = [_deaf(live.port) for _ in range(5)]
         async with asyncio.TaskGroup() as group:
             for number in range(5):
                 group.create_task(read(number, live.ws))
-            await until(lambda: sum(each.greeted for each in tuple(parts.hub.clients)) == 10)
+            await until(lambda: sum(each.hello_sent for each in tuple(context.hub.clients)) == 10)
             for seq in range(1, total + 1):
-                live.call(parts.hub.publish, [event(seq, size=20_000)])
+                live.call(context.hub.publish, [event(seq, size=20_000)])
                 await until(lambda seq=seq: min(got) >= seq - 5)
             for _ in range(5):
                 await done.acquire()
-            assert parts.hub.dropped == 5
+            assert context.hub.dropped == 5
             # They are really gone: the server holds no connection for them.
             await until(lambda: len(live.server.server_state.connections) == 5)
             leave.set()
@@ -228,28 +228,28 @@ async def test_a_slow_reader_hurts_only_itself(tmp_path):
 
 
 async def test_who_reads_too_late_is_told_why(tmp_path):
-    parts = fake_parts(tmp_path, hub=StreamHub(patience=20.0, grace=30.0))
+    context = fake_context(tmp_path, hub=StreamHub(send_timeout=20.0, close_timeout=30.0))
     farewell = b"\x88\x0a\x03\xf5too slow"  # close, ten bytes, 1013
-    with serving(parts) as live, _deaf(live.port) as late:
-        await until(lambda: len(parts.hub.clients) == 1)
+    with serving(context) as live, _deaf(live.port) as late:
+        await until(lambda: len(context.hub.clients) == 1)
         seq = 0
-        while not parts.hub.dropped:
+        while not context.hub.dropped:
             seq += 1
-            live.call(parts.hub.publish, [event(seq, size=20_000)])
+            live.call(context.hub.publish, [event(seq, size=20_000)])
         late.settimeout(10)
         tail = b""
         while not tail.endswith(farewell):
             tail = (tail + await asyncio.to_thread(late.recv, 65536))[-200:]
 
 
-async def test_patience_ends(tmp_path):
-    parts = fake_parts(tmp_path, hub=StreamHub(queue=10**6, patience=0.3, grace=0.1))
-    with serving(parts) as live:
+async def test_send_timeout_drops_a_client_that_reads_nothing(tmp_path):
+    context = fake_context(tmp_path, hub=StreamHub(max_queued=10**6, send_timeout=0.3, close_timeout=0.1))
+    with serving(context) as live:
         deaf = _deaf(live.port)
-        await until(lambda: len(parts.hub.clients) == 1)
+        await until(lambda: len(context.hub.clients) == 1)
         for seq in range(1, 300):
-            live.call(parts.hub.publish, [event(seq, size=20_000)])
-        await until(lambda: parts.hub.dropped == 1)
+            live.call(context.hub.publish, [event(seq, size=20_000)])
+        await until(lambda: context.hub.dropped == 1)
         deaf.close()
 
 
@@ -268,10 +268,10 @@ class _Recorder(Client):
 
 
 async def test_the_queue_is_bounded_and_in_order():
-    hub = StreamHub(queue=64)
+    hub = StreamHub(max_queued=64)
     one = _Recorder(hub)
     async with hub.join(one):
-        one.greet(b'{"type":"hello","seq":0}')
+        one.send_hello(b'{"type":"hello","seq":0}')
         hub.publish([event(seq) for seq in range(1, 4)])
         one.takes = False
         hub.publish([event(seq) for seq in range(4, 68)])

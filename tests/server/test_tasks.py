@@ -5,22 +5,22 @@ import asyncio
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0, "external_id": "mine"}
 
 
-async def test_a_key_makes_sending_twice_harmless(client, parts):
+async def test_a_key_makes_sending_twice_harmless(client, context):
     first = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})
     again = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})
     assert (first.status_code, again.status_code) == (201, 201)
     assert first.content == again.content
     assert "idempotent-replay" not in first.headers
     assert again.headers["idempotent-replay"] == "true"
-    assert len(parts.repository.tasks_by_id) == 21
+    assert len(context.repository.tasks_by_id) == 21
 
 
-async def test_the_same_key_for_another_task_is_refused(client, parts):
+async def test_the_same_key_for_another_task_is_refused(client, context):
     await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})
     answer = await client.post("/api/tasks", json={**TASK, "size": 1.0}, headers={"Idempotency-Key": "k1"})
     assert answer.status_code == 422
     assert answer.json()["error"]["fields"][0]["field"] == "header.Idempotency-Key"
-    assert len(parts.repository.tasks_by_id) == 21
+    assert len(context.repository.tasks_by_id) == 21
 
 
 async def test_equal_bodies_written_differently_are_equal(client):
@@ -30,17 +30,17 @@ async def test_equal_bodies_written_differently_are_equal(client):
     assert answer.headers["idempotent-replay"] == "true"
 
 
-async def test_two_at_once_with_one_key(client, parts):
+async def test_two_at_once_with_one_key(client, context):
     answers = await asyncio.gather(
         *(client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"}) for _ in range(8))
     )
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["task_id"] for answer in answers}) == 1
-    assert len(parts.repository.tasks_by_id) == 21
-    assert parts.hub._turns == {}
+    assert len(context.repository.tasks_by_id) == 21
+    assert len(context.state.key_locks) == 0
 
 
-async def test_without_a_key_every_post_is_a_task(client, parts):
+async def test_without_a_key_every_post_is_a_task(client, context):
     answers = [await client.post("/api/tasks", json=TASK) for _ in range(3)]
     assert len({answer.json()["task_id"] for answer in answers}) == 3
     page = (await client.get("/api/tasks?external_id=mine")).json()

@@ -5,42 +5,41 @@ import os
 import pytest
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.server.access_token import token_of
-from hybrid_scheduler.server.client_address import is_loopback
+from hybrid_scheduler.server.access_control import is_loopback, resolve_token
 from hybrid_scheduler.server.server_process import url_of
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", "localhost.evil", "128.0.0.1"])
 def test_other_hosts_need_a_token(host):
     with pytest.raises(HybridSchedulerError, match="token"):
-        token_of("", "", host)
-    assert token_of("x" * 32, "", host) == "x" * 32
+        resolve_token("", "", host)
+    assert resolve_token("x" * 32, "", host) == "x" * 32
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "::1", "[::1]"])
 def test_loopback_needs_none(host):
     assert is_loopback(host)
-    assert token_of("", "", host) == ""
+    assert resolve_token("", "", host) == ""
 
 
 @pytest.mark.parametrize("token", ["short", "x" * 21, "with blank " * 5, "ünïcödé" * 5])
 def test_bad_tokens_are_not_shown(token):
     with pytest.raises(InvalidInputError) as refused:
-        token_of(token, "", "127.0.0.1")
+        resolve_token(token, "", "127.0.0.1")
     assert token not in str(refused.value)
 
 
 def test_a_file_is_made_once_and_for_its_owner_alone(tmp_path):
     file = tmp_path / "secrets" / "token"
-    token = token_of("", str(file), "0.0.0.0")
+    token = resolve_token("", str(file), "0.0.0.0")
     assert len(token) >= 43
-    assert token_of("", str(file), "0.0.0.0") == token
+    assert resolve_token("", str(file), "0.0.0.0") == token
     assert file.stat().st_mode & 0o777 == 0o600
     os.chmod(file, 0o640)
     with pytest.raises(InvalidInputError, match="0600"):
-        token_of("", str(file), "127.0.0.1")
+        resolve_token("", str(file), "127.0.0.1")
     with pytest.raises(InvalidInputError, match="token_file"):
-        token_of("", str(tmp_path), "127.0.0.1")
+        resolve_token("", str(tmp_path), "127.0.0.1")
 
 
 @pytest.mark.parametrize(

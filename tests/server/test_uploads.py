@@ -5,7 +5,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fakes import client_of, fake_parts
+from fakes import client_of, fake_context
 
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.workload import load
@@ -15,13 +15,13 @@ CSV = {"Content-Type": "text/csv"}
 PARQUET = {"Content-Type": "application/vnd.apache.parquet"}
 
 
-async def test_a_good_trace_is_kept(client, parts):
+async def test_a_good_trace_is_kept(client, context):
     answer = await client.post("/api/traces?name=week", headers=CSV, content=GOOD)
     assert answer.status_code == 201
     assert answer.json() == {
         "name": "week", "format": "csv", "tasks": 2, "size_bytes": len(GOOD), "ignored_columns": [],
     }  # fmt: skip
-    assert len(load(parts.options.traces / "week.csv")) == 2
+    assert len(load(context.options.traces / "week.csv")) == 2
     (listed,) = (await client.get("/api/traces")).json()["traces"]
     assert (listed["name"], listed["format"]) == ("week", "csv")
     assert (await client.post("/api/traces?name=week", headers=CSV, content=GOOD)).status_code == 409
@@ -47,22 +47,22 @@ async def test_parquet(client):
         (b"a,b\n1,2\n", ""),
     ],
 )
-async def test_a_bad_row_is_named_and_nothing_is_kept(client, parts, body, field):
+async def test_a_bad_row_is_named_and_nothing_is_kept(client, context, body, field):
     answer = await client.post("/api/traces?name=week", headers=CSV, content=body)
     assert answer.status_code == 422
     message = answer.json()["error"]["message"]
     assert field in message
     assert "week.csv" in message
     assert "upload" not in message
-    assert str(parts.options.traces) not in message
-    assert list(parts.options.traces.iterdir()) == []
+    assert str(context.options.traces) not in message
+    assert list(context.options.traces.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "a.csv", ".hidden", "", "x" * 65, "a\x00b"])
-async def test_names_are_not_paths(client, parts, name):
+async def test_names_are_not_paths(client, context, name):
     answer = await client.post("/api/traces", params={"name": name}, headers=CSV, content=GOOD)
     assert answer.status_code == 422
-    assert not parts.options.traces.exists() or list(parts.options.traces.iterdir()) == []
+    assert not context.options.traces.exists() or list(context.options.traces.iterdir()) == []
 
 
 async def test_other_content_types(client):
@@ -71,20 +71,20 @@ async def test_other_content_types(client):
 
 
 async def test_too_large_leaves_nothing(tmp_path):
-    parts = fake_parts(tmp_path, trace_limit=100_000)
+    context = fake_context(tmp_path, trace_limit=100_000)
 
     async def endless():
         for _ in range(100):
             yield b"x" * 5000
 
-    async with client_of(create_app(parts)) as client:
+    async with client_of(create_app(context)) as client:
         answer = await client.post("/api/traces?name=x", headers=CSV, content=endless())
         assert answer.status_code == 413
         assert (await client.post("/api/traces?name=x", headers=CSV, content=b"x" * 200_000)).status_code == 413
-    assert list(parts.options.traces.iterdir()) == []
+    assert list(context.options.traces.iterdir()) == []
 
 
-async def test_bombs(client, parts):
+async def test_bombs(client, context):
     sink = io.BytesIO()
     size = pa.array([1.0]).take(pa.array([0] * 3_000_000))
     columns = dict.fromkeys(("size", "compute_intensity", "memory_required", "arrival_time"), size)
@@ -92,7 +92,7 @@ async def test_bombs(client, parts):
     assert len(sink.getvalue()) < 200_000
     answer = await client.post("/api/traces?name=x", headers=PARQUET, content=sink.getvalue())
     assert answer.status_code == 413
-    assert list(parts.options.traces.iterdir()) == []
+    assert list(context.options.traces.iterdir()) == []
 
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1", b"x" * 1000])

@@ -11,7 +11,7 @@ import pytest
 from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.experiments.what_if import Change, what_if
-from hybrid_scheduler.server import whatif_service
+from hybrid_scheduler.server.routes import whatif
 from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfQuestion, answer
 
 QUESTION = {"num_gpus": 2, "utilisation": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
@@ -36,7 +36,7 @@ async def test_bounds(client, change):
     assert (await client.post("/api/whatif", json={**QUESTION, **change})).status_code == 422
 
 
-async def test_the_third_is_asked_to_come_back(client, parts, monkeypatch):
+async def test_the_third_is_asked_to_come_back(client, context, monkeypatch):
     began, go_on = threading.Semaphore(0), threading.Event()
 
     def slow(question):
@@ -44,8 +44,8 @@ async def test_the_third_is_asked_to_come_back(client, parts, monkeypatch):
         assert go_on.wait(30)
         return []
 
-    monkeypatch.setattr(parts.thinker, "work", slow)
-    monkeypatch.setattr(whatif_service, "_PATIENCE", 0.05)
+    monkeypatch.setattr(context.whatif_worker, "work", slow)
+    monkeypatch.setattr(whatif, "_QUEUE_TIMEOUT_S", 0.05)
     first = [asyncio.create_task(client.post("/api/whatif", json=QUESTION)) for _ in range(2)]
     for _ in first:
         await asyncio.to_thread(began.acquire)
@@ -78,27 +78,27 @@ def _question(scenario="default", gpus=2):
 
 
 async def test_another_process_says_the_same_the_second_time_too():
-    thinker = ProcessWhatIfWorker(prepare=_nothing)
+    whatif_worker = ProcessWhatIfWorker(prepare=_nothing)
     try:
         for gpus in (2, 6):
-            assert await thinker.ask(_question(gpus=gpus)) == answer(_question(gpus=gpus))
+            assert await whatif_worker.ask(_question(gpus=gpus)) == answer(_question(gpus=gpus))
     finally:
-        thinker.close()
+        whatif_worker.close()
 
 
 async def test_a_process_that_dies_is_replaced_and_errors_come_out_whole(tmp_path):
-    thinker = ProcessWhatIfWorker(_dies_once, _nothing)
+    whatif_worker = ProcessWhatIfWorker(_dies_once, _nothing)
     try:
-        assert await thinker.ask(_question(tmp_path / "died")) == []
+        assert await whatif_worker.ask(_question(tmp_path / "died")) == []
     finally:
-        thinker.close()
-    thinker = ProcessWhatIfWorker(_refuses, _nothing)
+        whatif_worker.close()
+    whatif_worker = ProcessWhatIfWorker(_refuses, _nothing)
     try:
         with pytest.raises(InvalidInputError, match="must be left out, got 2") as caught:
-            await thinker.ask(_question())
+            await whatif_worker.ask(_question())
         assert (caught.value.field, caught.value.hint) == ("num_gpus", "leave it out")
     finally:
-        thinker.close()
+        whatif_worker.close()
 
 
 def _never_ends(question):
@@ -106,11 +106,11 @@ def _never_ends(question):
 
 
 async def test_nobody_waits_for_an_answer_that_nobody_wants():
-    thinker = ProcessWhatIfWorker(_never_ends, _nothing)
-    asked = asyncio.create_task(thinker.ask(_question()))
+    whatif_worker = ProcessWhatIfWorker(_never_ends, _nothing)
+    asked = asyncio.create_task(whatif_worker.ask(_question()))
     await asyncio.sleep(0)  # it is on its way
-    thinker.close()
+    whatif_worker.close()
     with pytest.raises((BrokenExecutor, asyncio.CancelledError)):
         await asked
     with pytest.raises(BrokenExecutor):
-        await thinker.ask(_question())
+        await whatif_worker.ask(_question())

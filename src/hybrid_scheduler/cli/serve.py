@@ -60,10 +60,10 @@ def serve(
     )
     command.after_interrupt = "the run is kept; serve goes on with it"
 
-    def ready(url: str, house: RunningServer) -> None:
+    def ready(url: str, running: RunningServer) -> None:
         if not url:
-            command.printer.text(f"engine on {house.address.redacted}   (Ctrl-C stops; the run is kept)")
-        elif house.parts.static is None:
+            command.printer.text(f"engine on {running.address.redacted}   (Ctrl-C stops; the run is kept)")
+        elif running.context.static is None:
             command.printer.text(f"API  {url}/api/status   (dashboard not built; Ctrl-C stops; the run is kept)")
         else:
             command.printer.text(f"dashboard  {url}   (Ctrl-C stops; the run is kept)")

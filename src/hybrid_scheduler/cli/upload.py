@@ -75,11 +75,11 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
 
     from ..core import HybridSchedulerError
     from ..live import measured_to_json
-    from ..server.access_token import token_of
+    from ..server.access_control import resolve_token
 
     server = settings.server
     url = f"{_address(server, '127.0.0.1')}/api/runs"
-    token = token_of(server.token.get_secret_value(), server.token_file, server.host)
+    token = resolve_token(server.token.get_secret_value(), server.token_file, server.host)
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
     body = json.dumps(measured_to_json(run), allow_nan=False, separators=(",", ":")).encode()
     opener = build_opener(ProxyHandler({}))  # it is this machine: no proxy lies between

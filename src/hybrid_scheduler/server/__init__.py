@@ -1,1 +1,1 @@
-"""The HTTP and WebSocket interface of a live run."""
+"""HTTP and WebSocket interface of a live run."""

@@ -1,4 +1,4 @@
-"""The application: routes behind a gate."""
+"""ASGI application: routes, dashboard, middleware and OpenAPI document."""
 
 from __future__ import annotations
 
@@ -20,55 +20,68 @@ from .security_middleware import SecurityMiddleware
 from .websocket_endpoint import WebSocketEndpoint
 
 _TITLE = "Hybrid ML Scheduler"
-_DESCRIPTION = """Watches and steers a live comparison of schedulers on a machine of CPUs and GPUs.
+_DESCRIPTION = """Observes and controls a live comparison of schedulers on a machine with CPUs and GPUs.
 
-Times are seconds, energies joules, costs dollars. Moments are Unix seconds, or virtual seconds since the run began
-where they belong to the simulation. Every error has the same body. `/ws` sends the events that `GET /api/events`
-repeats; its first message is `Hello`."""
+Times are seconds, energies joules, costs dollars. Timestamps are Unix seconds, or virtual seconds since the run
+began where they belong to the simulation. Every error has the same body. `/ws` sends the events that
+`GET /api/events` repeats; its first message is `Hello`."""
 _TAGS = [
-    {"name": "simulation", "description": "The live run and its orders."},
-    {"name": "tasks", "description": "Tasks, your own among them."},
+    {"name": "simulation", "description": "The live run and its commands."},
+    {"name": "tasks", "description": "Generated and submitted tasks."},
     {"name": "results", "description": "Results row by row."},
-    {"name": "history", "description": "Everything stored, whole or summarised."},
+    {"name": "history", "description": "Everything stored, in full or summarised."},
     {"name": "runs", "description": "Runs, past and present."},
-    {"name": "events", "description": "The stream's past."},
+    {"name": "events", "description": "Stored events of the stream."},
     {"name": "library", "description": "Schedulers and scenarios."},
-    {"name": "models", "description": "What the learned schedulers have become."},
+    {"name": "models", "description": "Models of the learned schedulers."},
     {"name": "what-if", "description": "The same tasks on another machine."},
-    {"name": "exports", "description": "Files to take away."},
-    {"name": "traces", "description": "Files of tasks that clients bring."},
+    {"name": "exports", "description": "Downloads."},
+    {"name": "traces", "description": "Uploaded task traces."},
     {"name": "health", "description": "Probes and metrics."},
-    {"name": "root", "description": "The front door."},
+    {"name": "root", "description": "Dashboard page or a status line."},
 ]
 
 
-def create_app(parts: AppContext) -> FastAPI:
-    """The application over these parts."""
+def create_app(context: AppContext) -> FastAPI:
+    """Return the complete application.
+
+    Parameters
+    ----------
+    context
+        The parts that routes use.
+
+    Returns
+    -------
+    FastAPI
+        Routes, dashboard files, WebSocket and security checks.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        parts.hub.attach(asyncio.get_running_loop())
+        context.hub.attach(asyncio.get_running_loop())
         yield
-        await parts.hub.close()
+        await context.hub.close()
 
-    app = bare_app(parts.options, lifespan)
-    app.state.parts = parts
-    dashboard_files.install(app, parts.static)
+    app = bare_app(context.options, lifespan)
+    app.state.context = context
+    dashboard_files.install(app, context.static)
     # The last one added is the outermost.
-    app.add_middleware(WebSocketEndpoint, parts=parts)
-    app.add_middleware(SecurityMiddleware, options=parts.options, limiter=parts.limiter, metrics=parts.metrics)
+    app.add_middleware(WebSocketEndpoint, context=context)
+    app.add_middleware(
+        SecurityMiddleware, options=context.options, limiter=context.limiter, metrics=context.metrics
+    )
     return app
 
 
 def bare_app(options: ServerOptions, lifespan: Any = None) -> FastAPI:
-    """Routes and their description, without anything behind them."""
+    """Return an application with the routes alone, enough for the OpenAPI document."""
     app = FastAPI(
         title=_TITLE,
         description=_DESCRIPTION,
         version=options.version,
         openapi_tags=_TAGS,
         openapi_url="/api/openapi.json",
-        # These pages load scripts from elsewhere; our own policy would stop them.
+        # These pages load scripts from other servers, which the content security policy forbids.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -78,11 +91,11 @@ def bare_app(options: ServerOptions, lifespan: Any = None) -> FastAPI:
         app.include_router(router)
     app.state.api_routes = [route for router in ROUTERS for route in router.routes if isinstance(route, Route)]
     errors.install(app)
-    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    app.openapi = lambda: _openapi_document(app)  # type: ignore[method-assign]
     return app
 
 
-def _described(app: FastAPI) -> dict[str, Any]:
+def _openapi_document(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(
             title=app.title,
@@ -98,12 +111,12 @@ def _described(app: FastAPI) -> dict[str, Any]:
         schemas = document["components"]["schemas"]
         for name, schema in extra["$defs"].items():
             schemas.setdefault(name, schema)
-        # FastAPI describes its own 422, which no route of ours answers with.
+        # FastAPI describes its own 422 body, which no route returns.
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
         document["components"]["schemas"] = dict(sorted(schemas.items()))
         document["components"]["securitySchemes"] = {
-            "token": {"type": "http", "scheme": "bearer", "description": "Where the server was given one."}
+            "token": {"type": "http", "scheme": "bearer", "description": "Required if the server has a token."}
         }
         document["security"] = [{}, {"token": []}]
         app.openapi_schema = document

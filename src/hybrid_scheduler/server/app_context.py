@@ -1,9 +1,13 @@
-"""What the server is made of. The composition root fills this in; tests fill in fakes."""
+"""Parts of the server that routes use, and its options.
+
+The composition root fills them in; tests fill in fakes.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from ..storage.cache import Cache
     from .engine_control import EngineControl
     from .prometheus_metrics import Metrics
-    from .rate_limits import Limiter
+    from .rate_limits import RateLimiter
     from .stream_hub import StreamHub
 
 MIB = 2**20
@@ -28,37 +32,62 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Plain values, from the settings."""
+    """Options of the server as plain values."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     token: str = ""
-    #: Names this server answers to besides localhost and its own host.
+    #: Host names this server answers to besides localhost and its own host.
     allowed_hosts: tuple[str, ...] = ()
-    #: Pages from elsewhere that may change something here.
+    #: Origins of other pages that may send changes.
     allowed_origins: tuple[str, ...] = ()
     rate_limit: str = "240/minute"
     write_rate_limit: str = "120/minute"
-    #: Addresses whose X-Forwarded-For is believed.
+    #: Addresses whose X-Forwarded-For is trusted.
     trusted_proxies: tuple[str, ...] = ()
     max_clients: int = 500
+    #: Largest body in bytes; traces and measured runs have limits of their own.
     body_limit: int = MIB
     trace_limit: int = 50 * MIB
-    #: Of a measured run.
     run_limit: int = 16 * MIB
-    #: Where uploaded traces are kept.
+    #: Folder of uploaded traces.
     traces: Path = Path("data/workload_traces")
     version: str = __version__
 
 
-@dataclass
-class ServerCounters:
-    """What this process counts for itself."""
+class KeyedLocks:
+    """One lock per key, kept only while it is held or awaited."""
 
-    #: What-if questions that may be here at once.
-    wondering: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
-    #: How often history was deleted: answers from before are not given again.
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    @asynccontextmanager
+    async def hold(self, key: str) -> AsyncIterator[None]:
+        """Hold the lock of this key; others with the same key wait."""
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks.pop(key)
+            if users > 1:
+                self._locks[key] = (lock, users - 1)
+
+
+@dataclass
+class ServerState:
+    """State that requests to this process share."""
+
+    #: What-if requests that may be computed or wait at once.
+    whatif_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    #: How often history was deleted; part of every cache key.
     deletions: int = 0
+    #: Requests with the same idempotency key run one after the other.
+    key_locks: KeyedLocks = field(default_factory=KeyedLocks)
 
 
 @dataclass(frozen=True)
@@ -69,23 +98,25 @@ class AppContext:
     control: EngineControl
     hub: StreamHub
     cache: Cache
-    limiter: Limiter
+    limiter: RateLimiter
     metrics: Metrics
     clock: Callable[[], float]
     database_kind: str = "sqlite"
     options: ServerOptions = field(default_factory=ServerOptions)
-    #: The built dashboard, if there is one.
+    #: Folder of the built dashboard; None if it is not built.
     static: Path | None = None
-    tally: ServerCounters = field(default_factory=ServerCounters)
-    #: The machine and the load that what-if questions start from; a load of None is the scenario's own.
+    state: ServerState = field(default_factory=ServerState)
+    #: The machine and the load that what-if requests start from; a load of None is the scenario's own.
     machine: Machine = field(default_factory=Machine)
     load: float | None = None
-    thinker: WhatIfWorker = field(default_factory=ThreadWhatIfWorker)
+    whatif_worker: WhatIfWorker = field(default_factory=ThreadWhatIfWorker)
 
 
 def context_of(connection: HTTPConnection) -> AppContext:
-    parts: AppContext = connection.app.state.parts
-    return parts
+    """Return the context of the application that serves this connection."""
+    context: AppContext = connection.app.state.context
+    return context
 
 
-PartsHere = Annotated[AppContext, Depends(context_of)]
+#: Annotation of a route's parameter that receives the context.
+RequestContext = Annotated[AppContext, Depends(context_of)]

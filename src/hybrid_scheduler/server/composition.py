@@ -1,4 +1,4 @@
-"""The composition root: from settings to a database, a journal, an engine and the parts of the server."""
+"""Composition root: builds database, journal, engine and application context from the settings."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ..storage.event_bus import EVENTS, EventBus, LocalBus, RedisBus
 from ..storage.event_reader import EventReader
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_connection import RedisAddress
-from .access_token import token_of
+from .access_control import resolve_token
 from .app_context import AppContext, ServerOptions
 from .dashboard_files import find_dashboard
 from .engine_control import EngineControl
 from .local_engine_control import LocalEngineControl
 from .prometheus_metrics import Metrics
-from .rate_limits import Limiter
+from .rate_limits import RateLimiter
 from .remote_engine_control import RemoteEngineControl, execute_command, send_heartbeats
 from .stream_hub import StreamHub
 from .whatif_worker import ProcessWhatIfWorker
@@ -37,17 +37,26 @@ from .whatif_worker import ProcessWhatIfWorker
 if TYPE_CHECKING:
     from ..config import Settings
 
-ROLES = ("all", "engine", "api")
+_ROLES = ("all", "engine", "api")
 _SNAPSHOTS = Path("data/snapshots")
+#: Seconds that the engine and its command loop get to end.
+_ENGINE_CLOSE_TIMEOUT_S = 4.0
+_COMMANDS_CLOSE_TIMEOUT_S = 3.0
 
 
 def options_of(settings: Settings) -> ServerOptions:
-    """Plain values; complains about a host that needs a token."""
+    """Return the server's options.
+
+    Raises
+    ------
+    HybridSchedulerError
+        If the host needs a token and there is none.
+    """
     chosen = settings.server
     return ServerOptions(
         host=chosen.host,
         port=chosen.port,
-        token=token_of(chosen.token.get_secret_value(), chosen.token_file, chosen.host),
+        token=resolve_token(chosen.token.get_secret_value(), chosen.token_file, chosen.host),
         allowed_hosts=chosen.allowed_hosts,
         allowed_origins=chosen.allowed_origins,
         rate_limit=chosen.rate_limit,
@@ -57,8 +66,7 @@ def options_of(settings: Settings) -> ServerOptions:
     )
 
 
-def course_of(settings: Settings) -> LiveConfig:
-    """The live run that the settings describe."""
+def _live_config(settings: Settings) -> LiveConfig:
     chosen, machine = settings.simulation, settings.machine(noise_seed=settings.simulation.seed)
     names = chosen.schedulers
     if names == (ALL_SCHEDULERS,):
@@ -77,16 +85,16 @@ def course_of(settings: Settings) -> LiveConfig:
 
 @dataclass(frozen=True)
 class RunningServer:
-    """Everything that runs, until `opened` is left."""
+    """The open parts of a server, for as long as the block of `open_server` lasts."""
 
-    parts: AppContext
+    context: AppContext
     address: DatabaseAddress
     engine: ContinuousSimulation | None
     role: str
 
 
 @asynccontextmanager
-async def opened(
+async def open_server(
     settings: Settings,
     *,
     role: str = "all",
@@ -94,12 +102,35 @@ async def opened(
     speed: float | None = None,
     options: ServerOptions | None = None,
 ) -> AsyncIterator[RunningServer]:
-    """Open what the role needs, in order, and close it in the opposite order.
+    """Open the parts that a role needs, and close them in reverse order.
 
-    A run that goes on keeps its speed (somebody may have chosen it in the dashboard) unless `speed` is given.
+    Parameters
+    ----------
+    settings
+        The configuration.
+    role
+        "all", or "engine" and "api" for two processes that share a PostgreSQL database.
+    start
+        Start the run if it is stopped.
+    speed
+        Virtual seconds per second. By default a resumed run keeps the speed it had.
+    options
+        Options of the server, instead of those in the settings.
+
+    Yields
+    ------
+    RunningServer
+        The open parts.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such role.
+    InvalidInputError
+        If the roles are separate and the database is SQLite.
     """
-    if role not in ROLES:
-        raise UnknownNameError("--role", role, ROLES)
+    if role not in _ROLES:
+        raise UnknownNameError("--role", role, _ROLES)
     address = settings.storage.address()
     if role != "all" and address.is_sqlite:
         hint = "set POSTGRES_HOST or DATABASE_URL, or leave --role out"
@@ -125,19 +156,19 @@ async def opened(
             await repository.ping()
         else:
             local.subscribe(hub.publish_from_thread)
-            journal = _journal(settings, address, _Both(local, shared))
+            journal = _journal(settings, address, _LocalAndSharedBus(local, shared))
             engine, control = await _engine(settings, journal, stack, start=start, speed=speed)
             if role == "engine":
                 await _serve_commands(control, journal, EngineCommandTable(database, shared), stack)
         newest = await repository.events_after(2**62, 1)
         hub.last_seq = max(hub.last_seq, newest.last_seq)
         if role == "api":
-            await _follow(hub, EventReader(repository, shared, after=hub.last_seq), stack)
-        limiter = Limiter(chosen, redis_url=None if redis is None else _url(redis))
+            await _publish_stored_events(hub, EventReader(repository, shared, after=hub.last_seq), stack)
+        limiter = RateLimiter(chosen, redis_url=None if redis is None else _url(redis))
         stack.push_async_callback(limiter.close)
-        thinker = ProcessWhatIfWorker()
-        stack.callback(thinker.close)
-        parts = AppContext(
+        whatif_worker = ProcessWhatIfWorker()
+        stack.callback(whatif_worker.close)
+        context = AppContext(
             repository=repository,
             control=control,
             hub=hub,
@@ -150,12 +181,12 @@ async def opened(
             static=find_dashboard(),
             machine=settings.machine(noise_seed=settings.simulation.seed),
             load=settings.simulation.utilisation,
-            thinker=thinker,
+            whatif_worker=whatif_worker,
         )
-        yield RunningServer(parts, address, engine, role)
+        yield RunningServer(context, address, engine, role)
 
 
-def _journal(settings: Settings, address: DatabaseAddress, bus: _Both) -> SqlJournal:
+def _journal(settings: Settings, address: DatabaseAddress, bus: _LocalAndSharedBus) -> SqlJournal:
     store = settings.storage
     if address.file is not None:
         address.file.parent.mkdir(parents=True, exist_ok=True)
@@ -166,16 +197,16 @@ def _journal(settings: Settings, address: DatabaseAddress, bus: _Both) -> SqlJou
 async def _engine(
     settings: Settings, journal: SqlJournal, stack: AsyncExitStack, *, start: bool, speed: float | None
 ) -> tuple[ContinuousSimulation, LocalEngineControl]:
-    course = course_of(settings)
-    engine = ContinuousSimulation(course, journal, snapshots=_SNAPSHOTS)
-    # In a thread, like everything of the engine that waits: signals are still heard meanwhile.
+    config = _live_config(settings)
+    engine = ContinuousSimulation(config, journal, snapshots=_SNAPSHOTS)
+    # Blocking calls of the engine run in a thread, so that signals are handled meanwhile.
     status = await asyncio.to_thread(engine.open)
-    stack.push_async_callback(asyncio.to_thread, engine.close, 4.0)
+    stack.push_async_callback(asyncio.to_thread, engine.close, _ENGINE_CLOSE_TIMEOUT_S)
     if speed is not None:
         await asyncio.to_thread(engine.set_speed, speed)
     if start and status.state == "stopped":
         await asyncio.to_thread(engine.start)
-    return engine, LocalEngineControl(engine, course, settings.scenario)
+    return engine, LocalEngineControl(engine, config, settings.scenario)
 
 
 async def _serve_commands(
@@ -184,27 +215,27 @@ async def _serve_commands(
     stop = asyncio.Event()
     tasks = [
         asyncio.create_task(queue.serve(lambda kind, payload: execute_command(control, kind, payload), stop)),
-        asyncio.create_task(send_heartbeats(control, journal.beat, stop)),
+        asyncio.create_task(send_heartbeats(control, journal.write_heartbeat, stop)),
     ]
 
     async def end() -> None:
         stop.set()
-        await asyncio.wait(tasks, timeout=3.0)
+        await asyncio.wait(tasks, timeout=_COMMANDS_CLOSE_TIMEOUT_S)
         for task in tasks:
             task.cancel()
 
     stack.push_async_callback(end)
 
 
-async def _follow(hub: StreamHub, tail: EventReader, stack: AsyncExitStack) -> None:
-    async def follow() -> None:
-        async for payload in tail:
+async def _publish_stored_events(hub: StreamHub, reader: EventReader, stack: AsyncExitStack) -> None:
+    async def publish() -> None:
+        async for payload in reader:
             hub.publish([payload])
 
-    task = asyncio.create_task(follow())
+    task = asyncio.create_task(publish())
 
     async def end() -> None:
-        await tail.close()
+        await reader.close()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -212,8 +243,8 @@ async def _follow(hub: StreamHub, tail: EventReader, stack: AsyncExitStack) -> N
     stack.push_async_callback(end)
 
 
-class _Both:
-    """Clients of this process hear at once; other processes through Redis, where there is one."""
+class _LocalAndSharedBus:
+    """Publisher to the clients of this process and, where there is a Redis, to other processes."""
 
     def __init__(self, local: LocalBus, shared: EventBus | None) -> None:
         self._local, self._shared = local, shared

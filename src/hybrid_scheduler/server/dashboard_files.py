@@ -1,6 +1,6 @@
-"""The built dashboard: its page for every view, and its assets by their hashed names.
+"""Built dashboard: its page for every view, its assets, and the root address.
 
-Files are listed once, when the server starts, each with an address of its own: no path from a client is opened.
+Files are listed once, when the server starts, and each gets its own route. No path from a client is ever opened.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from .app_context import AppContext, context_of
+from .app_context import AppContext, RequestContext, context_of
+from .json_response import StrictJSONResponse
+from .schemas import OnlineResponse, problems
 
-#: Views that the page itself draws.
-VIEWS = ("compare", "scheduler", "history", "diff")
-_DEEP = ("scheduler", "run")
-_FOREVER = "public, max-age=31536000, immutable"
+#: Views that the dashboard's page renders itself.
+_VIEWS = ("compare", "scheduler", "history", "diff")
+_VIEWS_WITH_PATH = ("scheduler", "run")
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Hybrid ML Scheduler</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"></head>
@@ -30,16 +32,44 @@ and <a href="/api/openapi.json">/api/openapi.json</a>.</p></main></body></html>
 """
 
 
+router = APIRouter(tags=["root"])
+
+
 @dataclass(frozen=True)
 class _Asset:
     path: Path
-    kind: str
+    media_type: str
     #: Vite puts a hash of the content into the names below assets/.
     hashed: bool
 
 
+@router.get(
+    "/",
+    operation_id="getRoot",
+    summary="Dashboard, or a status line for programs",
+    response_model=OnlineResponse,
+    responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **problems()},
+)
+async def root(request: Request, context: RequestContext) -> Response:
+    """Return the dashboard to browsers and one line of JSON to programs."""
+    if prefers_html(request.headers.get("accept", "")):
+        return _page(context)
+    return StrictJSONResponse({"status": "online", "message": "Hybrid ML Scheduler Dashboard API is running"})
+
+
 def find_dashboard(root: Path | None = None) -> Path | None:
-    """The dashboard inside the package, or as it was built in the repository."""
+    """Return the folder of the built dashboard.
+
+    Parameters
+    ----------
+    root
+        Root of the repository, for a dashboard that was built there.
+
+    Returns
+    -------
+    Path or None
+        The folder inside the package or in the repository; None if there is neither.
+    """
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "dashboard_dist", (root or package.parent.parent) / "dashboard" / "dist"):
         if (folder / "index.html").is_file():
@@ -48,7 +78,7 @@ def find_dashboard(root: Path | None = None) -> Path | None:
 
 
 def prefers_html(accept: str) -> bool:
-    """Browsers ask for HTML by name; programs ask for JSON or for anything."""
+    """Return True if an Accept header names HTML; programs ask for JSON or for anything."""
     weights = {"text/html": 0.0, "application/json": 0.0}
     for part in accept.lower().split(","):
         kind, _, parameters = part.strip().partition(";")
@@ -68,22 +98,22 @@ def _quality(parameters: str) -> float:
     return 1.0
 
 
-def front_page(parts: AppContext, status: int = 200) -> Response:
-    """The page that draws every view, and says so itself where there is none at this address."""
+def _page(context: AppContext, status: int = 200) -> Response:
+    """Return the one page that renders every view; with status 404 it renders "not found"."""
     headers = {"Cache-Control": "no-cache"}
-    if parts.static is None:
+    if context.static is None:
         return HTMLResponse(_NOT_BUILT, status, headers)
-    parts.thinker.warm()  # somebody looks: a what-if question may come
-    return FileResponse(parts.static / "index.html", status, headers, media_type="text/html")
+    context.whatif_worker.warm()  # an open dashboard may soon send a what-if request
+    return FileResponse(context.static / "index.html", status, headers, media_type="text/html")
 
 
-def lost(request: Request) -> Response | None:
-    """What a person gets who followed a wrong address; programs, and the API's own addresses, get JSON."""
+def not_found_page(request: Request) -> Response | None:
+    """Return the dashboard's 404 page for a browser; None for programs and for addresses of the API."""
     path = request.url.path
-    person = request.method == "GET" and prefers_html(request.headers.get("accept", ""))
-    if not person or path == "/api" or path.startswith("/api/"):
+    is_browser = request.method == "GET" and prefers_html(request.headers.get("accept", ""))
+    if not is_browser or path == "/api" or path.startswith("/api/"):
         return None
-    return front_page(context_of(request), 404)
+    return _page(context_of(request), 404)
 
 
 def _assets(static: Path) -> Mapping[str, _Asset]:
@@ -91,30 +121,30 @@ def _assets(static: Path) -> Mapping[str, _Asset]:
     for path in sorted(static.rglob("*")):
         if path.is_file() and not path.is_symlink():
             name = path.relative_to(static).as_posix()
-            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-            found[name] = _Asset(path, kind, name.startswith("assets/"))
+            media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+            found[name] = _Asset(path, media_type, name.startswith("assets/"))
     return found
 
 
 def install(app: FastAPI, static: Path | None) -> None:
-    """Serve views and assets. They are not part of the API, so they are not in its description."""
+    """Add routes for views and assets. They are not part of the API, so OpenAPI leaves them out."""
 
     async def view(request: Request) -> Response:
-        return front_page(context_of(request))
+        return _page(context_of(request))
 
-    for name in VIEWS:
+    for name in _VIEWS:
         app.add_route(f"/{name}", view, ["GET"], include_in_schema=False)
-    for name in _DEEP:
+    for name in _VIEWS_WITH_PATH:
         app.add_route(f"/{name}/{{rest:path}}", view, ["GET"], include_in_schema=False)
-    # One route per file and none that catches the rest: whatever is not a file stays a 404 or 405 of the API.
-    for name, known in _assets(static).items() if static is not None else ():
-        app.add_route(f"/{name}", _sender(known), ["GET"], include_in_schema=False)
+    # One route per file and no catch-all route: other addresses keep the API's 404 or 405.
+    for name, asset in _assets(static).items() if static is not None else ():
+        app.add_route(f"/{name}", _file_handler(asset), ["GET"], include_in_schema=False)
 
 
-def _sender(known: _Asset) -> Callable[[Request], Awaitable[Response]]:
-    keep = _FOREVER if known.hashed else "no-cache"
+def _file_handler(asset: _Asset) -> Callable[[Request], Awaitable[Response]]:
+    headers = {"Cache-Control": _CACHE_FOREVER if asset.hashed else "no-cache"}
 
-    async def asset(request: Request) -> Response:
-        return FileResponse(known.path, media_type=known.kind, headers={"Cache-Control": keep})
+    async def send(request: Request) -> Response:
+        return FileResponse(asset.path, media_type=asset.media_type, headers=headers)
 
-    return asset
+    return send

@@ -1,6 +1,6 @@
-"""Every way a request can fail, as one body: an id, a code, a sentence, and the fields that were wrong.
+"""Error responses: one body for every failed request, with an id, a code, a message and the wrong fields.
 
-Nothing of the inside gets out: no traceback, no SQL, no path. The id leads to the log.
+Bodies contain no traceback, no SQL and no path. The id identifies the request in the log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..core import HybridSchedulerError, InvalidInputError
 from ..live import EngineBusy, EngineClosed, JournalFull, JournalUnavailable
 from ..storage import DatabaseUnavailable
 from ..storage.engine_commands import EngineUnavailable
-from .dashboard_files import lost
+from .dashboard_files import not_found_page
 from .json_response import StrictJSONResponse
 
 _CODES = {
@@ -36,13 +36,31 @@ _CODES = {
     429: "rate_limited",
     503: "unavailable",
 }
-_RETRY_AFTER = 2
-_AWAY = (DatabaseUnavailable, EngineUnavailable, EngineBusy, EngineClosed, JournalUnavailable, JournalFull)
-_LONGEST = 120
+#: Seconds after which a client should try again.
+_RETRY_AFTER_S = 2
+_UNAVAILABLE = (DatabaseUnavailable, EngineUnavailable, EngineBusy, EngineClosed, JournalUnavailable, JournalFull)
+_MAX_VALUE_LENGTH = 120
+_MAX_FIELDS = 20
 
 
-class Refused(HybridSchedulerError):
-    """A request that gets this status."""
+class ApiError(HybridSchedulerError):
+    """An error that ends a request with an HTTP status.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    message
+        A sentence for people.
+    fields
+        Wrong values as (field, allowed, got).
+    hint
+        How to go on.
+    retry_after
+        Seconds after which the client should try again; 429 and 503 always have it.
+    headers
+        Further headers of the response.
+    """
 
     def __init__(
         self,
@@ -59,39 +77,45 @@ class Refused(HybridSchedulerError):
         self.fields = tuple(fields)
         self.headers = dict(headers or {})
         if retry_after is None and status in (429, 503):
-            retry_after = _RETRY_AFTER
+            retry_after = _RETRY_AFTER_S
         if retry_after is not None:
             self.headers["Retry-After"] = str(retry_after)
 
 
-def not_found(what: str, name: object) -> Refused:
-    return Refused(404, f"there is no {what} {shown(name)}")
+def not_found(kind: str, name: object) -> ApiError:
+    """Return the 404 for a named thing that does not exist."""
+    return ApiError(404, f"there is no {kind} {_printable(name)}")
 
 
-def refusal(error: Refused, request_id: str) -> Response:
-    """The answer to a request that is turned away."""
+def error_response(error: ApiError, request_id: str) -> Response:
+    """Return the response for an error."""
     return _body(error.status, request_id, str(error), fields=error.fields, hint=error.hint, headers=error.headers)
 
 
-def shown(value: object) -> str:
-    """A value in a message: short, printable, and never one that JSON cannot hold."""
+def internal_error(request_id: str) -> Response:
+    """Return the response for a fault of the server; details are in the log only."""
+    return _body(500, request_id, "something went wrong in the server; its log knows this id", code="internal")
+
+
+def _printable(value: object) -> str:
+    """Return a value for a message: short, printable, and valid in JSON."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     text = value if isinstance(value, str) else repr(value.item() if hasattr(value, "item") else value)
     text = text.encode("utf-8", "replace").decode().replace("\0", "\\0")
     text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 3] + "..."
 
 
 def install(app: FastAPI) -> None:
-    """Answer every exception in the one shape."""
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(HybridSchedulerError, _ours)
-    app.add_exception_handler(Exception, _unexpected)
+    """Add handlers that turn every exception into the one body."""
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(HybridSchedulerError, _handle_scheduler_error)
+    app.add_exception_handler(Exception, _handle_unexpected_error)
 
 
-def request_id_of(request: Request) -> str:
+def _request_id(request: Request) -> str:
     return str(request.scope.get("request_id", "-"))
 
 
@@ -105,30 +129,32 @@ def _body(
     hint: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    listed = [{"field": shown(f), "allowed": a, "got": shown(g)} for f, a, g in fields]
     content = {
         "error": {
             "id": request_id,
             "code": code or _CODES.get(status, "internal"),
             "message": message,
-            "fields": listed,
+            "fields": [
+                {"field": _printable(field), "allowed": allowed, "got": _printable(got)}
+                for field, allowed, got in fields
+            ],
             "hint": hint,
         }
     }
     return StrictJSONResponse(content, status, headers=headers)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
+async def _handle_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    fields = [_field(problem) for problem in error.errors()[:20]]
+    fields = [_field(problem) for problem in error.errors()[:_MAX_FIELDS]]
     first = fields[0] if fields else ("body", "valid", "something else")
-    message = f"{shown(first[0])}: must be {first[1]}, got {shown(first[2])}"
-    return _body(422, request_id_of(request), message, fields=fields)
+    message = f"{_printable(first[0])}: must be {first[1]}, got {_printable(first[2])}"
+    return _body(422, _request_id(request), message, fields=fields)
 
 
 def _field(problem: dict[str, Any]) -> tuple[str, str, object]:
     place, *path = problem["loc"]
-    # A field of the body is known by its own name; everything else says where it stood.
+    # A field of the body is named alone; other fields are named with their place, such as query.limit.
     names = [str(part) for part in path]
     where = ".".join(names if place == "body" and names else [str(place), *names])
     kind = problem["type"]
@@ -144,45 +170,41 @@ def _field(problem: dict[str, Any]) -> tuple[str, str, object]:
     return where, text, problem.get("input")
 
 
-async def _http(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    page = lost(request) if error.status_code == 404 else None
+    page = not_found_page(request) if error.status_code == 404 else None
     if page is not None:
         return page
     messages = {404: "there is nothing at this address", 405: "this address does not know that method"}
     message = messages.get(error.status_code, str(error.detail))
     headers = dict(error.headers or {})
     if error.status_code == 405:
-        headers["Allow"] = _allowed(request)
-    return _body(error.status_code, request_id_of(request), message, headers=headers)
+        headers["Allow"] = _allowed_methods(request)
+    return _body(error.status_code, _request_id(request), message, headers=headers)
 
 
-def _allowed(request: Request) -> str:
-    """All methods of this address; the router would name only those of the first route that fits."""
+def _allowed_methods(request: Request) -> str:
+    """Return all methods of this address; the router names only those of the first matching route."""
     routes = request.app.state.api_routes
-    fitting = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
-    return ", ".join(sorted({method for route in fitting for method in route.methods}) or ["GET"])
+    matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted({method for route in matching for method in route.methods}) or ["GET"])
 
 
-async def _ours(request: Request, error: Exception) -> Response:
-    request_id = request_id_of(request)
-    if isinstance(error, Refused):
-        return refusal(error, request_id)
-    if isinstance(error, _AWAY):
+async def _handle_scheduler_error(request: Request, error: Exception) -> Response:
+    request_id = _request_id(request)
+    if isinstance(error, ApiError):
+        return error_response(error, request_id)
+    if isinstance(error, _UNAVAILABLE):
         logger.warning(f"{request_id}: unavailable: {error}")
-        return refusal(Refused(503, "the database or the engine is away"), request_id)
+        return error_response(ApiError(503, "the database or the engine is unavailable"), request_id)
     if isinstance(error, InvalidInputError):
         fields = [(error.field, error.allowed, error.got)]
-        message = f"{shown(error.field)}: must be {error.allowed}, got {shown(error.got)}"
+        message = f"{_printable(error.field)}: must be {error.allowed}, got {_printable(error.got)}"
         return _body(422, request_id, message, fields=fields, hint=error.hint)
-    return await _unexpected(request, error)
+    return await _handle_unexpected_error(request, error)
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
-    request_id = request_id_of(request)
+async def _handle_unexpected_error(request: Request, error: Exception) -> Response:
+    request_id = _request_id(request)
     logger.opt(exception=error).error(f"request {request_id} failed: {type(error).__name__}")
     return internal_error(request_id)
-
-
-def internal_error(request_id: str) -> Response:
-    return _body(500, request_id, "something went wrong in the server; its log knows this id", code="internal")

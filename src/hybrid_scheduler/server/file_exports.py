@@ -1,7 +1,7 @@
-"""Files to take away, streamed page by page.
+"""Exports of stored history as CSV, Parquet and Perfetto traces, streamed page by page.
 
-A cell of a CSV file that begins like a formula would be run by a spreadsheet: such texts get a leading
-apostrophe. Numbers are written as they are, the negative ones too.
+A spreadsheet would run a CSV cell that begins like a formula, so such texts get a leading apostrophe. Numbers are
+written unchanged, negative ones too.
 """
 
 from __future__ import annotations
@@ -29,22 +29,39 @@ RESULT_COLUMNS = (
     "finish_time", "cpu_start", "cpu_time", "gpu_start", "gpu_time", "energy_consumption", "execution_cost",
     "regret", "predicted_time", "status", "model_version",
 )  # fmt: skip
-_TEXTS = {"run_id", "scheduler_name", "device", "status"}
-_WHOLE = {"task_id", "model_version"}
-_DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
+_TEXT_COLUMNS = {"run_id", "scheduler_name", "device", "status"}
+_INTEGER_COLUMNS = {"task_id", "model_version"}
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def inert(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula."""
-    if isinstance(value, str) and value.startswith(_DANGEROUS):
+def escape_formula(value: Any) -> Any:
+    """Return the cell with a leading apostrophe if a spreadsheet would take it for a formula."""
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return "'" + value
     return value
 
 
-async def pages(repository: Repository, run_id: str | None, limit: int | str) -> Pages:
-    """Tasks with results, oldest first; the first page is read now, so that a database that is away is an error."""
+async def history_pages(repository: Repository, run_id: str | None, limit: int | str) -> Pages:
+    """Return tasks with their results, oldest first.
+
+    The first page is read at once. An unavailable database is therefore an error before the response starts.
+
+    Parameters
+    ----------
+    repository
+        Source of the rows.
+    run_id
+        Only this run; None for all.
+    limit
+        Number of newest tasks, or "all".
+
+    Returns
+    -------
+    AsyncIterator
+        Pages of tasks.
+    """
     if limit != "all":
-        return _one(await repository.history(int(limit), run_id=run_id))
+        return _single_page(await repository.history(int(limit), run_id=run_id))
     source = repository.iterate_history(run_id=run_id)
     first = await anext(source, None)
 
@@ -57,7 +74,7 @@ async def pages(repository: Repository, run_id: str | None, limit: int | str) ->
     return all_pages()
 
 
-async def _one(page: list[Row]) -> Pages:
+async def _single_page(page: list[Row]) -> Pages:
     yield page
 
 
@@ -70,11 +87,12 @@ def _results(page: list[Row], scheduler: str | None) -> Iterable[Row]:
 
 def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([inert(cell) for cell in row] for row in rows)
+    csv.writer(text, lineterminator="\r\n").writerows([escape_formula(cell) for cell in row] for row in rows)
     return text.getvalue().encode()
 
 
 async def tasks_csv(source: Pages) -> AsyncIterator[bytes]:
+    """Yield a CSV file of tasks."""
     yield _csv([TASK_COLUMNS])
     async for page in source:
         rows = ({**task, "dependencies": " ".join(map(str, task["dependencies"]))} for task in page)
@@ -82,41 +100,44 @@ async def tasks_csv(source: Pages) -> AsyncIterator[bytes]:
 
 
 async def results_csv(source: Pages, scheduler: str | None) -> AsyncIterator[bytes]:
+    """Yield a CSV file of results, of one scheduler or of all."""
     yield _csv([RESULT_COLUMNS])
     async for page in source:
         yield _csv([row[column] for column in RESULT_COLUMNS] for row in _results(page, scheduler))
 
 
 async def results_parquet(source: Pages, scheduler: str | None) -> AsyncIterator[bytes]:
-    """One row group per page; each is handed out as soon as it is written."""
+    """Yield a Parquet file of results, one row group per page, each as soon as it is written."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def kind(column: str) -> Any:
-        return pa.string() if column in _TEXTS else pa.int64() if column in _WHOLE else pa.float64()
+    def column_type(column: str) -> Any:
+        return (
+            pa.string() if column in _TEXT_COLUMNS else pa.int64() if column in _INTEGER_COLUMNS else pa.float64()
+        )
 
-    schema = pa.schema([(column, kind(column)) for column in RESULT_COLUMNS])
-    sink = _Sink()
+    schema = pa.schema([(column, column_type(column)) for column in RESULT_COLUMNS])
+    sink = _ChunkBuffer()
     writer = pq.ParquetWriter(sink, schema, compression="zstd")
 
     def write(page: list[Row]) -> bytes:
         rows = list(_results(page, scheduler))
         table = pa.table({column: [row[column] for row in rows] for column in RESULT_COLUMNS}, schema=schema)
         writer.write_table(table)
-        return sink.taken()
+        return sink.take()
 
     async for page in source:
         if page:
             yield await asyncio.to_thread(write, page)
     writer.close()
-    yield sink.taken()
+    yield sink.take()
 
 
-class _Sink(io.RawIOBase):
-    """Collects what is written until somebody takes it; a file that cannot be sought."""
+class _ChunkBuffer(io.RawIOBase):
+    """A file that collects written bytes until `take` returns them; it cannot seek."""
 
     def __init__(self) -> None:
-        self._waiting: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._position = 0
 
     def writable(self) -> bool:
@@ -126,20 +147,34 @@ class _Sink(io.RawIOBase):
         return self._position
 
     def write(self, data: Any) -> int:
-        piece = bytes(data)
-        self._waiting.append(piece)
-        self._position += len(piece)
-        return len(piece)
+        chunk = bytes(data)
+        self._chunks.append(chunk)
+        self._position += len(chunk)
+        return len(chunk)
 
-    def taken(self) -> bytes:
-        pieces, self._waiting = self._waiting, []
-        return b"".join(pieces)
+    def take(self) -> bytes:
+        chunks, self._chunks = self._chunks, []
+        return b"".join(chunks)
 
 
-async def perfetto(source: Pages, scheduler: str | None, hosts: dict[str, str]) -> AsyncIterator[bytes]:
-    """Chrome's trace format: a process per scheduler, a thread per device, microseconds since the run began.
+async def perfetto_trace(source: Pages, scheduler: str | None, hosts: dict[str, str]) -> AsyncIterator[bytes]:
+    """Yield a file in Chrome's trace format.
 
-    `hosts` names the CPU beside each device.
+    A scheduler is a process, a device a thread; times are microseconds since the run began.
+
+    Parameters
+    ----------
+    source
+        Pages of tasks with results.
+    scheduler
+        Only this scheduler; None for all.
+    hosts
+        For each device the CPU of its node.
+
+    Yields
+    ------
+    bytes
+        Pieces of the file.
     """
     processes: dict[str, int] = {}
     threads: dict[tuple[str, str], int] = {}
@@ -153,32 +188,32 @@ async def perfetto(source: Pages, scheduler: str | None, hosts: dict[str, str]) 
                     continue
                 if name not in processes:
                     processes[name] = len(processes) + 1
-                    events.append(_name("process_name", processes[name], 0, name))
-                for device, start, seconds in _blocks(result, hosts):
-                    lane = threads.setdefault((name, device), len(threads) + 1)
-                    if lane == len(threads) and not any(e.get("tid") == lane for e in events[-8:]):
-                        events.append(_name("thread_name", processes[name], lane, device))
-                    events.append(_block(task, result, processes[name], lane, start, seconds))
+                    events.append(_name_event("process_name", processes[name], 0, name))
+                for device, start, seconds in _busy_intervals(result, hosts):
+                    thread = threads.setdefault((name, device), len(threads) + 1)
+                    if thread == len(threads) and not any(e.get("tid") == thread for e in events[-8:]):
+                        events.append(_name_event("thread_name", processes[name], thread, device))
+                    events.append(_interval_event(task, result, processes[name], thread, start, seconds))
         if events:
             yield comma + dumps(events)[1:-1]
             comma = b","
     yield b"]}"
 
 
-def _blocks(result: Row, hosts: dict[str, str]) -> Iterable[tuple[str, float, float]]:
+def _busy_intervals(result: Row, hosts: dict[str, str]) -> Iterable[tuple[str, float, float]]:
     if result["cpu_start"] is not None and result["cpu_time"]:
         prefix = result["device"].rpartition(".")[0]
-        usual = f"{prefix}.cpu" if prefix else "cpu"
-        yield hosts.get(result["device"], usual), result["cpu_start"], result["cpu_time"]
+        default = f"{prefix}.cpu" if prefix else "cpu"
+        yield hosts.get(result["device"], default), result["cpu_start"], result["cpu_time"]
     if result["gpu_start"] is not None and result["gpu_time"]:
         yield result["device"], result["gpu_start"], result["gpu_time"]
 
 
-def _name(kind: str, process: int, thread: int, name: str) -> Row:
+def _name_event(kind: str, process: int, thread: int, name: str) -> Row:
     return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def _block(task: Row, result: Row, process: int, thread: int, start: float, seconds: float) -> Row:
+def _interval_event(task: Row, result: Row, process: int, thread: int, start: float, seconds: float) -> Row:
     details = {"latency_s": result["latency"], "fraction": result["gpu_fraction"], "size": task["size"]}
     return {
         "ph": "X",

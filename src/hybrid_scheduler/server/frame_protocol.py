@@ -1,9 +1,9 @@
-"""uvicorn's WebSocket protocol with a door for frames that were made elsewhere.
+"""uvicorn's WebSocket protocol, extended to send prepared frames.
 
-A broadcast is the same bytes for everybody, but ASGI makes every connection frame its own copy, in a task of its
-own. Here the frame is built once and written to each transport. Nothing of the connection's state is touched by
-that: an unfragmented, uncompressed text frame has none. The server offers itself to the application in the
-scope's extensions; where it is not there (another server, a test client) the stream takes the ordinary way.
+A broadcast sends the same bytes to every client, but ASGI frames a copy per connection, each in its own task. Here
+a frame is built once and written to each transport. An unfragmented, uncompressed text frame does not change the
+connection's state. The application finds the protocol in the scope's extensions; other servers and test clients do
+not have it, and the stream then uses plain ASGI messages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EXTENSION = "hybrid_scheduler.frames"
 
 
 def text_frame(payload: bytes) -> bytes:
-    """A whole, unmasked text message (RFC 6455, 5.2)."""
+    """Return the payload as one unmasked text frame (RFC 6455, 5.2)."""
     size = len(payload)
     if size < 126:
         head = struct.pack("!BB", 0x81, size)
@@ -32,25 +32,28 @@ def text_frame(payload: bytes) -> bytes:
 
 
 class FrameProtocol(WebSocketsSansIOProtocol):
-    """What uvicorn runs for a connection that asks for a WebSocket."""
+    """Protocol of one WebSocket connection, as uvicorn creates it."""
 
+    #: Called when the transport accepts data again.
     on_writable: Callable[[], None] | None = None
-    _cutter: asyncio.TimerHandle | None = None
+    _abort_timer: asyncio.TimerHandle | None = None
 
     def handle_connect(self, event: Any) -> None:
+        """Accept the connection and add this protocol to the scope's extensions."""
         super().handle_connect(event)
-        # The application's task has been made but has not run yet. A bad handshake has no scope.
+        # The application's task exists but has not run yet. A bad handshake has no scope.
         scope: Any = getattr(self, "scope", None)
         if scope is not None and not self.conn.extensions:
             scope["extensions"][EXTENSION] = self
 
     @property
-    def takes_frames(self) -> bool:
-        """Open, with nothing waiting beyond the transport's high-water mark."""
+    def can_write(self) -> bool:
+        """True if the connection is open and its buffer is below the transport's high-water mark."""
         return self.is_open and self.writable.is_set()
 
     @property
     def is_open(self) -> bool:
+        """True after the handshake and before either side closes."""
         return (
             self.handshake_complete
             and not self.close_sent
@@ -60,15 +63,17 @@ class FrameProtocol(WebSocketsSansIOProtocol):
         )
 
     def write_frame(self, frame: bytes) -> None:
+        """Write a prepared frame; check `can_write` first."""
         self.transport.write(frame)
 
     def resume_writing(self) -> None:
+        """Continue after the transport's buffer has drained."""
         super().resume_writing()
         if self.on_writable is not None:
             self.on_writable()
 
-    def cut(self, code: int, reason: str, grace: float) -> None:
-        """Send a close frame, behind whatever waits; who has not taken it after `grace` seconds is cut off."""
+    def close_within(self, timeout: float, code: int, reason: str) -> None:
+        """Send a close frame after the buffered data, and abort the connection after `timeout` seconds."""
         if not self.is_open:
             return
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
@@ -78,13 +83,14 @@ class FrameProtocol(WebSocketsSansIOProtocol):
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
-        # Not just close(): a transport whose peer reads nothing would wait for ever to get rid of its bytes.
-        self._cutter = self.loop.call_later(grace, self.transport.abort)
-        self.close_timer = self.loop.call_later(grace, self.transport.close)
+        # close() alone is not enough: it waits until the peer has read everything, which may never happen.
+        self._abort_timer = self.loop.call_later(timeout, self.transport.abort)
+        self.close_timer = self.loop.call_later(timeout, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._cutter is not None:
-            self._cutter.cancel()
-            self._cutter = None
+        """Release the timers of a connection that has ended."""
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+            self._abort_timer = None
         self.on_writable = None
         super().connection_lost(exc)

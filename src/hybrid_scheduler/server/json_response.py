@@ -1,21 +1,62 @@
-"""Bodies as strict JSON: NaN becomes null, whatever NumPy hands over is understood."""
+"""Strict JSON responses, and a short-lived cache of their bodies.
+
+NaN becomes null, and NumPy values are written as numbers.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from starlette.responses import Response
 
+if TYPE_CHECKING:
+    from .app_context import AppContext
+
+#: Seconds for which a cached body may be returned.
+_CACHE_TTL_S = 1.0
+
 
 def dumps(content: Any) -> bytes:
+    """Return the content as strict JSON."""
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
 
 
 class StrictJSONResponse(Response):
-    """A response that skips FastAPI's second look at what the server itself has made."""
+    """A response that skips FastAPI's validation of what the server itself has made."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
+        """Return the body; bytes are taken as finished JSON."""
         return content if isinstance(content, bytes) else dumps(content)
+
+
+async def cached_json(context: AppContext, name: str, compute: Callable[[], Awaitable[Any]]) -> bytes:
+    """Return the cached body of a request, or compute and cache a new one.
+
+    The key contains the stream's position and the number of deletions. A client therefore never gets a body that is
+    older than an event it has seen. A cache that is unavailable counts as empty.
+
+    Parameters
+    ----------
+    context
+        The server's parts.
+    name
+        Identifies the request with its parameters.
+    compute
+        Returns the content when the cache has none.
+
+    Returns
+    -------
+    bytes
+        The JSON body.
+    """
+    key = f"answer:{name}:{context.hub.last_seq}:{context.state.deletions}"
+    known = await context.cache.get(key)
+    if known is not None:
+        return known
+    body = dumps(await compute())
+    await context.cache.set(key, body, _CACHE_TTL_S)
+    return body

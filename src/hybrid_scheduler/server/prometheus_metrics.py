@@ -1,4 +1,7 @@
-"""Numbers for Prometheus. Routes are labelled by their template, so that no client can make new series."""
+"""Prometheus metrics of the server and the live run.
+
+Routes are labelled by their template, so that a client cannot create new series.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class Metrics:
-    """A registry of its own: two servers in one process do not mix."""
+    """Metrics of one server, in their own registry: two servers in one process do not mix."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry(auto_describe=True)
@@ -55,9 +58,20 @@ class Metrics:
         )
         self.messages = Counter(_PREFIX + "websocket_messages", "Messages to clients.", registry=registry)
         self.last_seq = gauge("events_last_seq", "Sequence number of the newest event.")
-        self._told = {"dropped": 0, "sent": 0}
+        self._reported = {"dropped": 0, "sent": 0}
 
-    def answered(self, scope: Any, status: int, seconds: float) -> None:
+    def record_request(self, scope: Any, status: int, seconds: float) -> None:
+        """Count a request and its duration.
+
+        Parameters
+        ----------
+        scope
+            The request's ASGI scope.
+        status
+            Status of the response.
+        seconds
+            Time from the request to the end of the response.
+        """
         route = self._route(scope)
         method = scope.get("method", "WEBSOCKET")
         method = method if method in _METHODS or method == "WEBSOCKET" else "OTHER"
@@ -71,33 +85,43 @@ class Metrics:
             return "unknown"
         return "dashboard" if not template.startswith("/api") and template != "/" else str(template)
 
-    async def page(self, parts: AppContext) -> tuple[bytes, str]:
-        """Everything as text, with the gauges brought up to date."""
-        from .health_checks import run_health_checks
+    async def render(self, context: AppContext, health: dict[str, Any]) -> tuple[bytes, str]:
+        """Update the gauges and return all metrics as text.
 
-        health = await run_health_checks(parts)
-        for gauge, part in ((self.database, "database"), (self.cache, "cache")):
+        Parameters
+        ----------
+        context
+            Source of the engine's status and the stream's clients.
+        health
+            The body of `/api/health`.
+
+        Returns
+        -------
+        tuple
+            The text and its content type.
+        """
+        for gauge, service in ((self.database, "database"), (self.cache, "cache")):
             gauge.clear()
-            gauge.labels(health[part]["kind"]).set(health[part]["state"] != "away")
+            gauge.labels(health[service]["kind"]).set(health[service]["state"] != "away")
         self.running.clear()
         self.running.labels(health["engine"]["state"]).set(1)
-        self._clients(parts)
+        self._update_clients(context)
         try:
-            self._run(await parts.control.status())
+            self._update_run(await context.control.status())
         except Exception:
             self.rate.set(0)
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
-    def _clients(self, parts: AppContext) -> None:
-        hub = parts.hub
+    def _update_clients(self, context: AppContext) -> None:
+        hub = context.hub
         self.clients.set(len(hub.clients))
         self.waiting.set(sum(len(client.waiting) for client in hub.clients))
         self.last_seq.set(hub.last_seq)
-        self.dropped.inc(hub.dropped - self._told["dropped"])
-        self.messages.inc(hub.sent - self._told["sent"])
-        self._told = {"dropped": hub.dropped, "sent": hub.sent}
+        self.dropped.inc(hub.dropped - self._reported["dropped"])
+        self.messages.inc(hub.sent - self._reported["sent"])
+        self._reported = {"dropped": hub.dropped, "sent": hub.sent}
 
-    def _run(self, status: dict[str, Any]) -> None:
+    def _update_run(self, status: dict[str, Any]) -> None:
         self.tasks.set(status["tasks_processed"])
         self.rate.set(status["tasks_per_second"])
         self.virtual.set(status["virtual_time"])

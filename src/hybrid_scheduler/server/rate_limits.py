@@ -1,6 +1,6 @@
-"""How often one client may ask: a moving window, in Redis where there is one, in this process otherwise.
+"""Rate limits per client over a moving window, counted in Redis or in this process.
 
-Redis away never means unlimited: the count goes on in this process until it is back.
+While Redis is unavailable the limits stay in force: the count continues in this process.
 """
 
 from __future__ import annotations
@@ -18,19 +18,25 @@ from limits.aio.strategies import MovingWindowRateLimiter
 from loguru import logger
 
 from ..core import InvalidInputError
-from .errors import Refused
+from .errors import ApiError
 
 if TYPE_CHECKING:
     from .app_context import ServerOptions
 
-#: Longer than that, a frozen Redis would be felt.
-_PATIENCE = 0.25
-#: So long is a Redis that failed left alone.
-_REST = 5.0
+#: Every request waits for Redis at most this long.
+_REDIS_TIMEOUT_S = 0.25
+#: After a failure Redis is not asked for this long.
+_REDIS_RETRY_S = 5.0
 
 
-def limit_of(field: str, text: str) -> RateLimitItem | None:
-    """ "240/minute"; "" or "off" is no limit."""
+def parse_limit(field: str, text: str) -> RateLimitItem | None:
+    """Return the limit that a text such as "240/minute" names; None for "" and "off".
+
+    Raises
+    ------
+    InvalidInputError
+        If the text names no limit.
+    """
     if text.strip().lower() in ("", "off", "0"):
         return None
     try:
@@ -39,8 +45,18 @@ def limit_of(field: str, text: str) -> RateLimitItem | None:
         raise InvalidInputError(field, 'a rate such as "240/minute", or "off"', text) from None
 
 
-class Limiter:
-    """Counts by client address; changes have a limit of their own on top."""
+class RateLimiter:
+    """Counts requests per client address; requests that change something have a second limit.
+
+    Parameters
+    ----------
+    options
+        Names the limits.
+    redis_url
+        Redis that several processes share; None to count in this process.
+    clock
+        Returns monotonic seconds.
+    """
 
     def __init__(
         self,
@@ -49,41 +65,48 @@ class Limiter:
         redis_url: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._all = limit_of("server.rate_limit", options.rate_limit)
-        self._writes = limit_of("server.write_rate_limit", options.write_rate_limit)
+        self._all = parse_limit("server.rate_limit", options.rate_limit)
+        self._writes = parse_limit("server.write_rate_limit", options.write_rate_limit)
         self._clock = clock
         self._memory = MovingWindowRateLimiter(MemoryStorage())
         self._redis = None if redis_url is None else MovingWindowRateLimiter(_redis_storage(redis_url))
-        self._rests_until = -math.inf
+        self._redis_retry_at = -math.inf
 
     async def check(self, client: str, *, writes: bool) -> None:
-        """Count one request, or raise the 429."""
+        """Count one request of a client.
+
+        Raises
+        ------
+        ApiError
+            With status 429 if the client has reached a limit.
+        """
         for name, limit in (("all", self._all), ("writes", self._writes if writes else None)):
             if limit is not None and not await self._hit(limit, name, client):
-                raise Refused(429, f"more than {limit}", retry_after=await self._wait(limit, name, client))
+                raise ApiError(429, f"more than {limit}", retry_after=await self._retry_after(limit, name, client))
 
     async def _hit(self, limit: RateLimitItem, name: str, client: str) -> bool:
-        # The local count runs along, so that it is warm when it is needed.
+        # The local count is always kept, so that it is complete when Redis fails.
         local = await self._memory.hit(limit, name, client)
-        if self._redis is None or self._clock() < self._rests_until:
+        if self._redis is None or self._clock() < self._redis_retry_at:
             return local
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_REDIS_TIMEOUT_S):
                 return await self._redis.hit(limit, name, client)
         except Exception as error:
-            self._rests_until = self._clock() + _REST
-            logger.warning(f"rate limits count in this process: Redis is away ({type(error).__name__})")
+            self._redis_retry_at = self._clock() + _REDIS_RETRY_S
+            logger.warning(f"rate limits count in this process: Redis is unavailable ({type(error).__name__})")
             return local
 
-    async def _wait(self, limit: RateLimitItem, name: str, client: str) -> int:
+    async def _retry_after(self, limit: RateLimitItem, name: str, client: str) -> int:
         stats = await self._memory.get_window_stats(limit, name, client)
         return max(1, math.ceil(stats.reset_time - time.time()))
 
     async def close(self) -> None:
+        """Close the connection to Redis."""
         storage, self._redis = None if self._redis is None else self._redis.storage, None
         if isinstance(storage, RedisStorage):
             with contextlib.suppress(Exception):
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(_REDIS_TIMEOUT_S):
                     connection: Any = storage.bridge
                     await connection.get_connection().aclose()
 
@@ -93,6 +116,6 @@ def _redis_storage(url: str) -> Storage:
         "async+" + url,
         implementation="redispy",
         key_prefix="hybrid-scheduler:limits",
-        socket_timeout=_PATIENCE,
-        socket_connect_timeout=_PATIENCE,
+        socket_timeout=_REDIS_TIMEOUT_S,
+        socket_connect_timeout=_REDIS_TIMEOUT_S,
     )

@@ -23,7 +23,7 @@ from ..live import (
 from ..storage import DatabaseUnavailable, Repository
 from ..storage.engine_commands import EngineCommandTable
 from .engine_control import EngineControl, NewTask, StartOptions
-from .errors import Refused
+from .errors import ApiError
 
 #: Names of errors, as the reply carries them, after which the client may try again.
 _UNAVAILABLE = {
@@ -52,14 +52,14 @@ class RemoteEngineControl:
 
     async def heartbeat_age(self) -> float | None:
         """Return the seconds since the last heartbeat; infinity if there was none."""
-        heartbeat = await self._repository.engine_beat()
+        heartbeat = await self._repository.engine_heartbeat()
         return float("inf") if heartbeat is None else max(0.0, self._clock() - float(heartbeat["beat_at"]))
 
     async def status(self) -> dict[str, Any]:
         """Return the body of the status in the last heartbeat."""
-        heartbeat = await self._repository.engine_beat()
+        heartbeat = await self._repository.engine_heartbeat()
         if heartbeat is None:
-            raise Refused(503, "no engine has been seen yet", hint="start one with --role engine")
+            raise ApiError(503, "no engine has been seen yet", hint="start one with --role engine")
         status: dict[str, Any] = heartbeat["status"]
         return status
 
@@ -113,10 +113,10 @@ class RemoteEngineControl:
             return reply.body
         error, message = reply.body, str(reply.body.get("message", "the engine refused"))
         if error.get("error") in _UNAVAILABLE:
-            raise Refused(503, "the database or the engine is unavailable")
+            raise ApiError(503, "the database or the engine is unavailable")
         if "field" in error:
             fields = [(error["field"], error["allowed"], error["got"])]
-            raise Refused(422, message, fields=fields, hint=error.get("hint"))
+            raise ApiError(422, message, fields=fields, hint=error.get("hint"))
         raise HybridSchedulerError(message)
 
 

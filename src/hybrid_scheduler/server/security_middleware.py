@@ -1,7 +1,7 @@
-"""The gate in front of everything, as one pure ASGI middleware: who may come in, and how much may they bring.
+"""Security checks in front of the application, as one ASGI middleware.
 
-Checks run from cheap to dear and before the application sees anything: Host, Origin, token, rate, content type,
-size. A WebSocket that fails one is refused with an HTTP answer, before the upgrade.
+Checks run in order of cost, before the application sees the request: Host, Origin, token, rate, content type, size.
+A WebSocket that fails a check gets an HTTP response instead of the upgrade.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from loguru import logger
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from .client_address import Headers, client_address, networks
-from .errors import Refused, internal_error, refusal
-from .rate_limits import Limiter
+from .access_control import Headers, client_address, parse_networks
+from .errors import ApiError, error_response, internal_error
+from .rate_limits import RateLimiter
 from .trace_uploads import FORMATS
 
 if TYPE_CHECKING:
@@ -33,16 +33,16 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_SAFE = ("GET", "HEAD", "OPTIONS")
-#: Probes and scrapers come without a token and as often as they like; they learn nothing but "ok".
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+#: Probes need no token and have no rate limit; their body is only "ok".
 _PROBES = ("/api/health/live", "/api/health/ready")
 _UNLIMITED = (*_PROBES, "/api/health", "/api/metrics")
 _TRACES = "/api/traces"
 _RUNS = "/api/runs"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9\-]{8,64}")
-_LOCAL = ("localhost", "127.0.0.1", "[::1]")
-#: A browser's WebSocket cannot set headers: the token may come as a subprotocol with this in front.
-TOKEN_PROTOCOL = "token."
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+#: A browser's WebSocket cannot set headers, so the token may come as a subprotocol with this prefix.
+_TOKEN_PREFIX = "token."
 SUBPROTOCOL = "hybrid-scheduler"
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -60,17 +60,29 @@ _HEADERS = (
 
 
 class SecurityMiddleware:
-    """Outermost of all. Gives every request an id, and every answer its safety headers."""
+    """Outermost middleware: gives every request an id and every response its security headers.
 
-    def __init__(self, app: Application, *, options: ServerOptions, limiter: Limiter, metrics: Metrics) -> None:
+    Parameters
+    ----------
+    app
+        The application behind the checks.
+    options
+        Token, hosts, origins, proxies and size limits.
+    limiter
+        Counts requests per client.
+    metrics
+        Counts requests and their durations.
+    """
+
+    def __init__(self, app: Application, *, options: ServerOptions, limiter: RateLimiter, metrics: Metrics) -> None:
         self.app, self.limiter, self.metrics = app, limiter, metrics
         self.limits = {_TRACES: options.trace_limit, _RUNS: options.run_limit}
         self.body_limit = options.body_limit
         self.token = options.token.encode()
         own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
-        self.hosts = {name.lower() for name in (*_LOCAL, own, *options.allowed_hosts)}
+        self.hosts = {name.lower() for name in (*_LOCAL_HOSTS, own, *options.allowed_hosts)}
         self.origins = {origin.lower().rstrip("/") for origin in options.allowed_origins}
-        self.proxies = networks(options.trusted_proxies)
+        self.proxies = parse_networks(options.trusted_proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -78,42 +90,42 @@ class SecurityMiddleware:
             return
         headers: Headers = {}
         for name, value in scope["headers"]:
-            # A second Host or Origin is a trick: joined, it matches nothing.
+            # Two Host or Origin headers are joined, so that they match nothing.
             headers[name] = headers[name] + b"," + value if name in headers else value
         given = headers.get(b"x-request-id", b"")
         request_id = given.decode() if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         scope["request_id"] = request_id
         try:
             await self._check(scope, headers)
-        except Refused as error:
-            await refuse(scope, receive, send, refusal(error, request_id))
-            self.metrics.answered(scope, error.status, 0.0)
+        except ApiError as error:
+            await send_rejection(scope, receive, send, error_response(error, request_id))
+            self.metrics.record_request(scope, error.status, 0.0)
             return
         if scope["type"] == "websocket":
             await self.app(scope, receive, send)
         else:
             await self._serve(scope, headers, receive, send)
 
-    # ---------------------------------------------------------------- the checks
+    # ---------------------------------------------------------------- checks
 
     async def _check(self, scope: Scope, headers: Headers) -> None:
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if _name(host) not in self.hosts:
-            raise Refused(403, "this Host is not allowed", hint="server.allowed_hosts lists those that are")
-        socket = scope["type"] == "websocket"
-        changes = not socket and scope["method"] not in _SAFE
-        if (socket or changes) and not self._own_origin(headers.get(b"origin"), host):
-            raise Refused(403, "this Origin is not allowed", hint="server.allowed_origins lists those that are")
+        if _host_name(host) not in self.hosts:
+            raise ApiError(403, "this Host is not allowed", hint="server.allowed_hosts lists those that are")
+        is_websocket = scope["type"] == "websocket"
+        writes = not is_websocket and scope["method"] not in _SAFE_METHODS
+        if (is_websocket or writes) and not self._is_allowed_origin(headers.get(b"origin"), host):
+            raise ApiError(403, "this Origin is not allowed", hint="server.allowed_origins lists those that are")
         path = scope["path"]
-        if self.token and (socket or path.startswith("/api")) and path not in _PROBES:
+        if self.token and (is_websocket or path.startswith("/api")) and path not in _PROBES:
             self._check_token(scope, headers)
-        if path.startswith("/api") or socket:
+        if path.startswith("/api") or is_websocket:
             if path not in _UNLIMITED:
-                await self.limiter.check(client_address(dict(scope), headers, self.proxies), writes=changes)
-            if changes:
-                self._check_body(scope["method"], path, headers)
+                await self.limiter.check(client_address(dict(scope), headers, self.proxies), writes=writes)
+            if writes:
+                self._check_body(path, headers)
 
-    def _own_origin(self, origin: bytes | None, host: str) -> bool:
+    def _is_allowed_origin(self, origin: bytes | None, host: str) -> bool:
         if origin is None:
             return True
         text = origin.decode("latin-1").lower()
@@ -126,22 +138,22 @@ class SecurityMiddleware:
             query = parse_qs(scope.get("query_string", b"").decode("latin-1"), max_num_fields=20)
             candidates += [value.encode("latin-1", "replace") for value in query.get("token", [])]
             candidates += [
-                name.removeprefix(TOKEN_PROTOCOL).encode("latin-1", "replace")
+                name.removeprefix(_TOKEN_PREFIX).encode("latin-1", "replace")
                 for name in scope.get("subprotocols", [])
-                if name.startswith(TOKEN_PROTOCOL)
+                if name.startswith(_TOKEN_PREFIX)
             ]
-        # Every candidate is compared, so that the time says nothing of which came close.
+        # Every candidate is compared, so that the time does not reveal which one was close.
         if not any([hmac.compare_digest(candidate, self.token) for candidate in candidates]):  # noqa: C419
-            raise Refused(401, "a token is needed", headers={"WWW-Authenticate": "Bearer"})
+            raise ApiError(401, "a token is needed", headers={"WWW-Authenticate": "Bearer"})
 
-    def _check_body(self, method: str, path: str, headers: Headers) -> None:
+    def _check_body(self, path: str, headers: Headers) -> None:
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
-            raise Refused(415, "Content-Encoding: must be left out", hint="send the body as it is")
+            raise ApiError(415, "Content-Encoding: must be left out", hint="send the body as it is")
         allowed = tuple(FORMATS) if path == _TRACES else ("application/json",)
         if kind not in allowed and (kind or has_body or path == _TRACES):
-            raise Refused(415, f"Content-Type: must be {' or '.join(allowed)}")
+            raise ApiError(415, f"Content-Type: must be {' or '.join(allowed)}")
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > self._limit(path):
             raise _too_large(self._limit(path))
@@ -158,7 +170,7 @@ class SecurityMiddleware:
         limit, received = self._limit(scope["path"]), 0
         extra = [*_HEADERS, (b"x-request-id", scope["request_id"].encode())]
 
-        async def counted() -> Message:
+        async def receive_limited() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
@@ -166,7 +178,7 @@ class SecurityMiddleware:
                 raise HTTPException(413, _too_large(limit).args[0])
             return message
 
-        async def with_headers(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status, started
             if message["type"] == "http.response.start":
                 status, started = message["status"], True
@@ -174,23 +186,23 @@ class SecurityMiddleware:
             await send(message)
 
         try:
-            await self.app(scope, counted, with_headers)
+            await self.app(scope, receive_limited, send_with_headers)
         except Exception as error:
-            # The application has answered where it could; what arrives here was logged, or is a broken pipe.
+            # The application handles its own errors; one that arrives here was logged already, or is a broken pipe.
             logger.opt(exception=error).debug(f"request {scope['request_id']} ended early")
             if started:
                 raise
-            await internal_error(scope["request_id"])(scope, receive, with_headers)
+            await internal_error(scope["request_id"])(scope, receive, send_with_headers)
         finally:
-            self.metrics.answered(scope, status, time.perf_counter() - began)
+            self.metrics.record_request(scope, status, time.perf_counter() - began)
 
 
-def _too_large(limit: int) -> Refused:
-    return Refused(413, f"the body is larger than {limit} bytes")
+def _too_large(limit: int) -> ApiError:
+    return ApiError(413, f"the body is larger than {limit} bytes")
 
 
-def _name(host: str) -> str:
-    """The name in a Host header, without the port."""
+def _host_name(host: str) -> str:
+    """Return the name in a Host header without the port; "" if the header is malformed."""
     if host.startswith("["):
         name, bracket, rest = host.partition("]")
         return name + bracket if not rest or re.fullmatch(r":\d{1,5}", rest) else ""
@@ -198,7 +210,8 @@ def _name(host: str) -> str:
     return name if not colon or re.fullmatch(r"\d{1,5}", port) else ""
 
 
-async def refuse(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
+async def send_rejection(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
+    """Send an HTTP response to a request or, instead of the upgrade, to a WebSocket."""
     extra = [*_HEADERS, (b"x-request-id", scope["request_id"].encode())]
     if scope["type"] == "http":
         response.raw_headers.extend(extra)

@@ -1,7 +1,7 @@
-"""Running the server: the port, the signals, and an end in order.
+"""Server process: port, signals and orderly shutdown.
 
-On SIGTERM or Ctrl-C requests in flight are answered, sockets get 1001, and the engine closes with its run kept, all
-within ten seconds.
+On SIGTERM or Ctrl-C, requests in flight are completed, WebSockets are closed with code 1001, and the engine closes
+with its run stored. All of that takes at most ten seconds.
 """
 
 from __future__ import annotations
@@ -18,25 +18,38 @@ import uvicorn
 from loguru import logger
 
 from ..core import HybridSchedulerError
+from .access_control import is_loopback
 from .app import create_app
 from .app_context import ServerOptions
-from .client_address import is_loopback
-from .composition import RunningServer, opened, options_of
+from .composition import RunningServer, open_server, options_of
 from .frame_protocol import FrameProtocol
 
 if TYPE_CHECKING:
     from ..config import Settings
     from .stream_hub import StreamHub
 
-_GRACE = 4.0
-_PING = 20.0
-_LARGEST_MESSAGE = 64 * 1024
+_SHUTDOWN_TIMEOUT_S = 4.0
+_PING_INTERVAL_S = 20.0
+_MAX_MESSAGE_BYTES = 64 * 1024
 
-Ready = Callable[[str, RunningServer], None]
+#: Called with the server's address ("" for an engine alone) once it is ready.
+_ReadyCallback = Callable[[str, RunningServer], None]
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server that takes leave of its WebSockets first, and does not die of the signal that ended it."""
+    """uvicorn's server, changed in two ways.
+
+    It closes its WebSockets first, and it returns normally after the signal that ended it.
+
+    Parameters
+    ----------
+    config
+        uvicorn's settings.
+    hub
+        Clients of the stream.
+    on_ready
+        Called once the server accepts connections.
+    """
 
     def __init__(self, config: uvicorn.Config, hub: StreamHub, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -44,33 +57,36 @@ class Server(uvicorn.Server):
         self.interrupted = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept connections, and report it."""
         await super().startup(sockets)
         if self.started:
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close WebSockets with code 1001, then everything else."""
         await self._hub.close()  # before uvicorn closes them with another code
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        with heard(self._stop):
+        """Handle signals for the duration of the block."""
+        with _stop_signals(self._stop):
             yield
 
     def _stop(self, number: int) -> None:
         self.interrupted = self.interrupted or number == signal.SIGINT
-        # The second Ctrl-C does not wait for anybody.
+        # The second Ctrl-C ends the server without waiting for requests.
         self.force_exit = self.force_exit or (self.should_exit and number == signal.SIGINT)
         self.should_exit = True
 
 
 @contextlib.contextmanager
-def heard(stop: Callable[[int], None]) -> Iterator[None]:
-    """Signals that mean "end" call `stop` instead."""
+def _stop_signals(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call `stop` on SIGINT and SIGTERM for the duration of the block."""
     numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGBREAK] if hasattr(signal, "SIGBREAK") else [])]
     try:
         before = {number: signal.signal(number, lambda number, _: stop(number)) for number in numbers}
-    except ValueError:  # not the main thread: whoever runs us there ends us otherwise
+    except ValueError:  # signals can only be handled in the main thread
         yield
         return
     try:
@@ -80,23 +96,23 @@ def heard(stop: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def config_of(app: Any, options: ServerOptions) -> uvicorn.Config:
-    """uvicorn's settings. It keeps no log of its own: its lines would hold tokens."""
+def uvicorn_config(app: Any, options: ServerOptions) -> uvicorn.Config:
+    """Return uvicorn's settings. Its access log is off, because addresses may contain tokens."""
     return uvicorn.Config(
         app,
         host=options.host,
         port=options.port,
         ws=FrameProtocol,
-        ws_max_size=_LARGEST_MESSAGE,
-        ws_ping_interval=_PING,
-        ws_ping_timeout=_PING,
+        ws_max_size=_MAX_MESSAGE_BYTES,
+        ws_ping_interval=_PING_INTERVAL_S,
+        ws_ping_timeout=_PING_INTERVAL_S,
         ws_per_message_deflate=False,
-        # Believing them by default would let anybody choose his own address.
+        # Trusting these headers by default would let a client choose its own address.
         proxy_headers=False,
         server_header=False,
         access_log=False,
         log_config=None,
-        timeout_graceful_shutdown=_GRACE,  # type: ignore[arg-type]
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,  # type: ignore[arg-type]
         timeout_keep_alive=15,
         lifespan="on",
     )
@@ -108,46 +124,65 @@ def serve(
     role: str = "all",
     start: bool = True,
     speed: float | None = None,
-    ready: Ready | None = None,
+    ready: _ReadyCallback | None = None,
 ) -> None:
-    """Until a signal ends it. Raises `KeyboardInterrupt` after Ctrl-C, once everything is closed."""
+    """Run the server until a signal ends it.
+
+    Parameters
+    ----------
+    settings
+        The configuration.
+    role
+        "all", "engine" or "api".
+    start
+        Start the run if it is stopped.
+    speed
+        Virtual seconds per second; by default a resumed run keeps its speed.
+    ready
+        Called with the server's address and its parts once it is ready.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C, once everything is closed.
+    """
     _redirect_logs()
     if role == "engine":
-        interrupted = asyncio.run(_engine_only(settings, start, speed, ready))
+        interrupted = asyncio.run(_run_engine(settings, start, speed, ready))
     else:
         options = options_of(settings)
-        with listening(options.host, options.port) as listener:
+        with bound_socket(options.host, options.port) as listener:
             loop = _loop_factory()
             with asyncio.Runner(loop_factory=loop) as runner:
-                interrupted = runner.run(_all(settings, options, listener, role, start, speed, ready))
+                interrupted = runner.run(_run_server(settings, options, listener, role, start, speed, ready))
     if interrupted:
         raise KeyboardInterrupt
 
 
-async def _all(
+async def _run_server(
     settings: Settings,
     options: ServerOptions,
     listener: socket.socket,
     role: str,
     start: bool,
     speed: float | None,
-    ready: Ready | None,
+    ready: _ReadyCallback | None,
 ) -> bool:
-    async with opened(settings, role=role, start=start, speed=speed, options=options) as house:
+    async with open_server(settings, role=role, start=start, speed=speed, options=options) as running:
         url = url_of(options.host, listener.getsockname()[1])
 
         def on_ready() -> None:
-            logger.info(f"listening on {url}, database {house.address.redacted}, role {role}")
+            logger.info(f"listening on {url}, database {running.address.redacted}, role {role}")
             if ready is not None:
-                ready(url, house)
+                ready(url, running)
 
-        config = config_of(create_app(house.parts), options)
-        server = Server(config, house.parts.hub, on_ready)
+        config = uvicorn_config(create_app(running.context), options)
+        server = Server(config, running.context.hub, on_ready)
         await server.serve([listener])
         return server.interrupted
 
 
-async def _engine_only(settings: Settings, start: bool, speed: float | None, ready: Ready | None) -> bool:
+async def _run_engine(settings: Settings, start: bool, speed: float | None, ready: _ReadyCallback | None) -> bool:
     stop, numbers = asyncio.Event(), []
     loop = asyncio.get_running_loop()
 
@@ -155,21 +190,41 @@ async def _engine_only(settings: Settings, start: bool, speed: float | None, rea
         numbers.append(number)
         loop.call_soon_threadsafe(stop.set)
 
-    with heard(end):
-        async with opened(settings, role="engine", start=start, speed=speed, options=ServerOptions()) as house:
+    with _stop_signals(end):
+        async with open_server(
+            settings, role="engine", start=start, speed=speed, options=ServerOptions()
+        ) as running:
             if ready is not None:
-                ready("", house)
+                ready("", running)
             await stop.wait()
     return signal.SIGINT in numbers
 
 
 @contextlib.contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """The port, taken before anything else is opened: a port in use is known at once."""
+def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """Bind a socket before anything else is opened, so that a port in use is reported at once.
+
+    Parameters
+    ----------
+    host
+        Name or address.
+    port
+        Port, or 0 for any free one.
+
+    Yields
+    ------
+    socket.socket
+        The bound socket.
+
+    Raises
+    ------
+    HybridSchedulerError
+        If the address cannot be bound.
+    """
     listener: socket.socket | None = None
     try:
-        kind, address = _resolved(host, port)
-        listener = socket.socket(kind, socket.SOCK_STREAM)
+        family, address = _resolve(host, port)
+        listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.setblocking(False)
@@ -184,15 +239,15 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def _resolved(host: str, port: int) -> tuple[int, Any]:
+def _resolve(host: str, port: int) -> tuple[int, Any]:
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # "localhost" means both; browsers try IPv4 too, and much else tries nothing but.
-    kind, _, _, _, address = next((entry for entry in found if entry[0] == socket.AF_INET), found[0])
-    return kind, address
+    # "localhost" has an IPv4 and an IPv6 address; every client tries IPv4.
+    family, _, _, _, address = next((entry for entry in found if entry[0] == socket.AF_INET), found[0])
+    return family, address
 
 
 def url_of(host: str, port: int) -> str:
-    """What to type into a browser on this machine."""
+    """Return the server's URL for a browser on this machine."""
     if is_loopback(host) or host in ("0.0.0.0", "::"):
         return f"http://localhost:{port}"
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -208,21 +263,21 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 class _ToLoguru(logging.Handler):
-    """What the rooms below say goes into the one log."""
+    """Handler that passes records of the standard library's loggers to loguru."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        def where(entry: Any) -> None:
+        def set_origin(entry: Any) -> None:
             entry.update(name=record.name, line=record.lineno)
 
         try:
             level: str | int = logger.level(record.levelname).name
         except ValueError:
             level = record.levelno
-        logger.patch(where).opt(exception=record.exc_info).log(level, record.getMessage())
+        logger.patch(set_origin).opt(exception=record.exc_info).log(level, record.getMessage())
 
 
 def _redirect_logs() -> None:
-    # uvicorn tells of every socket, with its address and the token in it: only its warnings are kept.
+    # uvicorn logs every WebSocket with its address, which may contain the token: only its warnings are kept.
     for name, level in (("hybrid_scheduler", logging.DEBUG), ("uvicorn", logging.WARNING)):
         source = logging.getLogger(name)
         source.handlers, source.propagate = [_ToLoguru()], False

@@ -1,8 +1,8 @@
-"""The live stream: every event to every client, each event made into bytes once.
+"""Broadcast of the live stream: every event to every client, each event encoded once.
 
-No client is ever waited for. A connection that takes data gets the frame at once; one that does not gets a queue
-of 64 messages. A queue that overflows, or a connection that takes nothing for too long, is closed with 1013: a slow
-reader hurts only itself.
+The server never waits for a client. A connection that accepts data gets the frame at once; otherwise up to 64
+messages are queued. If the queue overflows, or the connection accepts nothing for too long, it is closed with code
+1013. A slow reader therefore affects only itself.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 
 from .frame_protocol import EXTENSION, FrameProtocol, text_frame
 
-QUEUE = 64
-#: Seconds a connection may take nothing while something waits for it, and then to take its close frame.
-PATIENCE = 15.0
-GRACE = 5.0
-GOING_AWAY, TRY_AGAIN_LATER = 1001, 1013
+_MAX_QUEUED = 64
+#: Seconds for which a connection may accept nothing while messages wait, and then for its close frame.
+_SEND_TIMEOUT_S = 15.0
+_CLOSE_TIMEOUT_S = 5.0
+_GOING_AWAY, _TRY_AGAIN_LATER = 1001, 1013
 _SEQ = re.compile(rb'"seq":\s?(\d+)')
 
 
 class Message:
-    """An event as its payload and, made when first asked for, as a frame."""
+    """An event as payload and, built on first use, as a frame."""
 
     __slots__ = ("_frame", "payload", "seq")
 
@@ -37,35 +37,53 @@ class Message:
 
     @property
     def frame(self) -> bytes:
+        """The WebSocket frame that all clients share."""
         if self._frame is None:
             self._frame = text_frame(self.payload)
         return self._frame
 
 
 class StreamHub:
-    """All clients of `/ws`. Lives on one event loop; other threads use `publish_from_thread`."""
+    """All clients of `/ws`, on one event loop; other threads use `publish_from_thread`.
+
+    Parameters
+    ----------
+    max_clients
+        Largest number of clients.
+    max_queued
+        Messages that may wait for one client.
+    send_timeout
+        Seconds after which a client that accepts nothing is dropped.
+    close_timeout
+        Seconds that a client gets to accept its close frame.
+    """
 
     def __init__(
-        self, *, max_clients: int = 500, queue: int = QUEUE, patience: float = PATIENCE, grace: float = GRACE
+        self,
+        *,
+        max_clients: int = 500,
+        max_queued: int = _MAX_QUEUED,
+        send_timeout: float = _SEND_TIMEOUT_S,
+        close_timeout: float = _CLOSE_TIMEOUT_S,
     ) -> None:
-        self.max_clients, self.queue, self.patience, self.grace = max_clients, queue, patience, grace
+        self.max_clients, self.max_queued = max_clients, max_queued
+        self.send_timeout, self.close_timeout = send_timeout, close_timeout
         self.clients: set[Client] = set()
-        #: Of the newest event that went out; whoever joins now gets everything after it.
+        #: Number of the newest published event; a client that joins now gets every event after it.
         self.last_seq = 0
         self.sent = 0
         self.dropped = 0
         self.closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Remember the loop on which clients are served."""
+        """Set the loop on which clients are served."""
         self._loop = loop
 
     def publish_from_thread(self, payloads: list[bytes]) -> None:
-        """From any thread. A loop that is gone has no clients."""
+        """Publish events from any thread; does nothing once the loop is closed."""
         loop = self._loop
-        if loop is None:  # not serving yet: nobody is there to tell
+        if loop is None:  # not serving yet, so there are no clients
             self.publish(payloads)
             return
         if loop.is_closed():
@@ -76,7 +94,7 @@ class StreamHub:
             return
 
     def publish(self, payloads: Iterable[bytes]) -> None:
-        """On the loop's own thread: to everybody, in order, nothing twice."""
+        """Send events to every client, in order and each once. Call it on the loop's own thread."""
         for payload in payloads:
             message = Message(payload)
             if message.seq:
@@ -88,109 +106,105 @@ class StreamHub:
                 client.offer(message)
 
     async def close(self) -> None:
-        """Tell every client that the server goes away."""
+        """Close every connection because the server is stopping."""
         self.closing = True
         for client in tuple(self.clients):
-            client.leave(GOING_AWAY, "the server is stopping")
+            client.close(_GOING_AWAY, "the server is stopping")
         await asyncio.sleep(0)
 
     @property
     def is_full(self) -> bool:
+        """True if no further client can join."""
         return self.closing or len(self.clients) >= self.max_clients
 
     @asynccontextmanager
     async def join(self, client: Client) -> AsyncIterator[None]:
+        """Send events to this client for the duration of the block."""
         self.clients.add(client)
         try:
             yield
         finally:
-            client.end()
-
-    @asynccontextmanager
-    async def turns(self, key: str) -> AsyncIterator[None]:
-        """One at a time for each key."""
-        lock, waiting = self._turns.get(key, (asyncio.Lock(), 0))
-        self._turns[key] = (lock, waiting + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, waiting = self._turns.pop(key)
-            if waiting > 1:
-                self._turns[key] = (lock, waiting - 1)
+            client.detach()
 
 
 class Client:
-    """One connection: what both ways of sending share."""
+    """One connection with its queue; subclasses know how to send."""
 
     def __init__(self, hub: StreamHub) -> None:
         self.hub = hub
         self.waiting: deque[Message] = deque()
-        self.greeted = False
-        self.ended = False
+        self.hello_sent = False
+        self.detached = False
         self._timer: asyncio.TimerHandle | None = None
 
     def offer(self, message: Message) -> None:
-        """Send it now, or keep it until the connection takes data again."""
-        if self.greeted and not self.waiting and self.try_send(message):
+        """Send the message now, or queue it until the connection accepts data again."""
+        if self.hello_sent and not self.waiting and self.try_send(message):
             return
-        if len(self.waiting) >= self.hub.queue:
+        if len(self.waiting) >= self.hub.max_queued:
             self.drop()
             return
         self.waiting.append(message)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.hub.patience, self.drop)
+        self._start_timer()
 
-    def greet(self, hello: bytes) -> None:
-        """The first message; what came meanwhile follows."""
-        self.greeted = True
+    def send_hello(self, hello: bytes) -> None:
+        """Send the first message; the events queued meanwhile follow."""
+        self.hello_sent = True
         self.waiting.appendleft(Message(hello))
         self.flush()
 
     def flush(self) -> None:
-        """As much as the connection takes. Progress buys new patience."""
-        if not self.greeted or self.ended:
+        """Send as much as the connection accepts. Progress restarts the timeout."""
+        if not self.hello_sent or self.detached:
             return
-        moved = False
+        progressed = False
         while self.waiting and self.try_send(self.waiting[0]):
             self.waiting.popleft()
-            moved = True
-        if self._timer is not None and (moved or not self.waiting):
-            self._timer.cancel()
-            self._timer = None
-        if self.waiting and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.hub.patience, self.drop)
+            progressed = True
+        if progressed or not self.waiting:
+            self._stop_timer()
+        if self.waiting:
+            self._start_timer()
 
-    def drop(self) -> None:
-        """Too slow."""
-        if not self.ended:
-            self.hub.dropped += 1
-            self.leave(TRY_AGAIN_LATER, "too slow")
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.hub.send_timeout, self.drop)
 
-    def leave(self, code: int, reason: str) -> None:
-        if not self.ended:
-            self.end()
-            self.send_close(code, reason)
-
-    def end(self) -> None:
-        """Forget the connection."""
-        self.ended = True
-        self.hub.clients.discard(self)
-        self.waiting.clear()
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
+    def drop(self) -> None:
+        """Close the connection because the client is too slow."""
+        if not self.detached:
+            self.hub.dropped += 1
+            self.close(_TRY_AGAIN_LATER, "too slow")
+
+    def close(self, code: int, reason: str) -> None:
+        """Detach the client and close its connection."""
+        if not self.detached:
+            self.detach()
+            self.send_close(code, reason)
+
+    def detach(self) -> None:
+        """Leave the hub and discard queued messages."""
+        self.detached = True
+        self.hub.clients.discard(self)
+        self.waiting.clear()
+        self._stop_timer()
+
     def try_send(self, message: Message) -> bool:
-        """False: not now."""
+        """Send a message; return False if the connection does not accept it now."""
         raise NotImplementedError
 
     def send_close(self, code: int, reason: str) -> None:
+        """Send a close frame."""
         raise NotImplementedError
 
 
-class FrameClient(Client):
-    """On our own protocol: ready-made frames straight into the transport."""
+class _FrameClient(Client):
+    """Client on `FrameProtocol`: shared frames are written directly to the transport."""
 
     def __init__(self, hub: StreamHub, connection: FrameProtocol) -> None:
         super().__init__(hub)
@@ -199,46 +213,47 @@ class FrameClient(Client):
 
     def try_send(self, message: Message) -> bool:
         connection = self._connection
-        if not connection.takes_frames:
+        if not connection.can_write:
             return False
         connection.write_frame(message.frame)
         return True
 
     def send_close(self, code: int, reason: str) -> None:
-        self._connection.cut(code, reason, self.hub.grace)
+        self._connection.close_within(self.hub.close_timeout, code, reason)
 
 
-class QueueClient(Client):
-    """On any ASGI server: one task per client that empties the queue."""
+class _AsgiClient(Client):
+    """Client on any ASGI server: one task at a time sends the next message."""
 
     def __init__(self, hub: StreamHub, send: Any) -> None:
         super().__init__(hub)
-        self._send = send
-        self._next: asyncio.Task[None] | None = None
+        self._asgi_send = send
+        self._sending: asyncio.Task[None] | None = None
 
     def try_send(self, message: Message) -> bool:
-        if self._next is not None:
+        if self._sending is not None:
             return False
         text = {"type": "websocket.send", "text": message.payload.decode()}
-        self._next = asyncio.get_running_loop().create_task(self._sending(text))
+        self._sending = asyncio.get_running_loop().create_task(self._send(text))
         return True
 
-    async def _sending(self, message: dict[str, Any]) -> None:
+    async def _send(self, message: dict[str, Any]) -> None:
         try:
-            await self._send(message)
+            await self._asgi_send(message)
         except Exception:
-            self.end()
+            self.detach()
         finally:
-            self._next = None
+            self._sending = None
         self.flush()
 
     def send_close(self, code: int, reason: str) -> None:
-        if self._next is not None:
-            self._next.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
         close = {"type": "websocket.close", "code": code, "reason": reason}
-        self._next = asyncio.get_running_loop().create_task(self._sending(close))
+        self._sending = asyncio.get_running_loop().create_task(self._send(close))
 
 
-def client_for(hub: StreamHub, scope: Any, send: Any) -> Client:
+def create_client(hub: StreamHub, scope: Any, send: Any) -> Client:
+    """Return the client for a connection: with shared frames where the server supports them."""
     connection = scope.get("extensions", {}).get(EXTENSION)
-    return FrameClient(hub, connection) if isinstance(connection, FrameProtocol) else QueueClient(hub, send)
+    return _FrameClient(hub, connection) if isinstance(connection, FrameProtocol) else _AsgiClient(hub, send)

@@ -149,7 +149,7 @@ class SqlJournal:
             self._forgets.append(_Forget(deleted, number=self._number))
         self._rouse()
 
-    def beat(self, status: dict[str, Any]) -> None:
+    def write_heartbeat(self, status: dict[str, Any]) -> None:
         """Leave word that the engine lives, for processes that see it only through the database. Never waits."""
         self._beat = json_text({"instance": self.instance, "beat_at": self._clock(), "status": status})
         self._rouse()

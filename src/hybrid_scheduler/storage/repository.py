@@ -250,7 +250,7 @@ class Repository:
             pruned = await _meta(connection, "pruned_seq")
         return EventsPage([payload.encode() for payload in found], int(pruned or 0) + 1, last or 0)
 
-    async def idempotent(self, key: str) -> tuple[str, int] | None:
+    async def idempotency_record(self, key: str) -> tuple[str, int] | None:
         """What was sent under this key (its digest), and the task that was made of it."""
         table = tables.idempotency_keys
         found = await self._row(
@@ -258,7 +258,7 @@ class Repository:
         )
         return None if found is None else (found["fingerprint"], found["task_id"])
 
-    async def engine_beat(self) -> Row | None:
+    async def engine_heartbeat(self) -> Row | None:
         """What the engine last said of itself: instance, beat_at, status."""
         async with self.database.reading() as connection:
             value = await _meta(connection, "engine")

@@ -1,37 +1,25 @@
-"""The routes, one file per group."""
+"""REST routes, one module per group of addresses."""
 
 from fastapi import APIRouter
 
-from . import (
-    events,
-    exports,
-    health,
-    history,
-    models,
-    results,
-    root,
-    runs,
-    schedulers,
-    simulation,
-    tasks,
-    traces,
-    whatif,
-)
+from .. import dashboard_files
+from . import exports, health, history, runs, schedulers, simulation, tasks, traces, whatif
 
+#: In the order of the OpenAPI document.
 ROUTERS: tuple[APIRouter, ...] = (
     simulation.router,
     tasks.router,
-    results.router,
+    tasks.results_router,
     history.router,
     runs.router,
-    events.router,
+    history.events_router,
     schedulers.router,
-    models.router,
+    schedulers.models_router,
     whatif.router,
     exports.router,
     traces.router,
     health.router,
-    root.router,
+    dashboard_files.router,
 )
 
 __all__ = ["ROUTERS"]

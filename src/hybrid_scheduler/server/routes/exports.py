@@ -1,4 +1,4 @@
-"""Files to take away: CSV, Parquet, and a trace for Perfetto."""
+"""Routes for exports: CSV, Parquet, and a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from starlette.responses import StreamingResponse
 
 from ...storage.history_analysis import hosts_of
 from .. import file_exports
-from ..app_context import AppContext, PartsHere
+from ..app_context import AppContext, RequestContext
 from ..errors import not_found
 from ..schemas import problems
-from .strict_route import _RUN_ID, RunQuery, SchedulerQuery, StrictRoute, newest_run
+from .strict_route import RUN_ID, RunQuery, SchedulerQuery, StrictRoute, current_run
 
 router = APIRouter(prefix="/api/export", tags=["exports"], route_class=StrictRoute)
 
 Rows = Annotated[
     Annotated[int, Field(ge=1, le=10_000)] | Literal["all"],
-    Query(description="The newest so many tasks, or `all`."),
+    Query(description="Number of newest tasks, or `all`."),
 ]
 
 
-_TRACE = {
+_TRACE_SCHEMA = {
     "type": "object",
     "required": ["traceEvents"],
     "properties": {
@@ -33,19 +33,19 @@ _TRACE = {
 }
 
 
-def _file(kind: str, schema: dict[str, Any] | None = None) -> dict[int | str, dict[str, Any]]:
-    schema = schema or {"type": "string"}
-    return {200: {"description": "The file.", "content": {kind: {"schema": schema}}}, **problems(404, 422, 503)}
+def _file_responses(media_type: str, schema: dict[str, Any] | None = None) -> dict[int | str, dict[str, Any]]:
+    content = {media_type: {"schema": schema or {"type": "string"}}}
+    return {200: {"description": "The file.", "content": content}, **problems(404, 422, 503)}
 
 
-def _download(chunks: Any, kind: str, name: str) -> Response:
+def _download(chunks: Any, media_type: str, name: str) -> Response:
     return StreamingResponse(
-        chunks, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+        chunks, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'}
     )
 
 
-async def _known(parts: AppContext, run_id: str | None) -> None:
-    if run_id is not None and await parts.repository.run(run_id) is None:
+async def _check_run(context: AppContext, run_id: str | None) -> None:
+    if run_id is not None and await context.repository.run(run_id) is None:
         raise not_found("run", run_id)
 
 
@@ -54,11 +54,12 @@ async def _known(parts: AppContext, run_id: str | None) -> None:
     operation_id="exportTasksCsv",
     summary="Tasks as CSV",
     response_class=Response,
-    responses=_file("text/csv"),
+    responses=_file_responses("text/csv"),
 )
-async def tasks_csv(parts: PartsHere, run_id: RunQuery = None, limit: Rows = "all") -> Response:
-    await _known(parts, run_id)
-    pages = await file_exports.pages(parts.repository, run_id, limit)
+async def tasks_csv(context: RequestContext, run_id: RunQuery = None, limit: Rows = "all") -> Response:
+    """Return tasks without results, oldest first."""
+    await _check_run(context, run_id)
+    pages = await file_exports.history_pages(context.repository, run_id, limit)
     return _download(file_exports.tasks_csv(pages), "text/csv", "tasks.csv")
 
 
@@ -67,13 +68,14 @@ async def tasks_csv(parts: PartsHere, run_id: RunQuery = None, limit: Rows = "al
     operation_id="exportResultsCsv",
     summary="Results as CSV",
     response_class=Response,
-    responses=_file("text/csv"),
+    responses=_file_responses("text/csv"),
 )
 async def results_csv(
-    parts: PartsHere, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
+    context: RequestContext, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
 ) -> Response:
-    await _known(parts, run_id)
-    pages = await file_exports.pages(parts.repository, run_id, limit)
+    """Return results in the order of their tasks."""
+    await _check_run(context, run_id)
+    pages = await file_exports.history_pages(context.repository, run_id, limit)
     return _download(file_exports.results_csv(pages, scheduler), "text/csv", "results.csv")
 
 
@@ -82,13 +84,14 @@ async def results_csv(
     operation_id="exportResultsParquet",
     summary="Results as Parquet",
     response_class=Response,
-    responses=_file("application/vnd.apache.parquet", {"type": "string", "format": "binary"}),
+    responses=_file_responses("application/vnd.apache.parquet", {"type": "string", "format": "binary"}),
 )
 async def results_parquet(
-    parts: PartsHere, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
+    context: RequestContext, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
 ) -> Response:
-    await _known(parts, run_id)
-    pages = await file_exports.pages(parts.repository, run_id, limit)
+    """Return results in the order of their tasks."""
+    await _check_run(context, run_id)
+    pages = await file_exports.history_pages(context.repository, run_id, limit)
     chunks = file_exports.results_parquet(pages, scheduler)
     return _download(chunks, "application/vnd.apache.parquet", "results.parquet")
 
@@ -98,17 +101,18 @@ async def results_parquet(
     operation_id="exportTrace",
     summary="A run for ui.perfetto.dev or chrome://tracing",
     response_class=Response,
-    responses=_file("application/json", _TRACE),
+    responses=_file_responses("application/json", _TRACE_SCHEMA),
 )
 async def trace(
-    parts: PartsHere,
-    run_id: Annotated[str | None, Query(pattern=_RUN_ID, description="A run; without it, the newest.")] = None,
+    context: RequestContext,
+    run_id: Annotated[str | None, Query(pattern=RUN_ID, description="A run; by default the live one.")] = None,
     scheduler: SchedulerQuery = None,
     limit: Rows = "all",
 ) -> Response:
-    await _known(parts, run_id)
-    chosen = run_id or await newest_run(parts)
-    run = None if chosen is None else await parts.repository.run(chosen)
-    pages = await file_exports.pages(parts.repository, chosen, limit)
+    """Return when each device was busy, in Chrome's trace format."""
+    await _check_run(context, run_id)
+    chosen = run_id or await current_run(context)
+    run = None if chosen is None else await context.repository.run(chosen)
+    pages = await file_exports.history_pages(context.repository, chosen, limit)
     hosts = {} if run is None else hosts_of((), run["config"])
-    return _download(file_exports.perfetto(pages, scheduler, hosts), "application/json", "trace.json")
+    return _download(file_exports.perfetto_trace(pages, scheduler, hosts), "application/json", "trace.json")

@@ -1,4 +1,4 @@
-"""Everything that was stored, whole or summarised."""
+"""Routes for stored history: tasks with results, summaries, and events of the stream."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from ..app_context import AppContext, PartsHere
-from ..json_response import StrictJSONResponse, dumps
-from ..response_cache import cached
-from ..schemas import Comparative, Deleted, Statistics, TaskDetail, Trends, problems
-from .strict_route import Limit, RunQuery, StrictRoute, newest_run
+from ..app_context import AppContext, RequestContext
+from ..json_response import StrictJSONResponse, cached_json, dumps
+from ..schemas import Comparative, Deleted, EventPage, Statistics, TaskDetail, Trends, base_models, problems
+from .strict_route import Limit, RunQuery, StrictRoute, current_run
 
 router = APIRouter(prefix="/api", tags=["history"], route_class=StrictRoute)
+events_router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRoute)
 
 
 @router.get(
@@ -26,21 +26,22 @@ router = APIRouter(prefix="/api", tags=["history"], route_class=StrictRoute)
     responses=problems(422, 503),
 )
 async def full_history(
-    parts: PartsHere,
+    context: RequestContext,
     limit: Annotated[
         Annotated[int, Field(ge=1, le=10_000)] | Literal["all"],
-        Query(description="The newest so many, or `all`, which streams."),
+        Query(description="Number of newest tasks, or `all`, which streams."),
     ] = 1000,
     run_id: RunQuery = None,
 ) -> Response:
+    """Return tasks with the results of every scheduler."""
     if limit == "all":
-        return await _everything(parts, run_id)
-    return StrictJSONResponse(await parts.repository.history(limit, run_id=run_id))
+        return await _stream_history(context, run_id)
+    return StrictJSONResponse(await context.repository.history(limit, run_id=run_id))
 
 
-async def _everything(parts: AppContext, run_id: str | None) -> Response:
-    pages = parts.repository.iterate_history(run_id=run_id)
-    # The first page comes before the status line: a database that is away is a 503, not a broken 200.
+async def _stream_history(context: AppContext, run_id: str | None) -> Response:
+    pages = context.repository.iterate_history(run_id=run_id)
+    # The first page is read before the status line, so that an unavailable database gives a 503.
     first: list[dict[str, Any]] = await anext(pages, [])
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -60,10 +61,10 @@ async def _everything(parts: AppContext, run_id: str | None) -> Response:
     response_model=Deleted,
     responses=problems(503),
 )
-async def delete_history(parts: PartsHere) -> Response:
-    """Runs, notifications and model versions stay, and no id is ever used again."""
-    deleted = await parts.control.forget()
-    parts.tally.deletions += 1
+async def delete_history(context: RequestContext) -> Response:
+    """Delete tasks and results. Runs, notifications and model versions stay, and ids are never reused."""
+    deleted = await context.control.forget()
+    context.state.deletions += 1
     return StrictJSONResponse({"deleted_tasks": deleted})
 
 
@@ -74,47 +75,77 @@ async def delete_history(parts: PartsHere) -> Response:
     response_model=Comparative,
     responses=problems(422, 503),
 )
-async def comparative(parts: PartsHere, limit: Limit = 1000, run_id: RunQuery = None) -> Response:
-    async def fresh() -> dict[str, Any]:
-        return await parts.repository.comparative(limit, run_id=run_id)
+async def comparative(context: RequestContext, limit: Limit = 1000, run_id: RunQuery = None) -> Response:
+    """Return means, sums, quantiles and pairwise wins."""
 
-    return StrictJSONResponse(await cached(parts, f"comparative:{run_id}:{limit}", fresh))
+    async def compute() -> dict[str, Any]:
+        return await context.repository.comparative(limit, run_id=run_id)
+
+    return StrictJSONResponse(await cached_json(context, f"comparative:{run_id}:{limit}", compute))
 
 
 @router.get(
     "/history/trends",
     operation_id="getTrends",
-    summary="The course of a run",
+    summary="Means over the course of a run",
     response_model=Trends,
     responses=problems(422, 503),
 )
 async def trends(
-    parts: PartsHere,
+    context: RequestContext,
     run_id: RunQuery = None,
-    buckets: Annotated[int, Query(ge=1, le=1000, description="At most so many pieces.")] = 120,
+    buckets: Annotated[int, Query(ge=1, le=1000, description="Largest number of buckets.")] = 120,
 ) -> Response:
-    """Without a run: the live one."""
+    """Return means per bucket of tasks; by default of the live run."""
+    chosen = run_id or await current_run(context)
 
-    chosen = run_id or await newest_run(parts)
-
-    async def fresh() -> dict[str, Any]:
-        found = None if chosen is None else await parts.repository.trends(chosen, buckets)
+    async def compute() -> dict[str, Any]:
+        found = None if chosen is None else await context.repository.trends(chosen, buckets)
         return found or {"run_id": chosen, "sampled": False, "buckets": []}
 
-    return StrictJSONResponse(await cached(parts, f"trends:{chosen}:{buckets}", fresh))
+    return StrictJSONResponse(await cached_json(context, f"trends:{chosen}:{buckets}", compute))
 
 
 @router.get(
     "/statistics",
     operation_id="getStatistics",
-    summary="How much is stored",
+    summary="Number of stored rows and size of the database",
     response_model=Statistics,
     responses=problems(503),
 )
-async def statistics(parts: PartsHere) -> Response:
-    async def fresh() -> dict[str, Any]:
-        found = await parts.repository.counts()
-        found["size_bytes"] = found.pop("bytes")
-        return {"database": parts.database_kind, **found}
+async def statistics(context: RequestContext) -> Response:
+    """Return rows per table, bytes in all, and the times of the oldest and newest task."""
 
-    return StrictJSONResponse(await cached(parts, "statistics", fresh))
+    async def compute() -> dict[str, Any]:
+        found = await context.repository.counts()
+        found["size_bytes"] = found.pop("bytes")
+        return {"database": context.database_kind, **found}
+
+    return StrictJSONResponse(await cached_json(context, "statistics", compute))
+
+
+@events_router.get(
+    "/events",
+    operation_id="listEvents",
+    summary="Events after a sequence number",
+    response_model=EventPage,
+    responses=problems(422, 503),
+)
+async def events(
+    context: RequestContext,
+    after: Annotated[
+        int, Query(ge=0, le=base_models.INT64_MAX, description="Sequence number of the last event you have.")
+    ] = 0,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Largest number of rows.")] = 500,
+    type: Annotated[
+        Literal["simulation_update", "notification", "log"] | None, Query(description="Only this type.")
+    ] = None,
+) -> Response:
+    """Return the messages that `/ws` sent, byte for byte. Old updates and log lines are deleted."""
+    page = await context.repository.events_after(after, limit, types=None if type is None else (type,))
+    # The payloads are JSON already: they are joined, not parsed and written again.
+    head = b'{"events":[' + b",".join(page.events) + b"]"
+    truncated = b"true" if len(page.events) == limit else b"false"
+    return StrictJSONResponse(
+        head + b',"last_seq":%d,"oldest_seq":%d,"truncated":%s}' % (page.last_seq, page.oldest_seq, truncated)
+    )

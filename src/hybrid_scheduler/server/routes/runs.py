@@ -1,4 +1,4 @@
-"""Runs: list, detail, Gantt columns, two of them side by side, and those that were measured elsewhere."""
+"""Routes for runs: list, detail, Gantt columns, comparison of two runs, and storing of measured ones."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import asyncio
 import math
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Query, Response
 
 from ...live import MeasuredRun, measured_from_json
-from ..app_context import AppContext, PartsHere
-from ..errors import Refused, not_found
+from ...live.lane_statistics import WINDOW, LaneStatistics
+from ..app_context import AppContext, RequestContext
+from ..errors import ApiError, not_found
 from ..json_response import StrictJSONResponse
-from ..run_comparison import comparison_of
 from ..schemas import Gantt, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
-from .strict_route import _RUN_ID, _SCHEDULER, REPLAY, Limit, RunInPath, StrictRoute
+from .strict_route import REPLAY, RUN_ID, SCHEDULER, Limit, RunInPath, StrictRoute
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 
-_COMPARED = ("avg_latency", "avg_time", "avg_energy", "avg_cost", "p95_latency")
-_SETTINGS = ("scenario", "utilisation", "seed", "platform", "schedulers", "source")
+_DIFF_METRICS = ("avg_latency", "avg_time", "avg_energy", "avg_cost", "p95_latency")
+_DIFF_SETTINGS = ("scenario", "utilisation", "seed", "platform", "schedulers", "source")
+_QUANTILES = ("p50_latency", "p95_latency", "p99_latency")
 
 
 @router.get(
@@ -30,13 +32,14 @@ _SETTINGS = ("scenario", "utilisation", "seed", "platform", "schedulers", "sourc
     responses=problems(422, 503),
 )
 async def runs(
-    parts: PartsHere,
+    context: RequestContext,
     limit: Limit = 100,
     before: Annotated[
-        str | None, Query(pattern=_RUN_ID, description="Only runs that began before this one.")
+        str | None, Query(pattern=RUN_ID, description="Only runs that began before this one.")
     ] = None,
 ) -> Response:
-    rows = await parts.repository.runs(limit, before)
+    """Return one page of runs."""
+    rows = await context.repository.runs(limit, before)
     return StrictJSONResponse({"runs": rows, "next_before": rows[-1]["run_id"] if len(rows) == limit else None})
 
 
@@ -44,29 +47,30 @@ async def runs(
     "/runs",
     status_code=201,
     operation_id="storeMeasuredRun",
-    summary="Keep a run that was measured on real devices",
+    summary="Store a run that was measured on real devices",
     response_model=RunStored,
     responses={201: {"description": "The run is stored.", "headers": REPLAY}, **problems(409, 413, 415, 422, 503)},
 )
-async def store_measured(parts: PartsHere, measured: MeasuredRunCreate) -> Response:
-    """Answers once everything is durable. The live run goes on meanwhile; `execute --store` sends this.
+async def store_measured(context: RequestContext, measured: MeasuredRunCreate) -> Response:
+    """Store a measured run, as `execute --store` does. The response comes once everything is durable.
 
-    Whoever got no answer sends the run again under the same `run_id`: it is stored once.
+    A client that got no response sends the run again under the same `run_id`; it is stored once. The live run
+    is not interrupted.
     """
     run = await asyncio.to_thread(lambda: measured_from_json(measured.model_dump()))
     if run.run_id is None:
-        return _stored(run, await parts.control.store_measured(run))
-    # Two at once: the second waits for the first and then finds its run.
-    async with parts.hub.turns(run.run_id):
-        known = await parts.repository.run(run.run_id)
+        return _stored_response(run, await context.control.store_measured(run))
+    # Of two requests at once, the second waits for the first and then finds its run.
+    async with context.state.key_locks.hold(run.run_id):
+        known = await context.repository.run(run.run_id)
         if known is None:
-            return _stored(run, await parts.control.store_measured(run))
+            return _stored_response(run, await context.control.store_measured(run))
     if known["source"] != "measured" or known["created_at"] != run.created_at:
-        raise Refused(409, f"run_id: must be one that no other run has, got {run.run_id}")
-    return _stored(run, run.run_id, replay=True)
+        raise ApiError(409, f"run_id: must be one that no other run has, got {run.run_id}")
+    return _stored_response(run, run.run_id, replay=True)
 
 
-def _stored(run: MeasuredRun, run_id: str, *, replay: bool = False) -> Response:
+def _stored_response(run: MeasuredRun, run_id: str, *, replay: bool = False) -> Response:
     body = {"run_id": run_id, "tasks": len(run.tasks), "schedulers": list(run.schedulers)}
     return StrictJSONResponse(body, 201, headers={"Idempotent-Replay": "true"} if replay else None)
 
@@ -78,30 +82,32 @@ def _stored(run: MeasuredRun, run_id: str, *, replay: bool = False) -> Response:
     response_model=RunDetail,
     responses=problems(404, 422, 503),
 )
-async def run(parts: PartsHere, run_id: RunInPath) -> Response:
-    return StrictJSONResponse(await _detail(parts, run_id))
+async def run(context: RequestContext, run_id: RunInPath) -> Response:
+    """Return a run with one row per scheduler."""
+    return StrictJSONResponse(await _detail(context, run_id))
 
 
 @router.get(
     "/runs/{run_id}/gantt",
     operation_id="getGantt",
-    summary="What ran where and when",
+    summary="Busy intervals of the devices",
     response_model=Gantt,
     responses=problems(404, 422, 503),
 )
 async def gantt(
-    parts: PartsHere,
+    context: RequestContext,
     run_id: RunInPath,
-    scheduler: Annotated[str, Query(pattern=_SCHEDULER, description="Whose cluster.")],
+    scheduler: Annotated[str, Query(pattern=SCHEDULER, description="The scheduler whose cluster is returned.")],
     start: Annotated[
         float | None, Query(ge=0, le=1e15, allow_inf_nan=False, description="From this virtual second on.")
     ] = None,
     end: Annotated[
         float | None, Query(ge=0, le=1e15, allow_inf_nan=False, description="Up to this virtual second.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=200_000, description="At most so many tasks, the newest.")] = 50_000,
+    limit: Annotated[int, Query(ge=1, le=200_000, description="Largest number of tasks.")] = 50_000,
 ) -> Response:
-    columns = await parts.repository.gantt(run_id, scheduler, start, end, limit)
+    """Return which part of which task ran on which device, as columns."""
+    columns = await context.repository.gantt(run_id, scheduler, start, end, limit)
     if columns is None:
         raise not_found("run", run_id)
     return StrictJSONResponse(columns)
@@ -116,30 +122,74 @@ async def gantt(
     responses=problems(404, 422, 503),
 )
 async def diff(
-    parts: PartsHere,
-    a: Annotated[str, Query(pattern=_RUN_ID, description="A run.")],
-    b: Annotated[str, Query(pattern=_RUN_ID, description="Another.")],
+    context: RequestContext,
+    a: Annotated[str, Query(pattern=RUN_ID, description="First run.")],
+    b: Annotated[str, Query(pattern=RUN_ID, description="Second run.")],
 ) -> Response:
-    first, second = await _detail(parts, a), await _detail(parts, b)
-    return StrictJSONResponse({"a": first, "b": second, **compared(first, second)})
+    """Return both runs, the differences b - a, and the settings that differ."""
+    first, second = await _detail(context, a), await _detail(context, b)
+    return StrictJSONResponse({"a": first, "b": second, **_diff(first, second)})
 
 
-async def _detail(parts: AppContext, run_id: str) -> dict[str, Any]:
-    known = await parts.repository.run(run_id)
+async def _detail(context: AppContext, run_id: str) -> dict[str, Any]:
+    known = await context.repository.run(run_id)
     if known is None:
         raise not_found("run", run_id)
-    return {**known, "comparison": await comparison_of(parts, run_id)}
+    return {**known, "comparison": await _comparison(context, run_id)}
 
 
-def compared(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    """Differences b - a for the schedulers of both, and the settings in which the runs differ."""
+async def _comparison(context: AppContext, run_id: str) -> list[dict[str, Any]]:
+    """Return one row per scheduler: of the engine for the live run, else from the run's last checkpoint.
+
+    A run whose checkpoint is unknown has no rows.
+    """
+    live = await _live_comparison(context, run_id)
+    if live is not None:
+        return live
+    state = await context.repository.run_state(run_id)
+    lanes: dict[str, Any] = (state or {}).get("lanes", {})
+    if not lanes:
+        return []
+    # A checkpoint has no quantiles: they are computed from the rows.
+    newest = await context.repository.comparative(WINDOW, run_id=run_id)
+    recent = {row["name"]: row for row in newest["schedulers"]}
+    return [_checkpoint_row(name, lane, recent.get(name)) for name, lane in lanes.items()]
+
+
+async def _live_comparison(context: AppContext, run_id: str) -> list[dict[str, Any]] | None:
+    try:
+        status = await context.control.status()
+    except Exception:  # without an engine the checkpoint is used
+        return None
+    rows: list[dict[str, Any]] = status["comparison"]
+    return rows if status["run_id"] == run_id else None
+
+
+def _checkpoint_row(name: str, lane: dict[str, Any], recent: dict[str, Any] | None) -> dict[str, Any]:
+    saved = lane["statistics"]
+    statistics = LaneStatistics(np.zeros(len(saved["busy"]), dtype=np.int64))
+    statistics.restore(saved)
+    version = lane.get("version")
+    state = "off" if lane.get("failure") else "ready" if version is None else "learned"
+    row = statistics.row(name, state, version).as_dict()
+    if recent is not None:
+        row |= {quantile: recent[quantile] for quantile in _QUANTILES}
+        row["window"] = recent["tasks"] - recent["failed"]
+    return row
+
+
+def _diff(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    """Return differences b - a for the schedulers of both runs, and the settings that differ."""
     others = {row["name"]: row for row in b["comparison"]}
     rows = [
-        {"name": row["name"], **{metric: _difference(row, others[row["name"]], metric) for metric in _COMPARED}}
+        {
+            "name": row["name"],
+            **{metric: _difference(row, others[row["name"]], metric) for metric in _DIFF_METRICS},
+        }
         for row in a["comparison"]
         if row["name"] in others
     ]
-    changed = {name: [a[name], b[name]] for name in _SETTINGS if a[name] != b[name]}
+    changed = {name: [a[name], b[name]] for name in _DIFF_SETTINGS if a[name] != b[name]}
     return {"schedulers": rows, "changed": changed}
 
 
@@ -147,7 +197,7 @@ def _difference(a: dict[str, Any], b: dict[str, Any], metric: str) -> dict[str, 
     first, second = a.get(metric), b.get(metric)
     if first is None or second is None:
         return {"a": first, "b": second, "difference": None, "ci95": None}
-    # Only the latency has an interval of its own; the runs are independent, so variances add.
+    # Only the latency has an interval; the runs are independent, so variances add.
     widths = (a.get("latency_ci95"), b.get("latency_ci95")) if metric == "avg_latency" else (None, None)
     interval = None if widths[0] is None or widths[1] is None else math.hypot(widths[0], widths[1])
     return {"a": first, "b": second, "difference": second - first, "ci95": interval}

@@ -1,4 +1,4 @@
-"""What there is to choose from."""
+"""Routes for schedulers, scenarios and the models of learned schedulers."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from fastapi import APIRouter, Response
 from ...schedulers import schedulers
 from ...schedulers.registry import parse_spec
 from ...workload.scenarios import SCENARIOS, Scenario
-from ..app_context import PartsHere
+from ..app_context import RequestContext
+from ..errors import not_found
 from ..json_response import StrictJSONResponse
-from ..schemas import ScenarioInfo, SchedulerResponse, problems
-from .strict_route import StrictRoute
+from ..schemas import Model, RetrainAccepted, ScenarioInfo, SchedulerResponse, problems
+from .strict_route import SchedulerInPath, StrictRoute
 
 router = APIRouter(prefix="/api", tags=["library"], route_class=StrictRoute)
+models_router = APIRouter(prefix="/api", tags=["models"], route_class=StrictRoute)
 
 
 @router.get(
     "/schedulers",
     operation_id="listSchedulers",
-    summary="Every scheduler, with how it is drawn",
+    summary="Every scheduler with its colours",
     response_model=list[SchedulerResponse],
     responses=problems(503),
 )
-async def list_schedulers(parts: PartsHere) -> Response:
-    """Those of the live run come first and in its order."""
-    status = await parts.control.status()
-    taking_part = {parse_spec(spec)[0]: place for place, spec in enumerate(status["schedulers"])}
+async def list_schedulers(context: RequestContext) -> Response:
+    """Return all schedulers; those of the live run come first and in its order."""
+    status = await context.control.status()
+    in_run = dict.fromkeys(parse_spec(spec)[0] for spec in status["schedulers"])  # keeps the run's order
     known = schedulers()
-    names = [name for name in taking_part if name in known] + [name for name in known if name not in taking_part]
+    names = [name for name in in_run if name in known] + [name for name in known if name not in in_run]
     rows = [
         {
             "name": name,
@@ -44,27 +46,28 @@ async def list_schedulers(parts: PartsHere) -> Response:
             "protocol": info.protocol,
             "knows": info.knows.name.lower(),
             "summary": info.summary,
-            "parameters": {key: _plain(value) for key, value in info.parameters.items()},
+            "parameters": {key: _json_value(value) for key, value in info.parameters.items()},
             "order": order,
-            "in_run": name in taking_part,
+            "in_run": name in in_run,
         }
         for order, (name, info) in enumerate((name, known[name]) for name in names)
     ]
     return StrictJSONResponse(rows)
 
 
-def _plain(value: object) -> Any:
+def _json_value(value: object) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 @router.get(
     "/scenarios",
     operation_id="listScenarios",
-    summary="Every mix of tasks",
+    summary="Every scenario",
     response_model=list[ScenarioInfo],
     responses=problems(),
 )
 async def list_scenarios() -> Response:
+    """Return the built-in scenarios."""
     return StrictJSONResponse([_scenario(scenario) for scenario in SCENARIOS.values()])
 
 
@@ -80,3 +83,47 @@ def _scenario(scenario: Scenario) -> dict[str, Any]:
         "intensity": list(scenario.intensity),
         "memory": list(scenario.memory),
     }
+
+
+@models_router.get(
+    "/models",
+    operation_id="listModels",
+    summary="The learned schedulers of the live run",
+    response_model=list[Model],
+    responses=problems(503),
+)
+async def models(context: RequestContext) -> Response:
+    """Return every learned scheduler with the versions of its model."""
+    status = await context.control.status()
+    learners = await context.control.learners()
+    rows = {row["name"]: row for row in status["comparison"]}
+    versions = await context.repository.model_versions(run_id=status["run_id"]) if status["run_id"] else []
+    return StrictJSONResponse(
+        [
+            {
+                "scheduler_name": name,
+                "state": rows[name]["state"] if name in rows else "warming",
+                "current_version": rows[name]["model_version"] if name in rows else None,
+                "versions": [version for version in versions if version["scheduler_name"] == name],
+                "feature_importance": details.get("feature_importance"),
+                "agent": details.get("agent"),
+            }
+            for name, details in learners.items()
+        ]
+    )
+
+
+@models_router.post(
+    "/models/{scheduler}/retrain",
+    status_code=202,
+    operation_id="retrainModel",
+    summary="Train a learned scheduler now",
+    response_model=RetrainAccepted,
+    responses=problems(404, 409, 413, 415, 422, 503),
+)
+async def retrain(context: RequestContext, scheduler: SchedulerInPath) -> Response:
+    """Request a training. The response comes at once; a notification announces the new version."""
+    if scheduler not in await context.control.learners():
+        raise not_found("learned scheduler in the live run by the name", scheduler)
+    await context.control.retrain(scheduler)
+    return StrictJSONResponse({"scheduler_name": scheduler, "accepted": True}, 202)

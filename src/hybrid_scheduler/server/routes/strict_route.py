@@ -1,4 +1,4 @@
-"""How bodies are read, and the parameters that several routes share."""
+"""Strict reading of JSON bodies, and parameters that several routes share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fastapi import Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from ..app_context import AppContext
-from ..errors import Refused
+from ..errors import ApiError
 from ..schemas import base_models
 
 
-class StrictRequest(Request):
-    """Whatever is wrong with a body's JSON is one kind of error: too deep, too many digits, not UTF-8."""
+class _StrictRequest(Request):
+    """Request whose malformed JSON is always a JSONDecodeError: too deep, too many digits, not UTF-8."""
 
     async def json(self) -> Any:
         body = await self.body()
@@ -29,46 +29,43 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose requests are strict."""
+    """Route that reads JSON bodies strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return a handler that wraps requests."""
         handle = super().get_route_handler()
 
-        async def strictly(request: Request) -> Response:
-            return await handle(StrictRequest(request.scope, request.receive))
+        async def handle_strictly(request: Request) -> Response:
+            return await handle(_StrictRequest(request.scope, request.receive))
 
-        return strictly
+        return handle_strictly
 
 
-async def newest_run(parts: AppContext) -> str | None:
-    """What a question without a run is about: the live one, however many were measured since; else the newest."""
+async def current_run(context: AppContext) -> str | None:
+    """Return the run that a request without a run means: the live one, or else the newest."""
     try:
-        live = (await parts.control.status())["run_id"]
-    except Refused:  # no engine has been seen yet
+        live = (await context.control.status())["run_id"]
+    except ApiError:  # no engine has been seen yet
         live = None
     if live is not None:
         return str(live)
-    rows = await parts.repository.runs(1)
+    rows = await context.repository.runs(1)
     return rows[0]["run_id"] if rows else None
 
 
-#: A header of those answers that may be about something done before.
+#: Header of responses to requests that may have been sent before.
 REPLAY: dict[str, Any] = {
     "Idempotent-Replay": {
-        "description": "`true` where the same was sent before and nothing new was made.",
+        "description": "`true` if the same was sent before and nothing new was stored.",
         "schema": {"type": "string"},
     }
 }
-_RUN_ID = base_models.RUN_ID
-_SCHEDULER = r"^[a-z][a-z0-9_]{0,63}(\([A-Za-z0-9_=., +\-]{0,200}\))?$"
+RUN_ID = base_models.RUN_ID
+SCHEDULER = base_models.SCHEDULER_KEY
 
-RunInPath = Annotated[
-    str, Path(pattern=_RUN_ID, description="A run's id.", examples=["01JCQ4W3E8Z0V6M8T1S9Y5K2RB"])
-]
+RunInPath = Annotated[str, Path(pattern=RUN_ID, description="A run's id.", examples=["01JCQ4W3E8Z0V6M8T1S9Y5K2RB"])]
 TaskInPath = Annotated[int, Path(ge=1, le=base_models.INT64_MAX, description="A task's id.", examples=[105])]
-SchedulerInPath = Annotated[
-    str, Path(pattern=_SCHEDULER, description="A scheduler's name.", examples=["hybrid_ml"])
-]
-RunQuery = Annotated[str | None, Query(pattern=_RUN_ID, description="Only this run.")]
-SchedulerQuery = Annotated[str | None, Query(pattern=_SCHEDULER, description="Only this scheduler.")]
-Limit = Annotated[int, Query(ge=1, le=10_000, description="At most so many.")]
+SchedulerInPath = Annotated[str, Path(pattern=SCHEDULER, description="A scheduler's name.", examples=["hybrid_ml"])]
+RunQuery = Annotated[str | None, Query(pattern=RUN_ID, description="Only this run.")]
+SchedulerQuery = Annotated[str | None, Query(pattern=SCHEDULER, description="Only this scheduler.")]
+Limit = Annotated[int, Query(ge=1, le=10_000, description="Largest number of rows.")]

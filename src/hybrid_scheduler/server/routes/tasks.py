@@ -1,4 +1,4 @@
-"""Tasks: those that came, and your own."""
+"""Routes for tasks and results, and for submitting a task."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from ..app_context import AppContext, PartsHere
+from ..app_context import AppContext, RequestContext
 from ..engine_control import NewTask
-from ..errors import Refused, not_found
+from ..errors import ApiError, not_found
 from ..json_response import StrictJSONResponse, dumps
-from ..schemas import TaskCreate, TaskDetail, TaskPage, base_models, problems
-from .strict_route import REPLAY, Limit, RunQuery, StrictRoute, TaskInPath
+from ..schemas import ResultPage, TaskCreate, TaskDetail, TaskPage, base_models, problems
+from .strict_route import REPLAY, Limit, RunQuery, SchedulerQuery, StrictRoute, TaskInPath, current_run
 
 router = APIRouter(prefix="/api", tags=["tasks"], route_class=StrictRoute)
+results_router = APIRouter(prefix="/api", tags=["results"], route_class=StrictRoute)
 
-IdempotencyKey = Annotated[
+_KeyHeader = Annotated[
     str | None,
     Header(
         pattern=r"^[A-Za-z0-9_.:\-]{1,128}$",
-        description="Any text of your own. Sending a task again with the same key does not make a second one.",
+        description="A key of your choice. Sending a task again with the same key does not create a second one.",
         examples=["3f0d6a6c-41c0-4a7b-9a8e-0f6a2f2c7f11"],
     ),
 ]
@@ -30,7 +31,7 @@ IdempotencyKey = Annotated[
     "/tasks",
     status_code=201,
     operation_id="createTask",
-    summary="Send a task through every scheduler",
+    summary="Submit a task to every scheduler",
     response_model=TaskDetail,
     responses={
         201: {
@@ -40,32 +41,32 @@ IdempotencyKey = Annotated[
         **problems(409, 413, 415, 422, 503),
     },
 )
-async def create_task(parts: PartsHere, task: TaskCreate, idempotency_key: IdempotencyKey = None) -> Response:
-    """Answers once the task and its results are durable: what was acknowledged survives any crash."""
+async def create_task(context: RequestContext, task: TaskCreate, idempotency_key: _KeyHeader = None) -> Response:
+    """Submit a task. The response comes once the task and its results are durable, so that they survive a crash."""
     fields = task.model_dump()
     if idempotency_key is None:
-        return await _stored(parts, await parts.control.submit(NewTask(**fields)))
+        return await _stored_response(context, await context.control.submit(NewTask(**fields)))
     fingerprint = hashlib.sha256(dumps(fields)).hexdigest()
-    # Two at once with one key: the second waits for the first and then finds its task.
-    async with parts.hub.turns(idempotency_key):
-        known = await parts.repository.idempotent(idempotency_key)
+    # Of two requests at once with one key, the second waits for the first and then finds its task.
+    async with context.state.key_locks.hold(idempotency_key):
+        known = await context.repository.idempotency_record(idempotency_key)
         if known is None:
             new = NewTask(**fields, key=idempotency_key, fingerprint=fingerprint)
-            return await _stored(parts, await parts.control.submit(new))
+            return await _stored_response(context, await context.control.submit(new))
     if known[0] != fingerprint:
         allowed = "a key that was not used for another task"
-        raise Refused(
+        raise ApiError(
             422,
             f"Idempotency-Key: must be {allowed}, got {idempotency_key}",
             fields=[("header.Idempotency-Key", allowed, idempotency_key)],
         )
-    return await _stored(parts, known[1], replay=True)
+    return await _stored_response(context, known[1], replay=True)
 
 
-async def _stored(parts: AppContext, task_id: int, *, replay: bool = False) -> Response:
-    detail = await parts.repository.task(task_id)
+async def _stored_response(context: AppContext, task_id: int, *, replay: bool = False) -> Response:
+    detail = await context.repository.task(task_id)
     if detail is None:  # deleted since
-        raise Refused(409, f"task {task_id} was stored and has been deleted since")
+        raise ApiError(409, f"task {task_id} was stored and has been deleted since")
     return StrictJSONResponse(detail, 201, headers={"Idempotent-Replay": "true"} if replay else None)
 
 
@@ -77,29 +78,54 @@ async def _stored(parts: AppContext, task_id: int, *, replay: bool = False) -> R
     responses=problems(422, 503),
 )
 async def tasks(
-    parts: PartsHere,
+    context: RequestContext,
     limit: Limit = 100,
     before: Annotated[
         int | None, Query(ge=1, le=base_models.INT64_MAX, description="Only tasks with a lower id.")
     ] = None,
     run_id: RunQuery = None,
     external_id: Annotated[
-        str | None, Query(min_length=1, max_length=200, pattern=r"^[ -~]+$", description="Only tasks named so.")
+        str | None,
+        Query(min_length=1, max_length=200, pattern=r"^[ -~]+$", description="Only tasks with this external id."),
     ] = None,
 ) -> Response:
-    rows = await parts.repository.tasks(limit, before, run_id=run_id, external_id=external_id)
+    """Return one page of tasks without results."""
+    rows = await context.repository.tasks(limit, before, run_id=run_id, external_id=external_id)
     return StrictJSONResponse({"tasks": rows, "next_before": rows[-1]["task_id"] if len(rows) == limit else None})
 
 
 @router.get(
     "/tasks/{task_id}",
     operation_id="getTask",
-    summary="One task and what every scheduler made of it",
+    summary="One task with the results of every scheduler",
     response_model=TaskDetail,
     responses=problems(404, 422, 503),
 )
-async def task(parts: PartsHere, task_id: TaskInPath) -> Response:
-    detail = await parts.repository.task(task_id)
+async def task(context: RequestContext, task_id: TaskInPath) -> Response:
+    """Return a task with its results and its optimum on an idle machine."""
+    detail = await context.repository.task(task_id)
     if detail is None:
         raise not_found("task", task_id)
     return StrictJSONResponse(detail)
+
+
+@results_router.get(
+    "/results",
+    operation_id="listResults",
+    summary="Results in the order of their tasks",
+    response_model=ResultPage,
+    responses=problems(422, 503),
+)
+async def results(
+    context: RequestContext,
+    run_id: RunQuery = None,
+    scheduler: SchedulerQuery = None,
+    after_task: Annotated[
+        int, Query(ge=0, le=base_models.INT64_MAX, description="Only tasks with a higher id.")
+    ] = 0,
+    limit: Limit = 1000,
+) -> Response:
+    """Return one page of results, by default of the live run. A page ends with a complete task."""
+    run = run_id or await current_run(context)
+    rows = [] if run is None else await context.repository.results(run, scheduler, after_task, limit)
+    return StrictJSONResponse({"results": rows, "next_after": rows[-1]["task_id"] if rows else None})

@@ -1,4 +1,4 @@
-"""Traces: files of tasks that clients bring."""
+"""Routes for uploading and listing traces."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from ..app_context import PartsHere
+from ..app_context import RequestContext
 from ..json_response import StrictJSONResponse
 from ..schemas import TraceAccepted, TraceList, problems
-from ..trace_uploads import FORMATS, kept, listed
+from ..trace_uploads import FORMATS, list_traces, store_trace
 
 router = APIRouter(prefix="/api", tags=["traces"])
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api", tags=["traces"])
     "/traces",
     status_code=201,
     operation_id="uploadTrace",
-    summary="Keep a trace, if every row of it is good",
+    summary="Store a trace if every row is valid",
     response_model=TraceAccepted,
     responses=problems(409, 413, 415, 422, 503),
     openapi_extra={
@@ -30,12 +30,12 @@ router = APIRouter(prefix="/api", tags=["traces"])
 )
 async def upload(
     request: Request,
-    parts: PartsHere,
-    name: Annotated[str, Query(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,63}$", description="Its name here.")],
+    context: RequestContext,
+    name: Annotated[str, Query(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,63}$", description="Name of the trace.")],
 ) -> Response:
-    """All or nothing: the first bad row is named with its line, its field, what is allowed and what came."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return StrictJSONResponse(await kept(request.stream(), FORMATS[kind], name, parts.options), 201)
+    """Store a trace completely or not at all. An error names the line, the field and the value."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return StrictJSONResponse(await store_trace(request.stream(), FORMATS[media_type], name, context.options), 201)
 
 
 @router.get(
@@ -45,5 +45,6 @@ async def upload(
     response_model=TraceList,
     responses=problems(503),
 )
-async def traces(parts: PartsHere) -> Response:
-    return StrictJSONResponse({"traces": await listed(parts.options.traces)})
+async def traces(context: RequestContext) -> Response:
+    """Return the stored traces by name."""
+    return StrictJSONResponse({"traces": await list_traces(context.options.traces)})

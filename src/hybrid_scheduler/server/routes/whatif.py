@@ -1,16 +1,28 @@
-"""What would happen on another machine?"""
+"""Route for what-if requests: one is computed, one may wait, the others get a 503."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from concurrent.futures import BrokenExecutor
+
 from fastapi import APIRouter, Response
 
-from ..app_context import PartsHere
+from ...core import UnknownNameError
+from ...experiments.what_if import SCHEDULERS, Change
+from ...schedulers import schedulers
+from ...workload.scenarios import SCENARIOS
+from ..app_context import RequestContext
+from ..errors import ApiError
 from ..json_response import StrictJSONResponse
 from ..schemas import WhatIfAnswer, WhatIfRequest, problems
-from ..whatif_service import answer_what_if
+from ..whatif_worker import WhatIfQuestion
 from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
+
+#: Longest wait for earlier requests. It covers the first one, which waits until the worker has loaded everything.
+_QUEUE_TIMEOUT_S = 30.0
 
 
 @router.post(
@@ -20,6 +32,54 @@ router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
     response_model=WhatIfAnswer,
     responses=problems(413, 415, 422, 503),
 )
-async def what_if(parts: PartsHere, question: WhatIfRequest) -> Response:
-    """Simulates both machines with the same seeds and compares pair by pair. About a second."""
-    return StrictJSONResponse(await answer_what_if(parts, question))
+async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
+    """Simulate both machines with the same seeds and compare them in pairs. Takes about a second."""
+    _check_names(request)
+    scenario = request.scenario or (await context.control.status())["scenario"]
+    change = Change(
+        num_gpus=request.num_gpus,
+        gpu_speed=request.gpu_speed,
+        bandwidth=request.bandwidth,
+        utilisation=request.utilisation,
+        energy_weight=request.energy_weight,
+    )
+    change.platform(context.machine.platform)  # raises if this machine cannot be changed so
+    try:
+        await asyncio.wait_for(context.state.whatif_slots.acquire(), _QUEUE_TIMEOUT_S)
+    except TimeoutError:
+        raise ApiError(503, "other what-if requests are being computed", retry_after=2) from None
+    began = time.perf_counter()
+    try:
+        rows = await context.whatif_worker.ask(
+            WhatIfQuestion(
+                change,
+                context.machine,
+                context.load,
+                scenario,
+                tuple(request.schedulers or SCHEDULERS),
+                request.tasks,
+                request.seeds,
+            )
+        )
+    except BrokenExecutor:
+        raise ApiError(503, "the what-if worker is not running", retry_after=2) from None
+    finally:
+        context.state.whatif_slots.release()
+    return StrictJSONResponse(
+        {
+            "scenario": scenario,
+            "tasks": request.tasks,
+            "seeds": request.seeds,
+            "seconds": time.perf_counter() - began,
+            "schedulers": [row.as_dict() for row in rows],
+        }
+    )
+
+
+def _check_names(request: WhatIfRequest) -> None:
+    known = schedulers()
+    for name in request.schedulers or ():
+        if name not in known:
+            raise UnknownNameError("schedulers", name, known)
+    if request.scenario is not None and request.scenario not in SCENARIOS:
+        raise UnknownNameError("scenario", request.scenario, SCENARIOS)

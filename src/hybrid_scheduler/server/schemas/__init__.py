@@ -1,4 +1,4 @@
-"""The shapes of everything that crosses the wire, each with an example."""
+"""Pydantic models of REST bodies and stream messages, with examples."""
 
 from .catalogue import (
     Agent,
@@ -9,10 +9,10 @@ from .catalogue import (
     Model,
     ModelVersionResponse,
     OnlineResponse,
-    Part,
     RetrainAccepted,
     ScenarioInfo,
     SchedulerResponse,
+    ServiceHealth,
     Statistics,
     Trace,
     TraceAccepted,
@@ -75,7 +75,6 @@ __all__ = [
     "Notification",
     "OnlineResponse",
     "Paired",
-    "Part",
     "PlatformInfo",
     "Problem",
     "Result",
@@ -91,6 +90,7 @@ __all__ = [
     "ScenarioRequest",
     "SchedulerResponse",
     "SchedulerResultCreate",
+    "ServiceHealth",
     "SimulationUpdate",
     "SpeedRequest",
     "StartRequest",

@@ -1,4 +1,4 @@
-"""What there is to choose from, what the models have become, and how the server is."""
+"""Models of schedulers, scenarios, learned models, traces, statistics and health."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base_models import ResponseModel, example
+from .base_models import ResponseModel, response_example
 
 
 class LookResponse(ResponseModel):
-    """How a scheduler is drawn everywhere."""
+    """Colours, glyph and line style of a scheduler in every chart."""
 
     dark: str
     light: str
@@ -19,9 +19,9 @@ class LookResponse(ResponseModel):
 
 
 class SchedulerResponse(ResponseModel):
-    """An entry of the registry."""
+    """A registered scheduler."""
 
-    model_config = example(
+    model_config = response_example(
         name="greedy",
         label="Greedy",
         look={"dark": "#FB7F27", "light": "#AE5F28", "glyph": "▲", "dash": "dash-dot"},
@@ -39,7 +39,7 @@ class SchedulerResponse(ResponseModel):
     look: LookResponse
     published: bool = Field(description="Part of the published comparison.")
     protocol: str
-    knows: str = Field(description="What it is told of durations.")
+    knows: str = Field(description="What it knows of durations: nothing, estimates or exact values.")
     summary: str
     parameters: dict[str, Any]
     order: int
@@ -47,9 +47,9 @@ class SchedulerResponse(ResponseModel):
 
 
 class ScenarioInfo(ResponseModel):
-    """A mix of tasks."""
+    """A scenario: distribution of tasks and their arrivals."""
 
-    model_config = example(
+    model_config = response_example(
         name="default",
         description="The ranges of the configuration",
         utilisation=0.1,
@@ -67,7 +67,7 @@ class ScenarioInfo(ResponseModel):
     arrivals: str
     physics: str
     episode_length: int | None
-    size: list[float | None] = Field(description="Smallest and largest; null: no upper end.")
+    size: list[float | None] = Field(description="Smallest and largest; null: no upper limit.")
     intensity: list[float]
     memory: list[float]
 
@@ -75,7 +75,7 @@ class ScenarioInfo(ResponseModel):
 class ModelVersionResponse(ResponseModel):
     """One version of a learned scheduler's model."""
 
-    model_config = example(
+    model_config = response_example(
         run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
         scheduler_name="hybrid_ml",
         version=3,
@@ -99,7 +99,7 @@ class ModelVersionResponse(ResponseModel):
 
 
 class Agent(ResponseModel):
-    """A learning agent's inner numbers."""
+    """Training state of a reinforcement-learning agent."""
 
     epsilon: float | None
     updates: int | None
@@ -118,16 +118,16 @@ class Model(ResponseModel):
 
 
 class RetrainAccepted(ResponseModel):
-    """The training was ordered; a notification says when it is done."""
+    """The training was requested; a notification says when it is done."""
 
-    model_config = example(scheduler_name="hybrid_ml", accepted=True)
+    model_config = response_example(scheduler_name="hybrid_ml", accepted=True)
 
     scheduler_name: str
     accepted: bool
 
 
-class Part(ResponseModel):
-    """One part the server leans on."""
+class ServiceHealth(ResponseModel):
+    """State of a service that the server depends on."""
 
     state: Literal["ok", "away", "off"]
     kind: str
@@ -137,13 +137,13 @@ class EngineHealth(ResponseModel):
     """The engine as this server sees it."""
 
     state: Literal["running", "paused", "stopped", "held", "away"]
-    beat_age: float | None = Field(description="Seconds since the last sign of life, where it is another process.")
+    beat_age: float | None = Field(description="Seconds since the last heartbeat of an engine in another process.")
 
 
 class Health(ResponseModel):
-    """Is everything there?"""
+    """State of the server and of the services behind it."""
 
-    model_config = example(
+    model_config = response_example(
         status="ok",
         database={"state": "ok", "kind": "sqlite"},
         cache={"state": "off", "kind": "memory"},
@@ -152,8 +152,8 @@ class Health(ResponseModel):
     )
 
     status: Literal["ok", "degraded", "down"]
-    database: Part
-    cache: Part
+    database: ServiceHealth
+    cache: ServiceHealth
     engine: EngineHealth
     version: str
 
@@ -161,24 +161,24 @@ class Health(ResponseModel):
 class Alive(ResponseModel):
     """The process answers."""
 
-    model_config = example(status="ok")
+    model_config = response_example(status="ok")
 
     status: Literal["ok"]
 
 
 class OnlineResponse(ResponseModel):
-    """What programs get at `/`."""
+    """Response at `/` for programs."""
 
-    model_config = example(status="online", message="Hybrid ML Scheduler Dashboard API is running")
+    model_config = response_example(status="online", message="Hybrid ML Scheduler Dashboard API is running")
 
     status: Literal["online"]
     message: str
 
 
 class Statistics(ResponseModel):
-    """How much is stored."""
+    """Number of stored rows and size of the database."""
 
-    model_config = example(
+    model_config = response_example(
         database="sqlite",
         rows={"tasks": 4812, "scheduler_results": 28872},
         size_bytes=9_400_320,
@@ -196,7 +196,7 @@ class Statistics(ResponseModel):
 class Trace(ResponseModel):
     """A file of tasks that can be replayed."""
 
-    model_config = example(name="week", format="csv", size_bytes=48_211, modified_at=1763200000.0)
+    model_config = response_example(name="week", format="csv", size_bytes=48_211, modified_at=1763200000.0)
 
     name: str
     format: Literal["csv", "parquet"]
@@ -211,9 +211,9 @@ class TraceList(ResponseModel):
 
 
 class TraceAccepted(ResponseModel):
-    """A trace was read whole, found good, and kept."""
+    """A trace that was validated and stored."""
 
-    model_config = example(name="week", format="csv", tasks=1000, size_bytes=48_211, ignored_columns=[])
+    model_config = response_example(name="week", format="csv", tasks=1000, size_bytes=48_211, ignored_columns=[])
 
     name: str
     format: Literal["csv", "parquet"]

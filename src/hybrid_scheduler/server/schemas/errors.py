@@ -1,4 +1,4 @@
-"""One shape for everything that went wrong."""
+"""Model of error bodies, and their description in OpenAPI."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base_models import ResponseModel, example
+from .base_models import ResponseModel, response_example
 
 ErrorCode = Literal[
     "invalid_input",
@@ -24,17 +24,17 @@ ErrorCode = Literal[
 
 
 class FieldProblem(ResponseModel):
-    """One value that cannot be used."""
+    """One invalid value."""
 
-    field: str = Field(description="Where it stands, such as `size` or `query.limit`.")
-    allowed: str = Field(description="What would be accepted.")
-    got: str = Field(description="What came, shortened.")
+    field: str = Field(description="Name of the value, such as `size` or `query.limit`.")
+    allowed: str = Field(description="Accepted values.")
+    got: str = Field(description="The value received, shortened.")
 
 
 class Problem(ResponseModel):
-    """What went wrong, in words for a person and a code for a program."""
+    """An error, with a message for people and a code for programs."""
 
-    id: str = Field(description="The request's id; the server's log has it too.")
+    id: str = Field(description="The request's id, which the server's log also has.")
     code: ErrorCode
     message: str
     fields: list[FieldProblem]
@@ -42,9 +42,9 @@ class Problem(ResponseModel):
 
 
 class ErrorBody(ResponseModel):
-    """The body of every answer from 400 on."""
+    """Body of every response with a status of 400 or more."""
 
-    model_config = example(
+    model_config = response_example(
         error={
             "id": "5f0c6b1d2a9e4c77",
             "code": "invalid_input",
@@ -60,21 +60,27 @@ class ErrorBody(ResponseModel):
 _MEANINGS = {
     401: "The token is missing or wrong.",
     403: "This Host or Origin is not allowed.",
-    404: "There is nothing by that name.",
-    405: "This address does not know that method.",
-    409: "Not possible in the present state.",
+    404: "There is nothing with this name.",
+    405: "This address does not support that method.",
+    409: "Not possible in the current state.",
     413: "The body is too large.",
-    415: "The body has another content type than this address takes.",
-    422: "A value cannot be used; `fields` says which and why.",
-    429: "Too many requests; `Retry-After` says when the next is welcome.",
-    500: "A fault of the server; the id leads to the log.",
-    503: "The database or the engine is away; `Retry-After` says when to try again.",
+    415: "This address does not accept the body's content type.",
+    422: "A value is invalid; `fields` says which and why.",
+    429: "Too many requests; `Retry-After` says when to try again.",
+    500: "A fault of the server; its log has details under the id.",
+    503: "The database or the engine is unavailable; `Retry-After` says when to try again.",
 }
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI's description of these answers, for a route's `responses`."""
+    """Return OpenAPI's description of error responses, for a route's `responses`.
+
+    Parameters
+    ----------
+    statuses
+        Statuses besides those that every route may return.
+    """
     described: dict[int | str, dict[str, Any]] = {}
     for status in (*statuses, 401, 403, 429, 500):
         described[status] = {"model": ErrorBody, "description": _MEANINGS[status]}

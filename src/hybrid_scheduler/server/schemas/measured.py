@@ -1,4 +1,4 @@
-"""A run that was measured on real devices, as a client hands it in: columns, null where nothing is known."""
+"""Models of a run that was measured on real devices, as columns; null means unknown."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .base_models import (
     SchedulerKey,
     Seed,
     Text,
-    example,
     request_example,
+    response_example,
 )
 from .tasks import ResultStatus
 
 _LONGEST_CONFIG = 65_536
 
 
-def _small(config: dict[str, Any]) -> dict[str, Any]:
+def _check_config(config: dict[str, Any]) -> dict[str, Any]:
     try:
         text = json.dumps(config, allow_nan=False, ensure_ascii=False)
         size = len(text.encode())  # refuses unpaired surrogates
@@ -73,7 +73,7 @@ class MeasuredTasks(RequestModel):
 
 
 class MeasuredResults(RequestModel):
-    """What one scheduler made of the tasks. Moments count from its first submission; failed tasks have no times."""
+    """Results of one scheduler. Times count from its first submission; failed tasks have no times."""
 
     device: Annotated[list[str], Field(min_length=1, max_length=MOST_TASKS)]
     gpu_fraction: Column
@@ -132,22 +132,22 @@ class MeasuredRunCreate(RequestModel):
 
     run_id: RunId | None = Field(
         default=None,
-        description="A ULID of your own: sending the run again under the same one does not store it twice.",
+        description="A ULID of your choice. A run that is sent again under the same id is stored once.",
     )
     created_at: Moment
     ended_at: Moment
     seed: Seed
     scenario: Name
     platform: MeasuredPlatform
-    config: Annotated[dict[str, Any], AfterValidator(_small)] = Field(default_factory=dict)
+    config: Annotated[dict[str, Any], AfterValidator(_check_config)] = Field(default_factory=dict)
     tasks: MeasuredTasks
     results: Annotated[dict[SchedulerKey, MeasuredResults], Field(min_length=1, max_length=MOST_SCHEDULERS)]
 
 
 class RunStored(ResponseModel):
-    """A run that is in the database now."""
+    """A run that was stored."""
 
-    model_config = example(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB", tasks=1, schedulers=["greedy"])
+    model_config = response_example(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB", tasks=1, schedulers=["greedy"])
 
     run_id: RunId
     tasks: int

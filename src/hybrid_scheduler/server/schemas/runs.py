@@ -1,4 +1,4 @@
-"""Runs and the comparison of schedulers within and between them."""
+"""Models of runs, and of comparisons within and between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base_models import ResponseModel, example
+from .base_models import ResponseModel, response_example
 
 SchedulerState = Literal["ready", "warming", "learned", "fallback", "off"]
 _RUN = {
@@ -27,7 +27,7 @@ _RUN = {
 
 
 class ComparisonRow(ResponseModel):
-    """One scheduler in numbers since the run began. Seconds, joules, dollars; null before the first task."""
+    """Statistics of one scheduler since the run began: seconds, joules, dollars; null before the first task."""
 
     name: str
     tasks: int
@@ -46,17 +46,17 @@ class ComparisonRow(ResponseModel):
     p50_latency: float | None
     p95_latency: float | None
     p99_latency: float | None
-    window: int = Field(description="Over how many of the newest tasks the quantiles are taken.")
+    window: int = Field(description="Number of newest tasks behind the quantiles.")
     makespan: float | None
-    load_balance: float | None = Field(description="Jain's index over the devices, 1 = even.")
-    state: SchedulerState = Field(description="`off`: it failed and takes no part any more.")
+    load_balance: float | None = Field(description="Jain's index over the devices; 1 is even.")
+    state: SchedulerState = Field(description="`off`: it failed and was removed from the run.")
     model_version: int | None
 
 
 class Run(ResponseModel):
-    """One run: a seed, a scenario and a machine."""
+    """A run with its seed, scenario and machine."""
 
-    model_config = example(**_RUN)
+    model_config = response_example(**_RUN)
 
     run_id: str
     created_at: float
@@ -64,7 +64,7 @@ class Run(ResponseModel):
     status: Literal["running", "paused", "stopped"]
     source: Literal["simulated", "measured"]
     scenario: str
-    utilisation: float | None = Field(description="Offered load; null for a measured run, which has none.")
+    utilisation: float | None = Field(description="Offered load; null for a measured run.")
     seed: int
     platform: str
     schedulers: list[str]
@@ -76,7 +76,7 @@ class Run(ResponseModel):
 class RunDetail(Run):
     """A run with its comparison as it was last stored."""
 
-    model_config = example(**_RUN, comparison=[])
+    model_config = response_example(**_RUN, comparison=[])
 
     comparison: list[ComparisonRow]
 
@@ -112,17 +112,17 @@ class Comparative(ResponseModel):
     """Schedulers side by side over the newest tasks in the database."""
 
     run_id: str | None
-    tasks: int = Field(description="How many tasks were looked at.")
+    tasks: int = Field(description="Number of tasks behind the figures.")
     schedulers: list[ComparativeRow]
     first_task_id: int | None
     last_task_id: int | None
     wins: dict[str, dict[str, int]] = Field(
-        description="On how many tasks the row's latency was lower than the column's."
+        description="Number of tasks on which the row's latency was lower than the column's."
     )
 
 
 class TrendPoint(ResponseModel):
-    """One scheduler's means over one piece of a run."""
+    """Means of one scheduler over one bucket."""
 
     n: int
     avg_latency: float | None
@@ -133,26 +133,26 @@ class TrendPoint(ResponseModel):
 
 
 class TrendBucket(ResponseModel):
-    """One piece of a run; tasks are counted within the run."""
+    """A range of a run's tasks, counted within the run."""
 
     first_ordinal: int
     last_ordinal: int
-    first_task_id: int = Field(description="Ids may have gaps, where measured runs were stored meanwhile.")
+    first_task_id: int = Field(description="Ids have gaps if measured runs were stored meanwhile.")
     schedulers: dict[str, TrendPoint]
 
 
 class Trends(ResponseModel):
-    """A run in at most `buckets` pieces of equally many tasks."""
+    """A run in at most `buckets` ranges of equally many tasks."""
 
     run_id: str | None
-    sampled: bool = Field(description="True where the run is so long that means are over a sample of each piece.")
+    sampled: bool = Field(description="True if the run is long and means are over a sample of each bucket.")
     buckets: list[TrendBucket]
 
 
 class Gantt(ResponseModel):
-    """What ran where and when, as columns of equal length."""
+    """Busy intervals of devices, as columns of equal length."""
 
-    model_config = example(
+    model_config = response_example(
         run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
         scheduler="greedy",
         devices=["cpu", "gpu_0", "gpu_1", "gpu_2", "gpu_3"],
@@ -174,11 +174,11 @@ class Gantt(ResponseModel):
     start: list[float]
     end: list[float]
     intensity: list[float]
-    truncated: bool = Field(description="True where `limit` left something out.")
+    truncated: bool = Field(description="True if `limit` left something out.")
 
 
 class Difference(ResponseModel):
-    """The same number in two runs."""
+    """One metric in two runs."""
 
     a: float | None
     b: float | None
@@ -205,4 +205,4 @@ class RunDiff(ResponseModel):
     a: RunDetail
     b: RunDetail
     schedulers: list[DiffRow] = Field(description="Those that both runs have, in the order of run a.")
-    changed: dict[str, list[Any]] = Field(description="What the runs were set to differently: [in a, in b].")
+    changed: dict[str, list[Any]] = Field(description="Settings that differ: [in a, in b].")

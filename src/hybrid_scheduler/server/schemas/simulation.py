@@ -1,4 +1,4 @@
-"""The live run: its state, and the orders it takes."""
+"""Models of the live run's state and commands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlatformInfo(ResponseModel):
 
 
 class Episode(ResponseModel):
-    """Where a scenario of episodes stands."""
+    """Progress of a scenario with episodes."""
 
     number: int
     tasks: int
@@ -42,10 +42,10 @@ class Episode(ResponseModel):
 
 
 class Status(ResponseModel):
-    """The live run as it stands."""
+    """State of the live run."""
 
     state: Literal["running", "paused", "stopped", "held"] = Field(
-        description="`held`: the database is away, so no new tasks are made until it is back."
+        description="`held`: the database is unavailable, and no tasks are made until it is back."
     )
     is_running: bool
     is_paused: bool
@@ -66,12 +66,12 @@ class Status(ResponseModel):
     episode: Episode | None
     unsaved_batches: int
     storage: Literal["ok", "away"]
-    notes: list[str] = Field(description="What a reader of the numbers should know.")
+    notes: list[str] = Field(description="Remarks on the numbers.")
     comparison: list[ComparisonRow]
 
 
 class StartRequest(RequestModel):
-    """Settings of a new run; what is left out comes from the configuration."""
+    """Settings of a new run; missing ones come from the configuration."""
 
     model_config = request_example(
         scenario="mixed", utilisation=0.4, seed=7, speed=1.0, schedulers=["greedy", "oracle"]
@@ -85,7 +85,7 @@ class StartRequest(RequestModel):
 
 
 class SpeedRequest(RequestModel):
-    """How fast virtual time runs."""
+    """Speed of virtual time."""
 
     model_config = request_example(speed=4.0)
 
@@ -93,7 +93,7 @@ class SpeedRequest(RequestModel):
 
 
 class ScenarioRequest(RequestModel):
-    """Another mix of tasks from now on."""
+    """Scenario of all further tasks."""
 
     model_config = request_example(scenario="bursty", utilisation=0.5)
 

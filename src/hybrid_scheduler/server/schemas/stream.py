@@ -1,4 +1,4 @@
-"""The messages of `/ws`, which `GET /api/events` repeats."""
+"""Models of the messages of `/ws`, which `GET /api/events` repeats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .simulation import Status
 
 
 class _Event(ResponseModel):
-    seq: int = Field(description="Rises by one from message to message; a gap means that something was missed.")
+    seq: int = Field(description="Increases by one per message; a gap means that messages are missing.")
     run_id: str
     t: float = Field(description="Virtual seconds since the run began.")
     created_at: float = Field(description="Unix seconds.")
@@ -29,7 +29,7 @@ class LatestTask(ResponseModel):
 
 
 class LatestResult(ResponseModel):
-    """What one scheduler made of the newest task."""
+    """Result of one scheduler for the newest task."""
 
     time: float | None
     latency: float | None
@@ -41,13 +41,13 @@ class LatestResult(ResponseModel):
 
 
 class DeviceUtilization(ResponseModel):
-    """Share of the time a device was busy."""
+    """Share of the time in which a device was busy."""
 
     utilization: float
 
 
 class Utilization(ResponseModel):
-    """Of one scheduler's cluster: the average, and every device by name."""
+    """Utilization of one scheduler's cluster: the average, and every device by name."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -60,7 +60,7 @@ class Utilization(ResponseModel):
 
 
 class DecisionRow(ResponseModel):
-    """One decision and what came of it."""
+    """One decision and its outcome."""
 
     task_id: int
     scheduler: str
@@ -83,7 +83,7 @@ class DecisionRow(ResponseModel):
 
 
 class SimulationUpdate(_Event):
-    """About twice a second: where the run stands."""
+    """State of the run, about twice a second."""
 
     type: Literal["simulation_update"]
     task: LatestTask | None
@@ -94,9 +94,9 @@ class SimulationUpdate(_Event):
     utilizations: dict[str, dict[str, float]] = Field(
         description="Scheduler, device, busy share since the last update."
     )
-    backlogs: dict[str, dict[str, float]] = Field(description="Scheduler, device, seconds of work that wait.")
+    backlogs: dict[str, dict[str, float]] = Field(description="Scheduler, device, seconds of queued work.")
     decisions: list[DecisionRow] = Field(max_length=200, description="Newest last.")
-    omitted: int = Field(description="Decisions that were left out.")
+    omitted: int = Field(description="Number of decisions left out.")
     tasks_processed: int
     tasks_per_second: float
     virtual_time: float
@@ -104,7 +104,7 @@ class SimulationUpdate(_Event):
 
 
 class Notification(_Event):
-    """Something a person wants to know."""
+    """A message for people."""
 
     type: Literal["notification"]
     level: Literal["info", "warning", "error"]
@@ -116,7 +116,7 @@ class Notification(_Event):
 
 
 class LogLine(_Event):
-    """A decision in words; at high rates a sample."""
+    """A decision as text; at high rates a sample."""
 
     type: Literal["log"]
     level: str
@@ -126,7 +126,7 @@ class LogLine(_Event):
 
 
 class Hello(ResponseModel):
-    """The first message of a connection. It is not stored; `seq` is that of the last message before it."""
+    """First message of a connection. It is not stored; `seq` is that of the last message before it."""
 
     type: Literal["hello"]
     seq: int
@@ -142,6 +142,6 @@ class EventPage(ResponseModel):
     """Stored events after a sequence number, in order."""
 
     events: list[StreamEvent]
-    last_seq: int = Field(description="The newest that is stored.")
-    oldest_seq: int = Field(description="The oldest update or log line that is still kept.")
-    truncated: bool = Field(description="True where the page is full; ask again after its last one.")
+    last_seq: int = Field(description="The newest stored event.")
+    oldest_seq: int = Field(description="The oldest stored update or log line.")
+    truncated: bool = Field(description="True if the page is full; continue after its last event.")

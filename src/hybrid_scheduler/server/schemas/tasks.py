@@ -1,4 +1,4 @@
-"""Tasks and what each scheduler made of them."""
+"""Models of tasks and results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base_models import ExternalId, Kind, RequestModel, ResponseModel, example, request_example
+from .base_models import ExternalId, Kind, RequestModel, ResponseModel, request_example, response_example
 
 ResultStatus = Literal["ran", "clipped", "moved_to_cpu", "failed"]
 
@@ -46,26 +46,26 @@ _TASK = {
 
 
 class Result(ResponseModel):
-    """One scheduler's handling of one task. Seconds, joules, dollars; times are null for a task that failed."""
+    """Result of one scheduler for one task, in seconds, joules and dollars; a failed task has no times."""
 
-    model_config = example(**_RESULT)
+    model_config = response_example(**_RESULT)
 
     scheduler_name: str
-    device: str = Field(description="The accelerator that got the share, or the CPU.")
+    device: str = Field(description="The accelerator that ran a part, or the CPU.")
     gpu_fraction: float | None = Field(description="Share of the work on the accelerator, 0 to 1.")
     actual_time: float | None = Field(description="Seconds of execution: the longer of the two parts.")
     latency: float | None = Field(description="Seconds from arrival to finish.")
     wait: float | None = Field(description="Seconds from arrival to the start of the first part.")
     start_time: float | None = Field(description="Virtual seconds since the run began.")
     finish_time: float | None
-    cpu_start: float | None = Field(description="Null where no part ran on the CPU.")
+    cpu_start: float | None = Field(description="Null if no part ran on the CPU.")
     cpu_time: float | None
-    gpu_start: float | None = Field(description="Null where no part ran on an accelerator.")
+    gpu_start: float | None = Field(description="Null if no part ran on an accelerator.")
     gpu_time: float | None
     energy_consumption: float | None = Field(description="Joules.")
     execution_cost: float | None = Field(description="Dollars.")
     regret: float | None = Field(description="Latency minus the oracle's for this task; null without an oracle.")
-    predicted_time: float | None = Field(description="What a learned scheduler expected, seconds.")
+    predicted_time: float | None = Field(description="Prediction of a learned scheduler, seconds.")
     status: ResultStatus
     model_version: int | None
 
@@ -73,7 +73,7 @@ class Result(ResponseModel):
 class ResultRow(Result):
     """A result with the task it belongs to."""
 
-    model_config = example(task_id=105, run_id=_TASK["run_id"], **_RESULT)
+    model_config = response_example(task_id=105, run_id=_TASK["run_id"], **_RESULT)
 
     task_id: int
     run_id: str
@@ -83,11 +83,13 @@ class ResultPage(ResponseModel):
     """Results in the order of their tasks."""
 
     results: list[ResultRow]
-    next_after: int | None = Field(description="Give this as `after_task` for the next page; null: nothing came.")
+    next_after: int | None = Field(
+        description="Value of `after_task` for the next page; null if the page is empty."
+    )
 
 
 class SchedulerResultCreate(RequestModel):
-    """A result as a measured run reports it."""
+    """A result that a measured run reports."""
 
     model_config = request_example(
         task_id=105,
@@ -109,9 +111,9 @@ class SchedulerResultCreate(RequestModel):
 
 
 class TaskResponse(ResponseModel):
-    """A task as it was stored."""
+    """A stored task."""
 
-    model_config = example(**_TASK)
+    model_config = response_example(**_TASK)
 
     task_id: int
     run_id: str
@@ -127,28 +129,30 @@ class TaskResponse(ResponseModel):
 
 
 class TaskDetail(TaskResponse):
-    """A task with what every scheduler made of it."""
+    """A task with the results of every scheduler."""
 
-    model_config = example(**_TASK, results={"greedy": _RESULT}, optimal_gpu_fraction=0.71, optimal_time=0.027)
+    model_config = response_example(
+        **_TASK, results={"greedy": _RESULT}, optimal_gpu_fraction=0.71, optimal_time=0.027
+    )
 
     results: dict[str, Result]
-    optimal_gpu_fraction: float | None = Field(description="The best share if the task were alone.")
-    optimal_time: float | None = Field(description="Its execution time with that share, seconds.")
+    optimal_gpu_fraction: float | None = Field(description="The best share on an idle machine.")
+    optimal_time: float | None = Field(description="Execution time with that share, seconds.")
 
 
 class TaskPage(ResponseModel):
     """Tasks, newest first."""
 
     tasks: list[TaskResponse]
-    next_before: int | None = Field(description="Give this as `before` for the next page; null at the end.")
+    next_before: int | None = Field(description="Value of `before` for the next page; null at the end.")
 
 
 class TaskCreate(RequestModel):
-    """A task of your own: it goes through every scheduler at the run's present moment."""
+    """A task to submit to every scheduler at the run's current time."""
 
     model_config = request_example(size=1200.0, compute_intensity=0.62, memory_required=96.0)
 
-    size: Annotated[float, Field(ge=0.001, le=1e6, description="Side of the problem; work grows with size^1.5.")]
+    size: Annotated[float, Field(ge=0.001, le=1e6, description="Problem size; work grows with size^1.5.")]
     compute_intensity: Annotated[float, Field(ge=0, le=1, description="How much a GPU helps, 0 to 1.")]
     memory_required: Annotated[float, Field(ge=0, le=1e7, description="MB.")]
     kind: Kind = "generic"
@@ -156,8 +160,8 @@ class TaskCreate(RequestModel):
 
 
 class Deleted(ResponseModel):
-    """How much went."""
+    """Number of deleted tasks."""
 
-    model_config = example(deleted_tasks=4812)
+    model_config = response_example(deleted_tasks=4812)
 
     deleted_tasks: int

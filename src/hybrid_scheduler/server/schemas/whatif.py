@@ -1,4 +1,4 @@
-"""What would happen on another machine?"""
+"""Models of what-if requests and their results."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .base_models import RequestModel, ResponseModel, ScenarioName, SchedulerNam
 
 
 class WhatIfRequest(RequestModel):
-    """The changed machine. What is left out stays as it is."""
+    """The changed machine; missing values stay as they are."""
 
     model_config = request_example(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, utilisation=0.5, energy_weight=0.2)
 
     num_gpus: Annotated[int, Field(ge=1, le=16)] | None = None
-    gpu_speed: Annotated[float, Field(ge=0.25, le=8, description="Multiplies the GPUs' speed.")] = 1.0
+    gpu_speed: Annotated[float, Field(ge=0.25, le=8, description="Factor on the GPUs' speed.")] = 1.0
     bandwidth: Annotated[float, Field(ge=500, le=200_000, description="MB/s between host and GPU.")] | None = None
     utilisation: (
         Annotated[
-            float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the present machine's capacity.")
+            float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the current machine's capacity.")
         ]
         | None
     ) = None
@@ -56,5 +56,5 @@ class WhatIfAnswer(ResponseModel):
     scenario: str
     tasks: int
     seeds: int
-    seconds: float = Field(description="How long the computation took.")
+    seconds: float = Field(description="Duration of the computation.")
     schedulers: list[WhatIfRow]
