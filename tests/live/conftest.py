@@ -17,13 +17,13 @@ RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "o
 class Live:
     """An engine with its journal and its clock."""
 
-    def __init__(self, course=None, journal=None, clock=None, trainer=None, **options):
-        self.course = course or LiveConfig(schedulers=RULES)
+    def __init__(self, config=None, journal=None, clock=None, trainer=None, **options):
+        self.config = config or LiveConfig(schedulers=RULES)
         self.journal = journal or MemoryJournal()
         self.clock = clock or FakeClock()
         entropy = itertools.count(1)
         self.engine = ContinuousSimulation(
-            self.course,
+            self.config,
             self.journal,
             clock=self.clock,
             trainer=trainer or InlineTrainingWorker(),
@@ -66,11 +66,11 @@ def live():
     """Makes engines, and closes them."""
     made = []
 
-    def make(course=None, **options):
+    def make(config=None, **options):
         schedulers = options.pop("schedulers", None)
         if schedulers is not None:
-            course = replace(course or LiveConfig(), schedulers=tuple(schedulers))
-        made.append(Live(course, **options))
+            config = replace(config or LiveConfig(), schedulers=tuple(schedulers))
+        made.append(Live(config, **options))
         return made[-1]
 
     yield make

@@ -67,7 +67,7 @@ def test_start_goes_on_or_begins_anew(one):
 def test_restart_begins_another_run(one):
     one.run(2.0)
     old = one.engine.status()
-    status = one.engine.restart(replace(one.course, seed=9, schedulers=("round_robin",)))
+    status = one.engine.restart(replace(one.config, seed=9, schedulers=("round_robin",)))
     assert (status.seed, status.schedulers, status.tasks_processed) == (9, ("round_robin",), 0)
     ended = [batch.run for batch in one.journal.batches if batch.run.run_id == old.run_id][-1]
     assert ended.status == "stopped"
@@ -96,7 +96,7 @@ def test_a_scenario_takes_over_from_now_on(one):
     assert memory[ids >= first].max() > 1000.0
     assert (np.diff(one.task_column("arrival_time")) >= 0).all()
     assert one.journal.batches[-1].run.scenario == "transfer"
-    again = replace(one.course)
+    again = replace(one.config)
     one.engine.close()
     # It is still that scenario after a restart.
     second = type(one)(again, journal=one.journal, clock=one.clock)

@@ -53,11 +53,11 @@ def test_every_task_has_one_result_per_scheduler_and_everything_is_numbered(play
 
 def test_rows_are_those_of_a_batch_run(played):
     """Chunk by chunk on a living cluster, bit for bit what one run over the same tasks gives."""
-    n, course = played.engine.status().tasks_processed, played.course
-    tasks = generate(course.scenario, n, course.seed, platform=course.platform, physics=course.physics, first_id=1)
+    n, config = played.engine.status().tasks_processed, played.config
+    tasks = generate(config.scenario, n, config.seed, platform=config.platform, physics=config.physics, first_id=1)
     assert np.array_equal(played.task_column("arrival_time"), tasks.arrival_time)
     for name in RULES:
-        whole = Cluster(course.platform, course.physics).run(tasks, create(name), seed=course.seed).outcomes
+        whole = Cluster(config.platform, config.physics).run(tasks, create(name), seed=config.seed).outcomes
         for ours, theirs in (
             ("device", "device"), ("gpu_fraction", "fraction"), ("latency", "latency"), ("finish_time", "finish"),
             ("cpu_start", "cpu_start"), ("gpu_time", "accelerator_time"), ("start_time", "start"),
@@ -91,7 +91,7 @@ def test_regret_is_the_difference_to_the_oracle(played, live):
 
 
 def test_comparison_equals_a_recomputation_from_the_batches(played):
-    devices = len(played.course.platform)
+    devices = len(played.config.platform)
     for row in played.engine.status().comparison:
         column = {name: played.column(row.name, name) for name in COLUMNS}
         latency = column["latency"]
@@ -108,7 +108,7 @@ def test_comparison_equals_a_recomputation_from_the_batches(played):
             (row.makespan, column["finish_time"].max() - played.task_column("arrival_time")[0]),
         ):
             assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
-        busy = np.bincount(played.course.platform.cpu_of[column["device"]], column["cpu_time"], devices)
+        busy = np.bincount(played.config.platform.cpu_of[column["device"]], column["cpu_time"], devices)
         busy += np.bincount(column["device"], column["gpu_time"], devices)
         assert row.load_balance == pytest.approx(jain_index(busy))
         assert row.window == 1000
@@ -118,13 +118,13 @@ def test_comparison_equals_a_recomputation_from_the_batches(played):
 
 def test_utilisation_is_that_of_the_intervals(played):
     updates = played.updates()
-    names = [device.name for device in played.course.platform.devices]
+    names = [device.name for device in played.config.platform.devices]
     for before, update in list(itertools.pairwise(updates))[3:30:5]:
         begin, end = before["virtual_time"], update["virtual_time"]
         for scheduler in RULES:
             busy = dict.fromkeys(names, 0.0)
             device = played.column(scheduler, "device")
-            for part, owner in (("cpu", played.course.platform.cpu_of[device]), ("gpu", device)):
+            for part, owner in (("cpu", played.config.platform.cpu_of[device]), ("gpu", device)):
                 start = played.column(scheduler, f"{part}_start")
                 stop = start + played.column(scheduler, f"{part}_time")
                 # Whoever arrives later cannot have worked in this interval.
@@ -157,13 +157,13 @@ def test_many_tasks_in_an_update_leave_decisions_out(live):
 
 
 def test_a_restart_in_the_middle_changes_no_row(live):
-    course = LiveConfig(schedulers=RULES, speed=20.0)
-    undisturbed = live(course).started()
+    config = LiveConfig(schedulers=RULES, speed=20.0)
+    undisturbed = live(config).started()
     undisturbed.run(15.0)
-    first = live(course).started()
+    first = live(config).started()
     first.run(7.3)
     first.engine.close()
-    second = live(course, journal=first.journal, clock=first.clock).started()
+    second = live(config, journal=first.journal, clock=first.clock).started()
     status = second.run(9.0)
     assert status.run_id == undisturbed.engine.status().run_id
     assert [n["kind"] for n in second.notifications()] == ["run_started", "resumed"]
@@ -186,7 +186,7 @@ def test_a_paused_run_comes_back_paused(live):
     first.run(5.0)
     before = first.engine.pause()
     first.engine.close()
-    second = live(first.course, journal=first.journal, clock=first.clock)
+    second = live(first.config, journal=first.journal, clock=first.clock)
     after = second.engine.open()
     assert (after.state, after.run_id, after.virtual_time) == ("paused", before.run_id, before.virtual_time)
     assert after.tasks_processed == before.tasks_processed
@@ -197,7 +197,7 @@ def test_a_stopped_run_does_not_come_back(live):
     first.run(5.0)
     first.engine.stop()
     first.engine.close()
-    second = live(first.course, journal=first.journal, clock=first.clock)
+    second = live(first.config, journal=first.journal, clock=first.clock)
     status = second.engine.open()
     assert (status.state, status.run_id) == ("stopped", None)
     assert status.next_task_id == first.engine.status().next_task_id
@@ -207,7 +207,7 @@ def test_other_settings_end_the_old_run(live):
     first = live(schedulers=["greedy"]).started()
     first.run(5.0)
     first.engine.close()
-    second = live(replace(first.course, seed=7), journal=first.journal, clock=first.clock)
+    second = live(replace(first.config, seed=7), journal=first.journal, clock=first.clock)
     status = second.engine.open()
     assert (status.state, status.seed, status.tasks_processed) == ("running", 7, 0)
     stopped = [batch.run for batch in first.journal.batches if batch.run.status == "stopped"]
@@ -220,7 +220,7 @@ def test_a_broken_checkpoint_is_reported_and_a_new_run_begins(live):
     first.run(5.0)
     first.engine.close()
     del first.journal.batches[-1].state["lanes"]
-    second = live(first.course, journal=first.journal, clock=first.clock)
+    second = live(first.config, journal=first.journal, clock=first.clock)
     status = second.engine.open()
     assert status.state == "running"
     assert status.run_id != first.journal.batches[0].run.run_id
@@ -228,8 +228,8 @@ def test_a_broken_checkpoint_is_reported_and_a_new_run_begins(live):
 
 
 def test_rush_hour_empties_all_clusters_after_each_episode(live):
-    course = LiveConfig(scenario_named("rush-hour"), schedulers=RULES, speed=100.0)
-    one = live(course).started()
+    config = LiveConfig(scenario_named("rush-hour"), schedulers=RULES, speed=100.0)
+    one = live(config).started()
     one.run(2.0)
     status = one.engine.pause()
     ended = one.notifications("episode")
@@ -294,8 +294,8 @@ def test_virtual_time_slips_where_the_machine_cannot_follow(live, monkeypatch):
 
 
 def test_as_fast_as_possible(live):
-    course = LiveConfig(schedulers=("greedy", "oracle"), speed=math.inf)
-    one = live(course, clock=FakeClock(tick=0.05)).started()
+    config = LiveConfig(schedulers=("greedy", "oracle"), speed=math.inf)
+    one = live(config, clock=FakeClock(tick=0.05)).started()
     status = one.run(1.0)
     assert status.tasks_processed > 15_000
     assert status.speed is None

@@ -158,14 +158,14 @@ def test_what_was_grown_for_a_world_that_is_gone_is_dropped():
 
 
 def test_learners_are_warm_after_a_restart_and_versions_go_on(live, tmp_path):
-    course = LiveConfig(schedulers=("hybrid_ml", "rl_agent", "oracle"), speed=20.0)
-    first = live(course, snapshots=tmp_path).started()
+    config = LiveConfig(schedulers=("hybrid_ml", "rl_agent", "oracle"), speed=20.0)
+    first = live(config, snapshots=tmp_path).started()
     status = first.run(3.0)
     reached = {row.name: row.model_version for row in status.comparison}
     first.engine.close()
     [file] = tmp_path.glob("*.rl_agent.pth")
     assert file.name.startswith(status.run_id)
-    second = live(course, journal=first.journal, clock=first.clock, snapshots=tmp_path)
+    second = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path)
     status = second.engine.open()
     assert status.run_id == first.engine.status().run_id
     assert {row.name: row.model_version for row in status.comparison} == {
@@ -185,13 +185,13 @@ def test_learners_are_warm_after_a_restart_and_versions_go_on(live, tmp_path):
 
 
 def test_a_damaged_snapshot_is_refused_and_the_shipped_model_decides(live, tmp_path):
-    course = LiveConfig(schedulers=("rl_agent",))
-    first = live(course, snapshots=tmp_path).started()
+    config = LiveConfig(schedulers=("rl_agent",))
+    first = live(config, snapshots=tmp_path).started()
     first.run(1.0)
     first.engine.close()
     [file] = tmp_path.glob("*.pth")
     file.write_bytes(b"not a network")
-    second = live(course, journal=first.journal, clock=first.clock, snapshots=tmp_path).started()
+    second = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path).started()
     assert second.notifications("model_refused")[0]["scheduler"] == "rl_agent"
     assert second.run(1.0).comparison[0].state == "learned"
     assert second.engine.models()[0].agent["updates"] == 0
@@ -248,7 +248,7 @@ def test_a_scheduler_that_raises_is_switched_off_alone(live, fragile, where):
     for (first, count), (following, _) in itertools.pairwise(results):
         assert following == first + count
     one.engine.close()
-    again = live(one.course, journal=one.journal, clock=one.clock)
+    again = live(one.config, journal=one.journal, clock=one.clock)
     assert again.engine.open().comparison[1].state == "off"  # it stays off for this run
 
 

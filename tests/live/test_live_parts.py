@@ -37,8 +37,8 @@ def test_isolated_optimum_with_its_share(name, physics):
 
 def test_the_hash_tells_courses_apart():
     one = LiveConfig()
-    json.dumps(one.config(), allow_nan=False)
-    assert content_hash(one.config()) == content_hash(LiveConfig().config())
+    json.dumps(one.as_dict(), allow_nan=False)
+    assert content_hash(one.as_dict()) == content_hash(LiveConfig().as_dict())
     others = [
         LiveConfig(seed=1),
         LiveConfig(platform=workstation(2)),
@@ -47,8 +47,8 @@ def test_the_hash_tells_courses_apart():
         LiveConfig(utilisation=0.2),
         LiveConfig(schedulers=("greedy",)),
     ]
-    assert len({content_hash(course.config()) for course in [one, *others]}) == 7
-    assert content_hash(LiveConfig(speed=3.0).config()) == content_hash(one.config())  # speed changes no row
+    assert len({content_hash(config.as_dict()) for config in [one, *others]}) == 7
+    assert content_hash(LiveConfig(speed=3.0).as_dict()) == content_hash(one.as_dict())  # speed changes no row
 
 
 @pytest.mark.parametrize("name", ["round_robin", "random", "greedy", "oracle", "price_index", "earliest_finish"])

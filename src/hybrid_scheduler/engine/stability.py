@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
-from ..cluster import Cluster
+from ..cluster import Cluster, Machine
 from ..core import Platform
 from ..physics import Physics
 from ..schedulers import create
+from ..schedulers.registry import parse_spec
 from ..workload import Scenario, capacity_of, generate
 
 #: Schedulers that ignore the queues: they load each device in proportion to the arrival rate.
@@ -33,3 +35,26 @@ def stability_limit(
     workload = generate(scenario, tasks, seed, platform=platform, physics=physics, utilisation=0.1)
     busy = Cluster(platform, physics, memory_policy=memory_policy).run(workload, create(spec)).busy
     return float(tasks / busy.max() / capacity_of(scenario, platform, physics))
+
+
+def instability_warnings(schedulers: Iterable[str], scenario: Scenario, machine: Machine, load: float) -> list[str]:
+    """Return one sentence for each scheduler whose queues grow without end at this load.
+
+    Parameters
+    ----------
+    schedulers
+        Specifications: ``name`` or ``name(parameter=value)``.
+    scenario, machine
+        The tasks, and what they run on.
+    load
+        Offered load, as a share of the machine's capacity.
+    """
+    warnings = []
+    if load >= 1.0:
+        warnings.append(f"the load is {load:.2f} of the machine's capacity: every queue grows without end")
+    for spec in schedulers:
+        if parse_spec(spec)[0] in QUEUE_BLIND:
+            limit = stability_limit(spec, scenario, machine.platform, machine.physics, machine.memory_policy)
+            if load > limit:
+                warnings.append(f"{spec} is unstable above about {limit:.2f} of capacity")
+    return warnings

@@ -29,6 +29,8 @@ class BatchBuilder:
         self._journal, self.counters, self.device_names = journal, counters, device_names
         self._unsent: deque[Batch] = deque()
         self._keys: OrderedDict[str, tuple[str, Future[int]]] = OrderedDict()
+        #: Measured runs that are not durable yet.
+        self._measured: dict[str, Future[None]] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -109,13 +111,25 @@ class BatchBuilder:
         self._unsent.append(batch)
         self.deliver()
 
-    def take(self, batch: Batch) -> None:
-        """A batch made elsewhere, numbered from our counters, for the next delivery. What waited was flushed."""
+    def storing(self, run_id: str) -> Future[None] | None:
+        """Return the future of a measured run that is not durable yet; None if there is none with this id."""
+        return self._measured.get(run_id)
+
+    def take_measured(self, batch: Batch) -> Future[None]:
+        """Take the batch of a measured run, numbered from these counters, for the next delivery.
+
+        Everything that waited must have been flushed. Returns the future that is set when the batch is durable.
+        """
         assert self.has_capacity
         assert not self._chunks
         assert not self._events
+        committed, run_id = batch.committed, batch.run.run_id
+        assert committed is not None
+        self._measured[run_id] = committed
+        committed.add_done_callback(lambda done: self._measured.pop(run_id, None))
         self.counters = batch.counters
         self._unsent.append(batch)
+        return committed
 
     def deliver(self) -> None:
         while self._unsent and self._journal.has_capacity:

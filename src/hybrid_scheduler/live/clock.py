@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from typing import Protocol
 
 from ..core import InvalidInputError
@@ -81,3 +82,45 @@ class VirtualTime:
         """Forgive what a slow machine cannot make up for: a backlog of virtual time must not grow without end."""
         if self.due - reached > _MOST_BEHIND * self.speed:
             self.set(reached)
+
+
+class ChunkSize:
+    """Number of tasks to decide at once: as many as take no longer than the time limit."""
+
+    _TIME_LIMIT_S = 0.02
+    _MAX_TASKS = 4096
+
+    def __init__(self) -> None:
+        self.tasks = 64
+
+    def adapt(self, tasks: int, seconds: float) -> None:
+        """Learn from a chunk of that many tasks, which took that long."""
+        if seconds > self._TIME_LIMIT_S:
+            self.tasks = max(1, int(tasks * self._TIME_LIMIT_S / seconds))
+        elif tasks == self.tasks and seconds < self._TIME_LIMIT_S / 2:
+            self.tasks = min(2 * self.tasks, self._MAX_TASKS)
+
+
+class TaskRate:
+    """Tasks per wall second, averaged over the last few updates."""
+
+    _UPDATES = 8
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, int]] = deque(maxlen=self._UPDATES)
+
+    def add(self, now: float, tasks: int) -> None:
+        """Note how many tasks there have been by now."""
+        self._points.append((now, tasks))
+
+    def clear(self) -> None:
+        """Start anew, as after a pause."""
+        self._points.clear()
+
+    @property
+    def value(self) -> float:
+        """The rate; 0 before the second update."""
+        if len(self._points) < 2:
+            return 0.0
+        (then, before), (now, tasks) = self._points[0], self._points[-1]
+        return (tasks - before) / (now - then) if now > then else 0.0

@@ -100,3 +100,23 @@ class CommandQueue:
             _, answer = self._waiting.get()
             if answer.set_running_or_notify_cancel():
                 answer.set_exception(EngineClosed("the engine is closing"))
+
+
+def pending_future() -> Future[Any]:
+    """Return a future that its receiver cannot cancel: the command is on its way."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
+def forward_result(done: Future[Any], to: Future[_T], value: _T | None = None) -> None:
+    """When `done` is set, set the other future: to the same error, or to `value`, by default the same result."""
+
+    def forward(finished: Future[Any]) -> None:
+        error = finished.exception()
+        if error is not None:
+            to.set_exception(error)
+        else:
+            to.set_result(finished.result() if value is None else value)
+
+    done.add_done_callback(forward)

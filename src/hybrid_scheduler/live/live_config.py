@@ -12,6 +12,7 @@ from ..physics import AnalyticPhysics, Physics, Tariff
 from ..schedulers import create
 from ..workload import Scenario, default_scenario, scenario_from_json, scenario_to_json
 from ..workload.argument_checks import positive_number, whole_number
+from .batch_records import RunRecord
 from .clock import checked_speed
 
 DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
@@ -69,8 +70,8 @@ class LiveConfig:
     def load(self) -> float:
         return self.scenario.utilisation if self.utilisation is None else self.utilisation
 
-    def config(self) -> dict[str, Any]:
-        """Everything that determines the rows, in JSON. Infinity, for "no limit", is written as null."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything that determines the rows, ready for JSON; infinity is written as null."""
         return {
             "scenario": scenario_to_json(self.scenario),
             "utilisation": self.load,
@@ -86,15 +87,48 @@ class LiveConfig:
         }
 
     def resumed(self, config: dict[str, Any]) -> LiveConfig | None:
-        """The course of an earlier run on the same machine; None if the machine was another one."""
-        course = replace(
+        """Return the configuration of an earlier run; None if that ran on another machine.
+
+        Parameters
+        ----------
+        config
+            What `as_dict` returned for the earlier run.
+        """
+        resumed = replace(
             self,
             scenario=scenario_from_json(config["scenario"]),
             utilisation=float(config["utilisation"]),
             seed=int(config["seed"]),
             schedulers=tuple(config["schedulers"]),
         )
-        return course if content_hash(course.config()) == content_hash(config) else None
+        return resumed if content_hash(resumed.as_dict()) == content_hash(config) else None
+
+    def new_record(self, run_id: str, now: float, mode: str) -> RunRecord:
+        """Return the record of a run that begins with this configuration.
+
+        Parameters
+        ----------
+        run_id
+            Its id.
+        now
+            Seconds since 1970.
+        mode
+            running, paused or stopped.
+        """
+        config = self.as_dict()
+        return RunRecord(
+            run_id=run_id,
+            created_at=now,
+            scenario=self.scenario.name,
+            utilisation=self.load,
+            seed=self.seed,
+            platform=self.platform.name,
+            schedulers=self.schedulers,
+            config=config,
+            config_hash=content_hash(config),
+            status=mode,
+            ended_at=now if mode == "stopped" else None,
+        )
 
 
 #: The name of `LiveConfig` before 0.2; still imported by programs of users.

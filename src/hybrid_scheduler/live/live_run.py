@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import math
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import Floats, Online, Outcomes, Scheduler, Workload
-from ..learning.duration.model_versions import ModelVersion
+from ..learning.duration.model_versions import LearningEvent, ModelVersion
 from ..learning.model_files import ModelFileError
 from ..metrics.running_mean import busy_share
 from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, generate, scenario_from_json, scenario_to_json
 from ..workload.column_source import join_chunks
-from .batch_records import Recent, ResultColumns
+from .batch_records import Recent, Recovered, ResultColumns
 from .live_config import LiveConfig
 from .scheduler_lane import SchedulerLane
 from .status import LiveEpisode
@@ -67,45 +69,72 @@ class LiveRun:
 
     def __init__(
         self,
-        course: LiveConfig,
+        config: LiveConfig,
         trainer: TrainingWorker,
         *,
         first_task: int = 1,
-        resumed: Callable[[str], Scheduler | None] = lambda spec: None,
+        snapshot: Callable[[str], Scheduler | None] = lambda spec: None,
     ) -> None:
-        """`resumed` may give the scheduler of that name with what it knew before a restart."""
-        self.course = course
+        self.config = config
         self.source = EndlessSource(
-            course.scenario, course.seed, course.platform, course.physics, utilisation=course.utilisation
+            config.scenario, config.seed, config.platform, config.physics, utilisation=config.utilisation
         )
         #: Virtual time: everything that arrives by now has been decided.
         self.now = 0.0
         #: Tasks so far.
         self.ordinal = 0
-        #: What happened since somebody last emptied it.
-        self.news: list[LaneEvent] = []
+        #: Events since the controller last emptied the list.
+        self.lane_events: list[LaneEvent] = []
         self._episode, self._episode_tasks = 1, 0
-        sample = generate(course.scenario, _SAMPLE, course.seed, platform=course.platform, physics=course.physics)
-        self.lanes = [self._lane(spec, sample, trainer, resumed, first_task) for spec in course.schedulers]
+        sample = generate(config.scenario, _SAMPLE, config.seed, platform=config.platform, physics=config.physics)
+        self.lanes = [self._lane(spec, sample, trainer, snapshot, first_task) for spec in config.schedulers]
         self._marks = (0.0, [lane.cluster.busy_by(0.0) for lane in self.lanes])
+        _use_one_torch_thread()
+
+    @classmethod
+    def resume(
+        cls,
+        config: LiveConfig,
+        trainer: TrainingWorker,
+        recovered: Recovered,
+        snapshot: Callable[[str], Scheduler | None],
+    ) -> LiveRun:
+        """Return the run that the journal stored, at its last checkpoint.
+
+        Parameters
+        ----------
+        config
+            The configuration of the stored run; its speed is that of the checkpoint.
+        trainer
+            Trains the models of learned schedulers.
+        recovered
+            The checkpoint with the newest tasks.
+        snapshot
+            Returns the scheduler of that name with its stored weights, or None.
+        """
+        checkpoint, first = recovered.state or {}, recovered.counters.next_task_id
+        speed = math.inf if checkpoint["speed"] is None else float(checkpoint["speed"])
+        run = cls(replace(config, speed=speed), trainer, first_task=first, snapshot=snapshot)
+        run.restore(checkpoint, recovered.recent, first)
+        return run
 
     def _lane(
         self,
         spec: str,
         sample: Workload,
         trainer: TrainingWorker,
-        resumed: Callable[[str], Scheduler | None],
+        snapshot: Callable[[str], Scheduler | None],
         first_task: int,
     ) -> SchedulerLane:
         try:
-            earlier = resumed(spec)
+            earlier = snapshot(spec)
             if isinstance(earlier, Online):
-                return SchedulerLane(spec, earlier, self.course, sample, trainer)
+                return SchedulerLane(spec, earlier, self.config, sample, trainer)
         except ModelFileError as error:
-            self.news.append(LaneEvent("model_refused", spec, str(error), first_task))
+            self.lane_events.append(LaneEvent("model_refused", spec, str(error), first_task))
         scheduler = create(spec)
-        assert isinstance(scheduler, Online)  # the course has seen to that
-        return SchedulerLane(spec, scheduler, self.course, sample, trainer)
+        assert isinstance(scheduler, Online)  # checked by LiveConfig
+        return SchedulerLane(spec, scheduler, self.config, sample, trainer)
 
     @property
     def live(self) -> list[SchedulerLane]:
@@ -123,6 +152,11 @@ class LiveRun:
         chunk = self._through(join_chunks([piece], first_id))
         self.source.take(len(chunk))
         return chunk
+
+    def pass_time(self, due: float) -> None:
+        """Let virtual time reach `due`, unless a task arrives before."""
+        if math.isfinite(due) and self.source.next_arrival > due:
+            self.now = max(self.now, due)
 
     def place(self, task: Workload) -> LiveChunk:
         """Decide for a task from outside, which arrives now."""
@@ -147,7 +181,7 @@ class LiveRun:
         self.now = max(self.now, float(part.arrival_time[-1]))
         for lane in self.live:
             self.learn(lane, int(part.task_id[-1]) + 1)
-        platform, physics = self.course.platform, self.course.physics
+        platform, physics = self.config.platform, self.config.physics
         table, columns = physics.times(part, platform), physics.columns(platform)
         return LiveChunk(part, results, *isolated_split(table, columns, platform, part.memory_required))
 
@@ -186,7 +220,7 @@ class LiveRun:
         _log.error("scheduler %s failed at task %d", lane.name, at_task, exc_info=error)
         lane.failure = f"{type(error).__name__}: {error}"
         message = f"switched off after an error: {lane.failure}"
-        self.news.append(LaneEvent("scheduler_failed", lane.name, message, at_task, lane.version))
+        self.lane_events.append(LaneEvent("scheduler_failed", lane.name, message, at_task, lane.version))
 
     # ---------------------------------------------------------------- learning
 
@@ -197,15 +231,18 @@ class LiveRun:
 
     def learn(self, lane: SchedulerLane, at_task: int) -> None:
         """Note what the lane's scheduler has to tell, and hand its latest wish to the trainer."""
-        for event in lane.events():
-            if event.kind != "retrained":  # a version says it with its number
-                self.news.append(LaneEvent(event.kind, lane.name, event.message, at_task, lane.version))
+        self._add_learning_events(lane, lane.events(), at_task)
         if lane.learner is not None:
             for number, model, seconds in lane.learner.new_versions():
                 kind = "loaded" if model.trigger in LOADED else "retrained"
                 message = f"version {number} from {model.samples} outcomes"
-                self.news.append(LaneEvent(kind, lane.name, message, at_task, number, model, seconds))
+                self.lane_events.append(LaneEvent(kind, lane.name, message, at_task, number, model, seconds))
             lane.learner.send()
+
+    def _add_learning_events(self, lane: SchedulerLane, events: Iterable[LearningEvent], at_task: int) -> None:
+        for event in events:
+            if event.kind != "retrained":  # the event of the new version has its number
+                self.lane_events.append(LaneEvent(event.kind, lane.name, event.message, at_task, lane.version))
 
     def collect_training(self, at_task: int) -> None:
         """Swap in the models that came back; they decide from task `at_task` on."""
@@ -213,7 +250,9 @@ class LiveRun:
             if lane.learner is not None and lane.learner.finished:
                 for event in lane.learner.collect(at_task):
                     if event.kind != "retrained":
-                        self.news.append(LaneEvent(event.kind, lane.name, event.message, at_task, lane.version))
+                        self.lane_events.append(
+                            LaneEvent(event.kind, lane.name, event.message, at_task, lane.version)
+                        )
                 self.learn(lane, at_task)
 
     # ---------------------------------------------------------------- episodes and scenarios
@@ -253,7 +292,7 @@ class LiveRun:
         since, before = self._marks
         after = [lane.cluster.busy_by(self.now) for lane in self.lanes]
         self._marks = (self.now, after)
-        names = [device.name for device in self.course.platform.devices]
+        names = [device.name for device in self.config.platform.devices]
         return {
             lane.name: dict(zip(names, busy_share(old, new, self.now - since).tolist(), strict=True))
             for lane, old, new in zip(self.lanes, before, after, strict=True)
@@ -261,7 +300,7 @@ class LiveRun:
         }
 
     def backlogs(self) -> dict[str, dict[str, float]]:
-        names = [device.name for device in self.course.platform.devices]
+        names = [device.name for device in self.config.platform.devices]
         return {
             lane.name: dict(zip(names, lane.cluster.backlog(self.now).tolist(), strict=True)) for lane in self.live
         }
@@ -295,6 +334,14 @@ class LiveRun:
             lane.events()  # what it told while it was warmed is old news
             for number, model, _ in lane.learner.new_versions() if lane.learner else ():
                 warmed = replace(model, trigger="restart")
-                self.news.append(LaneEvent("loaded", lane.name, "", next_task, number, warmed))
+                self.lane_events.append(LaneEvent("loaded", lane.name, "", next_task, number, warmed))
             self.learn(lane, next_task)
         self._marks = (self.now, [lane.cluster.busy_by(self.now) for lane in self.lanes])
+
+
+def _use_one_torch_thread() -> None:
+    """Let torch use one thread: small networks learn faster that way, and alike on every machine."""
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import heapq
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..compiled import FastRule
-from ..core import Floats, Online, Outcome, Outcomes, Task, View, Workload
+from ..core import Floats, InvalidInputError, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
 from ..learning.duration.model_versions import LearningEvent
 from ..learning.duration.retraining import LearnsDurations
@@ -19,6 +20,7 @@ from .batch_records import Recent, ResultColumns
 from .lane_learning import LaneTraining
 from .lane_statistics import LaneStatistics
 from .live_config import LiveConfig
+from .status import ModelCard
 from .training_worker import TrainingWorker
 
 #: Longer states of a rule are written as bytes.
@@ -36,20 +38,20 @@ class SchedulerLane:
     """
 
     def __init__(
-        self, name: str, scheduler: Online, course: LiveConfig, sample: Workload, trainer: TrainingWorker
+        self, name: str, scheduler: Online, config: LiveConfig, sample: Workload, trainer: TrainingWorker
     ) -> None:
         self.name, self.scheduler = name, scheduler
-        self.cluster = course.machine.cluster()
+        self.cluster = config.machine.cluster()
         self._told = self.cluster.start_scheduler(
-            scheduler, sample, seed=course.seed, objective=course.objective, endless=True
+            scheduler, sample, seed=config.seed, objective=config.objective, endless=True
         )
         self.rule = scheduler if isinstance(scheduler, FastRule) and not scheduler.learns else None
         self.learner: LaneTraining | None = None
         if isinstance(scheduler, LearnsDurations):
             self.learner = LaneTraining(scheduler, trainer)
             if "retrain_interval=" not in name.replace(" ", ""):  # the scheduler's own word counts more
-                scheduler.times_.refresh = course.retrain_interval
-        self.statistics = LaneStatistics(course.platform.cpu_of)
+                scheduler.times_.refresh = config.retrain_interval
+        self.statistics = LaneStatistics(config.platform.cpu_of)
         #: Why it no longer takes part.
         self.failure: str | None = None
         # Outcomes by virtual finish. Those that an earlier process decided come with their task: the scheduler
@@ -73,6 +75,22 @@ class SchedulerLane:
         events = list(told)
         told.clear()
         return events
+
+    def model_card(self) -> ModelCard:
+        """Return what the scheduler tells of its model, by the attributes that learned schedulers have."""
+        importance = getattr(self.scheduler, "feature_importance", None)
+        agent = getattr(self.scheduler, "agent_", None)
+        numbers: dict[str, float | int | None] | None = None
+        if agent is not None:
+            epsilon = getattr(agent, "epsilon", getattr(self.scheduler, "epsilon", None))
+            loss = getattr(agent, "loss", None)
+            numbers = {
+                "epsilon": float(epsilon or 0.0),
+                "updates": int(getattr(agent, "updates", 0)),
+                "loss": None if loss is None else float(loss),
+            }
+        shares = importance() if importance is not None else None
+        return ModelCard(self.name, self.state, self.version, shares, numbers)
 
     # ---------------------------------------------------------------- running
 
@@ -219,6 +237,14 @@ class SchedulerLane:
                 learner.warm(task, outcome)
             else:
                 heapq.heappush(self._pending, (outcome.finish, task.task_id, outcome, task))
+
+
+def learned_lane(lanes: Iterable[SchedulerLane], name: str) -> SchedulerLane:
+    """Return the lane of that name; raises `InvalidInputError` if none of the lanes that learn has it."""
+    learned = {lane.name: lane for lane in lanes if lane.learner is not None}
+    if name not in learned:
+        raise InvalidInputError("scheduler", f"one that learns: {', '.join(learned) or 'none in this run'}", name)
+    return learned[name]
 
 
 def _written(state: Floats) -> list[float] | str:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .batch_records import Counters, RunRecord
+    from .journal import Journal
+    from .live_config import LiveConfig
+    from .live_run import LiveRun
 
 #: running, paused, stopped; held: running, but the store has no room, so no tasks are made.
 STATES = ("running", "paused", "stopped", "held")
@@ -102,3 +109,57 @@ class ModelCard:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def read_status(
+    run: LiveRun | None,
+    record: RunRecord | None,
+    config: LiveConfig,
+    counters: Counters,
+    journal: Journal,
+    *,
+    held: bool,
+    tasks_per_second: float,
+    notes: tuple[str, ...],
+) -> LiveStatus:
+    """Return the status of the active run; without one, of the run that `config` would begin.
+
+    Parameters
+    ----------
+    run, record, config, counters, journal
+        The state of the controller.
+    held
+        Whether the run waits for the journal.
+    tasks_per_second
+        The rate over the last updates.
+    notes
+        Warnings and errors; those of schedulers that are off are added.
+    """
+    lanes, mode = run.lanes if run else [], record.status if record else "stopped"
+    return LiveStatus(
+        state="held" if mode == "running" and held else mode,
+        is_running=mode == "running",
+        is_paused=mode == "paused",
+        run_id=record.run_id if record else None,
+        source="simulated",
+        scenario=record.scenario if record else config.scenario.name,
+        utilisation=record.utilisation if record else config.load,
+        seed=record.seed if record else config.seed,
+        speed=None if config.speed == math.inf else config.speed,
+        platform={
+            "name": config.platform.name,
+            "devices": [{"name": device.name, "kind": device.kind} for device in config.platform.devices],
+        },
+        schedulers=record.schedulers if record else config.schedulers,
+        tasks_processed=run.ordinal if run else 0,
+        virtual_time=run.now if run else 0.0,
+        tasks_per_second=tasks_per_second,
+        started_at=record.created_at if record else None,
+        last_seq=counters.next_seq - 1,
+        next_task_id=counters.next_task_id,
+        episode=run.episode if run else None,
+        unsaved_batches=journal.unsaved,
+        storage="away" if journal.unavailable else "ok",
+        notes=(*notes, *(f"{lane.name} is off: {lane.failure}" for lane in lanes if lane.failure is not None)),
+        comparison=tuple(lane.statistics.row(lane.name, lane.state, lane.version) for lane in lanes),
+    )

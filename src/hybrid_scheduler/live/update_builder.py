@@ -8,7 +8,8 @@ from typing import Any
 
 from ..core import Platform
 from ..core.outcome import FAILED
-from .live_run import LiveChunk, LiveRun
+from .batch_records import VersionRecord
+from .live_run import LaneEvent, LiveChunk, LiveRun
 from .status import LiveStatus
 
 MOST_DECISIONS, MOST_LOGS = 200, 10
@@ -46,6 +47,31 @@ def notification(
     }
 
 
+def lane_notification(event: LaneEvent) -> dict[str, Any]:
+    """Return the body of the `notification` about something that happened to a lane."""
+    return notification(
+        event.kind, event.message, scheduler=event.scheduler, version=event.version, at_task=event.at_task
+    )
+
+
+def version_record(event: LaneEvent, run_id: str, now: float) -> VersionRecord | None:
+    """Return the record of the model version that a lane's event brings; None if it brings none."""
+    if event.model is None or event.version is None:
+        return None
+    model = event.model
+    return VersionRecord(
+        run_id,
+        event.scheduler,
+        event.version,
+        model.samples,
+        model.r2,
+        model.trigger,
+        event.at_task,
+        now,
+        event.seconds,
+    )
+
+
 class UpdateBuilder:
     """The newest decisions since the last update, as they go into it."""
 
@@ -69,8 +95,8 @@ class UpdateBuilder:
         utilisations = run.utilisations()
         chosen = utilization_scheduler(run)
         devices = utilisations.get(chosen, {})
-        decisions = self._decisions_shown(run.course.platform)
-        task, latest = self._newest(run.course.platform)
+        decisions = self._decisions_shown(run.config.platform)
+        task, latest = self._newest(run.config.platform)
         mean = sum(devices.values()) / len(devices) if devices else 0.0
         return {
             "task": task,
