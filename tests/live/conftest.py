@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hybrid_scheduler.live import ContinuousSimulation, InlineTrainingWorker, LiveConfig
+from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
+from hybrid_scheduler.live import ContinuousSimulation, LiveConfig
 from hybrid_scheduler.testing import FakeClock, MemoryJournal
 
 RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")

@@ -16,8 +16,13 @@ from hybrid_scheduler.learning.dqn.replay_buffer import ReplayBuffer
 from hybrid_scheduler.learning.duration.features import features
 from hybrid_scheduler.learning.duration.fitting import Samples
 from hybrid_scheduler.learning.duration.online_duration_model import TrainingRequest
-from hybrid_scheduler.learning.duration.retraining import TrainedModel, train
-from hybrid_scheduler.live import InlineTrainingWorker, LiveConfig, ProcessTrainingWorker
+from hybrid_scheduler.learning.duration.retraining import (
+    InlineTrainingWorker,
+    ProcessTrainingWorker,
+    TrainedModel,
+    train,
+)
+from hybrid_scheduler.live import LiveConfig
 from hybrid_scheduler.schedulers import RLAgent, unregister
 from hybrid_scheduler.workload import generate, scenario_named
 
@@ -87,23 +92,30 @@ def test_a_failed_training_leaves_the_old_model(live):
 
 
 def test_a_training_that_takes_long_holds_nobody_up(live):
-    class Slow:
-        def __init__(self):
-            self.wishes = []
+    class ManualWorker:
+        """A training worker whose results the test sets."""
 
-        def submit(self, wanted):
-            self.wishes.append((wanted, Future()))
-            return self.wishes[-1][1]
+        ready = True
+
+        def __init__(self):
+            self.requests = []
+
+        def prepare(self):
+            pass
+
+        def submit(self, request):
+            self.requests.append((request, Future()))
+            return self.requests[-1][1]
 
         def close(self):
             pass
 
-    trainer = Slow()
+    trainer = ManualWorker()
     one = live(LiveConfig(schedulers=("hybrid_ml",), speed=20.0), trainer=trainer).started()
     assert one.run(5.0).tasks_processed > 500
-    [(wish, answer)] = trainer.wishes  # one at a time
+    [(request, result)] = trainer.requests  # one at a time
     assert one.engine.status().comparison[0].model_version == 1
-    answer.set_result(train(wish))
+    result.set_result(train(request))
     before = one.engine.status().next_task_id
     one.run(0.5)
     version = [v for batch in one.journal.batches for v in batch.versions][-1]

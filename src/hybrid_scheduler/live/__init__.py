@@ -19,7 +19,6 @@ from .live_config import Course, LiveConfig
 from .measured_json import measured_from_json, measured_to_json
 from .measured_run import MeasuredRun, batch_of
 from .status import LiveEpisode, LiveStatus, ModelCard, SchedulerStatistics
-from .training_worker import InlineTrainingWorker, ProcessTrainingWorker, TrainingWorker
 
 __all__ = [
     "Batch",
@@ -31,7 +30,6 @@ __all__ = [
     "EngineClosed",
     "Event",
     "IdempotencyKey",
-    "InlineTrainingWorker",
     "Journal",
     "JournalFull",
     "JournalUnavailable",
@@ -40,14 +38,12 @@ __all__ = [
     "LiveStatus",
     "MeasuredRun",
     "ModelCard",
-    "ProcessTrainingWorker",
     "Recent",
     "Recovered",
     "ResultColumns",
     "RunRecord",
     "SchedulerStatistics",
     "SubmittedTask",
-    "TrainingWorker",
     "VersionRecord",
     "WallClock",
     "batch_of",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.ulid import UlidGenerator
+from ..learning.duration.retraining import ProcessTrainingWorker, TrainingWorker
 from ..workload import Scenario
 from ..workload.argument_checks import positive_number
 from .batch_records import IdempotencyKey
@@ -28,7 +29,6 @@ from .live_config import LiveConfig
 from .measured_run import MeasuredRun
 from .model_snapshots import ModelSnapshots
 from .status import LiveStatus, ModelCard
-from .training_worker import ProcessTrainingWorker, TrainingWorker
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

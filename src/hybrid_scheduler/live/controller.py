@@ -15,6 +15,7 @@ from typing import Any
 from ..core import InvalidInputError
 from ..core.canonical_json import content_hash
 from ..engine.stability import instability_warnings
+from ..learning.duration.retraining import TrainingWorker
 from ..workload import Scenario
 from .batch_builder import BatchBuilder
 from .batch_records import Counters, IdempotencyKey, Recovered, RunRecord
@@ -27,7 +28,6 @@ from .measured_run import MeasuredRun, batch_of
 from .model_snapshots import ModelSnapshots
 from .scheduler_lane import SchedulerLane, learned_lane
 from .status import LiveStatus, ModelCard, read_status
-from .training_worker import TrainingWorker
 from .update_builder import UpdateBuilder, lane_notification, notification, version_record
 
 _log = logging.getLogger(__name__)
@@ -151,10 +151,10 @@ class LiveController:
         """Train the model of a learned scheduler from its window, unless it is being trained."""
         lane = learned_lane(self._lanes, name)
         learner = lane.learner
-        if learner is None or learner.training:
+        if learner is None or learner.retraining.running:
             return
         if learner.times.request_training():
-            learner.send()
+            learner.start_training()
         else:
             message = "too few outcomes to train from"
             self._send_lane_event(LaneEvent("retrain_failed", name, message, self._next_task, lane.version))

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core import Floats, Online, Outcomes, Scheduler, Workload
 from ..learning.duration.model_versions import LearningEvent, ModelVersion
+from ..learning.duration.retraining import TrainingWorker
 from ..learning.model_files import ModelFileError
 from ..metrics.running_mean import busy_share
 from ..physics import isolated_split
@@ -21,7 +22,6 @@ from .batch_records import Recent, Recovered, ResultColumns
 from .live_config import LiveConfig
 from .scheduler_lane import SchedulerLane
 from .status import LiveEpisode
-from .training_worker import TrainingWorker
 
 _log = logging.getLogger(__name__)
 #: Tasks whose durations set the units of an objective with several goals.
@@ -237,7 +237,7 @@ class LiveRun:
                 kind = "loaded" if model.trigger in LOADED else "retrained"
                 message = f"version {number} from {model.samples} outcomes"
                 self.lane_events.append(LaneEvent(kind, lane.name, message, at_task, number, model, seconds))
-            lane.learner.send()
+            lane.learner.start_training()
 
     def _add_learning_events(self, lane: SchedulerLane, events: Iterable[LearningEvent], at_task: int) -> None:
         for event in events:
@@ -247,8 +247,8 @@ class LiveRun:
     def collect_training(self, at_task: int) -> None:
         """Swap in the models that came back; they decide from task `at_task` on."""
         for lane in self.live:
-            if lane.learner is not None and lane.learner.finished:
-                for event in lane.learner.collect(at_task):
+            if lane.learner is not None and lane.learner.retraining.finished:
+                for event in lane.learner.swap_in(at_task):
                     if event.kind != "retrained":
                         self.lane_events.append(
                             LaneEvent(event.kind, lane.name, event.message, at_task, lane.version)

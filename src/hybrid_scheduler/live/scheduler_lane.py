@@ -14,14 +14,13 @@ from ..compiled import FastRule
 from ..core import Floats, InvalidInputError, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
 from ..learning.duration.model_versions import LearningEvent
-from ..learning.duration.retraining import LearnsDurations
+from ..learning.duration.retraining import LearnsDurations, TrainingWorker
 from ..physics import EnergyAndCost
 from .batch_records import Recent, ResultColumns
-from .lane_learning import LaneTraining
+from .lane_learning import LaneModel
 from .lane_statistics import LaneStatistics
 from .live_config import LiveConfig
 from .status import ModelCard
-from .training_worker import TrainingWorker
 
 #: Longer states of a rule are written as bytes.
 _LIST_AT_MOST = 64
@@ -46,9 +45,9 @@ class SchedulerLane:
             scheduler, sample, seed=config.seed, objective=config.objective, endless=True
         )
         self.rule = scheduler if isinstance(scheduler, FastRule) and not scheduler.learns else None
-        self.learner: LaneTraining | None = None
+        self.learner: LaneModel | None = None
         if isinstance(scheduler, LearnsDurations):
-            self.learner = LaneTraining(scheduler, trainer)
+            self.learner = LaneModel(scheduler, trainer)
             if "retrain_interval=" not in name.replace(" ", ""):  # the scheduler's own word counts more
                 scheduler.times_.refresh = config.retrain_interval
         self.statistics = LaneStatistics(config.platform.cpu_of)
@@ -112,7 +111,7 @@ class SchedulerLane:
             if task is None:
                 self.scheduler.observe(outcome)
             elif self.learner is not None:
-                self.learner.warm(task, outcome)
+                self.learner.learn(task, outcome)
         return self.version != before
 
     def decide(self, row: int) -> None:
@@ -211,9 +210,9 @@ class SchedulerLane:
             if self.learner is not None:
                 self._warm(self.learner, recent.tasks, results, now)
         if self.learner is not None:
-            self.learner.go_on_from(state["version"] or 0)
+            self.learner.resume_from(state["version"] or 0)
 
-    def _warm(self, learner: LaneTraining, tasks: Workload, results: ResultColumns, now: float) -> None:
+    def _warm(self, learner: LaneModel, tasks: Workload, results: ResultColumns, now: float) -> None:
         """Feed the model with what the store remembers, in the order of finish; the unfinished come later."""
         table = self.cluster.physics.times(tasks, self.cluster.platform)
         labelled = self.scheduler.wants_labels
@@ -234,7 +233,7 @@ class SchedulerLane:
                 self.cluster.labels(task.task_id, table[row]) if labelled else None,
             )
             if outcome.finish <= now:
-                learner.warm(task, outcome)
+                learner.learn(task, outcome)
             else:
                 heapq.heappush(self._pending, (outcome.finish, task.task_id, outcome, task))
 

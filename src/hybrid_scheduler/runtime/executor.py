@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from ..core import Decision, InvalidInputError, Knowledge, Online, Outcome, Setting, Task, View
+from ..learning.duration.retraining import BackgroundRetraining, ThreadTrainingWorker
 from ..physics import Tariff, dollars_per_second
 from ..profiling.calibration import CalibratedTimes, Calibration
 from ..profiling.machine_info import available_memory
-from .background_training import BackgroundTraining
 from .device_backends import CpuBackend, DeviceLostError, backend_for, is_out_of_memory
 from .device_pools import DevicePool, as_platform, chosen, find_pools
 from .device_workers import DeviceWorker, PartCallbacks, TaskPart, TimeoutWatch
@@ -52,6 +52,8 @@ from .task_parts import parts_of
 _log = logging.getLogger(__name__)
 #: Kind of tasks that come through plain `submit`; the policy does not decide about them.
 CALLABLE = "callable"
+#: Share of the time that may be spent on training models, which slows kernels down.
+_TRAINING_SHARE = 0.05
 #: Counted beside the statuses: results that came after their task had ended.
 LATE = "late"
 #: Number of records that are kept of ended tasks.
@@ -123,7 +125,7 @@ class HybridExecutor(Executor, PartCallbacks):
         self.split, self.timeout = split, checked_limit(timeout)
         self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
-        self._training = BackgroundTraining()
+        self._training = BackgroundRetraining(ThreadTrainingWorker(_TRAINING_SHARE))
         self._history = RuntimeHistory(self.platform)
         self.policy = self._start_policy(scheduler, explore)
         self._names = [pool.name for pool in self.pools]
@@ -169,7 +171,7 @@ class HybridExecutor(Executor, PartCallbacks):
             self.learn()
             if calibration is not None:
                 self._calibrated_times = CalibratedTimes(calibration.physics, self.platform)
-            self._training.forget()
+            self._training.cancel()
             self.policy = self._start_policy(scheduler, explore)
             self.decision_seconds = self.learning_seconds = 0.0
 

@@ -24,9 +24,9 @@ import math
 from collections.abc import Callable
 
 from ..core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View
+from ..learning.duration.retraining import BackgroundRetraining
 from ..schedulers import create
 from ..schedulers.registry import parse_spec
-from .background_training import BackgroundTraining
 from .runtime_history import SPLIT, RuntimeEstimate, RuntimeHistory, device_class_and_seconds
 
 #: Parameters of learned schedulers on real hardware, where the times on other devices stay unknown. No prices: they
@@ -74,7 +74,7 @@ class KernelPolicy(Online):
         Tells which tasks may be split.
     explore : int, optional
         Number of tasks during which a learner may explore devices.
-    training : BackgroundTraining, optional
+    training : BackgroundRetraining, optional
         Trains models in the background instead of between two tasks.
     history : RuntimeHistory, optional
         Measured runtimes that an executor keeps, and records to before it calls `observe`. Without one, the policy
@@ -99,7 +99,7 @@ class KernelPolicy(Online):
         *,
         splits: Splits = never_splits,
         explore: int = LEARNING_TASKS,
-        training: BackgroundTraining | None = None,
+        training: BackgroundRetraining | None = None,
         history: RuntimeHistory | None = None,
     ) -> None:
         self.spec = real_spec(spec)
@@ -202,7 +202,7 @@ class KernelPolicy(Online):
             return
         scheduler.observe(outcome)
         if self._training is not None:
-            self._training.turn(scheduler, outcome.task_id)
+            self._training.step(scheduler, outcome.task_id)
 
     def forget(self, task_id: int) -> None:
         """Forget a task that will have no outcome."""
