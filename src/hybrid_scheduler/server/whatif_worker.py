@@ -7,22 +7,17 @@ interpreter and take several times as long, and the first one would wait for sci
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing.connection import Connection
 from typing import Protocol
 
 from loguru import logger
 
 from ..cluster import Machine
 from ..core import Floats
+from ..core.worker_process import WorkerProcess
 from ..experiments import FIRST_REPORTED_SEED
 from ..experiments.what_if import Change, WhatIfResult, baseline_figures, what_if
 from ..schedulers import schedulers
@@ -102,51 +97,31 @@ class ProcessWhatIfWorker:
 
     def __init__(self, work: Work = answer_again, prepare: Callable[[], None] | None = None) -> None:
         self._work, self._prepare = work, prepare or _import_everything
-        self._pool: ProcessPoolExecutor | None = None
-        self._lifeline: Connection | None = None
+        self._process = WorkerProcess("what-if process")
         self._closed = False
 
     def warm(self) -> None:
-        if self._pool is None and not self._closed:
-            context = multiprocessing.get_context("spawn")
-            end, self._lifeline = context.Pipe(duplex=False)
-            self._pool = ProcessPoolExecutor(1, context, _hang_on, (end,))
-            self._pool.submit(self._prepare)
+        """Start the process and load what it needs, unless it runs."""
+        if not self._process.started and not self._closed:
+            self._process.submit(self._prepare)
 
     async def ask(self, question: WhatIfQuestion) -> list[WhatIfResult]:
+        """Answer a question; if the process dies of it, a second one tries once more."""
         for _ in range(2):
             self.warm()
-            if self._pool is None:
+            if self._closed:
                 break
             try:
-                return await asyncio.wrap_future(self._pool.submit(self._work, question))
+                return await asyncio.wrap_future(self._process.submit(self._work, question))
             except BrokenExecutor as error:
                 logger.warning(f"the what-if process is gone: {error}")
-                self._let_go()
+                self._process.stop()
         raise BrokenExecutor("there is no what-if process")
 
     def close(self) -> None:
+        """End the process at once: the end of the server does not wait for answers."""
         self._closed = True
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Whatever the process computes, nobody waits for it: least of all the end of the server."""
-        if self._pool is not None and self._lifeline is not None:
-            self._lifeline.close()
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = None
-
-
-def _hang_on(end: Connection) -> None:
-    """In the new process: leave Ctrl-C to the server, and end at once when it lets go or is no more."""
-
-    def wait() -> None:
-        with suppress(EOFError, OSError):
-            end.recv()
-        os._exit(0)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=wait, daemon=True).start()
+        self._process.stop()
 
 
 def _import_everything() -> None:
