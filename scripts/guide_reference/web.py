@@ -1,4 +1,4 @@
-"""REST from the OpenAPI document, the WebSocket's messages, the metrics."""
+"""Reference pages of the web interface: REST routes, WebSocket messages, metrics."""
 
 from __future__ import annotations
 
@@ -41,88 +41,23 @@ def _schema_name(schema: Mapping[str, Any]) -> str:
     return f"{kind} ({', '.join(found)})" if found else str(kind)
 
 
-def _fields(schema: Mapping[str, Any]) -> str:
-    required = set(schema.get("required", ()))
-    rows = [
-        (
-            code(name),
-            _schema_name(field),
-            "yes" if name in required else "",
-            first_paragraph(field.get("description")),
-        )
-        for name, field in schema.get("properties", {}).items()
-    ]
-    return table(("field", "type", "always", "meaning"), rows) if rows else ""
-
-
-def _example(content: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    body = content.get("application/json", {})
-    example = body.get("example") or next((one.get("value") for one in body.get("examples", {}).values()), None)
-    schema = body.get("schema", {})
-    if example is None and "$ref" in schema:
-        example = next(iter(schemas[schema["$ref"].rpartition("/")[2]].get("examples", [])), None)
-    return "" if example is None else f"```json\n{json.dumps(example, indent=2, ensure_ascii=False)}\n```\n"
-
-
-def _operation(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    words = operation.get("description", "")
-    parts = [f"### {method.upper()} {path}\n\n**{operation.get('summary', '')}.** {' '.join(words.split())}\n"]
-    rows = []
-    for one in operation.get("parameters", ()):
-        schema = one.get("schema", {})
-        default = code(json.dumps(schema["default"])) if "default" in schema else ""
-        what = first_paragraph(one.get("description"))
-        rows.append((code(one["name"]), one["in"], _schema_name(schema), default, what))
-    if rows:
-        parts.append(table(("parameter", "in", "type", "default", "meaning"), rows))
-    body = operation.get("requestBody", {}).get("content", {})
-    if body:
-        kinds = ", ".join(f"`{kind}`: {_schema_name(one.get('schema', {}))}" for kind, one in body.items())
-        parts.append(f"Body: {kinds}\n")
-        parts.append(_example(body, schemas))
-    answers = []
-    for status, answer in operation.get("responses", {}).items():
-        content = answer.get("content", {})
-        shown = ", ".join(
-            _schema_name(one["schema"]) if one.get("schema") else code(kind) for kind, one in content.items()
-        )
-        if status.startswith("2"):
-            answers.append(f"Answer {status}: {answer.get('description', '')}" + (f" ({shown})" if shown else ""))
-    others = ", ".join(status for status in operation.get("responses", {}) if not status.startswith("2"))
-    parts.append(". ".join(answers) + (f". Errors: {others}" if others else "") + ".\n")
-    return sections(part for part in parts if part.strip())
-
-
 def rest_page() -> str:
-    document = _openapi()
-    schemas = document["components"]["schemas"]
-    by_tag: dict[str, list[str]] = {}
-    overview = []
-    for path, operations in document["paths"].items():
+    """Return the routes by group; parameters, bodies and examples are in the OpenAPI document."""
+    by_tag: dict[str, list[tuple[str, str]]] = {}
+    for path, operations in _openapi()["paths"].items():
         for method, operation in operations.items():
-            by_tag.setdefault(operation.get("tags", ["other"])[0], []).append(
-                _operation(method, path, operation, schemas)
-            )
-            overview.append((f"`{method.upper()} {path}`", operation.get("summary", "")))
-    errors = _error_link(schemas)
+            row = (f"`{method.upper()} {path}`", operation.get("summary", ""))
+            by_tag.setdefault(operation.get("tags", ["other"])[0], []).append(row)
     parts = [
-        NOTE + "# REST\n\n`hybrid-scheduler serve` answers on http://localhost:8000. The same facts for programs: "
-        f"[openapi.json](../../openapi.json). Every error has the body {errors}; bodies are strict JSON.\n",
-        table(("route", "purpose"), overview),
+        NOTE
+        + "# REST\n\n`hybrid-scheduler serve` answers on http://localhost:8000. Parameters, bodies, examples and "
+        "errors of every route are in [openapi.json](../../openapi.json). [Server](../../server.md) explains "
+        "errors, limits and tokens. Bodies are strict "
+        "JSON: NaN and infinity are written as null.\n"
     ]
-    for tag, operations in by_tag.items():
-        parts += [f"## {tag}\n", *operations]
-    parts.append("## Schemas\n")
-    for name, schema in sorted(schemas.items()):
-        words = first_paragraph(schema.get("description"))
-        body = _fields(schema) or f"{_schema_name({k: v for k, v in schema.items() if k != 'description'})}\n"
-        parts.append(f"### {name}\n\n{words}\n\n{body}")
+    for tag, rows in by_tag.items():
+        parts += [f"## {tag}\n", table(("route", "purpose"), rows)]
     return sections(parts)
-
-
-def _error_link(schemas: Mapping[str, Any]) -> str:
-    name = next((one for one in schemas if one.lower().startswith("error")), None)
-    return f"[{name}](#{name.lower()})" if name else "described there"
 
 
 def websocket_page() -> str:

@@ -173,9 +173,9 @@ def questions() -> list[tuple[str, str]]:
     ]
 
 
-def test_a_hundred_questions():
+def test_questions_are_numbered_and_different():
     found = questions()
-    assert len(found) >= 100
+    assert 40 <= len(found) <= 60
     assert [int(question.partition(".")[0]) for question, _ in found] == list(range(1, len(found) + 1))
     assert len({question.partition(" ")[2].lower() for question, _ in found}) == len(found)
 
