@@ -248,10 +248,10 @@ class Full(CpuBackend):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
         return super().kernel(call)
 
-    def carry_into(self, run: Any, into: Any, inputs: Any, target: Any) -> None:
+    def execute_into(self, run: Any, into: Any, inputs: Any, target: Any) -> None:
         if self.pool.kind != "cpu":
             raise RuntimeError("cuBLAS error: out of memory")
-        super().carry_into(run, into, inputs, target)
+        super().execute_into(run, into, inputs, target)
 
 
 def test_out_of_memory_is_retried_on_the_cpu(
@@ -377,7 +377,7 @@ def test_learners_do_not_hear_of_memory_that_was_made_ready(make: Callable[..., 
     class Preparing(CpuBackend):
         """As a GPU's way does with page-locked memory; here it is all there is."""
 
-        def carry(self, run: Callable[..., Any], inputs: Any) -> Any:
+        def execute(self, run: Callable[..., Any], inputs: Any) -> Any:
             began = time.perf_counter()
             result = run(inputs)
             self.preparing += time.perf_counter() - began
@@ -497,7 +497,7 @@ def _pretended(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
 
     backend._torch = Torch()
     monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._STAGED", 1000)
-    monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._PIECE", 4096)
+    monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._CHUNK", 4096)
     return backend
 
 

@@ -25,8 +25,8 @@ def _node(name: str, alive: bool = True, **resources: float) -> dict[str, Any]:
 
 def test_devices_of_the_nodes() -> None:
     nodes = [_node("b", CPU=4, GPU=2), _node("a", CPU=2), _node("c", alive=False, CPU=9), _node("d", memory=1.0)]
-    seats = ray_devices(nodes)
-    assert [(s.pool.name, s.pool.node, s.node_id, s.cpus, s.gpus) for s in seats] == [
+    devices = ray_devices(nodes)
+    assert [(s.pool.name, s.pool.node, s.node_id, s.cpus, s.gpus) for s in devices] == [
         ("n0.cpu", 0, "a", 2, 0), ("n1.cpu", 1, "b", 2, 0), ("n1.gpu_0", 1, "b", 1, 1), ("n1.gpu_1", 1, "b", 1, 1),
     ]  # fmt: skip
     with pytest.raises(HybridSchedulerError, match="no node with a CPU"):
@@ -49,7 +49,7 @@ def test_an_address_that_does_not_answer() -> None:
     assert "--backend local" in caught.value.hint
     with pytest.raises(InvalidInputError, match="HOST:PORT"):
         connect("somewhere")
-    assert ray_executor._ANSWER <= 10
+    assert ray_executor.ANSWER_TIMEOUT_S <= 10
 
 
 @pytest.fixture

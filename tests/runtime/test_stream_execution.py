@@ -18,8 +18,8 @@ from hybrid_scheduler.runtime.contention_profile import (
     ContentionSurvey,
     _enough,
     calibrate_executor,
-    favourites,
-    raised,
+    fastest_kernels,
+    scaled_to_totals,
 )
 from hybrid_scheduler.runtime.device_pools import DevicePool
 from hybrid_scheduler.runtime.executor import HybridExecutor
@@ -194,9 +194,9 @@ def test_neighbours_do_what_they_are_best_at(executor: HybridExecutor) -> None:
         ("matmul", 16): {"cpu": [3.0], THREAD_POOL: [2.0]},
         ("fft", 16): {},
     }
-    found = favourites(executor, services)
+    found = fastest_kernels(executor, services)
     assert found == {"cpu_wide": [KernelCall("sort", 16)], "cpu_narrow": [KernelCall("matmul", 16)]}
-    never_best = favourites(executor, {("sort", 16): {"cpu": [1.0], THREAD_POOL: [2.0]}})
+    never_best = fastest_kernels(executor, {("sort", 16): {"cpu": [1.0], THREAD_POOL: [2.0]}})
     assert never_best["cpu_narrow"] == [KernelCall("sort", 16)]
 
 
@@ -205,7 +205,7 @@ def test_a_raised_curve_sums_up_to_what_was_measured() -> None:
     calibration = Calibration(ProfiledPhysics((curve,)), (), {}, "pageable")
     # Six runs, one of them disturbed: the median is 1 and 4, the sum half as much again.
     services = {("sort", 16): {"cpu": [1.0, 1.0, 1.0]}, ("sort", 64): {"cpu": [4.0, 4.0, 11.5]}}
-    (higher,) = raised(calibration, services).physics.curves
+    (higher,) = scaled_to_totals(calibration, services).physics.curves
     assert higher.seconds == pytest.approx((1.5, 6.0))
 
 

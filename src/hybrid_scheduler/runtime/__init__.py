@@ -1,4 +1,4 @@
-"""Real execution: an executor that places kernels on real devices by the policies of the registry."""
+"""Real execution: an executor that places tasks on CPUs and GPUs by the schedulers of the registry."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""When queues are done if devices disturb each other.
+"""Model of device contention: finish times of queues on devices that slow each other down.
 
-Devices share memory, caches and cores: a kernel takes longer while another device works. Each piece of work has two
-durations, one alone and one in company, and gets on at the speed that holds at the moment.
+Devices share memory, caches and cores, so a kernel takes longer while another device works. Each queued part has
+two durations, without and with contention, and proceeds at the speed that holds at the moment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class QueuedPart:
-    """Work of one device: whole seconds if the others idle all the time, and if one of them works all the time."""
+    """Work of one device.
+
+    Attributes
+    ----------
+    device : int
+        Device index.
+    arrival : float
+        Arrival time in seconds.
+    alone, together : float
+        Duration in seconds if all other devices idle, and if one of them works all the time.
+    """
 
     device: int
     arrival: float
@@ -21,22 +31,30 @@ class QueuedPart:
     together: float
 
 
-def finish_times(pieces: Sequence[QueuedPart], devices: int) -> list[float]:
-    """Every device serves its pieces in their order; arrivals must not decrease."""
+def finish_times(parts: Sequence[QueuedPart], devices: int) -> list[float]:
+    """Return the finish time of each part; every device serves its parts in order.
+
+    Parameters
+    ----------
+    parts : sequence of QueuedPart
+        Parts in order of arrival.
+    devices : int
+        Number of devices.
+    """
     waiting: list[deque[int]] = [deque() for _ in range(devices)]
-    for index, piece in enumerate(pieces):
-        waiting[piece.device].append(index)
-    left = [1.0] * len(pieces)
-    finish = [0.0] * len(pieces)
+    for index, part in enumerate(parts):
+        waiting[part.device].append(index)
+    left = [1.0] * len(parts)
+    finish = [0.0] * len(parts)
     now = 0.0
     while any(waiting):
         fronts = [queue[0] for queue in waiting if queue]
-        running = [index for index in fronts if pieces[index].arrival <= now]
-        coming = [pieces[index].arrival for index in fronts if pieces[index].arrival > now]
+        running = [index for index in fronts if parts[index].arrival <= now]
+        coming = [parts[index].arrival for index in fronts if parts[index].arrival > now]
         if not running:
             now = min(coming)
             continue
-        whole = {i: pieces[i].together if len(running) > 1 else pieces[i].alone for i in running}
+        whole = {i: parts[i].together if len(running) > 1 else parts[i].alone for i in running}
         first = min(running, key=lambda i: left[i] * whole[i])
         step = left[first] * whole[first]
         if coming and min(coming) < now + step:
@@ -45,7 +63,7 @@ def finish_times(pieces: Sequence[QueuedPart], devices: int) -> list[float]:
         for i in running:
             if i == first or whole[i] <= 0:
                 left[i], finish[i] = 0.0, now
-                waiting[pieces[i].device].popleft()
+                waiting[parts[i].device].popleft()
             else:
                 left[i] = max(0.0, left[i] - step / whole[i])
     return finish

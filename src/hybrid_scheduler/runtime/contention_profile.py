@@ -1,12 +1,12 @@
-"""How fast kernels are in the executor: alone, and while the other devices work.
+"""Quick profile of kernels in the executor, without and with contention from other devices.
 
-A quick profile, made with the executor itself, so that it includes what the executor adds to a kernel: handing
-over, staging, the result's memory. It is made twice, since devices share memory, caches and cores. In company,
-every other device is kept busy with the kernels that it is best at: those that a good scheduler will give it.
+It is measured with the executor itself, so that it includes the executor's overhead: handing over, staging, the
+result's memory. It is measured twice, since devices share memory, caches and cores. Under contention, every other
+device is kept busy with the kernels that it runs fastest: those that a good scheduler will give it.
 
-Curves run through medians, which single disturbed runs do not bend: good to decide by. A makespan is a sum, though,
-and one disturbed run in twenty may double it: to predict one, each curve is raised until it sums up to what was
-measured.
+Curves run through medians, which single disturbed runs do not change: good for decisions. A makespan is a sum,
+though, and one disturbed run in twenty may double it. To predict a makespan, each curve is scaled to the measured
+total.
 """
 
 from __future__ import annotations
@@ -28,30 +28,40 @@ from ..profiling.hardware_profile import Copies, Method, Point, Profile
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..profiling.timing import Timing
 from .executor import HybridExecutor
-from .stream_execution import Progress, UnpinnedResults, nothing, shuffled
+from .stream_execution import Progress, StreamSubmitter, no_progress, shuffled
 from .submission import DONE, KernelCall
 
 #: Seconds of each kind and size, by class of device.
 Services = dict[tuple[str, int], dict[str, list[float]]]
-#: A neighbour gets work for so many times as long as it is needed as company; what is left is taken back.
+#: A neighbour gets work for this many times the time it is needed; the rest is cancelled.
 _LONGER = 2.0
-#: And no more kernels than this.
-_MOST_BESIDE = 20_000
+#: Most kernels that a neighbour gets.
+_MOST_NEIGHBOUR_CALLS = 20_000
 _GATE = "gate"
 
 
 @dataclass(frozen=True)
 class ContentionCalibration:
-    """A machine's calibration for devices that work alone, and for devices of which several work."""
+    """Two calibrations of a machine: each device alone, and all devices together."""
 
     alone: Calibration
     together: Calibration
 
 
 class ContentionSurvey:
-    """Measures in rounds, so that other things can be done between them.
+    """Measurement of kernels alone and under contention, in rounds.
 
-    On a machine that others use, too, speed changes from minute to minute: what is compared should take turns.
+    On a shared machine speed changes from minute to minute. What is compared should therefore take turns: rounds
+    can be interleaved with other measurements.
+
+    Parameters
+    ----------
+    executor : HybridExecutor
+        The executor to measure.
+    calls : sequence of KernelCall
+        Kernels and sizes; each is measured once per round and device.
+    seed : int, optional
+        Seed of the order.
     """
 
     def __init__(self, executor: HybridExecutor, calls: Sequence[KernelCall], *, seed: int = 0) -> None:
@@ -60,38 +70,41 @@ class ContentionSurvey:
         self.alone: Services = {(call.kind, call.size): {} for call in self._calls}
         self.together: Services = {(call.kind, call.size): {} for call in self._calls}
 
-    def measure(self, progress: Progress = nothing) -> None:
-        """One more round: every kind and size on every device, in a mix, first alone and then in company.
+    def measure(self, progress: Progress = no_progress) -> None:
+        """Measure one more round: every kind and size on every device, alone and then under contention.
 
-        One round goes before the first, not counted: page-locked memory for a result of a new size is made once.
+        A warm-up round precedes the first: page-locked memory for a result of a new size is made once.
         """
         if self._rounds == 0:
             self._pass({key: {} for key in self.alone}, {}, progress)
         self._rounds += 1
         self._pass(self.alone, {}, progress)
-        self._pass(self.together, favourites(self._executor, self.alone), progress)
+        self._pass(self.together, fastest_kernels(self._executor, self.alone), progress)
         self._executor.records.clear()
 
-    def _pass(self, found: Services, company: Mapping[str, Sequence[KernelCall]], progress: Progress) -> None:
+    def _pass(
+        self, found: Services, neighbour_calls: Mapping[str, Sequence[KernelCall]], progress: Progress
+    ) -> None:
         seed = self._seed + self._rounds
         calls = shuffled(self._calls, seed)
         for pool in self._executor.pools:
             progress(f"profiling {pool.name}", self._rounds)
-            needed = _LONGER * sum(self._usual(calls, pool.kind))
-            beside = {
-                other.name: _enough(some, self._usual(some, other.kind), needed)
+            needed = _LONGER * sum(self._medians(calls, pool.kind))
+            neighbours = {
+                other.name: _enough(some, self._medians(some, other.kind), needed)
                 for other in self._executor.pools
-                if other is not pool and (some := shuffled(company.get(other.name, ()), seed))
+                if other is not pool and (some := shuffled(neighbour_calls.get(other.name, ()), seed))
             }
-            for key, seconds in _services(self._executor, calls, pool.name, beside):
+            for key, seconds in _services(self._executor, calls, pool.name, neighbours):
                 found[key].setdefault(pool.kind, []).append(seconds)
 
-    def _usual(self, calls: Sequence[KernelCall], device_class: str) -> list[float]:
-        """What these calls take there alone, as far as is known."""
+    def _medians(self, calls: Sequence[KernelCall], device_class: str) -> list[float]:
+        """Return median seconds of these calls there alone, as far as they are known."""
         known = (self.alone[call.kind, call.size].get(device_class) for call in calls)
         return [float(np.median(seconds)) for seconds in known if seconds]
 
     def profiles(self) -> dict[str, Profile]:
+        """Return both profiles by name, ``alone`` and ``together``."""
         return {
             "alone": _profile(self._executor, self.alone, self._seed, "each device alone"),
             "together": _profile(
@@ -100,16 +113,18 @@ class ContentionSurvey:
         }
 
     def calibrated(self) -> ContentionCalibration:
-        """What a run takes as a rule, from all rounds so far: to decide by."""
+        """Return calibrations to typical (median) runtimes of all rounds so far, for decisions."""
         profiles = self.profiles()
         return ContentionCalibration(
             *(calibrate(profiles[name], transfer="pageable") for name in ("alone", "together"))
         )
 
     def expected(self) -> ContentionCalibration:
-        """What a run takes in the mean, disturbed ones included: to predict sums by."""
-        usual = self.calibrated()
-        return ContentionCalibration(raised(usual.alone, self.alone), raised(usual.together, self.together))
+        """Return calibrations to mean runtimes, disturbed runs included, for the prediction of sums."""
+        typical = self.calibrated()
+        return ContentionCalibration(
+            scaled_to_totals(typical.alone, self.alone), scaled_to_totals(typical.together, self.together)
+        )
 
 
 def calibrate_executor(
@@ -118,17 +133,31 @@ def calibrate_executor(
     *,
     repeats: int = 4,
     seed: int = 0,
-    progress: Progress = nothing,
+    progress: Progress = no_progress,
 ) -> ContentionCalibration:
-    """Both calibrations, from so many rounds."""
+    """Measure an executor and return both calibrations.
+
+    Parameters
+    ----------
+    executor : HybridExecutor
+        The executor to measure.
+    calls : sequence of KernelCall
+        Kernels and sizes.
+    repeats : int, optional
+        Number of rounds.
+    seed : int, optional
+        Seed of the order.
+    progress : callable, optional
+        Called with a text and a count.
+    """
     survey = ContentionSurvey(executor, calls, seed=seed)
     for _ in range(repeats):
         survey.measure(progress)
     return survey.calibrated()
 
 
-def favourites(executor: HybridExecutor, services: Services) -> dict[str, list[KernelCall]]:
-    """The kernels that each device does faster than the others; all of them for one that is never the fastest."""
+def fastest_kernels(executor: HybridExecutor, services: Services) -> dict[str, list[KernelCall]]:
+    """Return the kernels that each device runs faster than the others; all for one that is never fastest."""
     fastest = {
         key: min(by_class, key=lambda name: float(np.median(by_class[name])))
         for key, by_class in services.items()
@@ -141,8 +170,8 @@ def favourites(executor: HybridExecutor, services: Services) -> dict[str, list[K
     }
 
 
-def raised(calibration: Calibration, services: Services) -> Calibration:
-    """Each curve times what its runs took in all over what it says they take."""
+def scaled_to_totals(calibration: Calibration, services: Services) -> Calibration:
+    """Return a calibration whose curves, summed over the measured runs, give the measured totals."""
     curves = []
     for curve in calibration.physics.curves:
         runs = {
@@ -151,8 +180,8 @@ def raised(calibration: Calibration, services: Services) -> Calibration:
             if kind == curve.kind and by_class.get(curve.device)
         }
         sizes = np.array(list(runs), dtype=np.float64)
-        said = float(curve.at(sizes) @ [len(seconds) for seconds in runs.values()])
-        factor = sum(map(sum, runs.values())) / said
+        predicted = float(curve.at(sizes) @ [len(seconds) for seconds in runs.values()])
+        factor = sum(map(sum, runs.values())) / predicted
         curves.append(replace(curve, seconds=tuple(factor * seconds for seconds in curve.seconds)))
     return replace(calibration, physics=ProfiledPhysics(tuple(curves)))
 
@@ -163,47 +192,47 @@ def _services(
     device: str,
     neighbours: Mapping[str, Sequence[KernelCall]],
 ) -> Iterator[tuple[tuple[str, int], float]]:
-    """Seconds for which each call keeps the device, from its start to the next one's, in a mix.
+    """Measure for how many seconds each call keeps the device, from its start to the next call's start.
 
-    In a mix, because a kernel that follows itself finds its data in the cache; to the next one's start, because
-    giving back the memory of a large result takes milliseconds, too. All devices are held until everything waits
-    for them, as in a batch: else one would measure how fast tasks are submitted.
+    Kernels alternate, because one that follows itself finds its data in the cache. The time lasts until the next
+    start, because freeing the memory of a large result takes milliseconds. All devices wait until everything is
+    queued, as in a batch: else the speed of submission would be measured.
     """
     since = executor.clock()
     gate = threading.Event()
-    beside: set[Future[Any]] = set()
+    neighbour_futures: set[Future[Any]] = set()
     try:
-        with UnpinnedResults(executor) as stream:
+        with StreamSubmitter(executor) as stream:
             try:
                 for name in (device, *neighbours):
                     executor.submit_variants(cpu=gate.wait, gpu=gate.wait, kind=_GATE, device=name)
                 for name, some in neighbours.items():
                     for call in some:
                         future = executor.submit_kernel(call, device=name)
-                        beside.add(future)
-                        future.add_done_callback(beside.discard)
+                        neighbour_futures.add(future)
+                        future.add_done_callback(neighbour_futures.discard)
                 for call in calls:
                     stream.submit(call, device)
             finally:
                 gate.set()
     finally:
-        rest = list(beside)
+        rest = list(neighbour_futures)
         for future in rest:
             future.cancel()
         wait(rest)
     recent = [record for record in executor.records if record.submitted >= since]
-    mine = [record for record in recent if record.device == device and record.kind != _GATE]
-    mine.sort(key=lambda record: record.task_id)
-    for record, after in itertools.zip_longest(mine, mine[1:]):
+    own = [record for record in recent if record.device == device and record.kind != _GATE]
+    own.sort(key=lambda record: record.task_id)
+    for record, after in itertools.zip_longest(own, own[1:]):
         end = record.finished if after is None or after.started is None else after.started
         if record.status == DONE and record.started is not None and end is not None and end > record.started:
             yield (record.kind, int(record.size)), end - record.started
 
 
 def _enough(calls: Sequence[KernelCall], seconds: Sequence[float], needed: float) -> list[KernelCall]:
-    """These calls over and over, until they take as long as is needed."""
+    """Repeat these calls until they take as long as is needed."""
     turns = math.ceil(needed / max(sum(seconds), 1e-9))
-    return list(calls) * max(1, min(turns, _MOST_BESIDE // len(calls)))
+    return list(calls) * max(1, min(turns, _MOST_NEIGHBOUR_CALLS // len(calls)))
 
 
 def _profile(executor: HybridExecutor, services: Services, seed: int, note: str) -> Profile:

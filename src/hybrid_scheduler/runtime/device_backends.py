@@ -1,8 +1,8 @@
-"""How a kernel is run on a device, with its data in main memory before and after.
+"""Device backends: code that runs a task on a device, with its data in main memory before and after.
 
-On a CUDA GPU data goes through page-locked buffers: copied in pieces, so that one piece is on its way while the
-next is being copied, and back straight into page-locked results. That is several times faster than copies from
-ordinary memory, which the driver stages by itself, piece after piece.
+On a CUDA GPU data goes through page-locked buffers. It is copied in chunks, so that one chunk is transferred while
+the next is being copied, and back straight into page-locked results. That is several times faster than copies from
+ordinary memory, which the driver stages chunk after chunk.
 """
 
 from __future__ import annotations
@@ -22,61 +22,68 @@ Into = Callable[[Tensors, Any], object]
 
 #: Smaller inputs are copied as they are: staging them costs a copy and gains nothing.
 _STAGED = 64 * 1024
-_PIECE = 4 * 2**20
-#: Page-locked memory is taken from everybody: no more of it than this for one device.
+_CHUNK = 4 * 2**20
+#: Most page-locked bytes for one device: other programs cannot use this memory.
 _MOST_STAGING = 4 * 2**30
 _ALIGNED = 512
 _entering = threading.Lock()
 
 
 class CpuBackend:
-    """There is no way to go: the kernel runs where the data is."""
+    """Backend of the CPU, where the data already is.
+
+    Parameters
+    ----------
+    pool : DevicePool
+        The device.
+    """
 
     def __init__(self, pool: DevicePool) -> None:
         self.pool = pool
-        #: Seconds of the run at hand that went into memory which later ones find ready.
+        #: Seconds of the current run that went into memory which later runs reuse.
         self.preparing = 0.0
 
     def enter(self) -> None:
-        """Called by the worker's own thread: how many threads kernels may use is a matter of each thread."""
+        """Prepare the worker's thread; torch keeps the number of kernel threads per calling thread."""
         torch = need_torch()
         with _entering:
-            # A thread takes over the number that any thread set last when it is first asked for its own: ask it
-            # now, and let a third thread set that number back, or the program's own threads would inherit ours.
+            # When a thread is first asked for its number, it takes the one that any thread set last. So ask now,
+            # and let a third thread set that number back: else the program's own threads would inherit this one.
             before = torch.get_num_threads()
             torch.set_num_threads(self.pool.threads)
             restore = threading.Thread(target=torch.set_num_threads, args=(before,))
             restore.start()
             restore.join()
 
-    def carry(self, run: Run, inputs: Tensors) -> Tensors:
+    def execute(self, run: Run, inputs: Tensors) -> Tensors:
+        """Run a function of tensors; inputs and results are in main memory."""
         return run(inputs)
 
-    def carry_into(self, run: Run, into: Into | None, inputs: Tensors, target: Any) -> None:
-        """The same, with the result written into memory that is there already."""
+    def execute_into(self, run: Run, into: Into | None, inputs: Tensors, target: Any) -> None:
+        """Run a function of tensors and write its result into existing memory."""
         if into is not None:
             into(inputs, target)
         else:
             target.copy_(run(inputs)[0])
 
     def kernel(self, call: KernelCall) -> Tensors:
-        """Run a kernel whose data is there."""
+        """Run a kernel call that has its inputs."""
         assert call.inputs is not None
-        return self.carry(call.kernel.run, call.inputs)
+        return self.execute(call.kernel.run, call.inputs)
 
     def call(self, work: Variants, variant: Variant, timeout: float | None) -> Any:
-        """Run a variant of somebody's own: it knows its way by itself."""
+        """Run a user's variant, which moves its data itself."""
         return run_variant(work, variant, timeout)
 
     def synchronize(self) -> None:
-        pass
+        """Wait until the device has finished its work."""
 
     def recover(self) -> None:
-        pass
+        """Free unused memory after a run that was out of memory."""
 
 
 class CudaBackend(CpuBackend):
-    """Copy in, run, copy out."""
+    """Backend of a GPU: copy in, run, copy out."""
 
     def __init__(self, pool: DevicePool) -> None:
         super().__init__(pool)
@@ -85,25 +92,29 @@ class CudaBackend(CpuBackend):
         self._buffer: Any = None
 
     def enter(self) -> None:
+        """Prepare the worker's thread and select its GPU."""
         super().enter()
         if self._cuda:
             self._torch.cuda.set_device(self.pool.where)
 
-    def carry(self, run: Run, inputs: Tensors) -> Tensors:
+    def execute(self, run: Run, inputs: Tensors) -> Tensors:
+        """Copy inputs to the GPU, run there, and copy results back."""
         results = run(self._upload(inputs))
         return self._download(results)
 
-    def carry_into(self, run: Run, into: Into | None, inputs: Tensors, target: Any) -> None:
+    def execute_into(self, run: Run, into: Into | None, inputs: Tensors, target: Any) -> None:
+        """Copy inputs to the GPU, run there, and copy the result into existing memory."""
         target.copy_(run(self._upload(inputs))[0], non_blocking=self._cuda)
 
     def synchronize(self) -> None:
+        """Wait until the GPU has finished its work."""
         if self._cuda:
             self._torch.cuda.current_stream().synchronize()
         elif self.pool.where == "mps":
             self._torch.mps.synchronize()
 
     def recover(self) -> None:
-        """After a failure for want of memory: give back what is held without being used."""
+        """Free unused memory after a run that was out of memory."""
         self._buffer = None
         if self._cuda:
             self._torch.cuda.empty_cache()
@@ -128,12 +139,12 @@ class CudaBackend(CpuBackend):
 
     def _staging(self, need: int) -> Any:
         if self._buffer is None or len(self._buffer) < need:
-            self._buffer = None  # the old one goes first
-            self._buffer = self._page_locked((max(need, _PIECE),), self._torch.uint8)
+            self._buffer = None  # frees the old one first
+            self._buffer = self._page_locked((max(need, _CHUNK),), self._torch.uint8)
         return self._buffer
 
     def _page_locked(self, shape: Sequence[int], dtype: Any) -> Any:
-        """Torch keeps such memory for the next one; the first of its size pays, more than most kernels take."""
+        """Allocate page-locked memory; torch reuses it, but its first allocation takes longer than most kernels."""
         began = time.perf_counter()
         made = self._torch.empty(shape, dtype=dtype, pin_memory=True)
         self.preparing += time.perf_counter() - began
@@ -141,31 +152,32 @@ class CudaBackend(CpuBackend):
 
     def _staged(self, tensor: Any, buffer: Any, place: int) -> Any:
         source = tensor.contiguous()
-        there = self._torch.empty(source.shape, dtype=source.dtype, device=self.pool.where)
+        on_device = self._torch.empty(source.shape, dtype=source.dtype, device=self.pool.where)
         flat = source.view(-1)
-        between = buffer[place : place + source.nbytes].view(source.dtype)
-        target = there.view(-1)
-        step = max(1, _PIECE // source.element_size())
+        staging = buffer[place : place + source.nbytes].view(source.dtype)
+        target = on_device.view(-1)
+        step = max(1, _CHUNK // source.element_size())
         for at in range(0, len(flat), step):
-            between[at : at + step].copy_(flat[at : at + step])
-            target[at : at + step].copy_(between[at : at + step], non_blocking=True)
-        return there
+            staging[at : at + step].copy_(flat[at : at + step])
+            target[at : at + step].copy_(staging[at : at + step], non_blocking=True)
+        return on_device
 
     def _download(self, results: Tensors) -> Tensors:
         if not self._cuda:
             return tuple(result.to("cpu") for result in results)
-        here = tuple(self._page_locked(result.shape, result.dtype) for result in results)
-        for target, result in zip(here, results, strict=True):
+        on_host = tuple(self._page_locked(result.shape, result.dtype) for result in results)
+        for target, result in zip(on_host, results, strict=True):
             target.copy_(result, non_blocking=True)
-        return here
+        return on_host
 
 
 def backend_for(pool: DevicePool) -> CpuBackend:
+    """Return a new backend for a device."""
     return CudaBackend(pool) if pool.is_accelerator else CpuBackend(pool)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a GPU had no room. Torch says so by a type of its own, libraries below it by their message."""
+    """Return whether a GPU was out of memory: torch has an exception type for it, libraries below it a message."""
     if type(error).__name__ == "OutOfMemoryError":
         return True
     text = str(error).lower()
@@ -173,4 +185,4 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class DeviceLostError(RuntimeError):
-    """The device is gone, with its node: what it was given must be done elsewhere."""
+    """Error of a device that can no longer be used: its tasks must run elsewhere."""

@@ -1,9 +1,9 @@
-"""The devices work is really sent to, and the same machine as schedulers know machines.
+"""Device pools of this machine, and the platform that schedulers see.
 
-With a GPU: one worker for each GPU, with a few threads that fill its staging buffers, and one for the CPU with the
-other cores but one. Threads never outnumber cores: kernels wait for the slowest of their threads, and one that has
-lost its core comes back milliseconds later. Without a GPU: a wide pool with all cores but one and a narrow one with
-a single thread, so that there is something to decide on every machine.
+With a GPU there is one pool per GPU, with a few threads that fill its staging buffers, and one for the CPU with the
+other cores but one. Threads never outnumber cores: kernels wait for their slowest thread, and a thread that has
+lost its core comes back milliseconds later. Without a GPU there is a wide pool with all cores but one and a narrow
+pool with a single thread, so that there are two devices to choose from on every machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,21 @@ _MEGABYTE = 1e6
 
 @dataclass(frozen=True, slots=True)
 class DevicePool:
-    """A device as the executor knows it: `where` is torch's name for it, `threads` are the host's."""
+    """Device of the executor.
+
+    Attributes
+    ----------
+    name, kind : str
+        Name and kind as in a `Platform`.
+    where : str
+        Torch's name of the device.
+    threads : int
+        Host threads of its worker.
+    memory : float
+        Megabytes.
+    node : int
+        Number of the machine it belongs to.
+    """
 
     name: str
     kind: str
@@ -33,16 +47,26 @@ class DevicePool:
 
     @property
     def is_accelerator(self) -> bool:
+        """Whether it is a GPU."""
         return self.kind == "gpu"
 
 
 def find_pools(device_type: str = "auto", cores: int | None = None) -> tuple[DevicePool, ...]:
-    """The devices of this machine; the CPU comes first. `device_type` as for the profiler: auto, cpu, cuda, mps."""
+    """Return the devices of this machine, the CPU first.
+
+    Parameters
+    ----------
+    device_type : {"auto", "cpu", "cuda", "mps"}, optional
+        Accelerator to use.
+    cores : int, optional
+        CPU cores to use; all usable ones if left out.
+    """
     cores = cores or usable_cores()
     return pools_for(find_gpu(device_type), cores)
 
 
 def pools_for(gpu: Gpu | None, cores: int) -> tuple[DevicePool, ...]:
+    """Return the devices of a machine with this kind of GPU and so many cores."""
     if cores < 1:
         raise InvalidInputError("cores", "a whole number >= 1", cores)
     if gpu is None:
@@ -60,7 +84,7 @@ def pools_for(gpu: Gpu | None, cores: int) -> tuple[DevicePool, ...]:
 
 
 def chosen(pools: Sequence[DevicePool], names: Sequence[str] | None) -> tuple[DevicePool, ...]:
-    """These of the devices, by name; the CPU is always among them, since it takes what nothing else can."""
+    """Return the named devices and the CPU, which takes what no other device can."""
     if names is None:
         return tuple(pools)
     for name in names:
@@ -70,7 +94,7 @@ def chosen(pools: Sequence[DevicePool], names: Sequence[str] | None) -> tuple[De
 
 
 def as_platform(pools: Sequence[DevicePool], like: Platform | None = None) -> Platform:
-    """What the scheduler is told about the machine. Watts and links come from `like`, a calibrated platform."""
+    """Return the pools as a platform for schedulers; watts and links come from `like`, a calibrated platform."""
     known = {device.kind: device for device in like.devices} if like else {}
     devices = []
     for pool in pools:

@@ -1,7 +1,7 @@
-"""One thread per device, which takes parts of jobs from its queue, runs them and says how long they took.
+"""Device workers: one thread per device that runs task parts from a queue and measures them.
 
-A thread that dies is replaced, and so is one that hangs past a task's time limit: Python cannot end it, so it is
-left behind, with the buffers it may still be writing to, and whatever it still says is ignored.
+A thread that dies is replaced, and so is one that hangs past a task's time limit. Python cannot end a thread, so it
+is abandoned with the buffers that it may still be writing to, and its late result is ignored.
 """
 
 from __future__ import annotations
@@ -21,68 +21,82 @@ if TYPE_CHECKING:
     from .running_task import RunningTask
 
 _log = logging.getLogger(__name__)
-#: Seconds that a part counts for where nobody knows what it takes: of two queues the shorter one is free first.
+#: Seconds that a part of unknown duration counts for, so that the shorter of two queues is free first.
 _UNKNOWN = 1e-6
 
 
 @dataclass(eq=False, slots=True)
 class TaskPart:
-    """A running, or the share of it that one device does."""
+    """Share of a running task that one device executes: all of it, or a part of a split."""
 
     running_task: RunningTask
     device: int
     share: float
     run: Callable[[CpuBackend], Any]
     predicted: float
-    #: Which of the job's parts it is: 0 the accelerator's (or the only one), 1 the CPU's.
+    #: Its place among the task's parts: 0 the accelerator's (or the only one), 1 the CPU's.
     place: int = 0
     started: float = 0.0
     ended: float = 0.0
-    #: Of the time between, what went into memory that the next one will find ready.
+    #: Seconds of the time between that went into memory which later runs reuse.
     preparing: float = 0.0
     result: Any = None
 
     @property
     def expected(self) -> float:
-        """Seconds that it counts for while it waits."""
+        """Seconds that it counts for while it waits in a queue."""
         return self.predicted or _UNKNOWN
 
     @property
-    def lasting(self) -> float:
-        """Seconds that the next one like it will take."""
+    def repeatable_seconds(self) -> float:
+        """Seconds without preparation: what the next run like it will take."""
         return self.ended - self.started - self.preparing
 
 
 class PartCallbacks:
-    """Whoever wants to hear from workers."""
+    """Callbacks of workers."""
 
     def begin(self, part: TaskPart) -> bool:
-        """It is about to run; False if it should not any more."""
+        """Return whether a part should still run; called just before it does."""
         raise NotImplementedError
 
     def done(self, part: TaskPart) -> None:
+        """Handle a part that has run."""
         raise NotImplementedError
 
     def failed(self, part: TaskPart, error: BaseException) -> None:
+        """Handle a part that raised an error."""
         raise NotImplementedError
 
     def late(self, part: TaskPart) -> None:
-        """It came back after it had been given up."""
+        """Handle a part that ended after its worker had been replaced."""
         raise NotImplementedError
 
 
 class DeviceWorker:
-    """The device's queue and the thread that serves it."""
+    """Queue of a device and the thread that serves it.
+
+    Parameters
+    ----------
+    pool : DevicePool
+        The device.
+    backend : callable
+        Makes the device's backend; called again for each replaced thread.
+    callbacks : PartCallbacks
+        Receives what becomes of each part.
+    clock : callable
+        Returns seconds.
+    """
 
     def __init__(
         self,
         pool: DevicePool,
         backend: Callable[[DevicePool], CpuBackend],
-        reports: PartCallbacks,
+        callbacks: PartCallbacks,
         clock: Callable[[], float],
     ) -> None:
         self.pool, self._make_backend = pool, backend
-        self._reports, self._clock = reports, clock
+        self._callbacks, self._clock = callbacks, clock
         self._queue: queue.SimpleQueue[TaskPart | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0.0
@@ -92,17 +106,18 @@ class DeviceWorker:
         self.replaced = 0
         self._start()
 
-    # ---------------------------------------------------------------- from outside
+    # ---------------------------------------------------------------- called by other threads
 
     def put(self, part: TaskPart) -> None:
+        """Add a part to the queue."""
         with self._lock:
             self._waiting += part.expected
         self._queue.put(part)
 
     def backlog(self, now: float) -> float:
-        """Seconds until everything given to it so far is expected to be done.
+        """Return seconds until everything in the queue is expected to be done.
 
-        Asked before every decision, and an estimate: it is read as it stands, without waiting for the lock.
+        Read before every decision, and an estimate anyway: it does not wait for the lock.
         """
         waiting, running = self._waiting, self._running
         seconds = waiting if waiting > 0.0 else 0.0
@@ -112,14 +127,14 @@ class DeviceWorker:
         return seconds
 
     def drain(self) -> list[TaskPart]:
-        """Take back what has not begun."""
+        """Remove and return the parts that have not begun."""
         taken: list[TaskPart] = []
         while True:
             try:
                 part = self._queue.get_nowait()
             except queue.Empty:
                 break
-            if part is None:  # the thread still has to hear that no more will come
+            if part is None:  # the stop signal stays in the queue
                 self._queue.put(None)
                 break
             taken.append(part)
@@ -128,15 +143,15 @@ class DeviceWorker:
         return taken
 
     def stop(self) -> None:
-        """No more will come: the thread ends when its queue is empty."""
+        """Let the thread end when its queue is empty."""
         self._queue.put(None)
 
     def join(self) -> None:
-        """Until it has heard that no more will come; not until threads that were left behind come back."""
+        """Wait until the thread has ended; does not wait for abandoned threads."""
         self._over.wait()
 
     def abandon(self, part: TaskPart) -> None:
-        """If it is busy with this part, leave its thread behind and go on with another."""
+        """Abandon the thread if it is busy with this part, and start another one."""
         with self._lock:
             if self._running is not part:
                 return
@@ -148,9 +163,9 @@ class DeviceWorker:
     # ---------------------------------------------------------------- the thread
 
     def _start(self) -> None:
-        # A backend of its own: a thread that was left behind may still be on the one before.
+        # A backend of its own: an abandoned thread may still use the one before.
         self.backend = self._make_backend(self.pool)
-        # A daemon: an abandoned one must not keep the program from ending.
+        # A daemon: an abandoned thread must not keep the program from ending.
         threading.Thread(
             target=self._serve, args=(self._generation, self.backend), name=f"hybrid-{self.pool.name}", daemon=True
         ).start()
@@ -169,22 +184,22 @@ class DeviceWorker:
             with self._lock:
                 self._waiting -= part.expected
             try:
-                goes_on = not self._reports.begin(part) or self._work(part, generation, backend, unusable)
-            except Exception as error:  # in the books, not in the task: neither it nor those behind it may hang
-                _log.exception("task %s could not be written down", part.running_task.task.task_id)
+                goes_on = not self._callbacks.begin(part) or self._work(part, generation, backend, unusable)
+            except Exception as error:  # in a callback, not in the task: neither it nor those behind it may hang
+                _log.exception("task %s could not be recorded", part.running_task.task.task_id)
                 goes_on = self._is_free(generation)
-                self._reports.failed(part, error)
-            # Let go of it before waiting for the next: its result may be large, and nobody else may want it.
+                self._callbacks.failed(part, error)
+            # Drop it before waiting for the next one: its result may be large.
             del part
             if not goes_on:
                 return
 
     def _work(self, part: TaskPart, generation: int, backend: CpuBackend, unusable: DeviceLostError | None) -> bool:
-        """True if this thread can go on."""
+        """Run a part; return whether this thread can go on."""
         part.started = self._clock()
         with self._lock:
             self._running = part
-        if part.running_task.ended:  # its limit passed before anybody could know whom to leave behind
+        if part.running_task.ended:  # its limit passed before it was known which thread runs it
             return self._is_free(generation)
         error: BaseException | None = unusable
         backend.preparing = 0.0
@@ -196,22 +211,22 @@ class DeviceWorker:
             error = caught
         part.ended, part.preparing = self._clock(), backend.preparing
         if not self._is_free(generation):
-            self._reports.late(part)
+            self._callbacks.late(part)
             return False
         if error is None:
-            self._reports.done(part)
+            self._callbacks.done(part)
             return True
         fatal = not isinstance(error, Exception)
-        if fatal:  # the next thread is there before anybody hears that this one is gone
+        if fatal:  # the next thread starts before the failure is reported
             with self._lock:
                 self._generation += 1
             self.replaced += 1
             self._start()
-        self._reports.failed(part, error)
+        self._callbacks.failed(part, error)
         return not fatal
 
     def _is_free(self, generation: int) -> bool:
-        """This thread has nothing to do any more; False if it was given up meanwhile."""
+        """Mark this thread as idle; return False if it was abandoned meanwhile."""
         with self._lock:
             if generation != self._generation:
                 return False
@@ -220,7 +235,7 @@ class DeviceWorker:
 
 
 class TimeoutWatch:
-    """Calls back when a time limit passes; its thread starts with the first limit."""
+    """Watch over time limits: calls back when one passes. Its thread starts with the first limit."""
 
     def __init__(self) -> None:
         self._limits: dict[int, tuple[float, Callable[[], None]]] = {}
@@ -229,6 +244,7 @@ class TimeoutWatch:
         self._closed = False
 
     def add(self, key: int, seconds: float, late: Callable[[], None]) -> None:
+        """Call `late` in so many seconds, unless the limit is removed before."""
         with self._condition:
             self._limits[key] = (time.monotonic() + seconds, late)
             if self._thread is None:
@@ -237,10 +253,12 @@ class TimeoutWatch:
             self._condition.notify()
 
     def remove(self, key: int) -> None:
+        """Remove a limit; nothing happens if there is none."""
         with self._condition:
             self._limits.pop(key, None)
 
     def close(self) -> None:
+        """Remove all limits and end the thread."""
         with self._condition:
             self._closed = True
             self._limits.clear()

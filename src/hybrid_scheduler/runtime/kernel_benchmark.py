@@ -1,7 +1,7 @@
-"""Several schedulers on one stream of real kernels: what `hybrid-scheduler execute` does.
+"""Benchmark of several schedulers on one stream of real kernels, as in `hybrid-scheduler execute`.
 
-One executor serves them all, so that each finds warm libraries and buffers; its policy changes between runs. Every
-document that comes out says `"source": "measured"`.
+One executor serves all schedulers, so that each finds warm libraries and buffers. Every result document contains
+`"source": "measured"`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .stream_execution import (
     Progress,
     StreamExecution,
     measure_choices,
-    nothing,
+    no_progress,
     prepare,
     run_stream,
     warm_up,
@@ -33,7 +33,33 @@ from .submission import KernelCall
 
 @dataclass
 class KernelBenchmark:
-    """What is run, and with what. `learning` goes before the stream, for schedulers that learn."""
+    """Benchmark of schedulers on a stream of kernels.
+
+    Attributes
+    ----------
+    executor : HybridExecutor
+        Runs everything.
+    calls : sequence of KernelCall
+        The stream that is judged.
+    specs : sequence of str
+        Schedulers to compare.
+    learning : sequence of KernelCall
+        Kernels that schedulers which learn run before the stream.
+    mode : {"sequential", "batch"}
+        One kernel after the other, or all at once.
+    calibrated : ContentionCalibration, optional
+        Calibration for schedulers that know durations; measured if it is needed and left out.
+    compare : bool
+        Whether to simulate the stream beside the real one.
+    repeats : int
+        How often every kernel is measured on every device.
+    progress : callable
+        Called with a text and a count.
+    executions : dict
+        The runs by scheduler, filled by `run`.
+    choices : Choices, optional
+        Runtimes of every kernel on every device, filled by `run`.
+    """
 
     executor: HybridExecutor
     calls: Sequence[KernelCall]
@@ -43,14 +69,16 @@ class KernelBenchmark:
     calibrated: ContentionCalibration | None = None
     compare: bool = False
     repeats: int = 3
-    progress: Progress = nothing
+    progress: Progress = no_progress
     executions: dict[str, StreamExecution] = field(default_factory=dict)
     choices: Choices | None = None
 
     def needs_calibration(self) -> bool:
+        """Return whether one of the schedulers must know durations."""
         return any(create(real_spec(spec)).knows is Knowledge.TOLD for spec in self.specs)
 
     def run(self) -> dict[str, Any]:
+        """Run the benchmark and return its result document."""
         executor = self.executor
         prepare(executor, [*self.learning, *self.calls])
         warm_up(executor, self.calls)
@@ -77,13 +105,13 @@ class KernelBenchmark:
         return document
 
     def _compile(self, spec: str) -> None:
-        """The first decisions compile what they need; the scheduler then starts anew."""
-        self.executor.set_scheduler(spec, calibration=self._told())
+        """Compile what the first decisions need, then start the scheduler anew."""
+        self.executor.set_scheduler(spec, calibration=self._calibration())
         compile_rules(self.executor, self.calls)
         self.executor.set_scheduler(spec)
 
-    def _told(self) -> Calibration | None:
-        """Tasks that run one by one find idle neighbours, those of a batch busy ones."""
+    def _calibration(self) -> Calibration | None:
+        """Return the calibration for the mode: in a batch other devices are busy."""
         if self.calibrated is None:
             return None
         return self.calibrated.together if self.mode == "batch" else self.calibrated.alone
@@ -109,7 +137,7 @@ class KernelBenchmark:
         return document
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every task of every run, for a table."""
+        """Return every task of every run, for a table."""
         return [
             {"scheduler": spec, "source": "measured", **record.as_dict()}
             for spec, execution in self.executions.items()
@@ -118,6 +146,6 @@ class KernelBenchmark:
 
 
 def _overhead(execution: StreamExecution, choices: Choices) -> dict[str, float | None]:
-    """Seconds of deciding as a share of the seconds saved over sending everything to one device."""
+    """Return decision time as a share of the time saved over sending everything to one device."""
     saved = {device: float(choices.always(device).sum()) - execution.total for device in choices.devices}
     return {device: execution.decision_seconds / gain if gain > 0 else None for device, gain in saved.items()}

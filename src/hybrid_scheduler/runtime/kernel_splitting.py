@@ -1,8 +1,8 @@
-"""Kernels that can be divided, and put together again, with the result of the whole.
+"""Splitting of kernels into two parts with the same joined result.
 
 Rows of a product, of a sum and of a sparse matrix do not depend on each other, and a sum is the sum of its parts.
-Sorting, transforms, factorisations and convolutions (whose rows do depend on their neighbours) are left whole:
-their parts would have to exchange data.
+Sorts, transforms, factorisations and convolutions (whose rows depend on their neighbours) are not split: their
+parts would have to exchange data.
 """
 
 from __future__ import annotations
@@ -16,25 +16,34 @@ LEAST_BYTES = 4_000_000
 
 
 class Division(NamedTuple):
-    """`parts` gives the inputs of the first part and the rest.
+    """How a kernel is split.
 
-    With `room` the result's memory is made first and each part writes its rows there, through `into`: joining
-    afterwards would copy everything once more, into fresh memory. Otherwise `join` makes one result of two.
+    Attributes
+    ----------
+    parts : callable
+        Returns the inputs of the first part and of the rest.
+    join : callable
+        Makes one result of two.
+    result_shape : callable or None
+        Shape of the result, if both parts write their rows into one memory: joining afterwards would copy
+        everything once more.
+    into : callable or None
+        Runs a part with its result written into given memory.
     """
 
     parts: Callable[[Tensors, float], tuple[Tensors, Tensors]]
     join: Callable[[Tensors, Tensors], Tensors]
-    room: Callable[[Tensors], tuple[int, ...]] | None = None
+    result_shape: Callable[[Tensors], tuple[int, ...]] | None = None
     into: Callable[[Tensors, Any], object] | None = None
 
 
 def _cut(rows: int, share: float) -> int:
-    """At least one row on each side."""
+    """Return the row at which to cut, with at least one row on each side."""
     return min(max(round(rows * share), 1), rows - 1)
 
 
 def _by_rows(shared: int) -> Callable[[Tensors, float], tuple[Tensors, Tensors]]:
-    """The first inputs are divided by rows; the last `shared` ones go to both."""
+    """Divide the first inputs by rows; the last `shared` ones go to both parts."""
 
     def parts(inputs: Tensors, share: float) -> tuple[Tensors, Tensors]:
         own, common = inputs[: len(inputs) - shared], inputs[len(inputs) - shared :]
@@ -53,7 +62,7 @@ def _sparse_rows(inputs: Tensors, share: float) -> tuple[Tensors, Tensors]:
 
 
 def _first(first: Tensors, rest: Tensors) -> Tensors:
-    """Both are the same memory."""
+    """Return the first result: both parts wrote into the same memory."""
     return first
 
 
@@ -82,4 +91,5 @@ DIVISIONS: dict[str, Division] = {
 
 
 def can_split(kind: str, bytes_in: float) -> bool:
+    """Return whether a kernel can be split, and its inputs are large enough for that to gain time."""
     return kind in DIVISIONS and bytes_in >= LEAST_BYTES

@@ -1,11 +1,11 @@
-"""The executor over Ray: the CPUs and GPUs of a cluster's nodes as devices, one actor for each.
+"""Executor on a Ray cluster, with one actor per CPU and GPU of its nodes.
 
-Everything that decides, counts and learns is `HybridExecutor`'s; only the way to the device differs. A worker's
-thread here hands a task to its actor there and waits. When the actor is gone, with its node or alone, its device
-is closed: what it was doing and what waited for it goes to other devices, and no more is sent there. The books are
-kept here, by task: a task ends once, and a result that comes for one that has ended is dropped and counted.
+Decisions, counts and learning are those of `HybridExecutor`; only the backend differs. A worker's thread sends a
+task to its actor and waits. When an actor is lost, with its node or alone, its device is closed: its running and
+waiting tasks go to other devices, and no more are sent there. A task ends once: a result that comes later is
+dropped and counted.
 
-Kernels are left whole: the parts of a split one would cross the network twice.
+Kernels are not split: the parts would cross the network twice.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from .submission import KernelCall, Variant, Variants
 LOST = "lost_devices"
 RESENT = "resent"
 _LOCAL = "run it on this machine instead: --backend local"
-#: Seconds to wait for a cluster to answer, and for its actors to be ready.
-_ANSWER, _READY = 5.0, 60.0
+#: Seconds to wait for a cluster to answer, and for its actors to start.
+ANSWER_TIMEOUT_S, _START_TIMEOUT_S = 5.0, 60.0
 
 
 def need_ray() -> Any:
+    """Return the ray package, or raise an error that says how to install it."""
     try:
         import ray
     except ImportError:
@@ -43,7 +44,7 @@ def need_ray() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RayDevice:
-    """A device of the cluster: the pool as we know it, and the node and resources its actor takes."""
+    """Device of a cluster: its pool, its node, and the resources that its actor reserves."""
 
     pool: DevicePool
     node_id: str
@@ -52,63 +53,72 @@ class RayDevice:
 
 
 def ray_devices(nodes: list[dict[str, Any]]) -> list[RayDevice]:
-    """Every living node's CPU, and each of its GPUs."""
-    seats: list[RayDevice] = []
+    """Return the CPU and the GPUs of every living node, as `ray.nodes` lists them."""
+    devices: list[RayDevice] = []
     living = sorted((node for node in nodes if node["Alive"]), key=lambda node: str(node["NodeID"]))
     for number, node in enumerate(node for node in living if node["Resources"].get("CPU", 0) >= 1):
         cpus, gpus = int(node["Resources"]["CPU"]), int(node["Resources"].get("GPU", 0))
         threads = max(1, cpus - gpus)
         host = DevicePool(f"n{number}.cpu", "cpu", threads=threads, node=number)
-        seats.append(RayDevice(host, node["NodeID"], threads, 0))
+        devices.append(RayDevice(host, node["NodeID"], threads, 0))
         for i in range(gpus):
-            pool = DevicePool(
-                f"n{number}.gpu_{i}", "gpu", "cuda:0", 1, node=number
-            )  # Ray shows each actor its own GPU
-            seats.append(RayDevice(pool, node["NodeID"], 0 if cpus <= gpus else 1, 1))
-    if not seats:
+            # Each actor sees its own GPU only, as the first one.
+            pool = DevicePool(f"n{number}.gpu_{i}", "gpu", "cuda:0", 1, node=number)
+            devices.append(RayDevice(pool, node["NodeID"], 0 if cpus <= gpus else 1, 1))
+    if not devices:
         raise HybridSchedulerError("the Ray cluster has no node with a CPU to give", hint=_LOCAL)
-    return seats
+    return devices
 
 
 class RayBackend(CpuBackend):
-    """To an actor and back."""
+    """Backend that sends tasks to a Ray actor.
+
+    Parameters
+    ----------
+    pool : DevicePool
+        The device.
+    actor : ray actor
+        Runs the tasks.
+    """
 
     def __init__(self, pool: DevicePool, actor: Any) -> None:
         super().__init__(pool)
-        self._ray, self._actor = need_ray(), actor
+        self._ray, self.actor = need_ray(), actor
         self.lost = False
 
     def enter(self) -> None:
-        pass  # nothing is computed on this side
+        """Do nothing: this thread computes nothing."""
 
     def kernel(self, call: KernelCall) -> Any:
-        return self._answer(lambda: self._actor.kernel.remote(call))
+        """Run a kernel call on the actor."""
+        return self._result(lambda: self.actor.kernel.remote(call))
 
     def call(self, work: Variants, variant: Variant, timeout: float | None) -> Any:
-        return self._answer(lambda: self._actor.call.remote(work, variant, timeout))
+        """Run a user's variant on the actor."""
+        return self._result(lambda: self.actor.call.remote(work, variant, timeout))
 
     def close(self) -> None:
-        """Give the actor's resources back."""
+        """Release the actor's resources."""
         if not self.lost:
-            self._ray.kill(self._actor)
+            self._ray.kill(self.actor)
 
-    def _answer(self, ask: Callable[[], Any]) -> Any:
+    def _result(self, send: Callable[[], Any]) -> Any:
         if self.lost:
-            raise DeviceLostError(f"{self.pool.name} is gone")
+            raise DeviceLostError(f"{self.pool.name} is lost")
         errors = self._ray.exceptions
         try:
-            return self._ray.get(ask())
+            return self._ray.get(send())
         except errors.RayTaskError as error:
             raise error.cause if isinstance(error.cause, Exception) else error from None
         except (errors.RayActorError, errors.RaySystemError, errors.ObjectLostError, errors.NodeDiedError) as error:
-            raise DeviceLostError(f"{self.pool.name} is gone: {type(error).__name__}") from None
+            raise DeviceLostError(f"{self.pool.name} is lost: {type(error).__name__}") from None
 
 
 def _actor_class(ray: Any) -> Any:
-    """Made late: decorating needs ray."""
+    """Return the actor class; made here, because decorating it needs ray."""
 
     class Actor:
-        """Lives on the device's node and runs what it is sent, one after the other."""
+        """Runs tasks on the device's node, one after the other."""
 
         def __init__(self, pool: DevicePool) -> None:
             from .device_backends import backend_for
@@ -129,12 +139,28 @@ def _actor_class(ray: Any) -> Any:
         def call(self, work: Variants, variant: Variant, timeout: float | None) -> Any:
             return self._backend.call(work, variant, timeout)
 
-    # It is never started again by itself: what it was doing is ours to send elsewhere, once.
+    # Ray does not restart it: the executor sends its tasks elsewhere, once.
     return ray.remote(max_restarts=0, max_task_retries=0)(Actor)
 
 
 def connect(address: str | None) -> Any:
-    """Ray, joined to a cluster, or to one started on this machine; an address that does not answer is an error."""
+    """Connect to a Ray cluster, or start one on this machine.
+
+    Parameters
+    ----------
+    address : str or None
+        HOST:PORT, ``auto``, or None to start a cluster here.
+
+    Returns
+    -------
+    module
+        The ray package.
+
+    Raises
+    ------
+    HybridSchedulerError
+        If ray is not installed or the cluster does not answer.
+    """
     ray = need_ray()
     if ray.is_initialized():
         return ray
@@ -155,14 +181,24 @@ def _check_answers(address: str) -> None:
     if not colon or not port.isdigit():
         raise InvalidInputError("--address", "HOST:PORT or auto", address)
     try:
-        socket.create_connection((host, int(port)), timeout=_ANSWER).close()
+        socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S).close()
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         raise HybridSchedulerError(f"no Ray cluster answers at {address}: {reason}", hint=_LOCAL) from None
 
 
 class RayExecutor(HybridExecutor):
-    """As `HybridExecutor`, on a Ray cluster's nodes: `address` is HOST:PORT, auto, or None to start one here."""
+    """A `HybridExecutor` on the nodes of a Ray cluster.
+
+    Parameters
+    ----------
+    scheduler : str or Online
+        As for `HybridExecutor`.
+    address : str, optional
+        HOST:PORT, ``auto``, or None to start a cluster on this machine.
+    calibration, explore, timeout, seed
+        As for `HybridExecutor`.
+    """
 
     def __init__(
         self,
@@ -175,12 +211,12 @@ class RayExecutor(HybridExecutor):
         seed: int = 0,
     ) -> None:
         ray = connect(address)
-        seats = ray_devices(ray.nodes())
-        self.backends = {seat.pool.name: RayBackend(seat.pool, _seated(ray, seat)) for seat in seats}
+        devices = ray_devices(ray.nodes())
+        self.backends = {device.pool.name: RayBackend(device.pool, _start_actor(ray, device)) for device in devices}
         _wait_ready(ray, self.backends)
         super().__init__(
             scheduler,
-            pools=[seat.pool for seat in seats],
+            pools=[device.pool for device in devices],
             calibration=calibration,
             split=False,
             explore=explore,
@@ -190,15 +226,15 @@ class RayExecutor(HybridExecutor):
         )
 
     def _with_data(self, call: KernelCall) -> KernelCall:
-        return call  # made from its seed where it runs: a seed crosses the network faster than data
+        return call  # data is made where it is used: a seed crosses the network faster
 
-    # ---------------------------------------------------------------- devices that are gone
+    # ---------------------------------------------------------------- lost devices
 
     def _living(self) -> list[int]:
         return [i for i, pool in enumerate(self.pools) if not self.backends[pool.name].lost]
 
     def _view(self, now: float) -> View:
-        """A device that is gone will never be free."""
+        """Return the view for the policy, in which a lost device is never free."""
         view = super()._view(now)
         for index, pool in enumerate(self.pools):
             if self.backends[pool.name].lost:
@@ -212,11 +248,11 @@ class RayExecutor(HybridExecutor):
         return device, fraction, status
 
     def _elsewhere(self, work: KernelCall | Variants | None, device: int) -> tuple[int, float]:
-        """The living device that is free first: of the same kind if there is one, a CPU otherwise."""
+        """Return the living device that is free first: of the same kind if there is one, a CPU otherwise."""
         now = self.clock()
         living = self._living()
         if not living:
-            raise HybridSchedulerError("every device of the Ray cluster is gone", hint=_LOCAL)
+            raise HybridSchedulerError("every device of the Ray cluster is lost", hint=_LOCAL)
         kind = self.pools[device].kind
         same = [i for i in living if self.pools[i].kind == kind] or [
             i for i in living if self.pools[i].kind == "cpu"
@@ -225,6 +261,7 @@ class RayExecutor(HybridExecutor):
         return chosen, float(self.pools[chosen].kind != "cpu")
 
     def failed(self, part: TaskPart, error: BaseException) -> None:
+        """Close a lost device and send its tasks elsewhere; other errors as in `HybridExecutor`."""
         if not isinstance(error, DeviceLostError):
             super().failed(part, error)
             return
@@ -258,24 +295,25 @@ class RayExecutor(HybridExecutor):
         self.workers[device].put(part)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Shut down as `HybridExecutor` does, and release the actors after waiting."""
         super().shutdown(wait, cancel_futures=cancel_futures)
         if wait:
             for backend in self.backends.values():
                 backend.close()
 
 
-def _seated(ray: Any, seat: RayDevice) -> Any:
+def _start_actor(ray: Any, device: RayDevice) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    where = NodeAffinitySchedulingStrategy(node_id=seat.node_id, soft=False)
-    actor = _actor_class(ray).options(num_cpus=seat.cpus, num_gpus=seat.gpus, scheduling_strategy=where)
-    return actor.remote(seat.pool)
+    where = NodeAffinitySchedulingStrategy(node_id=device.node_id, soft=False)
+    actor = _actor_class(ray).options(num_cpus=device.cpus, num_gpus=device.gpus, scheduling_strategy=where)
+    return actor.remote(device.pool)
 
 
 def _wait_ready(ray: Any, backends: dict[str, RayBackend]) -> None:
-    waiting = {backend._actor.ready.remote(): name for name, backend in backends.items()}
-    _, missing = ray.wait(list(waiting), num_returns=len(waiting), timeout=_READY)
+    waiting = {backend.actor.ready.remote(): name for name, backend in backends.items()}
+    _, missing = ray.wait(list(waiting), num_returns=len(waiting), timeout=_START_TIMEOUT_S)
     if missing:
         names = ", ".join(waiting[one] for one in missing)
-        hint = f"other jobs may hold its resources; or {_LOCAL}"
-        raise HybridSchedulerError(f"devices that did not start within {_READY:g} s: {names}", hint=hint)
+        hint = f"other programs may hold its resources; or {_LOCAL}"
+        raise HybridSchedulerError(f"devices that did not start within {_START_TIMEOUT_S:g} s: {names}", hint=hint)

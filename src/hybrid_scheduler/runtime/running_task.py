@@ -1,4 +1,4 @@
-"""A submitted task between its decision and its end: which parts it has, which of them are back."""
+"""State of a submitted task between its decision and its end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,22 @@ Join = Callable[[Any, Any], Any]
 
 
 class RunningTask:
-    """Every change is made under its lock, and it ends once."""
+    """A submitted task with its parts; every change is made under its lock, and it ends once.
+
+    Parameters
+    ----------
+    task : Task
+        The task as schedulers see it.
+    record : ExecutionRecord
+        Filled when the task ends.
+    timeout : float or None
+        Time limit of its run in seconds.
+    watched : bool
+        Whether the limit must be watched; commands end themselves at their limit.
+    """
 
     def __init__(self, task: Task, record: ExecutionRecord, timeout: float | None, *, watched: bool) -> None:
         self.task, self.record, self.timeout = task, record, timeout
-        #: Commands are ended by their own limit; anything else has to be watched.
         self.watched = watched and timeout is not None
         self.future: Future[Any] = Future()
         self.parts: list[TaskPart] = []
@@ -32,10 +43,11 @@ class RunningTask:
         self._missing = 0
 
     def divide(self, parts: list[TaskPart], device: int, join: Join | None = None) -> None:
+        """Set the parts, the device that was chosen, and the function that joins two results."""
         self.parts, self.device, self.join, self._missing = parts, device, join, len(parts)
 
     def begin(self) -> tuple[bool, bool]:
-        """(whether to run, whether this was the first part to ask)."""
+        """Return whether a part should run, and whether it is the task's first."""
         with self.lock:
             if self.ended:
                 return False, False
@@ -49,31 +61,35 @@ class RunningTask:
             return True, True
 
     def part_ended(self, part: TaskPart) -> bool:
-        """A part is back; True if it was the last one."""
+        """Count an ended part; return whether it was the last one."""
         with self.lock:
             self._missing -= 1
             return self._missing == 0 and not self.ended
 
     def end(self) -> bool:
-        """True for the first who ends it."""
+        """End the task; return False if it had ended before."""
         with self.lock:
             first, self.ended = not self.ended, True
             return first
 
     def result(self) -> Any:
+        """Return the result of the only part, or the joined results."""
         if self.join is None or len(self.parts) == 1:
             return self.parts[0].result
         first, rest = sorted(self.parts, key=lambda part: part.place)
         return self.join(first.result, rest.result)
 
     def release(self) -> None:
-        """Forget the parts, which know the job: held by such a circle, results would wait for the collector, and
-        the page-locked memory of large ones is missed at once."""
+        """Drop the parts and their results.
+
+        Parts refer to their task. In such a cycle results would wait for the garbage collector, and the page-locked
+        memory of large ones is needed at once.
+        """
         parts, self.parts, self.join = self.parts, [], None
         for part in parts:
             part.result = None
 
-    # ---------------------------------------------------------------- what is learned from it
+    # ---------------------------------------------------------------- measurements
 
     def measure(self, platform: Platform, finished: float) -> None:
         """Fill the record from the parts."""
@@ -92,16 +108,16 @@ class RunningTask:
         record.device = platform.devices[self.device].name
 
     def outcome(self, platform: Platform) -> Outcome | None:
-        """As schedulers hear of it; None where the parts say nothing about devices (some were done elsewhere)."""
+        """Return the outcome for schedulers; None if both parts of a split ran on the CPU."""
         nan = float("nan")
         on_cpu = [part for part in self.parts if platform.is_cpu[part.device]]
-        there = [part for part in self.parts if not platform.is_cpu[part.device]]
+        on_gpu = [part for part in self.parts if not platform.is_cpu[part.device]]
         if len(on_cpu) > 1:
             return None
-        cpu_start, cpu_time = (on_cpu[0].started, on_cpu[0].lasting) if on_cpu else (nan, 0.0)
-        start, time = (there[0].started, there[0].lasting) if there else (nan, 0.0)
-        fraction = there[0].share if there else 0.0
-        device = (there or on_cpu)[0].device
+        cpu_start, cpu_time = (on_cpu[0].started, on_cpu[0].repeatable_seconds) if on_cpu else (nan, 0.0)
+        start, time = (on_gpu[0].started, on_gpu[0].repeatable_seconds) if on_gpu else (nan, 0.0)
+        fraction = on_gpu[0].share if on_gpu else 0.0
+        device = (on_gpu or on_cpu)[0].device
         return Outcome(
             self.task.task_id, device, fraction, self.task.arrival_time, cpu_start, cpu_time, start, time
         )

@@ -1,4 +1,4 @@
-"""The same stream on the real machine and in the simulator that was calibrated to it, side by side."""
+"""Comparison of a stream on the real machine with its simulation from a calibration."""
 
 from __future__ import annotations
 
@@ -16,47 +16,62 @@ from .contention_profile import ContentionCalibration, ContentionSurvey
 from .executor import HybridExecutor
 from .kernel_policy import KernelPolicy
 from .kernel_stream import as_workload
-from .stream_execution import Progress, StreamExecution, nothing, run_stream
+from .stream_execution import Progress, StreamExecution, no_progress, run_stream
 from .submission import ExecutionRecord, KernelCall
 
-#: Decisions after which a scheduler's compiled functions are certainly there.
-_FIRST = 9
+#: Decisions after which all functions of a scheduler have been compiled.
+_COMPILING_DECISIONS = 9
 
 
 def simulate(
     executor: HybridExecutor,
-    told: Calibration,
+    calibration: Calibration,
     expected: ContentionCalibration,
     calls: Sequence[KernelCall],
     records: Sequence[ExecutionRecord],
     spec: str,
 ) -> dict[str, Any]:
-    """The twin of a real batch: the same policy, tasks, arrivals and machine, durations as calibrated.
+    """Simulate a real batch: the same policy, tasks, arrivals and machine, with calibrated durations.
 
-    Tasks keep their numbers, by which some schedulers decide. The policy decides on the times it is told, as on
-    the real machine; how long kernels then take depends on whether other devices work at the moment.
+    Tasks keep their ids, by which some schedulers decide.
+
+    Parameters
+    ----------
+    executor : HybridExecutor
+        Its platform is simulated.
+    calibration : Calibration
+        Durations that the policy knows, as on the real machine.
+    expected : ContentionCalibration
+        Durations that kernels take, depending on whether other devices work at the moment.
+    calls, records : sequences
+        The real batch.
+    spec : str
+        Scheduler.
+
+    Returns
+    -------
+    dict
+        ``makespan_seconds`` and ``on_accelerator``, the share of tasks there.
     """
     arrivals = [record.submitted for record in records]
     workload = as_workload(calls, arrivals, [record.task_id for record in records])
     platform = executor.platform
     policy = KernelPolicy(spec, splits=executor.splits)
-    outcomes = Cluster(platform, told.physics).run(workload, policy).outcomes
-    alone, together = (
-        calibration.physics.times(workload, platform) for calibration in (expected.alone, expected.together)
-    )
-    pieces = _pieces(executor, outcomes, alone, together)
-    finish = finish_times(pieces, len(platform.devices))
+    outcomes = Cluster(platform, calibration.physics).run(workload, policy).outcomes
+    alone, together = (one.physics.times(workload, platform) for one in (expected.alone, expected.together))
+    parts = _queued_parts(executor, outcomes, alone, together)
+    finish = finish_times(parts, len(platform.devices))
     return {
         "makespan_seconds": max(finish) - min(arrivals),
         "on_accelerator": float(np.mean(outcomes.fraction > 0)),
     }
 
 
-def _pieces(
+def _queued_parts(
     executor: HybridExecutor, outcomes: Outcomes, alone: TimeTable, together: TimeTable
 ) -> list[QueuedPart]:
     platform = executor.platform
-    pieces = []
+    parts = []
     for row, (device, fraction) in enumerate(
         zip(outcomes.device.tolist(), outcomes.fraction.tolist(), strict=True)
     ):
@@ -66,8 +81,8 @@ def _pieces(
                 column = int(platform.class_of[where])
                 durations = (share * table[row, column, 0] + table[row, column, 1] for table in (alone, together))
                 arrival = float(outcomes.workload.arrival_time[row])
-                pieces.append(QueuedPart(where, arrival, *map(float, durations)))
-    return pieces
+                parts.append(QueuedPart(where, arrival, *map(float, durations)))
+    return parts
 
 
 def compare_real(
@@ -79,28 +94,49 @@ def compare_real(
     given: ContentionCalibration | None = None,
     rounds: int = 3,
     seed: int = 0,
-    progress: Progress = nothing,
+    progress: Progress = no_progress,
 ) -> SimulatedVsReal:
-    """Run the stream at once under every scheduler, `rounds` times, and simulate the same from a calibration.
+    """Run the stream as a batch under every scheduler, and simulate it from a calibration.
 
-    Calibration (on the kernels of `sample`, else of the stream) and runs take turns, so that both meet the machine
-    in the same moods; with `given` there is nothing to calibrate. Mean makespans are compared: what the calibration
-    predicts is means, too.
+    Calibration and runs are interleaved, so that both see the same machine load. Mean makespans are compared,
+    because the calibration predicts means.
+
+    Parameters
+    ----------
+    executor : HybridExecutor
+        Runs everything.
+    calls : sequence of KernelCall
+        The stream.
+    specs : sequence of str
+        Schedulers.
+    sample : sequence of KernelCall, optional
+        Kernels to calibrate on; those of the stream if left out.
+    given : ContentionCalibration, optional
+        Calibration to use instead of measuring one.
+    rounds : int, optional
+        Number of runs under each scheduler.
+    seed : int, optional
+        Seed of the calibration's order.
+    progress : callable, optional
+        Called with a text and a count.
     """
     survey = ContentionSurvey(executor, sample if sample is not None else calls, seed=seed)
     runs: dict[str, list[StreamExecution]] = {spec: [] for spec in specs}
     for _ in range(rounds):
         if given is None:
             survey.measure(progress)
-        told = (given or survey.calibrated()).together
+        calibration = (given or survey.calibrated()).together
         for spec in specs:
-            executor.set_scheduler(spec, calibration=told)
+            executor.set_scheduler(spec, calibration=calibration)
             compile_rules(executor, calls)
             executor.set_scheduler(spec)
             runs[spec].append(run_stream(executor, calls, mode="batch", name=spec, progress=progress))
-    told, expected = (given or survey.calibrated()).together, given or survey.expected()
+    calibration, expected = (given or survey.calibrated()).together, given or survey.expected()
     return SimulatedVsReal(
-        {spec: _beside(executor, told, expected, calls, spec, executions) for spec, executions in runs.items()},
+        {
+            spec: _compared(executor, calibration, expected, calls, spec, executions)
+            for spec, executions in runs.items()
+        },
         runs,
         survey,
     )
@@ -108,16 +144,16 @@ def compare_real(
 
 @dataclass(frozen=True)
 class SimulatedVsReal:
-    """Of each scheduler the makespans and their distance, and what they come from."""
+    """Makespans of each scheduler, real and simulated, with the runs and the calibration behind them."""
 
     schedulers: dict[str, dict[str, Any]]
     runs: dict[str, list[StreamExecution]]
     survey: ContentionSurvey
 
 
-def _beside(
+def _compared(
     executor: HybridExecutor,
-    told: Calibration,
+    calibration: Calibration,
     expected: ContentionCalibration,
     calls: Sequence[KernelCall],
     spec: str,
@@ -135,23 +171,25 @@ def _beside(
                 "on_accelerator": float(np.mean([record.fraction > 0 for record in execution.records])),
             }
         )
-        simulated.append(simulate(executor, told, expected, calls, execution.records, spec))
-    middle, twin = (float(np.mean([run["makespan_seconds"] for run in which])) for which in (real, simulated))
+        simulated.append(simulate(executor, calibration, expected, calls, execution.records, spec))
+    real_mean, simulated_mean = (
+        float(np.mean([run["makespan_seconds"] for run in which])) for which in (real, simulated)
+    )
     makespans = [run["makespan_seconds"] for run in real]
     return {
         "tasks": len(calls),
-        "real_makespan_seconds": middle,
-        "simulated_makespan_seconds": twin,
-        "error": twin / middle - 1.0,
-        "spread_of_real": [min(makespans) / middle - 1.0, max(makespans) / middle - 1.0],
+        "real_makespan_seconds": real_mean,
+        "simulated_makespan_seconds": simulated_mean,
+        "error": simulated_mean / real_mean - 1.0,
+        "spread_of_real": [min(makespans) / real_mean - 1.0, max(makespans) / real_mean - 1.0],
         "real": real,
         "simulated": simulated,
     }
 
 
 def compile_rules(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
-    """The first decisions compile what they need: not part of any decision's time."""
+    """Let the scheduler compile what it needs, so that decision times do not include it."""
     smallest = min(calls, key=lambda call: call.size)
-    for _ in range(_FIRST):
+    for _ in range(_COMPILING_DECISIONS):
         executor.submit_kernel(smallest).exception()
     executor.records.clear()

@@ -1,8 +1,8 @@
-"""Run a stream of real kernels under a scheduler, and say how good its choices were.
+"""Execution of a kernel stream under a scheduler, and the quality of the scheduler's choices.
 
-The yardstick is measured, too: every kernel of the stream is run on every device, and the faster one is its best
-choice. Ratios are given twice: of sums, where large kernels decide, and as a geometric mean over tasks, where every
-kernel counts alike.
+The reference is measured: every kernel of the stream runs on every device, and the fastest device is its best
+choice. Ratios are given twice: of sums, where large kernels dominate, and as a geometric mean over tasks, where
+every kernel has the same weight.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .submission import DONE, MOVED, RETRIED, ExecutionRecord, KernelCall
 Progress = Callable[[str, int], None]
 Item = TypeVar("Item")
 MODES = ("sequential", "batch")
-#: A result kept by nobody: only what was measured is of interest here.
-_FINE = (DONE, RETRIED, MOVED)
-#: Seconds between looks at other threads while a stream is submitted.
-_SWITCH = 2e-4
+#: Statuses of tasks that have a result.
+_SUCCEEDED = (DONE, RETRIED, MOVED)
+#: Seconds between thread switches of the interpreter while a stream is submitted.
+_SWITCH_INTERVAL = 2e-4
 
 
-def nothing(_: str, __: int) -> None:
-    """For those who do not want to hear about progress."""
+def no_progress(_: str, __: int) -> None:
+    """Ignore progress."""
 
 
 def warm_up(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
-    """Every kind on every device at its smallest and largest size: loads libraries, makes buffers, wakes clocks."""
+    """Run every kind on every device at three sizes: loads libraries, makes buffers, raises clocks."""
     by_kind: dict[str, list[KernelCall]] = {}
     for call in calls:
         by_kind.setdefault(call.kind, []).append(call)
@@ -45,46 +45,71 @@ def warm_up(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
         ordered = sorted(same, key=lambda call: call.size)
         for call in (ordered[0], ordered[len(ordered) // 2], ordered[-1]):
             for pool in executor.pools:
-                # A kernel that fails will do so again when it is asked for, and be reported then.
+                # A kernel that fails here will fail again when it is measured, and be reported then.
                 executor.submit_kernel(call, device=pool.name).exception()
     executor.records.clear()
 
 
 def prepare(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
-    """Make the data now, so that making it is not part of what is measured."""
+    """Make the input data now, so that making it is not measured."""
     for call in calls:
         executor.inputs.of(call)
 
 
-# ------------------------------------------------------------------------------------------ the yardstick
+# ------------------------------------------------------------------------------------------ reference
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Median seconds of each call (row) on each device (column), and where nothing could be measured NaN."""
+    """Measured runtimes of a stream on every device.
+
+    Attributes
+    ----------
+    devices : tuple of str
+        Device names, one per column.
+    seconds : array
+        Median seconds of each call (row) on each device; NaN where nothing could be measured.
+    """
 
     devices: tuple[str, ...]
     seconds: Floats
 
     @property
     def best(self) -> Floats:
+        """Seconds of each call on its fastest device."""
         best: Floats = np.nanmin(self.seconds, axis=1)
         return best
 
     def always(self, device: str) -> Floats:
-        """Seconds if everything ran there; the best other choice where it could not."""
+        """Return seconds if everything ran on one device; the best other choice where that is impossible."""
         column = self.seconds[:, self.devices.index(device)]
         return np.where(np.isnan(column), self.best, column)
 
 
 def measure_choices(
-    executor: HybridExecutor, calls: Sequence[KernelCall], *, repeats: int = 3, progress: Progress = nothing
+    executor: HybridExecutor, calls: Sequence[KernelCall], *, repeats: int = 3, progress: Progress = no_progress
 ) -> Choices:
-    """Run every kernel of the stream on every device, `repeats` times.
+    """Run every kernel of the stream on every device and return the median runtimes.
 
-    All pairs of kernel and device in a mixed order, so that each finds what it will find in a run: data that is in
-    no cache, because another kernel came before it, and threads that have fallen asleep, because another device
-    worked meanwhile. Both make small kernels up to twice as slow as they are by themselves.
+    Pairs of kernel and device alternate in random order, as in a real run. Data is then in no cache, because
+    another kernel ran before, and threads sleep, because another device worked meanwhile. Both make small kernels
+    up to twice as slow as when they are repeated.
+
+    Parameters
+    ----------
+    executor : HybridExecutor
+        Runs everything.
+    calls : sequence of KernelCall
+        The stream.
+    repeats : int, optional
+        Runs of each pair.
+    progress : callable, optional
+        Called with a text and a count.
+
+    Raises
+    ------
+    HybridSchedulerError
+        If a kernel failed on every device.
     """
     found: dict[tuple[str, int, int], list[float]] = {}
     devices = [pool.name for pool in executor.pools]
@@ -92,7 +117,7 @@ def measure_choices(
     for turn in range(repeats):
         for done, (call, column) in enumerate(shuffled(pairs, turn)):
             progress(f"{call.kind} {call.size} on {devices[column]}", turn * len(pairs) + done)
-            took = _on(executor, call, devices[column])
+            took = _measured(executor, call, devices[column])
             if took is not None:
                 found.setdefault((call.kind, call.size, column), []).append(took)
     seconds = np.full((len(calls), len(devices)), np.nan)
@@ -109,19 +134,19 @@ def measure_choices(
     return Choices(tuple(devices), seconds)
 
 
-def _on(executor: HybridExecutor, call: KernelCall, device: str) -> float | None:
+def _measured(executor: HybridExecutor, call: KernelCall, device: str) -> float | None:
     if executor.submit_kernel(call, device=device).exception() is not None:
         return None
     record = executor.records[-1]
     return record.measured if record.status == DONE else None
 
 
-# ------------------------------------------------------------------------------------------ a run
+# ------------------------------------------------------------------------------------------ execution
 
 
 @dataclass
 class StreamExecution:
-    """One scheduler's run of a stream."""
+    """Run of a stream under one scheduler."""
 
     scheduler: str
     mode: str
@@ -135,15 +160,17 @@ class StreamExecution:
     overruled: int = 0
 
     @property
-    def fine(self) -> list[ExecutionRecord]:
-        return [record for record in self.records if _is_fine(record)]
+    def succeeded(self) -> list[ExecutionRecord]:
+        """Records of tasks that have a result."""
+        return [record for record in self.records if _has_succeeded(record)]
 
     @property
     def total(self) -> float:
-        """Sum of measured times."""
-        return float(sum(record.measured or 0.0 for record in self.fine))
+        """Sum of measured runtimes in seconds."""
+        return float(sum(record.measured or 0.0 for record in self.succeeded))
 
     def as_dict(self, choices: Choices | None = None) -> dict[str, Any]:
+        """Return the run as a JSON document, with ratios to the best choices if these are given."""
         count = max(len(self.records), 1)
         return {
             "scheduler": self.scheduler,
@@ -152,8 +179,8 @@ class StreamExecution:
             "statuses": {s: n for s in _statuses(self.records) if (n := _statuses(self.records)[s])},
             "total_seconds": self.total,
             "makespan_seconds": self.makespan,
-            "mean_wait_seconds": float(np.mean([record.wait or 0.0 for record in self.fine]))
-            if self.fine
+            "mean_wait_seconds": float(np.mean([record.wait or 0.0 for record in self.succeeded]))
+            if self.succeeded
             else None,
             "decision_seconds_per_task": self.decision_seconds / count,
             "learning_seconds_per_task": self.learning_seconds / count,
@@ -167,8 +194,8 @@ class StreamExecution:
         }
 
 
-def _is_fine(record: ExecutionRecord) -> bool:
-    return record.status in _FINE and record.measured is not None
+def _has_succeeded(record: ExecutionRecord) -> bool:
+    return record.status in _SUCCEEDED and record.measured is not None
 
 
 def _statuses(records: Sequence[ExecutionRecord]) -> dict[str, int]:
@@ -187,8 +214,22 @@ def _devices(records: Sequence[ExecutionRecord]) -> dict[str, int]:
 
 
 def ratios(execution: StreamExecution, choices: Choices) -> dict[str, Any]:
-    """How far from the best measured choice: as measured, and by the yardstick's own times of what was chosen."""
-    rows = [i for i, record in enumerate(execution.records) if _is_fine(record)]
+    """Return ratios to the best measured choices.
+
+    Parameters
+    ----------
+    execution : StreamExecution
+        The run to judge.
+    choices : Choices
+        Runtimes of the same stream on every device.
+
+    Returns
+    -------
+    dict
+        ``ratio`` of measured times; ``choice_ratio`` of the reference times of the chosen devices, which other load on
+        the machine does not change; both also as geometric means; and the share of ``right_choices``.
+    """
+    rows = [i for i, record in enumerate(execution.records) if _has_succeeded(record)]
     if not rows:
         return {"ratio": None, "ratio_geometric": None, "choice_ratio": None, "choice_ratio_geometric": None}
     records = [execution.records[i] for i in rows]
@@ -196,7 +237,7 @@ def ratios(execution: StreamExecution, choices: Choices) -> dict[str, Any]:
     measured = np.array([record.measured for record in records])
     columns = [choices.devices.index(record.device) for record in records]
     chosen = choices.seconds[rows, columns]
-    # A split has no entry in the table: what it took stands for itself.
+    # A split has no reference time: its measured time is taken.
     chosen = np.array(
         [
             seconds if record.fraction in (0.0, 1.0) and not math.isnan(seconds) else took
@@ -219,9 +260,25 @@ def run_stream(
     mode: str = "sequential",
     learning: Sequence[KernelCall] = (),
     name: str | None = None,
-    progress: Progress = nothing,
+    progress: Progress = no_progress,
 ) -> StreamExecution:
-    """`learning` goes first and is not counted. Sequential: each task alone on the machine; batch: all at once."""
+    """Run a stream under the executor's scheduler.
+
+    Parameters
+    ----------
+    executor : HybridExecutor
+        Runs everything.
+    calls : sequence of KernelCall
+        The stream.
+    mode : {"sequential", "batch"}, optional
+        One task after the other, or all at once.
+    learning : sequence of KernelCall, optional
+        Kernels that run before the stream and are not counted.
+    name : str, optional
+        Name of the scheduler in the result.
+    progress : callable, optional
+        Called with a text and a count.
+    """
     if mode not in MODES:
         raise InvalidInputError("mode", " or ".join(MODES), mode)
     most = executor.records.maxlen
@@ -235,7 +292,7 @@ def run_stream(
     executor.records.clear()
     meters = Meters()
     began = executor.clock()
-    with UnpinnedResults(executor) as stream:
+    with StreamSubmitter(executor) as stream:
         for done, call in enumerate(calls):
             progress(f"{call.kind} {call.size}", len(learning) + done)
             stream.submit(call)
@@ -260,11 +317,11 @@ def run_stream(
     )
 
 
-class UnpinnedResults:
-    """Submits kernels and lets go of their results, as somebody does who passes them on.
+class StreamSubmitter:
+    """Context that submits kernels and drops their results.
 
-    Kept results keep their page-locked memory, and new memory of that kind costs more than most kernels. Meanwhile
-    the interpreter changes threads more often than usual: a worker should not wait for the thread that submits.
+    Kept results keep their page-locked memory, and new page-locked memory costs more than most kernels. Inside the
+    context the interpreter switches threads more often: a worker should not wait for the thread that submits.
     """
 
     def __init__(self, executor: HybridExecutor) -> None:
@@ -272,9 +329,9 @@ class UnpinnedResults:
         self._done = threading.Semaphore(0)
         self._open = 0
 
-    def __enter__(self) -> UnpinnedResults:
+    def __enter__(self) -> StreamSubmitter:
         self._before = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH)
+        sys.setswitchinterval(_SWITCH_INTERVAL)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -284,19 +341,20 @@ class UnpinnedResults:
             sys.setswitchinterval(self._before)
 
     def submit(self, call: KernelCall, device: str | None = None) -> None:
+        """Submit a kernel, to a device if one is given."""
         future = self._executor.submit_kernel(call, device=device)
         self._open += 1
         future.add_done_callback(lambda _: self._done.release())
 
     def wait(self) -> None:
-        """Until everything submitted so far has ended, well or not."""
+        """Wait until everything submitted so far has ended."""
         while self._open:
             self._done.acquire()
             self._open -= 1
 
 
 class Meters:
-    """The machine's energy counters over a stretch of time; of those that can be read."""
+    """Energy used by the CPU and the first GPU from creation to `close`, where counters can be read."""
 
     def __init__(self) -> None:
         self._meters: dict[str, Meter] = {}
@@ -306,12 +364,13 @@ class Meters:
         torch = need_torch()
         if torch.cuda.is_available() and (gpu := find_gpu("cuda")) is not None:
             uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)
-            there = gpu_meter(gpu.kind, None if uuid is None else str(uuid))
-            if there is not None:
-                self._meters["gpu"] = there
+            device = gpu_meter(gpu.kind, None if uuid is None else str(uuid))
+            if device is not None:
+                self._meters["gpu"] = device
         self._before = {name: meter.joules() for name, meter in self._meters.items()}
 
     def close(self) -> dict[str, float]:
+        """Return joules by device and release the counters."""
         used = {name: meter.joules() - self._before[name] for name, meter in self._meters.items()}
         for meter in self._meters.values():
             meter.close()
@@ -319,7 +378,7 @@ class Meters:
 
 
 def share_energy(records: Sequence[ExecutionRecord], joules: float | None) -> None:
-    """Counters tick more slowly than tasks run: what was used is divided by the seconds on the accelerator."""
+    """Share energy among tasks by their seconds on the accelerator: counters tick more slowly than tasks run."""
     total = sum(record.accelerator_seconds for record in records)
     if joules is None or total <= 0:
         return
@@ -328,6 +387,7 @@ def share_energy(records: Sequence[ExecutionRecord], joules: float | None) -> No
 
 
 def shuffled(items: Sequence[Item], seed: int) -> list[Item]:
+    """Return the items in random order."""
     order = list(items)
     random.Random(seed).shuffle(order)
     return order

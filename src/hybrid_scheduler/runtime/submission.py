@@ -1,4 +1,4 @@
-"""What can be submitted, and what is written down about it."""
+"""Submissions to the executor (kernel calls, variants) and the records of their execution."""
 
 from __future__ import annotations
 
@@ -13,13 +13,26 @@ from ..core import InvalidInputError, UnknownNameError
 Command = Sequence[str]
 Variant = Callable[..., Any] | Command
 
-#: Operations per byte at which the intensity is one half: where today's CPUs turn from memory to arithmetic.
+#: Operations per byte at which the intensity is one half: roughly where CPUs turn from memory-bound to
+#: compute-bound.
 _BALANCE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """One of the eight kernels at a size. Data is made from the seed unless it is given."""
+    """Call of one of the package's kernels.
+
+    Attributes
+    ----------
+    kind : str
+        Kernel name.
+    size : int
+        Kernel size n, see `profiling.kernels`.
+    seed : int
+        Seed of the input data.
+    inputs : tuple of tensors, optional
+        Input data; made from the seed if left out.
+    """
 
     kind: str
     size: int
@@ -28,6 +41,7 @@ class KernelCall:
 
     @property
     def kernel(self) -> Any:
+        """The kernel itself."""
         from ..profiling.kernels import KERNELS
 
         if self.kind not in KERNELS:
@@ -36,28 +50,29 @@ class KernelCall:
 
     @property
     def memory(self) -> float:
-        """MB on the device where it runs."""
+        """Megabytes needed on the device where it runs."""
         return float(self.kernel.memory(self.size)) / 1e6
 
     @property
     def intensity(self) -> float:
-        """Operations per byte, pressed into [0, 1]."""
+        """Compute intensity in [0, 1], from operations per byte."""
         kernel = self.kernel
         per_byte = kernel.flops(self.size) / (kernel.bytes_in(self.size) + kernel.bytes_out(self.size))
         return float(per_byte / (per_byte + _BALANCE))
 
     def check(self) -> None:
-        if type(self.size) is not int:  # whatever its annotation says, it may come from a file
+        """Raise InvalidInputError if there is no such kernel or size."""
+        if type(self.size) is not int:  # it may come from a file
             raise InvalidInputError(f"size of {self.kind}", "a whole number", self.size)
         self.kernel.check(self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """A piece of work of the user's own, with a variant for the CPU and maybe one for the GPU.
+    """A user's task with a variant for the CPU and possibly one for the GPU.
 
-    A variant is called with `args` and `kwargs`, or is a command line: its completed process is the result, and a
-    status other than 0 an error. `size` orders tasks of one `kind`: whatever the time grows with.
+    A variant is called with `args` and `kwargs`, or is a command: its completed process is the result, and a status
+    other than 0 an error. Runtimes of one `kind` grow with `size`.
     """
 
     cpu: Variant
@@ -70,10 +85,11 @@ class Variants:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
     def on(self, accelerator: bool) -> Variant:
-        """The variant for such a device."""
+        """Return the variant for the CPU or for an accelerator."""
         return self.gpu if accelerator and self.gpu is not None else self.cpu
 
     def check(self) -> None:
+        """Raise InvalidInputError if a value is not allowed."""
         for name, variant in (("cpu", self.cpu), ("gpu", self.gpu)):
             if variant is None and name == "gpu":
                 continue
@@ -88,7 +104,7 @@ class Variants:
 
 
 def checked_limit(timeout: float | None) -> float | None:
-    """A task's time limit; None for no limit."""
+    """Return the time limit of a task, checked; None is no limit."""
     if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
         raise InvalidInputError("timeout", "a finite number of seconds > 0, or None for no limit", timeout)
     return timeout
@@ -99,7 +115,7 @@ def _is_command(variant: object) -> bool:
 
 
 def run_variant(work: Variants, variant: Variant, timeout: float | None) -> Any:
-    """Call it, or run the command; a command is ended at its timeout."""
+    """Call the variant, or run its command, which is ended at its timeout."""
     if callable(variant):
         return variant(*work.args, **work.kwargs)
     try:
@@ -108,14 +124,15 @@ def run_variant(work: Variants, variant: Variant, timeout: float | None) -> Any:
         raise TimeoutError(f"{variant[0]} took longer than {timeout:g} s and was ended") from None
 
 
-#: What became of a task. `retried`: no room on the GPU, so the CPU did it. `moved`: it could not have gone there.
+#: Final status of a task. `retried`: the GPU was out of memory, so the CPU ran it. `moved`: it could not run on the
+#: chosen device, so the CPU ran it.
 DONE, RETRIED, MOVED, FAILED, CANCELLED, TIMED_OUT = "done", "retried", "moved", "failed", "cancelled", "timed_out"
 STATUSES = (DONE, RETRIED, MOVED, FAILED, CANCELLED, TIMED_OUT)
 
 
 @dataclass(slots=True)
 class ExecutionRecord:
-    """One task, measured. Times are seconds; moments count from the executor's start."""
+    """Measurements of one task, in seconds; points in time count from the executor's start."""
 
     task_id: int
     kind: str
@@ -131,7 +148,7 @@ class ExecutionRecord:
     measured: float | None = None
     cpu_seconds: float = 0.0
     accelerator_seconds: float = 0.0
-    #: When the part there began; None where there was none.
+    #: Start of the part on each side; None if there was none.
     cpu_started: float | None = None
     accelerator_started: float | None = None
     wait: float | None = None
@@ -140,4 +157,5 @@ class ExecutionRecord:
     error: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the record as a dictionary."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""From a decision to what workers run: a job's parts."""
+"""Construction of task parts: what each device worker runs for one decision."""
 
 from __future__ import annotations
 
@@ -29,7 +29,25 @@ def parts_of(
     pools: Sequence[DevicePool],
     predict: Predict,
 ) -> list[TaskPart]:
-    """One part on the device, or, with a share between 0 and 1, one there and the rest on its host's CPU."""
+    """Return the parts of a task: one on the device or, if it is split, one there and the rest on the CPU.
+
+    Parameters
+    ----------
+    running : RunningTask
+        The task; its parts are set.
+    work : KernelCall or Variants
+        What to run.
+    device : int
+        Device index.
+    fraction : float
+        Share of the device; strictly between 0 and 1 if the task is split.
+    host : int
+        Index of the CPU beside the device.
+    pools : sequence of DevicePool
+        All devices.
+    predict : callable
+        Returns seconds of a share of the task on a device.
+    """
     if isinstance(work, Variants) or not 0.0 < fraction < 1.0:
         run = _variant(work, running.timeout) if isinstance(work, Variants) else _kernel(work)
         parts = [TaskPart(running, device, 1.0, run, predict(running.task, device, 1.0))]
@@ -38,7 +56,9 @@ def parts_of(
     division = DIVISIONS[work.kind]
     pinned = pools[device].where.startswith("cuda")
     runs = (
-        _in_place(work, division, fraction, pinned=pinned) if division.room else _joined(work, division, fraction)
+        _in_place(work, division, fraction, pinned=pinned)
+        if division.result_shape
+        else _joined(work, division, fraction)
     )
     shares = (device, fraction), (host, 1.0 - fraction)
     parts = [
@@ -50,7 +70,7 @@ def parts_of(
 
 
 def _variant(work: Variants, timeout: float | None) -> Callable[[CpuBackend], Any]:
-    """The variant for the device where it runs in the end."""
+    """Run the variant for the device on which the part finally runs."""
     return lambda backend: backend.call(work, work.on(backend.pool.is_accelerator), timeout)
 
 
@@ -59,18 +79,18 @@ def _kernel(call: KernelCall) -> Callable[[CpuBackend], Any]:
 
 
 def _joined(call: KernelCall, division: Division, fraction: float) -> list[Callable[[CpuBackend], Any]]:
-    """Each part has a result of its own."""
+    """Run both parts with a result of its own each."""
     assert call.inputs is not None
-    return [_carry(call.kernel.run, inputs) for inputs in division.parts(call.inputs, fraction)]
+    return [_execute(call.kernel.run, inputs) for inputs in division.parts(call.inputs, fraction)]
 
 
-class _Room:
-    """The memory of a result, made by the first part that runs: what waits in a queue holds none."""
+class _ResultMemory:
+    """Memory of a result, allocated by the first part that runs: tasks in a queue hold none."""
 
     def __init__(self, shape: Sequence[int], *, pinned: bool) -> None:
         self._shape, self._pinned, self._lock, self._made = shape, pinned, threading.Lock(), None
 
-    def ready(self, backend: CpuBackend) -> Any:
+    def get(self, backend: CpuBackend) -> Any:
         began = time.perf_counter()
         with self._lock:
             if self._made is None:
@@ -82,29 +102,29 @@ class _Room:
 def _in_place(
     call: KernelCall, division: Division, fraction: float, *, pinned: bool
 ) -> list[Callable[[CpuBackend], Any]]:
-    """Both parts write their rows into one result."""
+    """Let both parts write their rows into one result."""
     assert call.inputs is not None
-    assert division.room is not None
-    room = _Room(division.room(call.inputs), pinned=pinned)
+    assert division.result_shape is not None
+    memory = _ResultMemory(division.result_shape(call.inputs), pinned=pinned)
     first, rest = division.parts(call.inputs, fraction)
-    rows = division.room(first)[0]
+    rows = division.result_shape(first)[0]
     run, into = call.kernel.run, division.into
     return [
-        _carry_into(run, into, inputs, room, share)
+        _execute_into(run, into, inputs, memory, share)
         for inputs, share in ((first, slice(None, rows)), (rest, slice(rows, None)))
     ]
 
 
-def _carry(run: Run, inputs: tuple[Any, ...]) -> Callable[[CpuBackend], Any]:
-    return lambda backend: backend.carry(run, inputs)
+def _execute(run: Run, inputs: tuple[Any, ...]) -> Callable[[CpuBackend], Any]:
+    return lambda backend: backend.execute(run, inputs)
 
 
-def _carry_into(
-    run: Run, into: Into | None, inputs: tuple[Any, ...], room: _Room, share: slice
+def _execute_into(
+    run: Run, into: Into | None, inputs: tuple[Any, ...], memory: _ResultMemory, share: slice
 ) -> Callable[[CpuBackend], Any]:
     def go(backend: CpuBackend) -> tuple[Any, ...]:
-        whole = room.ready(backend)
-        backend.carry_into(run, into, inputs, whole[share])
+        whole = memory.get(backend)
+        backend.execute_into(run, into, inputs, whole[share])
         return (whole,)
 
     return go
