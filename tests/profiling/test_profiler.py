@@ -76,7 +76,7 @@ class Broken(Kernel):
 
 def test_all_kernels_on_the_cpu(tmp_path: Any) -> None:
     seen: list[tuple[str, int]] = []
-    machine = HardwareProfiler("cpu", threads=2, patience=QUICK, progress=lambda *one: seen.append(one))
+    machine = HardwareProfiler("cpu", threads=2, limits=QUICK, progress=lambda *one: seen.append(one))
     before = torch.get_num_threads()
     profile = machine.profile_range(sizes=[32, 16, 32])
     assert torch.get_num_threads() == before
@@ -99,7 +99,7 @@ def test_all_kernels_on_the_cpu(tmp_path: Any) -> None:
 
 
 def test_the_whole_way_over_an_accelerator(gpu: None) -> None:
-    profile = HardwareProfiler(patience=QUICK, threads=1).profile_range([16])
+    profile = HardwareProfiler(limits=QUICK, threads=1).profile_range([16])
     assert profile.machine.gpu is not None
     assert profile.launch_overhead_seconds is not None
     assert profile.gpu_memory_bandwidth is not None
@@ -128,7 +128,7 @@ def test_energy_of_both(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "cpu_meter", lambda: meters[0])
     monkeypatch.setattr(profiler, "_meter_of", lambda _: meters[1])
     monkeypatch.setattr(profiler, "WINDOW", 0.01)
-    profile = HardwareProfiler(patience=QUICK, kernels=["sort"]).profile_range([16])
+    profile = HardwareProfiler(limits=QUICK, kernels=["sort"]).profile_range([16])
     (point,) = profile.points
     assert point.cpu_joules is not None
     assert point.gpu_joules is not None
@@ -136,7 +136,7 @@ def test_energy_of_both(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert profile.method.gpu_energy == "pretended"
     assert [meter.source for meter in meters] == ["closed", "closed"]
     monkeypatch.setattr(profiler, "WINDOW", 1000.0)
-    hurried = HardwareProfiler(patience=QUICK, kernels=["sort"], budget=60.0).profile_range([16])
+    hurried = HardwareProfiler(limits=QUICK, kernels=["sort"], budget=60.0).profile_range([16])
     assert hurried.points[0].gpu_joules is None  # the time is for the times
 
 
@@ -148,8 +148,8 @@ def test_a_kernel_that_raises_is_recorded(
     on: Callable[[int], bool], measured: str, failed: str, gpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(KERNELS, "broken", Broken(on))
-    patience = RepetitionLimits(precision=0.5, seconds=1e-9, warmup_runs=1, warmup_seconds=0.0)
-    profile = HardwareProfiler(patience=patience, kernels=["broken", "sort"], threads=1).profile_range([16])
+    limits = RepetitionLimits(precision=0.5, seconds=1e-9, warmup_runs=1, warmup_seconds=0.0)
+    profile = HardwareProfiler(limits=limits, kernels=["broken", "sort"], threads=1).profile_range([16])
     (broken,) = profile.of("broken")
     assert getattr(broken, measured) is not None
     assert [(one.kernel, one.device, one.reason) for one in profile.skipped] == [
@@ -159,7 +159,7 @@ def test_a_kernel_that_raises_is_recorded(
 
 
 def test_sizes_that_do_not_fit(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = HardwareProfiler(patience=QUICK, kernels=["matmul"], threads=1)
+    one = HardwareProfiler(limits=QUICK, kernels=["matmul"], threads=1)
     monkeypatch.setattr(profiler, "available_memory", lambda: 10**6)
     profile = one.profile_range([16, 4096])
     assert [point.size for point in profile.points] == [16]
@@ -174,7 +174,7 @@ def test_sizes_that_do_not_fit(gpu: None, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_sizes_that_a_kernel_cannot_have() -> None:
-    profile = HardwareProfiler("cpu", kernels=["conv", "sort"], patience=QUICK).profile_range([15])
+    profile = HardwareProfiler("cpu", kernels=["conv", "sort"], limits=QUICK).profile_range([15])
     assert [point.kernel for point in profile.points] == ["sort"]
     assert [skipped.reason for skipped in profile.skipped] == [
         "size of conv: must be a multiple of 4, at least 4, got 15"
@@ -183,7 +183,7 @@ def test_sizes_that_a_kernel_cannot_have() -> None:
 
 def test_nothing_at_all_is_an_error() -> None:
     with pytest.raises(HybridSchedulerError, match=r"nothing could be measured; matmul at size 10\*?"):
-        HardwareProfiler("cpu", kernels=["matmul"], patience=QUICK).profile_range([10**9])
+        HardwareProfiler("cpu", kernels=["matmul"], limits=QUICK).profile_range([10**9])
 
 
 def test_the_budget_holds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,8 +198,8 @@ def test_the_budget_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KERNELS, "broken", Slow(lambda _: False))
     monkeypatch.setattr(profiler, "time", SimpleNamespace(perf_counter=lambda: now))
     monkeypatch.setattr(profiler, "timed", lambda run: timing.timed(run, clock=lambda: now))
-    monkeypatch.setattr(profiler, "repeat", lambda sample, patience: timing.repeat(sample, patience, lambda: now))
-    monkeypatch.setattr(profiler._Session, "_bandwidth", lambda *_: None)
+    monkeypatch.setattr(profiler, "repeat", lambda sample, limits: timing.repeat(sample, limits, lambda: now))
+    monkeypatch.setattr(profiler._ProfilingRun, "_bandwidth", lambda *_: None)
     one = HardwareProfiler("cpu", kernels=["broken"], budget=100.0, threads=1)
     profile = one.profile_range([10, 100, 1000, 10_000, 100_000, 1_000_000])
     assert now <= 100.0
@@ -211,7 +211,7 @@ def test_the_budget_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_spent_budget() -> None:
     with pytest.raises(HybridSchedulerError, match=r"the budget of 1e-06 s was used up"):
-        HardwareProfiler("cpu", budget=1e-6, patience=QUICK).profile_range([16])
+        HardwareProfiler("cpu", budget=1e-6, limits=QUICK).profile_range([16])
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [-5], [1.5], [True], ["256"]])
@@ -251,7 +251,7 @@ def test_a_fallback_is_heard_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(profiler, "find_gpu", unusable)
     with pytest.warns(UserWarning, match="cuda cannot be used"):
-        one = HardwareProfiler("cuda", kernels=["sort"], patience=QUICK)
+        one = HardwareProfiler("cuda", kernels=["sort"], limits=QUICK)
     assert "cuda cannot be used" in one.profile_range([16]).notes
 
 

@@ -29,9 +29,9 @@ class FakeClock:
         return seconds
 
 
-def timing_of(runs: Iterator[float], **patience: float) -> tuple[Timing, FakeClock]:
+def timing_of(runs: Iterator[float], **limits: float) -> tuple[Timing, FakeClock]:
     clock = FakeClock(runs)
-    return timing.repeat(clock.sample, RepetitionLimits(**patience), clock), clock
+    return timing.repeat(clock.sample, RepetitionLimits(**limits), clock), clock
 
 
 def test_the_first_runs_do_not_count() -> None:
@@ -79,7 +79,7 @@ def test_most_runs() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-def test_patience_is_positive(value: float) -> None:
+def test_limits_must_be_positive(value: float) -> None:
     with pytest.raises(InvalidInputError, match="seconds"):
         RepetitionLimits(seconds=value)
 

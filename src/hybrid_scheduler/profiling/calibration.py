@@ -1,10 +1,9 @@
-"""From a profile to `profiled` physics, with the error it makes on sizes it has not seen.
+"""Calibration: `profiled` physics fitted to a hardware profile, with its error at sizes that were left out.
 
-For each kind and device three forms are tried: a curve through the measured points (follows the steps at which a
-library changes its mind), a sum of powers with coefficients >= 0 (ignores single bad points, and is right where
-time is a start-up plus a bandwidth plus arithmetic), and the mean of both. The one that predicts left-out sizes
-best is taken. Errors that are reported come from an outer loop: the form is chosen again without the size that is
-predicted.
+For each kind and device three forms are tried: a curve through the measured points (follows the sizes at which a
+library changes its algorithm), a sum of powers with coefficients >= 0 (robust to single bad points, and right where
+time is start-up plus bandwidth plus arithmetic), and the mean of both. The form that predicts left-out sizes best
+is used. Reported errors come from an outer loop: the form is chosen again without the size that is predicted.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from .hardware_profile import Copies, Point, Profile
 from .machine_info import THREAD_POOL
 
 TRANSFERS = ("pinned", "pageable")
-#: Fewer sizes than these leave nothing to choose a form by, or to test it with.
+#: Fewest sizes for the choice of a form, and for the test of a form.
 _FEWEST, _FEWEST_TO_TEST = 4, 3
 _FOLDS = 6
-#: Residuals beyond this many spreads count less in the smooth form.
+#: Residuals beyond this many spreads have less weight in the sum of powers.
 _OUTLIER = 2.0
 _MEGABYTE = 1e6
 
@@ -41,7 +40,7 @@ def _through(x: Floats, y: Floats, at: Floats) -> Floats:
 
 
 def _powers(x: Floats, y: Floats, at: Floats) -> Floats:
-    """1, n, n², n² log n and n³, relative errors least, points far off counting less."""
+    """Fit 1, n, n², n² log n and n³ to least relative errors, with less weight on outliers."""
     from scipy.optimize import nnls
 
     def terms(log_size: Floats) -> Floats:
@@ -55,8 +54,8 @@ def _powers(x: Floats, y: Floats, at: Floats) -> Floats:
     for _ in range(4):
         found = nnls(design / scale * weights[:, None], weights)[0] / scale
         residual = np.abs(design @ found - 1.0)
-        usual = max(float(np.median(residual)), 1e-3)
-        weights = 1.0 / np.maximum(1.0, residual / (_OUTLIER * usual))
+        typical = max(float(np.median(residual)), 1e-3)
+        weights = 1.0 / np.maximum(1.0, residual / (_OUTLIER * typical))
     return np.log(np.maximum(terms(at) @ found, 1e-12))
 
 
@@ -68,7 +67,7 @@ FORMS: dict[str, Form] = {"through": _through, "powers": _powers, "both": _both}
 
 
 def _left_out(form: Form, x: Floats, y: Floats) -> Floats:
-    """Error on each point when it is left out, in logarithms; of many points every sixth at once."""
+    """Return the error at each point when it is left out, in logarithms; of many points every sixth at once."""
     errors = np.empty(len(x))
     fold = np.arange(len(x)) % min(len(x), _FOLDS)
     for one in range(int(fold.max()) + 1):
@@ -80,26 +79,27 @@ def _left_out(form: Form, x: Floats, y: Floats) -> Floats:
 def _choose(x: Floats, y: Floats) -> str:
     if len(x) < _FEWEST:
         return "through"
-    # The mean of logarithms: the median would ignore a form's failures, the mean of errors see nothing else.
+    # The mean of logarithms: a median would ignore a form's failures, and a mean of errors would only see these.
     return min(FORMS, key=lambda name: float(_left_out(FORMS[name], x, y).mean()))
 
 
-# ------------------------------------------------------------------------------------------ a calibration
+# ------------------------------------------------------------------------------------------ calibration
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """How well one curve predicts sizes that were left out."""
+    """Errors of one curve at sizes that were left out."""
 
     kind: str
     device: str
     form: str
     points: int
-    #: Of the absolute error as a share of the measured time; None with too few sizes to leave one out.
+    #: Of absolute errors as shares of the measured time; None with too few sizes to leave one out.
     median: float | None
     worst: float | None
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the errors as a JSON document."""
         return {
             "kind": self.kind, "device": self.device, "form": self.form, "points": self.points,
             "median_error": self.median, "worst_error": self.worst,
@@ -108,13 +108,27 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Calibration:
+    """Physics fitted to a profile.
+
+    Attributes
+    ----------
+    physics : ProfiledPhysics
+        Curves of every kind and device.
+    held_out : tuple of HeldOut
+        Errors of each curve at sizes that were left out.
+    by_kind : mapping
+        Median held-out error of each kind over all its devices and sizes; None if there are too few sizes.
+    transfer : {"pinned", "pageable"}
+        Host memory that GPU copies start from.
+    """
+
     physics: ProfiledPhysics
     held_out: tuple[HeldOut, ...]
-    #: Median held-out error of each kind over all its devices and sizes.
     by_kind: Mapping[str, float | None]
     transfer: str
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the calibration as a JSON document."""
         return {
             "road": self.transfer,
             "median_error_by_kind": dict(self.by_kind),
@@ -124,7 +138,26 @@ class Calibration:
 
 
 def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
-    """Fit every kind on every device. `transfer`: the memory GPU copies start from."""
+    """Fit every kind on every device of a profile.
+
+    Parameters
+    ----------
+    profile : Profile
+        Measured times.
+    transfer : {"pinned", "pageable"}, optional
+        Host memory that GPU copies start from; pageable where pinned was not measured.
+
+    Raises
+    ------
+    InvalidInputError
+        If the profile has no measured time.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.profiling import calibrate, profile_named
+    >>> calibrate(profile_named("h200")).physics.kinds[:3]
+    ('matmul', 'conv', 'reduction')
+    """
     if transfer not in TRANSFERS:
         raise InvalidInputError("transfer", "pinned or pageable", transfer)
     launch = profile.launch_overhead_seconds.median if profile.launch_overhead_seconds else 0.0
@@ -142,7 +175,7 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
             sizes, medians, spreads = (np.array(column, dtype=np.float64) for column in zip(*known, strict=True))
             x, y = np.log(sizes), np.log(medians)
             form = _choose(x, y)
-            errors = _nested(x, y) if len(x) >= _FEWEST_TO_TEST else None
+            errors = _nested_errors(x, y) if len(x) >= _FEWEST_TO_TEST else None
             if errors is not None:
                 errors_of_kind.append(errors)
             spread = math.hypot(float(np.median(spreads)), float(np.median(errors)) if errors is not None else 0.0)
@@ -158,7 +191,8 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
     return Calibration(ProfiledPhysics(tuple(curves)), tuple(held_out), by_kind, transfer)
 
 
-def _nested(x: Floats, y: Floats) -> Floats:
+def _nested_errors(x: Floats, y: Floats) -> Floats:
+    """Return the relative error at each point, with the form chosen without it."""
     errors = np.empty(len(x))
     for i in range(len(x)):
         others = np.arange(len(x)) != i
@@ -171,7 +205,7 @@ def _summary(errors: Floats) -> tuple[float, float]:
     return float(np.median(errors)), float(errors.max())
 
 
-# ------------------------------------------------------------------------------------------ what a point says
+# ------------------------------------------------------------------------------------------ times of a point
 
 
 def _cpu(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
@@ -179,42 +213,50 @@ def _cpu(point: Point, transfer: str, launch: float) -> tuple[float, float] | No
     return None if timing is None else (timing.median, timing.spread / timing.median)
 
 
-def _pool(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
+def _thread_pool(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
     timing = point.cpu_one_thread_seconds
     return None if timing is None else (timing.median, timing.spread / timing.median)
 
 
 def _gpu(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
-    """The whole way as it was measured, else put together from kernel, copies and launch."""
+    """Return the time with copies as measured, else as a sum of kernel, copies and launch."""
     if point.gpu_seconds is not None:
-        whole = _along(point.gpu_seconds, transfer)
+        whole = _timing_for(point.gpu_seconds, transfer)
         return whole.median, whole.spread / whole.median
     if point.gpu_kernel_seconds is None:
         return None
     seconds, variance = launch + point.gpu_kernel_seconds.median, point.gpu_kernel_seconds.spread**2
     for copies in (point.host_to_device_seconds, point.device_to_host_seconds):
         if copies is not None:
-            timing = _along(copies, transfer)
+            timing = _timing_for(copies, transfer)
             seconds, variance = seconds + timing.median, variance + timing.spread**2
     return seconds, math.sqrt(variance) / seconds
 
 
-def _along(copies: Copies, transfer: str) -> Any:
+def _timing_for(copies: Copies, transfer: str) -> Any:
     return copies.pinned if transfer == "pinned" and copies.pinned is not None else copies.pageable
 
 
 _SECONDS: dict[str, Callable[[Point, str, float], tuple[float, float] | None]] = {
     "cpu": _cpu,
     "gpu": _gpu,
-    THREAD_POOL: _pool,
+    THREAD_POOL: _thread_pool,
 }
 
 
-# ------------------------------------------------------------------------------------------ the machine
+# ------------------------------------------------------------------------------------------ platform
 
 
 def platform_of(profile: Profile, *, gpus: int = 1) -> Platform:
-    """The profiled machine as the simulator knows machines: a CPU and its accelerators, or two pools of threads."""
+    """Return the profiled machine as a platform: a CPU and its accelerators, or two thread pools.
+
+    Parameters
+    ----------
+    profile : Profile
+        The profile.
+    gpus : int, optional
+        Number of GPUs, if the profiled machine has one.
+    """
     machine = profile.machine
     host = cpu("cpu")
     watts = _watts(profile, "cpu")
@@ -226,13 +268,13 @@ def platform_of(profile: Profile, *, gpus: int = 1) -> Platform:
         )
         pools = [narrow] if any(point.cpu_one_thread_seconds for point in profile.points) else []
         return Platform("profiled", (Device(**{**_fields(host), "name": "cpu_wide"}), *pools))
-    there = Device(
+    device = Device(
         "gpu_0", "gpu",
         memory=(machine.gpu.memory or 8e9) / _MEGABYTE,
         bandwidth=_bandwidth(profile),
         watts=_watts(profile, "gpu") or 50.0,
     )  # fmt: skip
-    many = (Device(**{**_fields(there), "name": f"gpu_{i}"}) for i in range(gpus))
+    many = (Device(**{**_fields(device), "name": f"gpu_{i}"}) for i in range(gpus))
     return Platform("profiled", (host, *many))
 
 
@@ -241,9 +283,9 @@ def _fields(device: Device) -> dict[str, Any]:
 
 
 def _bandwidth(profile: Profile) -> float:
-    """MB/s of the largest copy to the device."""
+    """Return MB/s of the largest copy to the device."""
     rates = [
-        (point.bytes_in, point.bytes_in / _along(point.host_to_device_seconds, "pinned").median / _MEGABYTE)
+        (point.bytes_in, point.bytes_in / _timing_for(point.host_to_device_seconds, "pinned").median / _MEGABYTE)
         for point in profile.points
         if point.host_to_device_seconds is not None and point.bytes_in > 0
     ]
@@ -251,7 +293,7 @@ def _bandwidth(profile: Profile) -> float:
 
 
 def _watts(profile: Profile, device: str) -> float | None:
-    """Median over the measured points of joules per second of a run."""
+    """Return the median over the measured points of joules per second of a run."""
     watts = []
     for point in profile.points:
         if device == "cpu" and point.cpu_joules is not None and point.cpu_seconds is not None:
@@ -265,24 +307,37 @@ def _watts(profile: Profile, device: str) -> float | None:
 
 
 class CalibratedTimes:
-    """A `TimeModel` from measured curves; rows are kept, since streams repeat sizes."""
+    """Durations for schedulers that know them: a `TimeModel` from calibrated curves.
+
+    Parameters
+    ----------
+    physics : ProfiledPhysics
+        Calibrated curves.
+    platform : Platform
+        The machine.
+    """
 
     def __init__(self, physics: ProfiledPhysics, platform: Platform) -> None:
         self.physics, self.platform = physics, platform
+        # Rows are kept, because streams repeat sizes.
         self._rows: dict[tuple[str, float], Floats] = {}
 
     @property
     def columns(self) -> Ints:
+        """Column of each device in `table`."""
         return self.physics.columns(self.platform)
 
     @property
     def links(self) -> Links:
+        """Transfer links of the devices."""
         return self.physics.links(self.platform)
 
     def table(self, workload: Workload) -> TimeTable:
+        """Return the durations of every task on every device class."""
         return self.physics.times(workload, self.platform)
 
     def row(self, task: Task) -> Floats:
+        """Return the durations of one task on every device class."""
         key = task.kind, task.size
         row = self._rows.get(key)
         if row is None:

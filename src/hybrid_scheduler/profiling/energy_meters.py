@@ -1,8 +1,8 @@
-"""Joules of one run, read from counters that the hardware keeps: NVML for an NVIDIA GPU, RAPL for the CPU packages.
+"""Energy meters: joules of one run from hardware counters (NVML for an NVIDIA GPU, RAPL for the CPU packages).
 
-Counters tick every 20 to 100 ms, so a run is repeated for about half a second and the difference divided. It
-includes what the device draws while it waits for the next run, as it would in a stream of such tasks. Where nothing
-can be read (a virtual machine, no permission) the answer is None, never a guess.
+Counters tick every 20 to 100 ms, so a run is repeated for about half a second and the difference is divided. It
+includes the energy between two runs, as in a stream of such tasks. Where no counter can be read (a virtual machine,
+no permission) the result is None, never an estimate.
 """
 
 from __future__ import annotations
@@ -23,17 +23,21 @@ _SAMPLE_EVERY = 0.02
 
 
 class Meter(Protocol):
-    """Counts joules from some moment on."""
+    """A counter of joules, from an arbitrary start."""
 
     source: str
 
-    def joules(self) -> float: ...
+    def joules(self) -> float:
+        """Return joules so far."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the counter."""
+        ...
 
 
 class NvmlCounter:
-    """The energy counter of a GPU, in millijoules since the driver was loaded (Volta and newer)."""
+    """Energy counter of a GPU (Volta and newer), in millijoules since the driver was loaded."""
 
     source = "nvml energy counter"
 
@@ -41,14 +45,15 @@ class NvmlCounter:
         self._library, self._handle = library, handle
 
     def joules(self) -> float:
+        """Return joules since the driver was loaded."""
         return float(self._library.nvmlDeviceGetTotalEnergyConsumption(self._handle)) / 1e3
 
     def close(self) -> None:
-        pass
+        """Do nothing: a counter holds no resources."""
 
 
 class NvmlPower:
-    """For GPUs without a counter: power, read by a thread of its own and summed over time."""
+    """Power samples of a GPU without an energy counter, summed over time by a thread."""
 
     source = "nvml power samples"
 
@@ -63,6 +68,7 @@ class NvmlPower:
         self._thread.start()
 
     def joules(self) -> float:
+        """Return joules since the meter was created."""
         with self._lock:
             watts, now = self._power(), self._clock()
             self._joules += (self._watts + watts) / 2 * (now - self._read_at)
@@ -70,6 +76,7 @@ class NvmlPower:
             return self._joules
 
     def close(self) -> None:
+        """End the sampling thread."""
         self._stop.set()
         self._thread.join()
 
@@ -80,12 +87,12 @@ class NvmlPower:
         while not self._stop.wait(_SAMPLE_EVERY):
             try:
                 self.joules()
-            except Exception:  # the reader meets the same error and reports it
+            except Exception:  # the next reader gets the same error and reports it
                 return
 
 
 class Rapl:
-    """The CPU packages' counters, in microjoules; each starts again at 0 when it is full."""
+    """Energy counters of the CPU packages, in microjoules; each restarts at 0 when it is full."""
 
     source = "rapl packages"
 
@@ -96,6 +103,7 @@ class Rapl:
         self._total = 0
 
     def joules(self) -> float:
+        """Return joules since the meter was created."""
         for i, zone in enumerate(self._zones):
             now = _number(zone / "energy_uj")
             self._total += (now - self._last[i]) % (self._ranges[i] + 1)
@@ -103,11 +111,21 @@ class Rapl:
         return self._total / 1e6
 
     def close(self) -> None:
-        pass
+        """Do nothing: a counter holds no resources."""
 
 
 def gpu_meter(kind: str, uuid: str | None = None, index: int = 0) -> Meter | None:
-    """A meter for the accelerator, if it has one."""
+    """Return a meter for the accelerator; None if it has none.
+
+    Parameters
+    ----------
+    kind : str
+        Torch's name of the accelerator.
+    uuid : str, optional
+        Identity of the GPU.
+    index : int, optional
+        Number of the GPU, if its identity is unknown.
+    """
     library = nvml() if kind == "cuda" else None
     if library is None:
         return None
@@ -117,16 +135,16 @@ def gpu_meter(kind: str, uuid: str | None = None, index: int = 0) -> Meter | Non
         try:
             counter.joules()
             return counter
-        except Exception:  # an older GPU: it may still tell its power
+        except Exception:  # an older GPU: its power may still be readable
             return NvmlPower(library, handle)
     except Exception:
         return None
 
 
 def cpu_meter(powercap: Path = _POWERCAP) -> Meter | None:
-    """A meter for the CPU packages, if their counters may be read (mostly by root alone)."""
+    """Return a meter for the CPU packages; None if their counters cannot be read (often only by root)."""
     try:
-        # The zones inside a package (cores, memory) have a second number: they are counted in it already.
+        # Zones inside a package (cores, memory) have a second number: the package includes them already.
         zones = [
             zone
             for zone in sorted(powercap.glob("intel-rapl:*"))
@@ -145,7 +163,26 @@ def joules_per_run(
     synchronize: Callable[[], None] | None = None,
     clock: TimerFunction = time.perf_counter,
 ) -> float | None:
-    """Energy of one run, from as many as fill the window; None if the meter is missing, breaks or stands still."""
+    """Return joules of one run, measured over as many runs as fill the window.
+
+    Parameters
+    ----------
+    meter : Meter or None
+        The meter.
+    run : callable
+        The run.
+    window : float, optional
+        Seconds to measure.
+    synchronize : callable, optional
+        Waits for the device.
+    clock : callable, optional
+        Returns seconds.
+
+    Returns
+    -------
+    float or None
+        None if there is no meter, or if it fails or does not change.
+    """
     if meter is None:
         return None
 
@@ -155,7 +192,7 @@ def joules_per_run(
             synchronize()
 
     def run_to_tick() -> tuple[float, int]:
-        """What the counter shows when it has just moved, and how many runs that took."""
+        """Return the counter just after a tick, and how many runs that took."""
         last, since, runs = meter.joules(), clock(), 0
         while (now := meter.joules()) == last and clock() - since < window:
             run_once()
@@ -163,10 +200,10 @@ def joules_per_run(
         return now, runs
 
     try:
-        # From tick to tick: a counter that moves every 100 ms is wrong by a fifth of the window otherwise.
+        # From tick to tick: otherwise a counter that ticks every 100 ms is wrong by a fifth of the window.
         before, _ = run_to_tick()
         began, runs = clock(), 0
-        # Not read meanwhile: that can take longer than the kernel.
+        # The counter is not read meanwhile: that can take longer than the kernel.
         while runs == 0 or clock() - began < window:
             run_once()
             runs += 1
@@ -175,7 +212,7 @@ def joules_per_run(
     except OSError:
         return None
     except Exception as error:
-        if type(error).__name__.startswith("NVMLError"):  # named, not imported: the binding may not be there
+        if type(error).__name__.startswith("NVMLError"):  # by name: the binding may not be installed
             return None
         raise  # the kernel's own failure is for the caller
     return used / runs if used > 0 else None

@@ -1,10 +1,10 @@
-"""A hardware profile: what was measured on which machine, and its file.
+"""Hardware profiles: measured times of one machine, their files, and those that ship with the package.
 
 The file is JSON with a format name and a version. Reading is strict: a file that is damaged, of another version or
-of another kind is refused with the place and the reason. Saving replaces the file in one step.
+of another format is refused with the place and the reason. Saving replaces the file in one step.
 
-Nothing here needs torch. Profiles may also come from elsewhere, so kernels are not limited to the ones measured
-here and most numbers may be missing.
+This module does not need torch. Profiles may come from other programs, so kernels are not limited to those of this
+package, and most numbers may be missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .strict_json import StrictObject
 from .timing import Timing
 
 FORMAT = "hybrid-scheduler hardware profile"
-#: Raised when the meaning or the layout of a field changes: other versions are refused.
+#: Incremented when the meaning or the layout of a field changes; other versions are refused.
 VERSION = 1
 _LARGEST = 64 * 2**20
 _BUILTIN_FOLDER = Path(__file__).parent.parent / "profiles"
@@ -36,7 +36,7 @@ AnyPath = str | PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The same thing with the host's data in ordinary (pageable) and in page-locked (pinned) memory."""
+    """Timings with the host's data in ordinary (pageable) and in page-locked (pinned) memory."""
 
     pageable: Timing
     pinned: Timing | None = None
@@ -44,7 +44,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One kernel at one size. Times are of one run with data on the host; None is what was not measured."""
+    """Times of one kernel at one size, for one run with data on the host; None if not measured."""
 
     kernel: str
     size: int
@@ -52,67 +52,72 @@ class Point:
     bytes_out: int
     flops: float | None
     cpu_seconds: Timing | None = None
-    #: On machines without an accelerator, whose devices are thread pools of different sizes.
+    #: Only on machines without an accelerator, whose devices are thread pools of different sizes.
     cpu_one_thread_seconds: Timing | None = None
-    #: On the device alone: neither launch nor copies.
+    #: On the device alone, without launch and copies.
     gpu_kernel_seconds: Timing | None = None
     host_to_device_seconds: Copies | None = None
     device_to_host_seconds: Copies | None = None
-    #: Copy in, kernel, copy out, as the host sees it.
+    #: Copy in, kernel and copy out, by the host's clock.
     gpu_seconds: Copies | None = None
     cpu_joules: float | None = None
     gpu_joules: float | None = None
 
     @property
     def cpu_gpu_ratio(self) -> float | None:
-        """CPU time over GPU time with its copies from ordinary memory: above 1 the GPU is faster."""
+        """CPU time over GPU time with copies from ordinary memory; above 1 the GPU is faster."""
         if self.cpu_seconds is None or self.gpu_seconds is None:
             return None
         return self.cpu_seconds.median / self.gpu_seconds.pageable.median
 
     @property
     def gpu_fraction(self) -> float | None:
-        """The share of the work with which both would be done at the same time."""
+        """Share of the GPU in a split after which both devices end at the same time."""
         ratio = self.cpu_gpu_ratio
         return None if ratio is None else ratio / (1 + ratio)
 
     @property
     def bytes_moved(self) -> int:
-        """The least that any device must read and write."""
+        """Bytes that any device must read and write at least."""
         return self.bytes_in + self.bytes_out
 
     @property
     def cpu_memory_bandwidth(self) -> float | None:
+        """Bytes moved per second on the CPU."""
         return _rate(self.bytes_moved, self.cpu_seconds)
 
     @property
     def gpu_memory_bandwidth(self) -> float | None:
+        """Bytes moved per second on the GPU."""
         return _rate(self.bytes_moved, self.gpu_kernel_seconds)
 
     @property
     def cpu_flops_per_second(self) -> float | None:
+        """Operations per second on the CPU."""
         return _rate(self.flops, self.cpu_seconds)
 
     @property
     def gpu_flops_per_second(self) -> float | None:
+        """Operations per second on the GPU."""
         return _rate(self.flops, self.gpu_kernel_seconds)
 
     @property
     def intensity(self) -> float | None:
-        """Operations for each byte moved."""
+        """Operations per byte moved."""
         return self.flops / self.bytes_moved if self.flops is not None and self.bytes_moved else None
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the point as a JSON document."""
         return asdict(self) | {name: getattr(self, name) for name in _COMPUTED}
 
 
-#: Written for whoever reads the file; recomputed and compared when it is loaded.
+#: Written for readers of the file; recomputed and compared when it is loaded.
 _COMPUTED = ("cpu_gpu_ratio", "gpu_fraction", "cpu_memory_bandwidth", "gpu_memory_bandwidth")
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What was not measured on a device (cpu or gpu), and why."""
+    """A point that was not measured on a device (cpu or gpu), with the reason."""
 
     kernel: str
     size: int
@@ -122,14 +127,14 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How it was measured."""
+    """How a profile was measured."""
 
     device: str
     seed: int
     precision: float
     budget_seconds: float | None
     elapsed_seconds: float
-    #: Of float32 products: lower ones are faster on some GPUs.
+    #: Precision of float32 products; lower ones are faster on some GPUs.
     float32_precision: str
     cpu_energy: str | None = None
     gpu_energy: str | None = None
@@ -137,13 +142,36 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
+    """Measured times of one machine.
+
+    Attributes
+    ----------
+    created : str
+        Date and time, ISO 8601.
+    machine : MachineInfo
+        The machine.
+    method : Method
+        How it was measured.
+    points : tuple of Point
+        Times by kernel and size.
+    skipped : tuple of Skipped
+        Points that were not measured.
+    notes : tuple of str
+        Remarks on the measurement.
+    cpu_memory_bandwidth, gpu_memory_bandwidth : float or None
+        Bytes per second read and written in a large copy within one memory.
+    launch_overhead_seconds : Timing or None
+        Launch of a kernel with almost no work.
+    version : int
+        Version of the file format.
+    """
+
     created: str
     machine: MachineInfo
     method: Method
     points: tuple[Point, ...]
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
-    #: Bytes per second read and written in a large copy within one memory.
     cpu_memory_bandwidth: float | None = None
     gpu_memory_bandwidth: float | None = None
     launch_overhead_seconds: Timing | None = None
@@ -151,17 +179,18 @@ class Profile:
 
     @property
     def kernels(self) -> list[str]:
+        """Names of the measured kernels."""
         return list(dict.fromkeys(point.kernel for point in self.points))
 
     def of(self, kernel: str) -> list[Point]:
-        """The points of one kernel, smallest first."""
+        """Return the points of one kernel, smallest first."""
         return sorted((point for point in self.points if point.kernel == kernel), key=lambda point: point.size)
 
     def crossover(self, kernel: str) -> float | None:
-        """The size from which the GPU is faster, copies included; None if it never is, 0 if it always is.
+        """Return the size from which the GPU is faster, copies included; None if never, 0 if always.
 
         Between two measured sizes the ratio is taken as a power of the size. Where it crosses 1 more than once, the
-        last time counts.
+        last crossing counts.
         """
         known = [(p.size, p.cpu_gpu_ratio) for p in self.of(kernel) if p.cpu_gpu_ratio is not None]
         if not known or known[-1][1] < 1:
@@ -173,7 +202,20 @@ class Profile:
         return 0.0
 
     def check_machine(self, here: MachineInfo, *, allow_other: bool = False) -> None:
-        """Times of another machine do not hold here: an error, or a warning if that is known and wanted."""
+        """Check that the profile was measured on this machine: times of another one do not hold here.
+
+        Parameters
+        ----------
+        here : MachineInfo
+            This machine.
+        allow_other : bool, optional
+            Whether to warn instead of raising an error.
+
+        Raises
+        ------
+        InvalidInputError
+            If the profile is of another machine and `allow_other` is false.
+        """
         if here.id == self.machine.id:
             return
         there = ", ".join(name for name in (self.machine.cpu, self.machine.gpu and self.machine.gpu.name) if name)
@@ -183,6 +225,7 @@ class Profile:
         warnings.warn(f"the profile is of another machine: {there}", stacklevel=2)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the profile as a JSON document."""
         return {
             "format": FORMAT,
             "version": self.version,
@@ -206,7 +249,13 @@ def _rate(amount: float | None, timing: Timing | None) -> float | None:
 
 
 def save_profile(profile: Profile, path: AnyPath) -> None:
-    """Write the file, all of it or nothing; folders above it are made."""
+    """Write a profile to a file in one step; missing folders are created.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be written.
+    """
     target = Path(path)
     text = json.dumps(profile.as_dict(), indent=2, allow_nan=False) + "\n"
     try:
@@ -218,7 +267,13 @@ def save_profile(profile: Profile, path: AnyPath) -> None:
 
 
 def load_profile(path: AnyPath) -> Profile:
-    """Read a profile, or say what is wrong with the file."""
+    """Read a profile from a file.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read, or is no profile; the message gives the place and the reason.
+    """
     source = Path(path)
     try:
         if not source.exists():
@@ -244,7 +299,15 @@ def _no_constant(name: str) -> None:
 
 
 def read_profile(document: object, file: str = "profile") -> Profile:
-    """A profile from its parsed JSON; `file` is what messages call it."""
+    """Return a profile from its parsed JSON.
+
+    Parameters
+    ----------
+    document : object
+        Parsed JSON.
+    file : str, optional
+        Name of the document in messages.
+    """
     fields = StrictObject(document, "", file)
     kind, version = fields.take("format"), fields.take("version")
     if kind != FORMAT:
@@ -390,18 +453,26 @@ def _skipped(fields: StrictObject) -> Skipped:
 
 
 def shipped_profiles() -> list[str]:
+    """Return the names of the profiles that ship with the package."""
     return sorted(path.stem for path in _BUILTIN_FOLDER.glob("*.json"))
 
 
 def profile_path(name: str) -> Path:
-    """Where a shipped profile lies."""
+    """Return the path of a profile that ships with the package."""
     if name not in shipped_profiles():
         raise UnknownNameError("profile", name, shipped_profiles())
     return _BUILTIN_FOLDER / f"{name}.json"
 
 
 def profile_named(name_or_path: AnyPath) -> Profile:
-    """A shipped profile by its name, anything else by its path."""
+    """Return a profile that ships with the package by its name, any other by its path.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.profiling import profile_named
+    >>> profile_named("h200").machine.cores
+    16
+    """
     if isinstance(name_or_path, str) and not Path(name_or_path).suffix and not Path(name_or_path).exists():
         return load_profile(profile_path(name_or_path))
     return load_profile(name_or_path)

@@ -1,10 +1,10 @@
-"""Eight kernels that real tasks are made of, from bandwidth-bound to compute-bound.
+"""Eight kernels for real tasks, from bandwidth-bound to compute-bound.
 
-One measure of size for all: a kernel of size n reads n² float32 numbers (matmul and elementwise 2n², sparse n²
-non-zeros), so that kernels of one size move about as many bytes and differ in what they compute. Data is made on
-the host; `run` works on whatever device its tensors are on and leaves its inputs as they are.
+All share one measure of size: a kernel of size n reads n² float32 numbers (matmul and elementwise 2n², sparse n²
+non-zeros). So kernels of one size move about as many bytes and differ in what they compute. Data is made on the
+host; `run` works on the device of its inputs and does not change them.
 
-This is the one file of the room that needs torch to be imported.
+This is the only module of the package that imports torch at its top.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INDEX = 4
 
 
 class Kernel(ABC):
-    """`make` data on the host, `run` it on any device; the rest says how much of everything that takes."""
+    """A kernel: makes its data on the host, runs on any device, and states its bytes and operations."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -38,32 +38,34 @@ class Kernel(ABC):
 
     @abstractmethod
     def make(self, size: int, generator: Generator) -> Tensors:
-        """The inputs, in host memory."""
+        """Return input data in host memory."""
 
     @abstractmethod
     def run(self, inputs: Tensors) -> Tensors:
-        """The results, on the device of the inputs."""
+        """Return the results, on the device of the inputs."""
 
     @abstractmethod
-    def bytes_in(self, size: int) -> int: ...
+    def bytes_in(self, size: int) -> int:
+        """Return bytes of the inputs."""
 
     @abstractmethod
-    def bytes_out(self, size: int) -> int: ...
+    def bytes_out(self, size: int) -> int:
+        """Return bytes of the results."""
 
     @abstractmethod
     def flops(self, size: int) -> float:
-        """An estimate of the operations, of any library: for sort these are comparisons."""
+        """Return an estimate of the operations; for sort these are comparisons."""
 
     def workspace(self, size: int) -> int:
-        """Bytes needed besides inputs and results."""
+        """Return bytes needed besides inputs and results."""
         return 0
 
     def memory(self, size: int) -> int:
-        """Bytes that one run needs on the device where it runs."""
+        """Return bytes that one run needs on its device."""
         return self.bytes_in(size) + self.bytes_out(size) + self.workspace(size)
 
     def check(self, size: int) -> None:
-        """Refuse a size that this kernel cannot have."""
+        """Raise InvalidInputError for a size that this kernel cannot have."""
         if size < self.smallest or size % self.step:
             multiple = f"a multiple of {self.step}, " if self.step > 1 else ""
             raise InvalidInputError(f"size of {self.name}", f"{multiple}at least {self.smallest}", size)
@@ -74,27 +76,36 @@ def _normal(*shape: int, generator: Generator) -> Tensor:
 
 
 class MatMul(Kernel):
+    """Product of two matrices."""
+
     name = "matmul"
     summary = "product of two n × n matrices"
 
     def make(self, size: int, generator: Generator) -> Tensors:
+        """Return input data in host memory."""
         return _normal(size, size, generator=generator), _normal(size, size, generator=generator)
 
     def run(self, inputs: Tensors) -> Tensors:
+        """Return the result, on the device of the inputs."""
         left, right = inputs
         return (left @ right,)
 
     def bytes_in(self, size: int) -> int:
+        """Return bytes of the inputs."""
         return 2 * _FLOAT * size**2
 
     def bytes_out(self, size: int) -> int:
+        """Return bytes of the result."""
         return _FLOAT * size**2
 
     def flops(self, size: int) -> float:
+        """Return an estimate of the operations."""
         return 2.0 * size**3
 
 
 class Conv(Kernel):
+    """Convolution of an image."""
+
     name = "conv"
     summary = "3 × 3 convolution, 16 to 16 channels, of an n/4 × n/4 image"
     step = smallest = 4
@@ -102,126 +113,164 @@ class Conv(Kernel):
     width: ClassVar[int] = 3
 
     def make(self, size: int, generator: Generator) -> Tensors:
+        """Return input data in host memory."""
         side = size // 4
         image = _normal(1, self.channels, side, side, generator=generator)
         return image, _normal(self.channels, self.channels, self.width, self.width, generator=generator)
 
     def run(self, inputs: Tensors) -> Tensors:
+        """Return the result, on the device of the inputs."""
         image, weight = inputs
         return (torch.nn.functional.conv2d(image, weight, padding=self.width // 2),)
 
     def bytes_in(self, size: int) -> int:
+        """Return bytes of the inputs."""
         return _FLOAT * (size**2 + (self.channels * self.width) ** 2)
 
     def bytes_out(self, size: int) -> int:
+        """Return bytes of the result."""
         return _FLOAT * size**2
 
     def flops(self, size: int) -> float:
+        """Return an estimate of the operations."""
         return 2.0 * self.width**2 * self.channels * size**2
 
     def workspace(self, size: int) -> int:
-        return self.bytes_in(size) + self.bytes_out(size)  # libraries copy into a layout of their own
+        """Return bytes needed besides inputs and result."""
+        return self.bytes_in(size) + self.bytes_out(size)  # libraries copy into their own layout
 
 
 class Sort(Kernel):
+    """Sort of random numbers."""
+
     name = "sort"
     summary = "n² numbers in ascending order"
 
     def make(self, size: int, generator: Generator) -> Tensors:
+        """Return input data in host memory."""
         return (_normal(size**2, generator=generator),)
 
     def run(self, inputs: Tensors) -> Tensors:
+        """Return the result, on the device of the inputs."""
         return (inputs[0].sort().values,)
 
     def bytes_in(self, size: int) -> int:
+        """Return bytes of the inputs."""
         return _FLOAT * size**2
 
     def bytes_out(self, size: int) -> int:
+        """Return bytes of the result."""
         return _FLOAT * size**2
 
     def flops(self, size: int) -> float:
+        """Return an estimate of the operations."""
         return size**2 * math.log2(max(2, size**2))
 
     def workspace(self, size: int) -> int:
+        """Return bytes needed besides inputs and result."""
         return 28 * size**2  # torch also sorts 8-byte positions; a GPU's radix sort keeps both sets twice
 
 
 class Reduction(Kernel):
+    """Sum of all numbers of a matrix."""
+
     name = "reduction"
     summary = "sum of n² numbers"
 
     def make(self, size: int, generator: Generator) -> Tensors:
+        """Return input data in host memory."""
         return (_normal(size, size, generator=generator),)
 
     def run(self, inputs: Tensors) -> Tensors:
+        """Return the result, on the device of the inputs."""
         return (inputs[0].sum(),)
 
     def bytes_in(self, size: int) -> int:
+        """Return bytes of the inputs."""
         return _FLOAT * size**2
 
     def bytes_out(self, size: int) -> int:
+        """Return bytes of the result."""
         return _FLOAT
 
     def flops(self, size: int) -> float:
+        """Return an estimate of the operations."""
         return float(size**2)
 
 
 class Elementwise(Kernel):
+    """Weighted sum of two matrices."""
+
     name = "elementwise"
     summary = "a + 0.5 b of two n × n matrices"
 
     def make(self, size: int, generator: Generator) -> Tensors:
+        """Return input data in host memory."""
         return _normal(size, size, generator=generator), _normal(size, size, generator=generator)
 
     def run(self, inputs: Tensors) -> Tensors:
+        """Return the result, on the device of the inputs."""
         left, right = inputs
         return (left.add(right, alpha=0.5),)
 
     def bytes_in(self, size: int) -> int:
+        """Return bytes of the inputs."""
         return 2 * _FLOAT * size**2
 
     def bytes_out(self, size: int) -> int:
+        """Return bytes of the result."""
         return _FLOAT * size**2
 
     def flops(self, size: int) -> float:
+        """Return an estimate of the operations."""
         return 2.0 * size**2
 
 
 class Fft(Kernel):
+    """Two-dimensional Fourier transform."""
+
     name = "fft"
     summary = "two-dimensional Fourier transform of n × n real numbers"
     smallest = 2
 
     def make(self, size: int, generator: Generator) -> Tensors:
+        """Return input data in host memory."""
         return (_normal(size, size, generator=generator),)
 
     def run(self, inputs: Tensors) -> Tensors:
+        """Return the result, on the device of the inputs."""
         return (torch.fft.rfft2(inputs[0]),)
 
     def bytes_in(self, size: int) -> int:
+        """Return bytes of the inputs."""
         return _FLOAT * size**2
 
     def bytes_out(self, size: int) -> int:
+        """Return bytes of the result."""
         return 2 * _FLOAT * size * (size // 2 + 1)  # the other half of the spectrum is its mirror image
 
     def flops(self, size: int) -> float:
+        """Return an estimate of the operations."""
         return 2.5 * size**2 * math.log2(size**2)
 
     def workspace(self, size: int) -> int:
+        """Return bytes needed besides inputs and result."""
         return self.bytes_out(size)
 
 
 @cache
-def _hear_beta_warning() -> None:
-    """Torch warns once per process that this format is a beta: here, where nobody listens and nothing is timed."""
+def _trigger_beta_warning() -> None:
+    """Trigger and ignore torch's warning, once per process, that this format is a beta; outside of timed code."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Checking every matrix is off by default; saying so keeps newer versions from warning about that, too.
+        # Checks of every matrix are off by default; newer versions warn unless this is set explicitly.
         torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
         torch.eye(1).to_sparse_csr()
 
 
 class Sparse(Kernel):
+    """Product of a sparse matrix and a vector."""
+
     name = "sparse"
     summary = "sparse matrix with n² non-zeros, 16 in each row, times a vector"
     step = smallest = 16
@@ -231,7 +280,8 @@ class Sparse(Kernel):
         return size**2 // self.per_row
 
     def make(self, size: int, generator: Generator) -> Tensors:
-        _hear_beta_warning()
+        """Return input data in host memory."""
+        _trigger_beta_warning()
         rows, each = self._rows(size), self.per_row
         # One non-zero in each of 16 strips: random places that are sorted and distinct, as the format demands.
         strip = rows // each
@@ -246,45 +296,57 @@ class Sparse(Kernel):
         )
 
     def run(self, inputs: Tensors) -> Tensors:
+        """Return the result, on the device of the inputs."""
         ends, places, values, vector = inputs
-        shape = len(ends) - 1, len(vector)  # some of the rows are a product, too
+        shape = len(ends) - 1, len(vector)  # also right for some of the rows, when the kernel is split
         matrix = torch.sparse_csr_tensor(ends, places, values, shape, check_invariants=False)
         return (matrix @ vector,)
 
     def bytes_in(self, size: int) -> int:
+        """Return bytes of the inputs."""
         rows = self._rows(size)
         return (_FLOAT + _INDEX) * rows * self.per_row + _INDEX * (rows + 1) + _FLOAT * rows
 
     def bytes_out(self, size: int) -> int:
+        """Return bytes of the result."""
         return _FLOAT * self._rows(size)
 
     def flops(self, size: int) -> float:
+        """Return an estimate of the operations."""
         return 2.0 * size**2
 
 
 class Cholesky(Kernel):
+    """Cholesky factorisation."""
+
     name = "cholesky"
     summary = "Cholesky factor of an n × n matrix"
 
     def make(self, size: int, generator: Generator) -> Tensors:
+        """Return input data in host memory."""
         square = _normal(size, size, generator=generator)
         # Symmetric with a heavy diagonal is positive definite, and costs n² to make instead of n³.
         return ((square + square.T) / 2 + 2 * size * torch.eye(size),)
 
     def run(self, inputs: Tensors) -> Tensors:
+        """Return the result, on the device of the inputs."""
         # The variant that raises on a bad matrix waits for the GPU to find out.
         return (torch.linalg.cholesky_ex(inputs[0]).L,)
 
     def bytes_in(self, size: int) -> int:
+        """Return bytes of the inputs."""
         return _FLOAT * size**2
 
     def bytes_out(self, size: int) -> int:
+        """Return bytes of the result."""
         return _FLOAT * size**2
 
     def flops(self, size: int) -> float:
+        """Return an estimate of the operations."""
         return size**3 / 3
 
     def workspace(self, size: int) -> int:
+        """Return bytes needed besides inputs and result."""
         return _FLOAT * size**2
 
 
@@ -295,7 +357,7 @@ KERNELS: dict[str, Kernel] = {
 
 
 def kernels_named(names: Iterable[str] | None = None) -> list[Kernel]:
-    """These kernels in this order, each once; all of them if none are named."""
+    """Return kernels by name, in this order and each once; all if `names` is None."""
     chosen = list(dict.fromkeys(KERNELS if names is None else names))
     if not chosen:
         raise InvalidInputError("kernels", "at least one of " + ", ".join(sorted(KERNELS)), chosen)

@@ -1,7 +1,7 @@
-"""What this machine is: its CPU, its accelerator if one can be used, and a name for both that is not personal.
+"""Description of this machine: its CPU, its accelerator, and an anonymous id for both.
 
-Asking for a device that is not there is an error. One that is there but does not work (a driver that is too old, a
-torch built without it) is a warning, and the CPU does the work.
+A requested device that does not exist is an error. A device that exists but does not work (an old driver, a torch
+built without it) is a warning, and the CPU is used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """An accelerator beside the CPU. `kind` is what torch calls it: cuda or mps."""
+    """An accelerator beside the CPU; `kind` is torch's name: cuda or mps."""
 
     kind: str
     name: str
@@ -43,7 +43,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class MachineInfo:
-    """What a measurement depends on. No host name, user, address or serial number."""
+    """Properties of a machine that measurements depend on; no host name, user, address or serial number."""
 
     cpu: str
     architecture: str
@@ -57,15 +57,16 @@ class MachineInfo:
 
     @property
     def id(self) -> str:
-        """The same for machines with the same processors, whatever versions run on them.
+        """Id that is the same for machines with the same processors, whatever software runs on them.
 
-        Main memory is left out: a virtual machine may be given more or less of it from one start to the next.
+        Main memory is left out: it may change when a virtual machine is restarted.
         """
         gpu = (self.gpu.kind, self.gpu.name) if self.gpu else ()
         text = "\n".join(map(str, (self.cpu, self.architecture, self.cores, *gpu)))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the description as a JSON document."""
         return {"id": self.id, **asdict(self)}
 
 
@@ -73,7 +74,23 @@ class MachineInfo:
 
 
 def find_gpu(device_type: str = "auto") -> Gpu | None:
-    """The accelerator to use; None for the CPU alone."""
+    """Return the accelerator to use; None for the CPU alone.
+
+    Parameters
+    ----------
+    device_type : {"auto", "cpu", "cuda", "mps"}, optional
+        Kind of device; ``auto`` takes an accelerator if there is one.
+
+    Raises
+    ------
+    InvalidInputError
+        If the machine has no such device.
+
+    Warns
+    -----
+    UserWarning
+        If the device exists but cannot be used.
+    """
     if device_type not in DEVICE_TYPES:
         raise UnknownNameError("device", device_type, DEVICE_TYPES)
     searches: dict[str, Callable[[], Gpu | str | None]] = {"cuda": _find_cuda, "mps": _find_mps}
@@ -90,10 +107,10 @@ def find_gpu(device_type: str = "auto") -> Gpu | None:
 
 
 def _find_cuda() -> Gpu | str | None:
-    """The first CUDA device, why it cannot be used, or None if there is none."""
+    """Return the first CUDA device, the reason why it cannot be used, or None if there is none."""
     torch = need_torch()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch grumbles about is said below, once
+        warnings.simplefilter("ignore")  # torch's own warnings are reported below, once
         available = torch.cuda.is_available()
     if not available:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
@@ -103,7 +120,7 @@ def _find_cuda() -> Gpu | str | None:
             return "this torch is built without CUDA"
         return "torch cannot start it; the driver may be too old"
     try:
-        # Only a kernel that ran proves it: a device too new or too old for this torch is found all the same.
+        # Only a kernel that ran proves it: torch also finds devices that it is too old or too new for.
         torch.ones(8, device="cuda").sum().item()
         known = torch.cuda.get_device_properties(0)
     except Exception as error:
@@ -129,6 +146,7 @@ def _first_line(error: Exception) -> str:
 
 
 def need_torch() -> Any:
+    """Return the torch package, or raise an error that says how to install it."""
     try:
         import torch
     except ImportError:
@@ -140,7 +158,15 @@ def need_torch() -> Any:
 
 
 def describe_machine(gpu: Gpu | None = None, threads: int | None = None) -> MachineInfo:
-    """This machine, with the accelerator that was found; threads are the CPU's (torch's own choice if None)."""
+    """Return a description of this machine.
+
+    Parameters
+    ----------
+    gpu : Gpu, optional
+        The accelerator that was found.
+    threads : int, optional
+        CPU threads; torch's own choice if left out.
+    """
     torch = need_torch()
     return MachineInfo(
         cpu=_cpu_model(),
@@ -156,12 +182,13 @@ def describe_machine(gpu: Gpu | None = None, threads: int | None = None) -> Mach
 
 
 def usable_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def available_memory() -> int | None:
-    """Bytes that can be taken now without harm; None if nobody can say."""
-    free = [value for value in (_meminfo("MemAvailable"), _room_in_container()) if value is not None]
+    """Return bytes of main memory that can be allocated now; None if unknown."""
+    free = [value for value in (_meminfo("MemAvailable"), _container_memory()) if value is not None]
     return min(free) if free else _installed_memory()
 
 
@@ -197,7 +224,7 @@ def _meminfo(name: str) -> int | None:
         return None
 
 
-def _room_in_container() -> int | None:
+def _container_memory() -> int | None:
     try:
         limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
         return max(0, limit - int((_CGROUP / "memory.current").read_text(encoding="ascii")))

@@ -1,4 +1,4 @@
-"""NVIDIA's management library, where there is one: driver version, visible GPUs, power and energy."""
+"""NVIDIA's management library (NVML), if installed: driver version and GPU handles."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 
 
 def nvml() -> Any | None:
-    """The started library; None without an NVIDIA driver or without the Python binding."""
+    """Return the initialised library; None without an NVIDIA driver or without the Python binding."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the binding goes by two package names and grumbles about one
+            warnings.simplefilter("ignore")  # the binding has two package names and warns about one
             library = import_module("pynvml")
         library.nvmlInit()  # counted by the library: starting it again is free
     except Exception:
-        # Every failure means the same here: nothing can be asked, and nothing depends on the answer.
+        # Every failure means the same: NVML is not available, and the program runs without it.
         return None
     return library
 
 
 def gpu_count() -> int:
+    """Return the number of NVIDIA GPUs; 0 if unknown."""
     library = nvml()
     try:
         return 0 if library is None else int(library.nvmlDeviceGetCount())
@@ -29,6 +30,7 @@ def gpu_count() -> int:
 
 
 def driver_version() -> str | None:
+    """Return the version of the NVIDIA driver; None if unknown."""
     library = nvml()
     if library is None:
         return None
@@ -40,7 +42,7 @@ def driver_version() -> str | None:
 
 
 def handle_of(library: Any, uuid: str | None, index: int) -> Any:
-    """The GPU that torch calls `index`: by its identity, since torch may have been shown only some of them."""
+    """Return the handle of a GPU, by its identity if known: torch may see only some GPUs and number them anew."""
     if uuid is not None:
         return library.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
     return library.nvmlDeviceGetHandleByIndex(index)

@@ -1,7 +1,7 @@
-"""Two figures of a profile: from which size the GPU pays off, and how near each kernel comes to what is possible.
+"""Figures of a hardware profile: crossover sizes of CPU and GPU, and a roofline chart.
 
-Matplotlib is imported where it is used. Colours are Okabe and Ito's, and every series has a marker of its own, so
-that the figures read without colour, too.
+Matplotlib is imported where it is used. Colours are those of Okabe and Ito, and every series has its own marker, so
+that the figures can be read without colour.
 """
 
 from __future__ import annotations
@@ -38,7 +38,20 @@ Series = tuple[str, str, str, str, Callable[[Point], Timing | None]]
 
 
 def save_plots(profile: Profile, folder: str | Path) -> list[Path]:
-    """Write both figures as PNG files."""
+    """Write both figures as PNG files.
+
+    Parameters
+    ----------
+    profile : Profile
+        The profile.
+    folder : str or Path
+        Created if missing.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -54,7 +67,7 @@ def save_plots(profile: Profile, folder: str | Path) -> list[Path]:
 
 
 def crossover_figure(profile: Profile) -> Any:
-    """Time over size, one panel per kernel: CPU and GPU, or on a machine without GPU one thread and all of them."""
+    """Return a figure of time over size, one panel per kernel: CPU and GPU, or one thread and all threads."""
     matplotlib = _matplotlib()
     kernels = profile.kernels
     columns = min(_COLUMNS, len(kernels))
@@ -69,7 +82,7 @@ def crossover_figure(profile: Profile) -> Any:
         for panel in panels[len(kernels) :]:
             panel.set_visible(False)
         for panel in panels[max(0, len(kernels) - columns) : len(kernels)]:
-            # The lowest panel of each column carries the sizes, also above an empty place.
+            # The lowest panel of each column carries the sizes, also above an empty panel.
             panel.tick_params(labelbottom=True)
             panel.set_xlabel("size n")
         for row in axes:
@@ -122,16 +135,16 @@ def _crossover_panel(panel: Any, profile: Profile, kernel: str, series: Sequence
     _label_sizes(panel, (point.size for point in profile.points))
     _label_seconds(panel)
     panel.set_title(kernel, loc="left", fontweight="bold")
-    verdict = _verdict(profile, kernel)
-    if verdict:
-        panel.set_title(verdict, loc="right", fontsize=8, color="#444444")
+    summary = _summary(profile, kernel)
+    if summary:
+        panel.set_title(summary, loc="right", fontsize=8, color="#444444")
     size = profile.crossover(kernel)
     if size:
         panel.axvline(size, color="#444444", linewidth=0.8, linestyle=(0, (2, 2)))
 
 
-def _verdict(profile: Profile, kernel: str) -> str:
-    """What a panel says in a few words."""
+def _summary(profile: Profile, kernel: str) -> str:
+    """Return a panel's result in a few words."""
     if profile.machine.gpu is None:
         gains = [
             point.cpu_one_thread_seconds.median / point.cpu_seconds.median
@@ -146,7 +159,7 @@ def _verdict(profile: Profile, kernel: str) -> str:
 
 
 def roofline_figure(profile: Profile) -> Any:
-    """Operations per second over operations per byte: the slope is memory's limit, the top the units'."""
+    """Return a roofline figure: operations per second over operations per byte."""
     matplotlib = _matplotlib()
     sides: list[tuple[str, Callable[[Point], float | None], float | None]] = [
         (f"CPU, {_threads(profile)}", lambda point: point.cpu_flops_per_second, profile.cpu_memory_bandwidth)
@@ -199,12 +212,12 @@ def _roofline_panel(
 
 
 def _roof(panel: Any, bandwidth: float, best: float) -> None:
-    """The slope is the measured copy bandwidth, the top the best rate that any kernel reached."""
+    """Draw the limits: the measured copy bandwidth as a slope, the best rate of any kernel as the top."""
     left, right = panel.get_xlim()
     knee = max(left, min(right, best / bandwidth))
     panel.plot([left, knee, right], [left * bandwidth, knee * bandwidth, max(best, knee * bandwidth)], color=_GREY)
     panel.set_xlim(left, right)
-    # In the corner that stays empty: many operations per byte at a low rate is what no kernel does.
+    # In a corner without points: no kernel has many operations per byte at a low rate.
     panel.text(
         0.98, 0.03, f"slope: copy bandwidth {_amount(bandwidth)} GB/s\ntop: best kernel {_amount(best)} GFLOP/s",
         transform=panel.transAxes, ha="right", va="bottom", color="#555555", fontsize=8,
@@ -212,7 +225,7 @@ def _roof(panel: Any, bandwidth: float, best: float) -> None:
 
 
 def _amount(value: float) -> str:
-    """4,210 and 0.32"""
+    """Format a number, such as 4,210 or 0.32."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -220,7 +233,7 @@ def _amount(value: float) -> str:
 
 
 def _legend(figure: Any, panels: Iterable[Any], **options: Any) -> None:
-    """Every series once, whichever panel it appears in."""
+    """Add a legend with every series once, whichever panels it appears in."""
     known: dict[str, Any] = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
@@ -240,7 +253,7 @@ def _threads(profile: Profile) -> str:
 
 
 def _label_sizes(panel: Any, sizes: Iterable[int]) -> None:
-    """The measured sizes themselves; every second one where they would touch."""
+    """Label the measured sizes; every second one where labels would touch."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     ticks = sorted(set(sizes))
@@ -256,7 +269,7 @@ def _label_seconds(panel: Any) -> None:
 
 
 def _figure(width: float, height: float) -> Any:
-    """A figure that belongs to nobody: pyplot would keep it, and needs a screen on some machines."""
+    """Return a figure without pyplot, which would keep it and needs a screen on some machines."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,6 +1,6 @@
-"""Measures every kernel at every size, on the CPU and on the accelerator, within a budget of time.
+"""Hardware profiler: measures kernels at several sizes on the CPU and the accelerator, within a time budget.
 
-On machines without the whole program's packages:
+On machines without the packages of the command line:
 
     python -m hybrid_scheduler.profiling.profiler --out profile.json --budget 60
 """
@@ -28,25 +28,48 @@ if TYPE_CHECKING:
     from .kernels import Kernel, Tensors
 
 DEFAULT_SIZES = (256, 512, 1024, 2048)
-#: What is going on, and how many pairs of kernel and size are done.
+#: Called with a description and the number of pairs of kernel and size that are done.
 Progress = Callable[[str, int], None]
 
-#: The rest is for everybody else on the machine, and for what libraries take without asking.
+#: Shares of free memory that a kernel may need; the rest is for other programs and for libraries.
 _HOST_SHARE, _GPU_SHARE = 0.8, 0.9
-#: Larger than the caches of today's CPUs, so that a copy is a matter of memory.
+#: Larger than CPU caches, so that a copy measures memory.
 _COPY_BYTES = 256 * 2**20
-#: With fewer seconds than these the copy is smaller: the kernels are what was asked for.
-_HURRY = 10.0
-#: Load per core from which a profile should be read with care.
+#: With a smaller budget than these seconds the copy is smaller: the kernels have priority.
+_SHORT_BUDGET = 10.0
+#: Load per core from which a profile gets a note.
 _BUSY = 0.5
 
 
 class HardwareProfiler:
-    """Profile this machine: `profile_range`, then `save_profile`.
+    """Profiler of this machine.
 
-    `device_type` auto takes an accelerator if one can be used. The CPU is always measured, with `threads` threads
-    (torch's own choice if None). `budget` bounds the seconds of one call of `profile_range`: measurements become
-    shorter, and what would no longer fit is skipped and listed. The same `seed` gives the same data.
+    Parameters
+    ----------
+    device_type : {"auto", "cpu", "cuda", "mps"}, optional
+        Accelerator to measure beside the CPU; ``auto`` takes one if there is one.
+    kernels : iterable of str, optional
+        Kernels to measure; all if left out.
+    threads : int, optional
+        CPU threads; torch's own choice if left out.
+    budget : float, optional
+        Time limit of one call of `profile_range` in seconds. Measurements become shorter, and what does not fit is
+        skipped and listed.
+    energy : bool, optional
+        Whether to measure joules where counters can be read.
+    limits : RepetitionLimits, optional
+        Limits of each measurement.
+    seed : int, optional
+        The same seed gives the same data.
+    progress : callable, optional
+        Called with a description and the number of measured points.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.profiling import HardwareProfiler
+    >>> profiler = HardwareProfiler("cpu", kernels=["sort"], budget=1.0)
+    >>> [point.size for point in profiler.profile_range([16, 32]).points]
+    [16, 32]
     """
 
     def __init__(
@@ -57,7 +80,7 @@ class HardwareProfiler:
         threads: int | None = None,
         budget: float | None = None,
         energy: bool = True,
-        patience: RepetitionLimits | None = None,
+        limits: RepetitionLimits | None = None,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> None:
@@ -74,7 +97,7 @@ class HardwareProfiler:
         self.threads = threads or int(torch.get_num_threads())
         self.budget = budget
         self.energy = energy
-        self.patience = patience or RepetitionLimits()
+        self.limits = limits or RepetitionLimits()
         self.seed = seed
         self.progress = progress
         self.gpu, self.notes = _find_gpu(device_type)
@@ -82,13 +105,29 @@ class HardwareProfiler:
         self.profile_: Profile | None = None
 
     def profile_range(self, sizes: Sequence[int] = DEFAULT_SIZES) -> Profile:
-        """Measure every kernel at every size, small sizes first."""
-        session = _Session(self, checked_sizes(sizes))
+        """Measure every kernel at every size, small sizes first.
+
+        Parameters
+        ----------
+        sizes : sequence of int, optional
+            Kernel sizes.
+
+        Returns
+        -------
+        Profile
+            Also kept as `profile_`.
+
+        Raises
+        ------
+        HybridSchedulerError
+            If no point could be measured.
+        """
+        run = _ProfilingRun(self, _checked_sizes(sizes))
         with fixed_threads(self.threads):
             try:
-                self.profile_ = session.run()
+                self.profile_ = run.run()
             finally:
-                session.close()
+                run.close()
         return self.profile_
 
     def save_profile(self, path: AnyPath) -> None:
@@ -98,8 +137,8 @@ class HardwareProfiler:
         save(self.profile_, path)
 
 
-def checked_sizes(sizes: Iterable[object]) -> list[int]:
-    """Ascending, each once."""
+def _checked_sizes(sizes: Iterable[object]) -> list[int]:
+    """Return the sizes in ascending order, each once."""
     checked: set[int] = set()
     for size in sizes:
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
@@ -111,17 +150,17 @@ def checked_sizes(sizes: Iterable[object]) -> list[int]:
 
 
 def _find_gpu(device_type: str) -> tuple[Gpu | None, tuple[str, ...]]:
-    """The accelerator, and what there was to warn about: heard by the caller and kept in the profile."""
-    with warnings.catch_warnings(record=True) as heard:
+    """Return the accelerator and the warnings about it, which the profile keeps as notes."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         gpu = find_gpu(device_type)
-    notes = tuple(str(warning.message) for warning in heard)
+    notes = tuple(str(warning.message) for warning in caught)
     for note in notes:
         warnings.warn(note, stacklevel=3)
     return gpu, notes
 
 
-class _Session:
+class _ProfilingRun:
     """One call of `profile_range`."""
 
     def __init__(self, profiler: HardwareProfiler, sizes: list[int]) -> None:
@@ -135,7 +174,7 @@ class _Session:
         self.cpu_meter = cpu_meter() if profiler.energy else None
         self.gpu_meter = _meter_of(profiler.gpu) if profiler.energy else None
         self._reads_energy = False
-        #: Of each kernel the last size and how long all variants took together, once each.
+        #: Last size of each kernel, and seconds of one run of all its variants together.
         self._last: dict[str, tuple[int, float]] = {}
 
     def close(self) -> None:
@@ -164,7 +203,7 @@ class _Session:
             method=Method(
                 device=profiler.gpu.kind if profiler.gpu else "cpu",
                 seed=profiler.seed,
-                precision=profiler.patience.precision,
+                precision=profiler.limits.precision,
                 budget_seconds=profiler.budget,
                 elapsed_seconds=round(time.perf_counter() - self.began, 3),
                 float32_precision=_float32_precision(),
@@ -186,26 +225,26 @@ class _Session:
         return math.inf if budget is None else budget - (time.perf_counter() - self.began)
 
     def _energy_seconds(self, points_left: int) -> float:
-        """What reading energy counters at all these points takes; 0 where that is too much, and none are read."""
+        """Return seconds for energy counters at all these points; 0 if that is too long, and none are read."""
         meters = (self.cpu_meter is not None) + (self.gpu_meter is not None)
         seconds = points_left * meters * WINDOW
         return seconds if seconds <= self._left() / 2 else 0.0
 
-    def _patience(self, points_left: int) -> RepetitionLimits:
-        """As told, or less where the budget is short: every measurement still to come gets the same share."""
-        there = self.accelerator
-        measurements = 2 if there is None else 8 if there.can_pin else 5
+    def _limits(self, points_left: int) -> RepetitionLimits:
+        """Return the given limits, reduced to an equal share of the budget for each measurement still to come."""
+        accelerator = self.accelerator
+        measurements = 2 if accelerator is None else 8 if accelerator.can_pin else 5
         seconds = self._left() - self._energy_seconds(points_left)
         share = max(0.001, seconds / (points_left * measurements))
-        patience = self.profiler.patience
+        limits = self.profiler.limits
         return replace(
-            patience,
-            seconds=min(patience.seconds, share),
-            warmup_seconds=min(patience.warmup_seconds, share / 4),
+            limits,
+            seconds=min(limits.seconds, share),
+            warmup_seconds=min(limits.warmup_seconds, share / 4),
         )
 
     def _too_long(self, kernel: Kernel, size: int) -> str | None:
-        """Why a point would not fit into the budget any more; the last size tells how long it will take."""
+        """Return why a point does not fit into the budget, judged by the last size; None if it does."""
         left = self._left()
         if left <= 0:
             return f"the budget of {self.profiler.budget:g} s was used up"
@@ -218,14 +257,14 @@ class _Session:
             return None
         return f"it would take about {expected:.3g} s, and {left:.3g} s of the budget are left"
 
-    # ---------------------------------------------------------------- one point
+    # ---------------------------------------------------------------- points
 
     def _measure(self, kernel: Kernel, size: int, points_left: int) -> None:
         refusal = self._refusal(kernel, size)
         if refusal:
             self._skip(kernel, size, "cpu", refusal)
             return
-        patience = self._patience(points_left)
+        limits = self._limits(points_left)
         self._reads_energy = self._energy_seconds(points_left) > 0
         try:
             inputs = self._inputs(kernel, size)
@@ -241,9 +280,9 @@ class _Session:
         for device, measure in measurers:
             try:
                 self._check_gpu_memory(kernel, size, device)
-                found |= measure(kernel, inputs, patience)
+                found |= measure(kernel, inputs, limits)
             except Exception as error:
-                # One kernel that fails, on one device, is a result like any other.
+                # A kernel that fails on one device is recorded, and the profile goes on.
                 self._skip(kernel, size, device, _reason(error))
         if self.accelerator is not None:
             del inputs
@@ -258,47 +297,47 @@ class _Session:
         torch = need_torch()
         return kernel.make(size, torch.Generator().manual_seed(self.profiler.seed * 2**20 + size))
 
-    def _cpu(self, kernel: Kernel, inputs: Tensors, patience: RepetitionLimits) -> dict[str, Any]:
+    def _cpu(self, kernel: Kernel, inputs: Tensors, limits: RepetitionLimits) -> dict[str, Any]:
         def run() -> object:
             return kernel.run(inputs)
 
-        found: dict[str, Any] = {"cpu_seconds": repeat(timed(run), patience)}
+        found: dict[str, Any] = {"cpu_seconds": repeat(timed(run), limits)}
         if self.accelerator is None and self.profiler.threads > 1:
             with fixed_threads(1):
-                found["cpu_one_thread_seconds"] = repeat(timed(run), patience)
+                found["cpu_one_thread_seconds"] = repeat(timed(run), limits)
         if self._reads_energy:
             found["cpu_joules"] = joules_per_run(self.cpu_meter, run, window=WINDOW)
         return found
 
-    def _gpu(self, kernel: Kernel, inputs: Tensors, patience: RepetitionLimits) -> dict[str, Any]:
-        """Kernel, copies and the whole way, from ordinary memory and, where there is such a thing, from pinned."""
-        there = self.accelerator
-        assert there is not None
-        resident = there.upload(inputs)
+    def _gpu(self, kernel: Kernel, inputs: Tensors, limits: RepetitionLimits) -> dict[str, Any]:
+        """Measure kernel, copies and both together, from pageable and, if possible, from pinned memory."""
+        device = self.accelerator
+        assert device is not None
+        resident = device.upload(inputs)
         results = kernel.run(resident)
 
         def wall(action: Callable[[], object]) -> Timing:
-            return repeat(there.wall(action), patience)
+            return repeat(device.wall(action), limits)
 
-        def whole_way() -> object:
-            return there.download(kernel.run(there.upload(inputs)))
+        def with_copies() -> object:
+            return device.download(kernel.run(device.upload(inputs)))
 
-        kernel_seconds = repeat(there.kernel(kernel, resident), patience)
-        copy_in = Copies(wall(lambda: there.upload(inputs)))
-        copy_out = Copies(wall(lambda: there.download(results)))
-        whole = Copies(wall(whole_way))
-        if there.can_pin:
-            source, target = there.pinned(inputs), there.pinned_like(results)
+        kernel_seconds = repeat(device.kernel(kernel, resident), limits)
+        copy_in = Copies(wall(lambda: device.upload(inputs)))
+        copy_out = Copies(wall(lambda: device.download(results)))
+        whole = Copies(wall(with_copies))
+        if device.can_pin:
+            source, target = device.pinned(inputs), device.pinned_like(results)
 
-            def whole_way_pinned() -> None:
-                there.download_into(target, kernel.run(there.upload(source)))
+            def with_pinned_copies() -> None:
+                device.download_into(target, kernel.run(device.upload(source)))
 
-            copy_in = replace(copy_in, pinned=wall(lambda: there.upload(source)))
-            copy_out = replace(copy_out, pinned=wall(lambda: there.download_into(target, results)))
-            whole = replace(whole, pinned=wall(whole_way_pinned))
+            copy_in = replace(copy_in, pinned=wall(lambda: device.upload(source)))
+            copy_out = replace(copy_out, pinned=wall(lambda: device.download_into(target, results)))
+            whole = replace(whole, pinned=wall(with_pinned_copies))
         joules = None
         if self._reads_energy:
-            joules = joules_per_run(self.gpu_meter, whole_way, window=WINDOW, synchronize=there.synchronize)
+            joules = joules_per_run(self.gpu_meter, with_copies, window=WINDOW, synchronize=device.synchronize)
         return {
             "gpu_kernel_seconds": kernel_seconds,
             "host_to_device_seconds": copy_in,
@@ -313,12 +352,12 @@ class _Session:
     # ---------------------------------------------------------------- memory
 
     def _refusal(self, kernel: Kernel, size: int) -> str | None:
-        """Why a point is not even tried: the size, the host's memory or the time."""
+        """Return why a point is not measured (size, host memory or time); None if it is."""
         try:
             kernel.check(size)
         except InvalidInputError as error:
             return str(error)
-        copies = 2 + (1 if self.accelerator else 0)  # making data takes as much again; pinned memory is a copy
+        copies = 2 + (1 if self.accelerator else 0)  # making data needs as much again; pinned memory is a copy
         need = kernel.memory(size) + copies * kernel.bytes_in(size)
         free = available_memory()
         if free is not None and need > _HOST_SHARE * free:
@@ -327,20 +366,20 @@ class _Session:
 
     def _check_gpu_memory(self, kernel: Kernel, size: int, device: str) -> None:
         free = self.accelerator.free_memory() if device == "gpu" and self.accelerator else None
-        # The inputs lie there twice while a copy is measured, and so do the results.
+        # Inputs and results are in GPU memory twice while a copy is measured.
         need = kernel.memory(size) + kernel.bytes_in(size) + kernel.bytes_out(size)
         if free is not None and need > _GPU_SHARE * free:
             raise MemoryError(f"needs {_gigabytes(need)} of GPU memory, {_gigabytes(free)} are free")
 
-    # ---------------------------------------------------------------- the machine itself
+    # ---------------------------------------------------------------- machine
 
     def _bandwidth(self, where: Accelerator) -> float | None:
         free = (available_memory() if where.kind == "cpu" else where.free_memory()) or _COPY_BYTES * 16
         budget = self.profiler.budget
-        hurried = budget is not None and budget < _HURRY
-        count = min(_COPY_BYTES // 8 if hurried else _COPY_BYTES, free // 16)
+        short = budget is not None and budget < _SHORT_BUDGET
+        count = min(_COPY_BYTES // 8 if short else _COPY_BYTES, free // 16)
         try:
-            seconds = repeat(where.copy_within(count), self._patience(len(self.work))).median
+            seconds = repeat(where.copy_within(count), self._limits(len(self.work))).median
         except Exception:
             return None
         finally:
@@ -351,7 +390,7 @@ class _Session:
         if self.accelerator is None:
             return None
         try:
-            return repeat(self.accelerator.launch(), self._patience(len(self.work)))
+            return repeat(self.accelerator.launch(), self._limits(len(self.work)))
         except Exception:
             return None
 
@@ -364,7 +403,7 @@ def _meter_of(gpu: Gpu | None) -> Meter | None:
 
 
 def _busy() -> list[str]:
-    """A note if other programs are at work: threads that wait for each other suffer far more than their share."""
+    """Return a note if other programs are running: kernels with several threads become much slower."""
     try:
         load = os.getloadavg()[0]
     except (AttributeError, OSError):  # Windows
@@ -375,7 +414,7 @@ def _busy() -> list[str]:
 
 
 def _timings(point: Point) -> list[Timing]:
-    """Everything that was measured of it, each variant once."""
+    """Return all timings of a point, each variant once."""
     copies = [point.host_to_device_seconds, point.device_to_host_seconds, point.gpu_seconds]
     found = [point.cpu_seconds, point.cpu_one_thread_seconds, point.gpu_kernel_seconds]
     found += [timing for pair in copies if pair for timing in (pair.pageable, pair.pinned)]
@@ -383,12 +422,12 @@ def _timings(point: Point) -> list[Timing]:
 
 
 def _float32_precision() -> str:
-    """Reduced precision makes products faster and less exact: it belongs to the result."""
+    """Describe the precision of products: reduced precision is faster and less exact."""
     torch = need_torch()
     try:
         convolution = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
         return f"matmul {torch.get_float32_matmul_precision()}, GPU convolution {convolution}"
-    except RuntimeError:  # set through torch's newer switches, which the old ones refuse to read
+    except RuntimeError:  # set through torch's newer API, after which the old one cannot be read
         return "set by the program"
 
 

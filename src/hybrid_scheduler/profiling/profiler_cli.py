@@ -1,4 +1,4 @@
-"""The profiler as a program of its own, for machines that lack the packages of the whole command line."""
+"""Command line of the profiler alone, for machines without the packages of `hybrid-scheduler`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .profiler import DEFAULT_SIZES, HardwareProfiler
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 fine, 1 failed, 2 bad input, 130 interrupted."""
+    """Run the command and return its exit code: 0 success, 1 failure, 2 bad input, 130 interrupted."""
     options = _parser().parse_args(arguments)
     try:
         return _run(options)
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _lines(profile: Profile) -> list[str]:
-    """Milliseconds per point, in columns."""
+    """Return a table of milliseconds per point."""
     head = f"{'kernel':12s}{'size':>8s}{'cpu ms':>12s}{'gpu ms':>12s}{'kernel ms':>12s}{'ratio':>10s}{'gpu J':>10s}"
     return [head, *map(_line, profile.points), *(f"skipped {one}" for one in _skipped(profile))]
 

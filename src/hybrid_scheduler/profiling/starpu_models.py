@@ -1,12 +1,12 @@
-"""StarPU's performance models as a profile: times of codelets by size, on a CPU core and on a GPU, and its bus.
+"""Reader of StarPU performance models: times of codelets on a CPU core and a GPU as a hardware profile.
 
 StarPU keeps, for every codelet and architecture, a history of (footprint, bytes, flops, mean, deviation, runs) and
-sometimes the coefficients of a regression. `read_starpu` takes a folder with `codelets/NAME.MACHINE` and
-`bus/MACHINE.{config,bandwidth,latency}` and makes one profile of one machine. Sizes are orders of matrices, from
-the operations where they are known and from the bytes otherwise.
+sometimes the coefficients of a regression. `read_starpu` reads a folder with `codelets/NAME.MACHINE` and
+`bus/MACHINE.{config,bandwidth,latency}` into one profile of one machine. Sizes are orders of matrices, computed
+from the operations where these are known and from the bytes otherwise.
 
-Some published files hold rows that were made by scaling another one by hand: same number of runs and same relative
-deviation as a sibling. Only the measured one of them is taken; the others are listed as skipped.
+Some published files contain rows that were scaled by hand from another row: same number of runs and same relative
+deviation. Only the measured row is used; the others are listed as skipped.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .timing import Timing
 VERSION = 45
 _CPU, _CUDA = 0, 1
 _MICRO = 1e-6
-#: Of the last word of a codelet's name: operations = factor * n³, and how many tiles its data is.
+#: By the last word of a codelet's name: factor in operations = factor * n³, and number of tiles of its data.
 _SHAPES = {"gemm": (2.0, 3), "trsm": (1.0, 2), "potrf": (1 / 3, 1), "getrf": (2 / 3, 1)}
-#: Quartile of a normal law in standard deviations.
+#: Quartile of a normal distribution in standard deviations.
 _QUARTILE = 0.6745
 
 
@@ -45,14 +45,14 @@ class Entry:
 
     @property
     def consistent(self) -> bool:
-        """Whether the sum of squares is that of these runs."""
+        """Whether the sum of squares agrees with mean, deviation and number of runs."""
         micro = self.mean / _MICRO, self.deviation / _MICRO
         return math.isclose(self.sum2, self.runs * (micro[0] ** 2 + micro[1] ** 2), rel_tol=0.02)
 
 
 @dataclass(frozen=True, slots=True)
 class CodeletModel:
-    """What is known of a codelet on one architecture. Where there is a regression, µs = alpha * bytes^beta."""
+    """History of a codelet on one architecture; with a regression, µs = alpha * bytes^beta."""
 
     device: int
     number: int
@@ -64,7 +64,7 @@ class CodeletModel:
 
 
 class _ModelLines:
-    """The lines that are no comments, in order; errors name the line."""
+    """Lines of a file without comments, in order; errors give the line number."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -103,7 +103,7 @@ class _ModelLines:
 
 
 def read_codelet(path: AnyPath) -> list[CodeletModel]:
-    """Every architecture of a performance-model file."""
+    """Return the models of every architecture in a performance-model file."""
     lines = _ModelLines(Path(path))
     version = lines.whole("version")
     if version != VERSION:
@@ -121,7 +121,7 @@ def _combination(lines: _ModelLines) -> Iterator[CodeletModel]:
         if lines.whole("multiple regression") != 0:
             raise lines.error("multiple regression", "0: others cannot be read here", "another")
         entries = tuple(_entry(lines) for _ in range(count))
-        if len(kinds) == 1:  # several kinds of device at once are parallel workers, which no profile knows
+        if len(kinds) == 1:  # several device types at once are parallel workers, which profiles do not have
             yield CodeletModel(*kinds[0], entries, regression[4], regression[5], (regression[7], regression[8]))
 
 
@@ -137,23 +137,38 @@ def _entry(lines: _ModelLines) -> Entry:
 
 
 def measured(entries: tuple[Entry, ...]) -> tuple[list[Entry], list[Entry]]:
-    """(what was measured, what was scaled by hand from it)."""
+    """Return entries that were measured, and entries that were scaled by hand from them."""
     families: dict[tuple[int, float], list[Entry]] = {}
     for entry in entries:
         families.setdefault((entry.runs, float(f"{entry.deviation / entry.mean:.4g}")), []).append(entry)
     kept: list[Entry] = []
     for family in families.values():
-        # The original is the one that others copied unchanged, else the one whose sums are right.
+        # The original is the one that others copied unchanged, else the one with consistent sums.
         times = Counter(entry.mean for entry in family)
         kept.append(max(family, key=lambda entry: (times[entry.mean], entry.consistent, -family.index(entry))))
     return kept, [entry for entry in entries if entry not in kept]
 
 
-# ------------------------------------------------------------------------------------------ the profile
+# ------------------------------------------------------------------------------------------ profile
 
 
 def read_starpu(folder: AnyPath, machine: str, *, gpu: str = "CUDA GPU") -> Profile:
-    """The profile of one machine. `gpu` is what its accelerators are called."""
+    """Read StarPU's models of one machine as a profile.
+
+    Parameters
+    ----------
+    folder : path
+        Folder with ``codelets`` and ``bus``.
+    machine : str
+        StarPU's name of the machine.
+    gpu : str, optional
+        Name of its accelerators in the profile.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no such files, or one cannot be read.
+    """
     root = Path(folder)
     files = sorted((root / "codelets").glob(f"*.{machine}"))
     if not files:
@@ -171,7 +186,7 @@ def read_starpu(folder: AnyPath, machine: str, *, gpu: str = "CUDA GPU") -> Prof
                 _add(points, kernel, entry, device, bus)
             reason = "copied or scaled by hand from another row"
             skipped += [Skipped(kernel, _order(kernel, entry), device, reason) for entry in scaled]
-    # A size that only one device has seen says nothing about where to run it.
+    # A size measured on one device only gives no comparison of devices.
     whole = {key: p for key, p in points.items() if p.cpu_seconds is not None and p.gpu_kernel_seconds is not None}
     skipped += [Skipped(*key, "both", "known on one device only") for key in points if key not in whole]
     if not whole:
@@ -190,18 +205,18 @@ def read_starpu(folder: AnyPath, machine: str, *, gpu: str = "CUDA GPU") -> Prof
 
 
 def kernel_name(codelet: str) -> str:
-    """starpu_sgemm_gemm -> sgemm, chol_model_potrf -> chol_potrf"""
+    """Return a codelet's kernel name: starpu_sgemm_gemm -> sgemm, chol_model_potrf -> chol_potrf."""
     words = [word for word in codelet.removeprefix("starpu_").split("_") if word != "model"]
     return words[0] if words[0].endswith(words[-1]) else "_".join(words)
 
 
 def _shape(kernel: str) -> tuple[float, int]:
-    """Operations = first * n³ (0 if unknown), and of how many tiles its data is."""
+    """Return the factor in operations = factor * n³ (0 if unknown), and the number of tiles of its data."""
     return next((shape for word, shape in _SHAPES.items() if kernel.endswith(word)), (0.0, 1))
 
 
 def _chosen(models: list[CodeletModel]) -> dict[str, CodeletModel]:
-    """The first CPU core and the first GPU."""
+    """Return the models of the first CPU core and the first GPU."""
     found: dict[str, CodeletModel] = {}
     for model in sorted(models, key=lambda model: (model.device, model.number)):
         name = {_CPU: "cpu", _CUDA: "gpu"}.get(model.device)
@@ -211,7 +226,7 @@ def _chosen(models: list[CodeletModel]) -> dict[str, CodeletModel]:
 
 
 def _from_regression(model: CodeletModel) -> Iterator[Entry]:
-    """Where a regression was kept instead of a history: its value at the ends of its range and between."""
+    """Return values of a regression at the ends and in the middle of its range, for want of a history."""
     low, high = model.range
     if not (math.isfinite(model.alpha) and math.isfinite(model.beta) and model.alpha > 0 and 0 < low < high):
         return
@@ -247,44 +262,46 @@ def _timing(mean: float, deviation: float = 0.0, runs: int = 1) -> Timing:
     return Timing(mean, deviation, max(0.0, mean - _QUARTILE * deviation), mean + _QUARTILE * deviation, runs)
 
 
-# ------------------------------------------------------------------------------------------ the bus
+# ------------------------------------------------------------------------------------------ bus
 
 
 @dataclass(frozen=True, slots=True)
 class Bus:
-    """Between main memory and the first GPU: bytes per second and seconds, there and back; and the CPU cores."""
+    """Bandwidth (bytes/s) and latency (s) from main memory to the first GPU and back; number of cores."""
 
     cpus: int
     bandwidth: tuple[float, float]
     latency: tuple[float, float]
 
     def seconds_in(self, count: int) -> float:
+        """Return seconds of a copy of `count` bytes to the GPU."""
         return self.latency[0] + count / self.bandwidth[0]
 
     def seconds_out(self, count: int) -> float:
+        """Return seconds of a copy of `count` bytes from the GPU."""
         return self.latency[1] + count / self.bandwidth[1]
 
 
 def _bus(folder: Path, machine: str) -> Bus:
     cpus = _ModelLines(folder / f"{machine}.config").whole("number of CPUs")
-    there, back = _between(folder / f"{machine}.bandwidth")
-    slow_there, slow_back = _between(folder / f"{machine}.latency")
-    return Bus(cpus, (there * 1e6, back * 1e6), (slow_there * _MICRO, slow_back * _MICRO))
+    to_gpu, from_gpu = _read_matrix(folder / f"{machine}.bandwidth")
+    latency_in, latency_out = _read_matrix(folder / f"{machine}.latency")
+    return Bus(cpus, (to_gpu * 1e6, from_gpu * 1e6), (latency_in * _MICRO, latency_out * _MICRO))
 
 
-def _between(path: Path) -> tuple[float, float]:
-    """Memory node 0 is main memory, node 1 the first GPU."""
+def _read_matrix(path: Path) -> tuple[float, float]:
+    """Return the values from node 0 (main memory) to node 1 (the first GPU) and back."""
     lines = _ModelLines(path)
     first = next(lines._lines, (0, []))[1]
     second = next(lines._lines, (0, []))[1]
     try:
-        there, back = float(first[1]), float(second[0])
+        to_gpu, from_gpu = float(first[1]), float(second[0])
     except (IndexError, ValueError):
         raise InvalidInputError(
             "matrix", "rows of numbers, main memory first", "something else", where=path.name
         ) from None
-    if not (there > 0 and back > 0):
+    if not (to_gpu > 0 and from_gpu > 0):
         raise InvalidInputError(
-            "matrix", "numbers > 0 between main memory and the first GPU", (there, back), where=path.name
+            "matrix", "numbers > 0 between main memory and the first GPU", (to_gpu, from_gpu), where=path.name
         )
-    return there, back
+    return to_gpu, from_gpu

@@ -1,6 +1,6 @@
-"""Reading a JSON object strictly: every field is asked for by name and kind, and whatever is left over is an error.
+"""Strict reader of JSON objects: fields are read by name and type, and unknown fields are errors.
 
-Messages say where in the document: ``profile.json: points[3].cpu_seconds.median: must be ...``.
+Messages give the place in the document: ``profile.json: points[3].cpu_seconds.median: must be ...``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ _MISSING = object()
 
 
 class StrictObject:
-    """One object of the document."""
+    """One object of a JSON document.
+
+    Parameters
+    ----------
+    value : object
+        Parsed JSON; must be a dictionary.
+    place : str
+        Path within the document, for messages.
+    file : str
+        File name, for messages.
+    """
 
     def __init__(self, value: object, place: str, file: str) -> None:
         self.place, self.file = place, file
@@ -26,27 +36,31 @@ class StrictObject:
         self._left: dict[str, Any] = dict(value)
 
     def error(self, name: str, allowed: str, got: object, hint: str | None = None) -> InvalidInputError:
+        """Return an error about a field."""
         field = ".".join(part for part in (self.place, name) if part) or "document"
-        shown = "nothing" if got is _MISSING else got
-        return InvalidInputError(field, allowed, shown, where=self.file, hint=hint)
+        value = "nothing" if got is _MISSING else got
+        return InvalidInputError(field, allowed, value, where=self.file, hint=hint)
 
     def take(self, name: str) -> Any:
+        """Return a field as it is; a missing one is an object that no check accepts."""
         return self._left.pop(name, _MISSING)
 
     def text(self, name: str) -> str:
+        """Return a text field."""
         value = self.take(name)
         if not isinstance(value, str):
             raise self.error(name, "text", value)
         return value
 
     def whole(self, name: str, least: int = 0) -> int:
+        """Return a whole number >= `least`."""
         value = self.take(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise self.error(name, f"a whole number >= {least}", value)
         return value
 
     def number(self, name: str, *, above: float | None = None) -> float:
-        """A finite number, at least 0, or more than `above`."""
+        """Return a finite number that is at least 0, or more than `above`."""
         value = self.take(name)
         allowed = "a finite number >= 0" if above is None else f"a finite number > {above:g}"
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -56,26 +70,29 @@ class StrictObject:
         return float(value)
 
     def optional(self, name: str, read: Callable[[str], T]) -> T | None:
-        """`read(name)`, or None where the document says null. The field itself must be there."""
+        """Return `read(name)`, or None for null; the field must exist."""
         if self._left.get(name, _MISSING) is None:
             del self._left[name]
             return None
         return read(name)
 
     def object(self, name: str) -> StrictObject:
+        """Return an object field."""
         return StrictObject(self.take(name), ".".join(part for part in (self.place, name) if part), self.file)
 
     def items(self, name: str) -> list[Any]:
+        """Return a list field."""
         value = self.take(name)
         if not isinstance(value, list):
             raise self.error(name, "a list", value)
         return value
 
     def objects(self, name: str) -> list[StrictObject]:
+        """Return a list of objects."""
         return [StrictObject(item, f"{name}[{i}]", self.file) for i, item in enumerate(self.items(name))]
 
     def computed(self, name: str, expected: float | None) -> None:
-        """A number that follows from others: a file in which it does not was changed by hand or damaged."""
+        """Check a number that follows from other fields; a file in which it does not is damaged."""
         value = self.optional(name, self.number)
         agree = value is expected if value is None or expected is None else math.isclose(value, expected)
         if not agree:
@@ -83,7 +100,7 @@ class StrictObject:
 
     @contextmanager
     def all_read(self) -> Iterator[StrictObject]:
-        """Around the reading of an object: in the end nothing may be left."""
+        """Check on leaving the context that all fields of the object were read."""
         yield self
         if self._left:
             raise self.error(next(iter(self._left)), "left out: no such field", next(iter(self._left.values())))

@@ -1,9 +1,8 @@
-"""How long something takes, whatever else the machine does meanwhile.
+"""Repeated timing with robust statistics.
 
-Warm-up runs are thrown away: the first ones load libraries, fill caches and raise clocks. Of the rest the median is
-reported, with the median absolute deviation as its spread, so that a run which something else interrupted changes
-neither. Runs are repeated until the median is known well enough or the time is up, but never fewer than three: of
-two, nobody can tell which was disturbed.
+Warm-up runs are discarded: they load libraries, fill caches and raise clocks. Of the rest the median is reported,
+with the median absolute deviation as its spread, so that single interrupted runs change neither. Runs are repeated
+until the median is precise or the time is up, at least three times: of two runs it is unknown which was disturbed.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from ..core.errors import InvalidInputError
 from .machine_info import need_torch
 
 TimerFunction = Callable[[], float]
-#: Does something once and says how many seconds it took.
+#: Does something once and returns how many seconds it took.
 Sample = Callable[[], float]
 
 FEWEST_RUNS = 3
-#: Standard deviation of a normal law over its median absolute deviation.
+#: Standard deviation of a normal distribution over its median absolute deviation.
 _MAD_TO_SIGMA = 1.4826
 #: Standard error of a median over that of a mean.
 _MEDIAN_TO_MEAN = math.sqrt(math.pi / 2)
@@ -34,7 +33,19 @@ _CHECK_EVERY = 10
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of one run: median, robust standard deviation, quartiles, and of how many runs."""
+    """Statistics of a run's seconds.
+
+    Attributes
+    ----------
+    median : float
+        Median.
+    spread : float
+        Robust standard deviation.
+    low, high : float
+        Quartiles.
+    n : int
+        Number of runs.
+    """
 
     median: float
     spread: float
@@ -44,6 +55,7 @@ class Timing:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Timing:
+        """Return the statistics of measured seconds."""
         values = np.asarray(seconds, dtype=float)
         low, median, high = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
         spread = _MAD_TO_SIGMA * float(np.median(np.abs(values - median)))
@@ -57,7 +69,19 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class RepetitionLimits:
-    """When to stop: at this precision of the median, after these seconds, or after these runs."""
+    """Limits of repeated timing.
+
+    Attributes
+    ----------
+    precision : float
+        Standard error of the median, as a share of it, at which to stop.
+    seconds : float
+        Time limit.
+    most_runs : int
+        Most runs.
+    warmup_runs, warmup_seconds
+        Least warm-up.
+    """
 
     precision: float = 0.005
     seconds: float = 1.0
@@ -72,23 +96,33 @@ class RepetitionLimits:
                 raise InvalidInputError(name, "a finite number > 0", value)
 
 
-def repeat(sample: Sample, patience: RepetitionLimits, clock: TimerFunction = time.perf_counter) -> Timing:
-    """Warm up, then sample until the median is precise or the time is up."""
+def repeat(sample: Sample, limits: RepetitionLimits, clock: TimerFunction = time.perf_counter) -> Timing:
+    """Warm up, then sample until the median is precise or a limit is reached.
+
+    Parameters
+    ----------
+    sample : callable
+        Does something once and returns its seconds.
+    limits : RepetitionLimits
+        When to stop.
+    clock : callable, optional
+        Returns seconds.
+    """
     began = clock()
     warm = 0
-    while warm < patience.warmup_runs or clock() - began < patience.warmup_seconds:
+    while warm < limits.warmup_runs or clock() - began < limits.warmup_seconds:
         sample()
         warm += 1
-        if clock() - began >= patience.seconds:
+        if clock() - began >= limits.seconds:
             break
     began = clock()
     seconds: list[float] = []
-    while len(seconds) < patience.most_runs:
+    while len(seconds) < limits.most_runs:
         seconds.append(sample())
-        late = clock() - began >= patience.seconds
+        late = clock() - began >= limits.seconds
         if late and len(seconds) >= FEWEST_RUNS:
             break
-        if len(seconds) % _CHECK_EVERY == 0 and Timing.of(seconds).uncertainty <= patience.precision:
+        if len(seconds) % _CHECK_EVERY == 0 and Timing.of(seconds).uncertainty <= limits.precision:
             break
     return Timing.of(seconds)
 
@@ -98,7 +132,17 @@ def timed(
     synchronize: Callable[[], None] | None = None,
     clock: TimerFunction = time.perf_counter,
 ) -> Sample:
-    """Wall-clock seconds of an action; what it started on a device is waited for, before and after."""
+    """Return a sampler of an action's wall-clock seconds.
+
+    Parameters
+    ----------
+    action : callable
+        What is timed.
+    synchronize : callable, optional
+        Waits for the device, before and after the action.
+    clock : callable, optional
+        Returns seconds.
+    """
 
     def sample() -> float:
         if synchronize is not None:
@@ -108,7 +152,7 @@ def timed(
         if synchronize is not None:
             synchronize()
         seconds = clock() - began
-        del kept  # only now: giving memory back is not part of the work
+        del kept  # only now: freeing memory is not timed
         return seconds
 
     return sample
@@ -116,7 +160,7 @@ def timed(
 
 @contextmanager
 def fixed_threads(count: int) -> Iterator[None]:
-    """Kernels on the CPU use this many threads; afterwards as many as before."""
+    """Let CPU kernels use this many threads inside the context."""
     torch = need_torch()
     before = torch.get_num_threads()
     torch.set_num_threads(count)

@@ -226,8 +226,8 @@ def ratios(execution: StreamExecution, choices: Choices) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``ratio`` of measured times; ``choice_ratio`` of the reference times of the chosen devices, which other load on
-        the machine does not change; both also as geometric means; and the share of ``right_choices``.
+        ``ratio`` of measured times; ``choice_ratio`` of the reference times of the chosen devices, which other load
+        on the machine does not change; both also as geometric means; and the share of ``right_choices``.
     """
     rows = [i for i, record in enumerate(execution.records) if _has_succeeded(record)]
     if not rows:
