@@ -167,7 +167,7 @@ def test_measuring_needs_few_packages() -> None:
 def test_reading_needs_no_torch() -> None:
     measuring.save(profile_examples.profile(), "p.json")
     code = BLOCKED.format(blocked={"torch", "pydantic", "loguru", "typer", "rich", "matplotlib"}) + (
-        "from hybrid_scheduler.hardware import HardwareProfiler, load_profile\n"
+        "from hybrid_scheduler.profiling import HardwareProfiler, load_profile\n"
         "print(len(load_profile('p.json').points))\n"
         "try:\n    HardwareProfiler()\n"
         "except Exception as error:\n    print(error, '|', error.hint)\n"

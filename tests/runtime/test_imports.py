@@ -46,7 +46,7 @@ RUN = """
 import sys
 for name in {absent!r}:
     sys.modules[name] = None
-from hybrid_scheduler.hardware import HybridExecutor, KernelCall
+from hybrid_scheduler.runtime import HybridExecutor, KernelCall
 for scheduler in ("hybrid_ml", "rl_agent", "greedy"):
     with HybridExecutor(scheduler, device_type="cpu") as executor:
         for _ in range(8):
