@@ -16,8 +16,7 @@ from ..core.canonical_json import plain_value
 from ..engine import Comparison, compare
 from ..physics import AnalyticPhysics, SerialPhysics, Tariff
 from ..schedulers import create
-from ..workload.scenario_json import scenario_from_json, scenario_to_json
-from ..workload.scenarios import Scenario, generate
+from ..workload.scenarios import Scenario, generate, scenario_from_json, scenario_to_json
 from .single_thread import one_thread
 from .trace_source import TraceSource
 

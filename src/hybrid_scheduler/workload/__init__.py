@@ -3,20 +3,20 @@
 from .distributions import DISTRIBUTIONS, BoundedPareto, LogNormal, SizeDistribution, Uniform
 from .endless_source import EndlessSource
 from .generator import OverloadWarning, WorkloadGenerator
-from .read_report import ReadReport, Rejection
-from .scenario_json import scenario_from_json, scenario_to_json
 from .scenarios import (
     SCENARIOS,
     Scenario,
     capacity_of,
     default_scenario,
     generate,
+    scenario_from_json,
     scenario_named,
+    scenario_to_json,
     shift_regimes,
     stream,
 )
 from .task_graphs import GRAPHS, chain, cholesky, fork_join, graph_named, layered, lu, qr
-from .trace_columns import OPTIONAL, REQUIRED
+from .trace_columns import OPTIONAL, REQUIRED, ReadReport, Rejection
 from .trace_files import load, load_with_report, save, trace_named
 
 __all__ = [

@@ -24,8 +24,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from ..core import Floats, Ints, InvalidInputError, Workload
-from .read_report import Rejections
-from .trace_columns import ALLOWED, OPTIONAL, REQUIRED, RULES, Bools, Rows, chosen, known_columns
+from .trace_columns import ALLOWED, OPTIONAL, REQUIRED, RULES, Bools, Rejections, Rows, chosen, known_columns
 
 # What is converted together: enough to be fast, little enough to stay small.
 _BLOCK_ROWS = 65_536

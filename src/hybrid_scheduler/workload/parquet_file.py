@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..core import InvalidInputError, Workload
-from .read_report import Rejections
-from .trace_columns import ALLOWED, RULES, Bools, Rows, chosen, known_columns
+from .trace_columns import ALLOWED, RULES, Bools, Rejections, Rows, chosen, known_columns
 
 _ROWS_PER_BYTE = 20
 

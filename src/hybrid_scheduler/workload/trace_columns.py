@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Floats, Ints, InvalidInputError, Workload
-from .read_report import ReadReport, Rejections
 
 REQUIRED = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time")
 OPTIONAL = ("kind", "external_id", "dependencies", "dependency_data")
@@ -52,6 +51,68 @@ ALLOWED: dict[str, str] = {
     "dependencies": "whole numbers: the ids of other tasks",
     "dependency_data": "one finite number of MB >= 0 per dependency",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A row that could not be used: where, which column, what is allowed and what came.
+
+    Lines count from 1, the header included; in Parquet, which has no lines, rows do. The column is "row" when
+    the row as a whole could not be read.
+    """
+
+    line: int
+    field: str
+    allowed: str
+    got: object
+
+    @property
+    def reason(self) -> str:
+        return str(InvalidInputError(self.field, self.allowed, self.got)).removeprefix(f"{self.field}: ")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadReport:
+    """How many rows were read and kept, which were rejected and why, and what each column was taken for.
+
+    Of the rejected rows the first 1,000 are listed, in file order: a file of another kind has millions.
+    """
+
+    rows_read: int
+    rows_kept: int
+    rejected: tuple[Rejection, ...]
+    mapping: dict[str, str]
+    ignored_columns: tuple[str, ...]
+
+    @property
+    def rows_rejected(self) -> int:
+        return self.rows_read - self.rows_kept
+
+
+class Rejections:
+    """Counts every bad row and remembers the first ones. Rows are reported in file order."""
+
+    LISTED = 1000
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.listed: list[Rejection] = []
+
+    def count_in(self, rows: list[int]) -> list[int]:
+        """Counts these bad rows and says which of them are still to be listed."""
+        self.count += len(rows)
+        return rows[: self.LISTED - len(self.listed)]
+
+    def add(self, line: int, field: str, allowed: str, got: object) -> None:
+        """Lists a row that was counted in."""
+        self.listed.append(Rejection(line, field, allowed, got))
+
+    def merged(self, later: Rejections) -> Rejections:
+        """Both together, in file order again."""
+        both = Rejections()
+        both.count = self.count + later.count
+        both.listed = sorted([*self.listed, *later.listed], key=lambda bad: bad.line)[: self.LISTED]
+        return both
 
 
 def known_columns(header: Sequence[str], where: str) -> tuple[dict[str, int], tuple[str, ...]]:

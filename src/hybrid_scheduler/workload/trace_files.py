@@ -15,8 +15,7 @@ from pathlib import Path
 
 from ..core import InvalidInputError, UnknownNameError, Workload
 from .csv_file import read_csv, write_csv
-from .read_report import ReadReport
-from .trace_columns import workload_from
+from .trace_columns import ReadReport, workload_from
 
 SUFFIXES = (".csv", ".parquet")
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from ...core import InvalidInputError, UnknownNameError, Workload
 from ..argument_checks import positive_number
-from ..read_report import ReadReport
-from ..trace_columns import Rows, workload_from
+from ..trace_columns import ReadReport, Rows, workload_from
 from . import alibaba, azure, gavel, swf, wfformat
 
 __all__ = ["FORMATS", "Format", "detect_format", "import_trace"]

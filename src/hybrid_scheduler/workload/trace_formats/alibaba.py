@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .task_collector import TaskCollector, number, share
-from .text_lines import table_of
+from .reader_tools import TaskCollector, number, share, table_of
 
 COLUMNS = (
     "name",

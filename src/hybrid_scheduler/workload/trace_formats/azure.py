@@ -6,8 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .task_collector import TaskCollector, number
-from .text_lines import table_of
+from .reader_tools import TaskCollector, number, table_of
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MAPPING = {

@@ -11,8 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .task_collector import UNKNOWN_MEMORY, TaskCollector, number
-from .text_lines import lines_of
+from .reader_tools import UNKNOWN_MEMORY, TaskCollector, lines_of, number
 
 MAPPING = {
     "arrival_time": "the last field",

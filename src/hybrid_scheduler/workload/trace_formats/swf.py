@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .task_collector import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, number, share
-from .text_lines import lines_of
+from .reader_tools import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, lines_of, number, share
 
 MAPPING = {
     "external_id": "field 1, the job's number",

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core import InvalidInputError
 from ..trace_columns import Rows
-from .task_collector import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, share
+from .reader_tools import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, share
 
 MAPPING = {
     "external_id": "id",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from ...core import InvalidInputError
 from ...physics import AnalyticPhysics
-from ..read_report import Rejections
-from ..trace_columns import Rows
+from ..trace_columns import Rejections, Rows
 
 #: Where a trace does not say what a task needs: the middle of the range.
 UNKNOWN_INTENSITY = 0.5
@@ -78,6 +80,40 @@ class TaskCollector:
             columns["dependency_data"] = [[megabytes for _, megabytes in one] for one in parents]
         lines = np.array([self._line[row] for row in order.tolist()], dtype=np.int64)
         return Rows(lines, columns, len(values) + self.rejections.count, self.rejections, tuple(ignored))
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """(number from 1, text without the line end). Text that is not UTF-8 is an error that names the line."""
+    with path.open("rb") as file:
+        for line, raw in enumerate(file, 1):
+            try:
+                text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                got = raw[error.start : error.end]
+                raise InvalidInputError("file", "UTF-8 text", got, where=f"{path.name}, line {line}") from None
+            if "\0" in text:
+                raise InvalidInputError(
+                    "file", "text without NUL characters", text[:100], where=f"{path.name}, line {line}"
+                )
+            yield line, text.strip("\r\n")
+
+
+def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | None]]:
+    """The rows of a CSV file by column name; None for a row with another number of cells."""
+    rows = lines_of(path)
+    _, first = next(rows, (1, ""))
+    header = [name.strip() for name in first.split(",")]
+    for name in columns:
+        if name not in header:
+            raise InvalidInputError(f"column {name}", "present", header, where=f"{path.name}, line 1")
+    for line, text in rows:
+        if not text:
+            continue
+        try:
+            cells = next(csv.reader([text]))
+        except csv.Error:  # a bare carriage return within the line
+            cells = []
+        yield line, dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
 
 
 def number(text: str) -> float:
