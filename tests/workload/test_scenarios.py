@@ -22,7 +22,7 @@ from hybrid_scheduler.workload import (
     shift_regimes,
     stream,
 )
-from hybrid_scheduler.workload.arrivals import Bursts, Days
+from hybrid_scheduler.workload.arrivals import BurstyArrivals, DiurnalArrivals
 
 NAMES = sorted(SCENARIOS)
 COLUMNS = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time")
@@ -194,7 +194,7 @@ def test_bursty_arrivals_are_burstier_than_poisson():
 
 
 def test_bursts_take_a_fifth_of_the_time_and_three_fifths_of_the_tasks():
-    mean = Bursts.SHARE * Bursts.RATE + (1 - Bursts.SHARE) * Bursts.CALM_RATE
+    mean = BurstyArrivals.SHARE * BurstyArrivals.RATE + (1 - BurstyArrivals.SHARE) * BurstyArrivals.CALM_RATE
     assert mean == pytest.approx(1.0)
     tasks = generate(scenario_named("bursty"), 200_000, 8)
     per_gap = tasks.arrival_time * 200_000 / tasks.arrival_time[-1]
@@ -214,7 +214,7 @@ def test_bursts_may_start_with_a_burst_or_with_a_calm():
 def test_a_day_is_quiet_at_night_and_busy_at_noon():
     scenario = scenario_named("diurnal")
     tasks = generate(scenario, 100_000, 6)
-    day = Days.LENGTH / (scenario.utilisation * mu(scenario))
+    day = DiurnalArrivals.LENGTH / (scenario.utilisation * mu(scenario))
     hour = (tasks.arrival_time % day / day * 24).astype(int)
     counts = np.bincount(hour, minlength=24) / (100_000 / 24)
     assert counts[[23, 0]].mean() == pytest.approx(0.4, abs=0.05)
@@ -223,13 +223,13 @@ def test_a_day_is_quiet_at_night_and_busy_at_noon():
 
 
 def test_the_clock_of_a_day_inverts_its_cumulated_rate():
-    points = np.linspace(0.0, 3.0 * Days.LENGTH, 10_001)
-    days = Days()(points) / Days.LENGTH
-    shown = days - Days.SWING / (2 * np.pi) * np.sin(2 * np.pi * days)
-    assert np.allclose(shown * Days.LENGTH, points, rtol=0, atol=1e-9)
+    points = np.linspace(0.0, 3.0 * DiurnalArrivals.LENGTH, 10_001)
+    days = DiurnalArrivals()(points) / DiurnalArrivals.LENGTH
+    shown = days - DiurnalArrivals.SWING / (2 * np.pi) * np.sin(2 * np.pi * days)
+    assert np.allclose(shown * DiurnalArrivals.LENGTH, points, rtol=0, atol=1e-9)
     assert np.all(np.diff(days) > 0)
-    whole = [0.0, Days.LENGTH, 2 * Days.LENGTH]
-    assert np.allclose(Days()(np.array(whole)), whole), "every whole day has its 2,000 tasks"
+    whole = [0.0, DiurnalArrivals.LENGTH, 2 * DiurnalArrivals.LENGTH]
+    assert np.allclose(DiurnalArrivals()(np.array(whole)), whole), "every whole day has its 2,000 tasks"
 
 
 def test_a_batch_is_all_there_at_time_zero():
@@ -383,7 +383,7 @@ def test_an_unknown_scenario_names_the_nearest():
         ({"memory": (5, float("inf"))}, "scenario.memory: must be a pair low <= high of finite numbers in [0, inf"),
         ({"memory": "ab"}, "scenario.memory"),
         ({"memory": (1, 2, 3)}, "scenario.memory"),
-        ({"size": Uniform(0.0, 5.0)}, "scenario.size: must be a law of values > 0"),
+        ({"size": Uniform(0.0, 5.0)}, "scenario.size: must be a distribution of values > 0"),
         ({"utilisation": -0.1}, "scenario.utilisation: must be finite and > 0, got -0.1"),
         ({"arrivals": "poison"}, "scenario.arrivals: must be one of bursty, diurnal, poisson, got 'poison'"),
         ({"physics": "serail"}, "scenario.physics: must be one of"),

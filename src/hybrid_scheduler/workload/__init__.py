@@ -1,4 +1,4 @@
-"""Where tasks come from: drawn from ranges or named scenarios, built as graphs, or read from files."""
+"""Workloads: drawn from ranges or named scenarios, built as task graphs, or read from trace files."""
 
 from .distributions import DISTRIBUTIONS, BoundedPareto, LogNormal, SizeDistribution, Uniform
 from .endless_source import EndlessSource

@@ -1,4 +1,4 @@
-"""Arguments that people pass: whole numbers and ranges, or an error that says what is allowed."""
+"""Checks of arguments: whole numbers, positive numbers and ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Range = tuple[float, float]
 
 
 def whole_number(field: str, value: object, least: int, most: int = 2**63 - 1) -> int:
-    """The value as an int, or an error when it is not a whole number in [least, most]."""
+    """Return the value as an int; raise InvalidInputError if it is not a whole number in [least, most]."""
     allowed = f"a whole number >= {least}"
     if isinstance(value, bool):
         raise InvalidInputError(field, allowed, value)
@@ -28,7 +28,7 @@ def whole_number(field: str, value: object, least: int, most: int = 2**63 - 1) -
 
 
 def positive_number(field: str, value: object) -> float:
-    """The value as a float, or an error when it is not a finite number above 0."""
+    """Return the value as a float; raise InvalidInputError if it is not a finite number above 0."""
     number = _number(value)
     if not (math.isfinite(number) and number > 0):
         raise InvalidInputError(field, "finite and > 0", value)
@@ -38,7 +38,7 @@ def positive_number(field: str, value: object) -> float:
 def number_range(
     field: str, value: object, *, least: float = 0.0, most: float = math.inf, open_below: bool = False
 ) -> Range:
-    """A pair (low, high) of finite numbers in order, inside [least, most] or (least, most]."""
+    """Return a pair low <= high in [least, most] or (least, most]; raise InvalidInputError if it is not one."""
     below = "(" if open_below else "["
     above = "infinity)" if most == math.inf else f"{most:g}]"
     allowed = f"a pair low <= high of finite numbers in {below}{least:g}, {above}"
@@ -52,7 +52,7 @@ def number_range(
 
 
 def _number(value: object) -> float:
-    """NaN, which every check refuses, stands for whatever is not a number."""
+    """Return the value as a float; NaN, which every check refuses, if it is not a number."""
     if isinstance(value, (str, bytes, bool)):
         return math.nan
     try:

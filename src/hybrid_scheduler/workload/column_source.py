@@ -1,7 +1,7 @@
-"""The columns of consecutive tasks, however they are cut into chunks.
+"""Random columns of consecutive tasks, independent of how they are cut into chunks.
 
-Each column has its own stream of random numbers, keyed by (seed, column), and every value takes a fixed
-number of draws from it. Chunks therefore join up to exactly the columns that one large draw would have given.
+Each column has its own stream of random numbers, keyed by (seed, column), and every value takes a fixed number of
+draws from it. Joined chunks therefore equal the columns of one large draw.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK, SHAPE, DATA = range(1, 8)
 
 
 def column_stream(seed: int, column: int) -> np.random.Generator:
-    """The random numbers of one column."""
+    """Return the random generator of one column."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, column])))
 
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """A number of tasks that follow the same laws. Rate 0 means that they are all there from the start."""
+    """Tasks with the same distributions. Rate 0 means that all arrive at the start."""
 
     count: int
     size: Distribution
@@ -38,7 +38,7 @@ class Regime:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChunk:
-    """The drawn columns of some consecutive tasks."""
+    """Columns of some consecutive tasks."""
 
     size: Floats
     compute_intensity: Floats
@@ -47,11 +47,11 @@ class ColumnChunk:
 
 
 def draw_chunks(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[ColumnChunk]:
-    """The tasks of all regimes in order, at most `chunk` at a time; a piece never spans two regimes."""
+    """Yield the tasks of all regimes in order, at most `chunk` at a time; no chunk spans two regimes."""
     streams = {column: column_stream(seed, column) for column in (SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK)}
     last = 0.0
     for regime in regimes:
-        clock = ARRIVALS[regime.arrivals](streams[CLOCK])
+        arrivals = ARRIVALS[regime.arrivals](streams[CLOCK])
         start, point = last, 0.0
         for first in range(0, regime.count, chunk):
             count = min(chunk, regime.count - first)
@@ -60,8 +60,8 @@ def draw_chunks(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[Co
                 gaps[0] += point
                 points = np.cumsum(gaps)
                 point = float(points[-1])
-                arrival = start + clock(points) / regime.rate
-                # The last digit of a curved clock may step back between two tasks that all but coincide.
+                arrival = start + arrivals(points) / regime.rate
+                # Rounding may put two almost simultaneous tasks in the wrong order.
                 arrival[0] = max(arrival[0], last)
                 arrival = np.maximum.accumulate(arrival)
                 last = float(arrival[-1])
@@ -75,13 +75,13 @@ def draw_chunks(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[Co
             )
 
 
-def join_chunks(drawn: Sequence[ColumnChunk], first_id: int = 0) -> Workload:
-    """The pieces as one workload, with consecutive ids."""
-    size = np.concatenate([piece.size for piece in drawn])
+def join_chunks(chunks: Sequence[ColumnChunk], first_id: int = 0) -> Workload:
+    """Return the chunks as one workload, with consecutive ids."""
+    size = np.concatenate([chunk.size for chunk in chunks])
     return Workload(
         task_id=first_id + np.arange(len(size), dtype=np.int64),
         size=size,
-        compute_intensity=np.concatenate([piece.compute_intensity for piece in drawn]),
-        memory_required=np.concatenate([piece.memory_required for piece in drawn]),
-        arrival_time=np.concatenate([piece.arrival_time for piece in drawn]),
+        compute_intensity=np.concatenate([chunk.compute_intensity for chunk in chunks]),
+        memory_required=np.concatenate([chunk.memory_required for chunk in chunks]),
+        arrival_time=np.concatenate([chunk.arrival_time for chunk in chunks]),
     )

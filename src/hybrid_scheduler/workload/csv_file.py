@@ -1,12 +1,11 @@
-"""Workloads as CSV.
+"""Workloads as CSV files.
 
     task_id,size,compute_intensity,memory_required,arrival_time
     task_id,…,arrival_time,kind,external_id,dependencies,dependency_data        the optional columns
 
 UTF-8, a header, one task per row, columns in any order. Numbers are written so that they read back exactly.
 `dependencies` lists parent ids separated by ";" and `dependency_data` the MB that each of them hands over, in
-the same order. Text that a spreadsheet would run as a formula is made inert by a leading apostrophe, which
-reading removes.
+the same order. Text that a spreadsheet would run as a formula gets a leading apostrophe, which reading removes.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from ..core import Floats, Ints, InvalidInputError, Workload
-from .trace_columns import ALLOWED, OPTIONAL, REQUIRED, RULES, Bools, Rejections, Rows, chosen, known_columns
+from .trace_columns import ALLOWED, OPTIONAL, REQUIRED, RULES, Bools, Rejections, Rows, known_columns, select
 
-# What is converted together: enough to be fast, little enough to stay small.
+# Rows and bytes converted together: large enough to be fast, small enough to save memory.
 _BLOCK_ROWS = 65_536
 _BLOCK_BYTES = 2**18
 _LONGEST_CELL = 16 * 2**20
-#: How much of a bad cell a message can show.
-_SHOWN = 100
-#: So many bad rows and not one good: this is no trace, and the rest need not be read.
-_HOPELESS = 100_000
+#: Characters of a bad cell in a message.
+_EXCERPT = 100
+#: Bad rows, without a single good one, after which reading stops: the file is not a trace.
+_GIVE_UP_AFTER = 100_000
 
-# An apostrophe is added in front of a formula and of the empty text (an empty cell means "no text"), and in
-# front of whatever looks like the result, so that removing one apostrophe always gives the text back.
+# An apostrophe is added before a formula, before the empty text (an empty cell means "no text"), and before text
+# that already looks escaped, so that removing one apostrophe always restores the text.
 _NEEDS_APOSTROPHE = re.compile(r"'*(?:[=+\-@\t\r]|\Z)")
 _HAS_APOSTROPHE = re.compile(r"'+(?:[=+\-@\t\r]|\Z)")
 
@@ -45,7 +44,7 @@ _HAS_APOSTROPHE = re.compile(r"'+(?:[=+\-@\t\r]|\Z)")
 
 
 def write_csv(workload: Workload, file: TextIO) -> None:
-    """Write to a file opened as UTF-8 with newline=""."""
+    """Write a workload to a file opened as UTF-8 with newline=""."""
     names = list(REQUIRED)
     if workload.kinds != ("generic",):
         names.append("kind")
@@ -63,11 +62,11 @@ def write_csv(workload: Workload, file: TextIO) -> None:
 
 def _written(workload: Workload, name: str, part: slice) -> Sequence[Any]:
     if name == "kind":
-        kinds = [_inert("kind", kind) for kind in workload.kinds]
+        kinds = [_escape("kind", kind) for kind in workload.kinds]
         return [kinds[code] for code in workload.kind[part].tolist()]
     if name == "external_id":
         ids = workload.external_id or ()
-        return ["" if text is None else _inert("external_id", text) for text in ids[part]]
+        return ["" if text is None else _escape("external_id", text) for text in ids[part]]
     if name == "dependencies":
         return _joined(workload, workload.task_id[workload.parent_rows], part)
     if name == "dependency_data":
@@ -81,7 +80,7 @@ def _joined(workload: Workload, values: Ints | Floats, part: slice) -> list[str]
     return [";".join(map(repr, values[first:last].tolist())) for first, last in pairwise(bounds)]
 
 
-def _inert(field: str, text: str) -> str:
+def _escape(field: str, text: str) -> str:
     if "\0" in text:
         raise InvalidInputError(field, "text without NUL characters", text)
     return "'" + text if _NEEDS_APOSTROPHE.match(text) else text
@@ -91,8 +90,8 @@ def _inert(field: str, text: str) -> str:
 
 
 def read_csv(path: Path) -> Rows:
-    """All rows of the file, checked cell by cell."""
-    # A limit of the whole process, only ever raised: a task can have more parents than 128 KiB of ids.
+    """Return all rows of the file, checked cell by cell."""
+    # The limit holds for the whole process and is only raised: parent ids can exceed the default of 128 KiB.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     with path.open("rb") as file:
         lines = _CsvLines(file)
@@ -108,7 +107,7 @@ def read_csv(path: Path) -> Rows:
             line.append(block.line[good])
             for name, part in values.items():
                 columns[name].append(part)
-            if rejections.count == rows_read >= _HOPELESS:
+            if rejections.count == rows_read >= _GIVE_UP_AFTER:
                 break
     joined = {name: _joined_column(name, parts) for name, parts in columns.items()}
     return Rows(np.concatenate(line), joined, rows_read, rejections, ignored)
@@ -121,7 +120,7 @@ def _joined_column(name: str, parts: list[Any]) -> Any:
 
 
 class _UnreadableLine(Exception):
-    """What was allowed and what came."""
+    """Line that cannot be read, with what is allowed and what was given."""
 
     def __init__(self, allowed: str, got: object) -> None:
         super().__init__(allowed, got)
@@ -129,7 +128,7 @@ class _UnreadableLine(Exception):
 
 
 class _CsvLines:
-    """The lines of a file as text. One that cannot be read raises; asking again gives the next."""
+    """Lines of a file as text. An unreadable line raises; the next call returns the line after it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -137,7 +136,7 @@ class _CsvLines:
         self.waiting: deque[bytes] = deque()
 
     def block(self) -> list[bytes]:
-        """Some of the lines to come, as they stand in the file."""
+        """Return the next lines as bytes."""
         return self._file.readlines(_BLOCK_BYTES)
 
     def __iter__(self) -> Iterator[str]:
@@ -151,7 +150,7 @@ class _CsvLines:
         if self.number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         if b"\0" in raw:
-            raise _UnreadableLine("text without NUL bytes", raw[:_SHOWN])
+            raise _UnreadableLine("text without NUL bytes", raw[:_EXCERPT])
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
@@ -171,7 +170,7 @@ def _header(lines: _CsvLines, name: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Consecutive rows: where they start, their cells by column, and why some of them could not be read."""
+    """Consecutive rows: line numbers, cells by column, and the reasons of unreadable rows."""
 
     line: Ints
     cells: list[Sequence[str]]
@@ -184,7 +183,7 @@ def _blocks(lines: _CsvLines, width: int) -> Iterator[_Block]:
 
 
 def _plain_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block | None:
-    """The usual case in one stroke: nothing is quoted and every line has its commas. None if it is not so."""
+    """Parse lines without quotes and with the right number of commas at once; None for other lines."""
     joined = b"".join(raw).replace(b"\r\n", b"\n")
     if any(mark in joined for mark in (b'"', b"\r", b"\0")) or any(r.count(b",") != width - 1 for r in raw):
         return None
@@ -198,14 +197,14 @@ def _plain_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block | Non
 
 
 def _careful_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block:
-    """Row by row; a quoted cell may reach into the lines after these."""
+    """Parse row by row; a quoted cell may extend into later lines."""
     lines.waiting.extend(raw)
     reader = csv.reader(lines, strict=True)
     start: list[int] = []
     rows: list[Sequence[str]] = []
     unreadable: dict[int, tuple[str, object]] = {}
     ragged = f"{width} fields, as in the header"
-    filler = ("0",) * width  # keeps the columns even; it converts quickly and is left out afterwards
+    filler = ("0",) * width  # placeholder cells of a bad row, removed afterwards
     while lines.waiting:
         line = lines.number + 1
         cells: Sequence[str] = filler
@@ -215,7 +214,7 @@ def _careful_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block:
             unreadable[len(rows)] = (error.allowed, error.got)
         except csv.Error as error:
             unreadable[len(rows)] = ("well-formed CSV", str(error))
-        if not cells:  # a blank line is no row
+        if not cells:  # a blank line is not a row
             continue
         if len(cells) != width:
             unreadable[len(rows)] = (ragged, f"{len(cells)} fields")
@@ -227,7 +226,7 @@ def _careful_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block:
 
 
 def _converted(block: _Block, position: dict[str, int], rejections: Rejections) -> tuple[Bools, dict[str, Any]]:
-    """Which rows are good, and their values by column; the others are reported."""
+    """Return which rows are good, and their values by column; report the others."""
     good = np.ones(len(block.line), bool)
     good[list(block.unreadable)] = False
     columns: dict[str, Any] = {}
@@ -245,8 +244,8 @@ def _converted(block: _Block, position: dict[str, int], rejections: Rejections) 
             rejections.add(line, "row", *block.unreadable[row])
         else:
             name = next(name for name in bad if bad[name][row])
-            rejections.add(line, name, ALLOWED[name], block.cells[position[name]][row][:_SHOWN])
-    return good, {name: chosen(values, good) for name, values in columns.items()}
+            rejections.add(line, name, ALLOWED[name], block.cells[position[name]][row][:_EXCERPT])
+    return good, {name: select(values, good) for name, values in columns.items()}
 
 
 def _read_number(name: str, cells: Sequence[str]) -> tuple[Floats, Bools]:
@@ -259,7 +258,7 @@ def _read_task_id(name: str, cells: Sequence[str]) -> tuple[Ints, Bools]:
         try:
             return np.array(list(map(int, cells)), dtype=np.int64), np.zeros(len(cells), bool)
         except (ValueError, OverflowError):
-            pass  # find out which ones below
+            pass  # the loop below finds the bad cells
     values = [_integer(cell) for cell in cells]
     bad = np.array([value is None for value in values])
     return np.array([value or 0 for value in values], dtype=np.int64), bad
@@ -301,18 +300,18 @@ _COLUMN_READERS: dict[str, Callable[[str, Sequence[str]], tuple[Any, Bools]]] = 
 
 
 def _only_plain(cells: Sequence[str]) -> bool:
-    """Python reads 1_000 and the digits of every script as numbers; a trace should not contain them."""
+    """Return whether cells are ASCII without "_": Python would accept 1_000 and non-ASCII digits as numbers."""
     text = "".join(cells)
     return text.isascii() and "_" not in text
 
 
 def _numbers(cells: Sequence[str]) -> Floats:
-    """The cells as numbers, NaN where one is not."""
+    """Return the cells as numbers, NaN where a cell is not a number."""
     if _only_plain(cells):
         try:
             return np.array(list(map(float, cells)), dtype=np.float64)
         except ValueError:
-            pass  # find out which ones below
+            pass  # the loop below finds the bad cells
     return np.array([_number(cell) for cell in cells], dtype=np.float64)
 
 

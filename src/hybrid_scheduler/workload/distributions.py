@@ -1,8 +1,7 @@
-"""How a quantity is spread over tasks: uniform, log-normal or bounded Pareto.
+"""Distributions of task properties: uniform, log-normal and bounded Pareto.
 
-Every law turns a fixed number of uniform numbers into one value, so drawing 1,000 values and then 1,000 more
-gives the same as drawing 2,000. Only `Generator.random` is used: of all of NumPy's draws it is the one that a
-version of NumPy has least reason to change.
+Each value takes a fixed number of uniform numbers, so drawing 1,000 values and then 1,000 more gives the same as
+drawing 2,000. Only `Generator.random` is used: new versions of NumPy are least likely to change it.
 """
 
 from __future__ import annotations
@@ -19,23 +18,30 @@ from .portable_math import cos_turns, exp, log
 
 
 class Distribution(Protocol):
-    """A distribution. Laws are immutable and hashable, so that capacities can be cached by them."""
+    """Interface of a distribution. Instances are immutable and hashable, so capacities can be cached by them."""
 
     @property
     def low(self) -> float:
-        """No value is below this."""
+        """Lower limit of the values."""
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
-        """`count` values, continuing where the generator stands."""
+        """Draw `count` values."""
 
 
-#: The spread of task sizes: any `Distribution` whose values are above 0.
+#: Distribution of task sizes: any `Distribution` whose values are above 0.
 SizeDistribution = Distribution
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Every value of [low, high] is as likely as any other."""
+    """Uniform distribution on [low, high].
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Uniform
+    >>> Uniform(100.0, 5000.0)
+    Uniform(low=100.0, high=5000.0)
+    """
 
     low: float
     high: float
@@ -44,13 +50,14 @@ class Uniform:
         number_range("uniform", (self.low, self.high))
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
-        # Rounding could pass the upper end by the last digit; an intensity above 1 would be refused.
+        """Draw `count` values."""
+        # Rounding could exceed the upper end in the last digit, and an intensity above 1 is invalid.
         return np.minimum(self.low + (self.high - self.low) * rng.random(count), self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class LogNormal:
-    """``median * exp(sigma * normal)``; values beyond [low, high] are moved to its ends."""
+    """Log-normal distribution ``median * exp(sigma * normal)``, clipped to [low, high]."""
 
     median: float
     sigma: float
@@ -63,14 +70,15 @@ class LogNormal:
         number_range("lognormal", (self.low, self.high), open_below=True)
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
+        """Draw `count` values."""
         u = rng.random((count, 2))
-        normal = np.sqrt(-2.0 * log(1.0 - u[:, 0])) * cos_turns(u[:, 1])  # Box and Muller
+        normal = np.sqrt(-2.0 * log(1.0 - u[:, 0])) * cos_turns(u[:, 1])  # Box-Muller transform
         return np.clip(self.median * exp(self.sigma * normal), self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedPareto:
-    """Density proportional to ``x^-(alpha + 1)`` on [low, high]: many small values and a heavy tail."""
+    """Bounded Pareto distribution: density proportional to ``x^-(alpha + 1)`` on [low, high]."""
 
     alpha: float
     low: float
@@ -81,32 +89,33 @@ class BoundedPareto:
         number_range("pareto", (self.low, self.high), open_below=True)
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
-        beyond = exp(self.alpha * log(np.array(self.low / self.high)))
-        value = self.low * exp(log(1.0 - rng.random(count) * (1.0 - beyond)) / -self.alpha)
+        """Draw `count` values."""
+        tail = exp(self.alpha * log(np.array(self.low / self.high)))
+        value = self.low * exp(log(1.0 - rng.random(count) * (1.0 - tail)) / -self.alpha)
         return np.clip(value, self.low, self.high)
 
 
 def exponential(rng: np.random.Generator, count: int) -> Floats:
-    """Waiting times of mean 1."""
+    """Draw exponential times of mean 1."""
     return -log(1.0 - rng.random(count))
 
 
 def _fitted_lognormal(low: float, high: float) -> SizeDistribution:
-    """The median at the geometric middle, and the range two standard deviations wide on either side of it."""
+    """Return a log-normal with its median at the geometric mean and the ends two standard deviations away."""
     middle = float(np.sqrt(low) * np.sqrt(high))
     return LogNormal(middle, float(log(np.array(high / low))) / 4.0, low, high)
 
 
-#: Laws of task size by name, each fitted to a range of sizes.
+#: Distributions of task size by name, each fitted to a range of sizes.
 DISTRIBUTIONS: dict[str, Callable[[float, float], SizeDistribution]] = {
     "uniform": Uniform,
     "lognormal": _fitted_lognormal,
-    "pareto": lambda low, high: BoundedPareto(1.8, low, high),  # the tail of the scenario of that name
+    "pareto": lambda low, high: BoundedPareto(1.8, low, high),  # the exponent of the scenario `pareto`
 }
 
 
 def size_distribution(distribution: str, low: float, high: float) -> SizeDistribution:
-    """The law of that name for sizes in [low, high]."""
+    """Return the distribution of this name for sizes in [low, high]."""
     if distribution not in DISTRIBUTIONS:
         raise UnknownNameError("distribution", distribution, DISTRIBUTIONS)
     return DISTRIBUTIONS[distribution](low, high)

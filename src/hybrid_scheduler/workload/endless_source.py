@@ -1,7 +1,7 @@
-"""Tasks without end, for an engine that never stops. Where it stands fits into a few hundred bytes.
+"""Endless source of tasks for live runs, with a state of a few hundred bytes.
 
-The columns are those of `source.pieces`: a stream of random numbers per column, cut anywhere. They are drawn in
-blocks; to come back to a place, the block is drawn again from the state its streams had before it.
+The columns are those of `column_source.draw_chunks`: one stream of random numbers per column. They are drawn in
+blocks. To resume, the block is drawn again from the state that its streams had before it.
 """
 
 from __future__ import annotations
@@ -13,21 +13,32 @@ import numpy as np
 
 from ..core import Floats, Platform
 from ..physics import Physics
-from .arrivals import ARRIVALS, ArrivalProcess, Bursts
+from .arrivals import ARRIVALS, ArrivalProcess, BurstyArrivals
 from .column_source import ARRIVAL, CLOCK, INTENSITY, MEMORY, SIZE, ColumnChunk, Regime, column_stream
 from .distributions import exponential
 from .scenarios import Scenario, capacity_of
 
 _COLUMNS = (SIZE, INTENSITY, MEMORY, ARRIVAL)
 _BLOCK = 4096
-#: Points at a time when a clock is wound forward again.
+#: Points per step when an arrival process is advanced to a stored position.
 _STRIDE = 50_000.0
 
 
 class EndlessSource:
-    """The tasks of a scenario, one after the other. A scenario with a second mix alternates between the two.
+    """Endless stream of a scenario's tasks. A scenario with a second regime alternates between the two.
 
-    `peek` shows what comes and `take` moves on, so that a caller may decide late how many tasks it wants.
+    `peek` returns the next tasks and `take` consumes them, so a caller can decide late how many it needs.
+
+    Parameters
+    ----------
+    scenario
+        Scenario to draw from.
+    seed
+        Seed of the stream.
+    platform, physics
+        Devices and durations, which determine the arrival rate.
+    utilisation
+        Load; by default the scenario's.
     """
 
     def __init__(
@@ -43,38 +54,39 @@ class EndlessSource:
         self._streams = {column: column_stream(seed, column) for column in (*_COLUMNS, CLOCK)}
         #: Tasks taken so far.
         self.taken = 0
-        self._delay = 0.0  # what pauses of the stream have added to every arrival
+        self._delay = 0.0  # seconds that pauses have added to every arrival
         self._set(scenario, utilisation, 0.0)
 
     def _set(self, scenario: Scenario, utilisation: float | None, start: float) -> None:
         self.scenario = scenario
         self.utilisation = scenario.utilisation if utilisation is None else utilisation
-        mixes = [scenario] if scenario.then is None else [scenario, scenario.then]
+        scenarios = [scenario] if scenario.then is None else [scenario, scenario.then]
         self._regimes = [
-            mix.regime(0, self.utilisation * capacity_of(mix, self._platform, self._physics)) for mix in mixes
+            one.regime(0, self.utilisation * capacity_of(one, self._platform, self._physics)) for one in scenarios
         ]
         self._enter(0, start)
         self._draw()
 
     def _enter(self, regime: int, start: float) -> None:
-        """Begin with a mix: its clock starts at `start`, before any delay."""
+        """Begin a regime: its arrival process starts at `start`, before any delay."""
         self._regime, self._start, self._point, self._last = regime, start, 0.0, start
         self._left = 0 if len(self._regimes) == 1 else self.scenario.then_tasks
-        self._clock_began = _saved(self._streams[CLOCK])
-        self._clock: ArrivalProcess = ARRIVALS[self._law.arrivals](self._streams[CLOCK])
+        self._process_began = _saved(self._streams[CLOCK])
+        self._process: ArrivalProcess = ARRIVALS[self._current.arrivals](self._streams[CLOCK])
 
     @property
-    def _law(self) -> Regime:
+    def _current(self) -> Regime:
         return self._regimes[self._regime]
 
-    # ---------------------------------------------------------------- taking
+    # ---------------------------------------------------------------- reading
 
     @property
     def next_arrival(self) -> float:
+        """Arrival of the next task in seconds."""
         return float(self._block.arrival_time[self._used]) + self._delay
 
     def peek(self, most: int, until: float = math.inf) -> ColumnChunk:
-        """The next tasks, at most so many, that arrive by `until`; perhaps fewer than there are."""
+        """Return the next tasks that arrive by `until`, at most `most`; a block's end may cut them short."""
         begin = self._used
         end = min(begin + most, len(self._block.size))
         arrival = self._block.arrival_time[begin:end] + self._delay
@@ -88,21 +100,21 @@ class EndlessSource:
         )
 
     def take(self, count: int) -> None:
-        """Move on by so many of the tasks shown."""
+        """Consume the first `count` tasks that `peek` returned."""
         if count > len(self._block.size) - self._used:
-            raise ValueError("more tasks taken than were shown")
+            raise ValueError("more tasks taken than peek returned")
         self.taken += count
         self._used += count
         if self._used == len(self._block.size):
             self._draw()
 
     def pause_until(self, moment: float) -> None:
-        """Nothing arrives before `moment`; the next task keeps its distance, from there instead of the last one."""
+        """Shift arrivals so that the next task keeps its gap, counted from `moment` instead of the last task."""
         last = float(self._block.arrival_time[self._used - 1]) if self._used else self._before
         self._delay = max(self._delay, moment - last)
 
     def change(self, scenario: Scenario, utilisation: float | None, now: float) -> None:
-        """From the next task on, and from `now` on, another mix."""
+        """Switch to another scenario from the next task on, starting at `now`."""
         self._delay = 0.0
         self._set(scenario, utilisation, now)
 
@@ -120,11 +132,11 @@ class EndlessSource:
             count,
         )
         self._before = self._last
-        law = self._law
+        regime = self._current
         self._block = ColumnChunk(
-            law.size.sample(self._streams[SIZE], count),
-            law.intensity.sample(self._streams[INTENSITY], count),
-            law.memory.sample(self._streams[MEMORY], count),
+            regime.size.sample(self._streams[SIZE], count),
+            regime.intensity.sample(self._streams[INTENSITY], count),
+            regime.memory.sample(self._streams[MEMORY], count),
             self._arrivals(count),
         )
         self._used = 0
@@ -134,17 +146,17 @@ class EndlessSource:
         gaps[0] += self._point
         points = np.cumsum(gaps)
         self._point = float(points[-1])
-        arrival = self._start + self._clock(points) / self._law.rate
-        # The last digit of a curved clock may step back between two tasks that all but coincide.
+        arrival = self._start + self._process(points) / self._current.rate
+        # Rounding may put two almost simultaneous tasks in the wrong order.
         arrival[0] = max(arrival[0], self._last)
         arrival = np.maximum.accumulate(arrival)
         self._last = float(arrival[-1])
         return arrival
 
-    # ---------------------------------------------------------------- coming back
+    # ---------------------------------------------------------------- state
 
     def state(self) -> dict[str, Any]:
-        """Where the source stands, in JSON. The scenario is not part of it."""
+        """Return the position as plain values for JSON. The scenario is not part of it."""
         streams, point, last, count = self._opening
         return {
             "taken": self.taken,
@@ -154,23 +166,23 @@ class EndlessSource:
             "start": self._start,
             "point": point,
             "last": last,
-            "clock_began": self._clock_began,
+            "clock_began": self._process_began,
             "streams": streams,
             "used": self._used,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on where a source of the same scenario, machine and load stood."""
+        """Resume from the state of a source with the same scenario, platform and load."""
         for column in _COLUMNS:
             _set_state(self._streams[column], state["streams"][str(column)])
         _set_state(self._streams[CLOCK], state["clock_began"])
         self._enter(int(state["regime"]), float(state["start"]))
         self._left, self._point, self._last = int(state["left"]), float(state["point"]), float(state["last"])
-        if isinstance(self._clock, Bursts):  # the other clocks remember nothing
+        if isinstance(self._process, BurstyArrivals):  # the other processes have no state
             for point in np.arange(_STRIDE, self._point, _STRIDE):
-                self._clock(np.array([point]))
+                self._process(np.array([point]))
             if self._point > 0:
-                self._clock(np.array([self._point]))
+                self._process(np.array([self._point]))
         self.taken, self._delay = int(state["taken"]), float(state["delay"])
         self._draw()
         self._used = int(state["used"])

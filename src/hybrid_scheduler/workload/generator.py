@@ -1,4 +1,4 @@
-"""Random workloads by their ranges, for people who do not need a named scenario."""
+"""Random workload generator with ranges of sizes, intensities and memory."""
 
 from __future__ import annotations
 
@@ -21,11 +21,25 @@ if TYPE_CHECKING:
 
 
 class OverloadWarning(UserWarning):
-    """Tasks arrive faster than the machine can ever do them: the queue will grow without end."""
+    """Warning that tasks arrive faster than the platform's capacity, so queues grow without end."""
 
 
 class WorkloadGenerator:
-    """Makes workloads and remembers the last one. Same seed and arguments, same workload."""
+    """Generator of random workloads. The same seed and arguments give the same workload everywhere.
+
+    Parameters
+    ----------
+    seed
+        Seed of the random numbers, at least 0.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import WorkloadGenerator
+    >>> generator = WorkloadGenerator(seed=7)
+    >>> workload = generator.generate_workload(100, utilisation=0.7)
+    >>> len(workload), generator.get_statistics()["num_tasks"]
+    (100, 100)
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = whole_number("seed", seed, 0)
@@ -44,21 +58,42 @@ class WorkloadGenerator:
         platform: Platform | None = None,
         physics: Physics | None = None,
     ) -> Workload:
-        """`num_tasks` tasks with Poisson arrivals at `arrival_rate` tasks a second.
+        """Return tasks with Poisson arrivals, and keep them as the last workload.
 
-        `utilisation`, a share of what the platform can do, replaces `arrival_rate`. `distribution` is how
-        sizes spread over their range: uniform, lognormal or pareto. Warns when the load is more than the
-        platform can ever do.
+        Parameters
+        ----------
+        num_tasks
+            Number of tasks.
+        task_size_range, compute_intensity_range, memory_range
+            Lowest and highest size, intensity and memory in MB.
+        arrival_rate
+            Tasks per second.
+        utilisation
+            Load as a share of the platform's capacity; replaces `arrival_rate`.
+        distribution
+            Distribution of sizes: ``"uniform"``, ``"lognormal"`` or ``"pareto"``.
+        platform, physics
+            Devices and durations that the capacity refers to.
+
+        Raises
+        ------
+        InvalidInputError
+            If an argument is out of range.
+
+        Warns
+        -----
+        OverloadWarning
+            If the load exceeds the platform's capacity.
         """
         whole_number("num_tasks", num_tasks, 1)
-        mix = Scenario(
+        scenario = Scenario(
             "generated",
             "Ranges given by hand",
             size_distribution(distribution, *number_range("task_size_range", task_size_range, open_below=True)),
             number_range("compute_intensity_range", compute_intensity_range, most=1.0),
             number_range("memory_range", memory_range),
         )
-        possible = capacity_of(mix, platform or workstation(), physics or AnalyticPhysics())
+        possible = capacity_of(scenario, platform or workstation(), physics or AnalyticPhysics())
         if utilisation is None:
             rate = positive_number("arrival_rate", arrival_rate)
         else:
@@ -70,11 +105,11 @@ class WorkloadGenerator:
                 OverloadWarning,
                 stacklevel=2,
             )
-        self._last = join_chunks(list(draw_chunks([mix.regime(num_tasks, rate)], self.seed, num_tasks)))
+        self._last = join_chunks(list(draw_chunks([scenario.regime(num_tasks, rate)], self.seed, num_tasks)))
         return self._last
 
     def get_statistics(self) -> dict[str, float]:
-        """What the last workload looks like, in numbers."""
+        """Return counts, ranges and means of the last workload."""
         tasks = self._workload()
         durations = tasks.duration_estimate
         end = float(tasks.arrival_time[-1])
@@ -89,12 +124,12 @@ class WorkloadGenerator:
             statistics[f"max_{name}"] = float(column.max())
         statistics["total_duration_estimate"] = float(durations.sum())
         statistics["avg_duration_estimate"] = float(durations.mean())
-        # Tasks that are all there at time 0 have no rate.
+        # Tasks that all arrive at time 0 have no rate.
         statistics["arrival_rate"] = len(tasks) / end if end > 0 else float("nan")
         return statistics
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The last workload with one row per task."""
+        """Return the last workload as a pandas data frame with one row per task."""
         import pandas as pd  # slow to import, and only needed here
 
         tasks = self._workload()

@@ -1,4 +1,4 @@
-"""Workloads as Parquet: the same columns as CSV, with real types and lists for the dependencies."""
+"""Workloads as Parquet files: the columns of CSV, with types, and lists for dependencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..core import InvalidInputError, Workload
-from .trace_columns import ALLOWED, RULES, Bools, Rejections, Rows, chosen, known_columns
+from .trace_columns import ALLOWED, RULES, Bools, Rejections, Rows, known_columns, select
 
 _ROWS_PER_BYTE = 20
 
@@ -33,7 +33,7 @@ def write_parquet(workload: Workload, file: BinaryIO) -> None:
 
 
 def read_parquet(path: Path) -> Rows:
-    """All rows of the file, checked column by column. Rows are counted from 1."""
+    """Return all rows of the file, checked column by column. Rows are counted from 1."""
     # Opened here, not by pyarrow, whose messages would show the whole path.
     with path.open("rb") as file:
         return _read(file, path.name)
@@ -52,7 +52,7 @@ def _read(file: BinaryIO, name: str) -> Rows:
 
 
 def _check_plausible(rows: int, size: int, name: str) -> None:
-    """Ids are all different, so a row takes some room: a tiny file of a billion rows is a trap."""
+    """Refuse a tiny file with billions of rows: ids are unique, so rows cannot compress that far."""
     if rows > _ROWS_PER_BYTE * size:
         got = f"{rows} rows in {size} bytes"
         raise InvalidInputError("file", f"at most {_ROWS_PER_BYTE} rows per byte", got, where=name)
@@ -87,7 +87,7 @@ def _rows(table: Any, position: dict[str, int], ignored: tuple[str, ...], name: 
     for row in rejections.count_in(np.flatnonzero(~good).tolist()):
         column = next(column for column in bad if bad[column][row])
         rejections.add(row + 1, column, ALLOWED[column], table.column(column)[row].as_py())
-    kept = {column: chosen(values, good) for column, values in columns.items()}
+    kept = {column: select(values, good) for column, values in columns.items()}
     return Rows(np.flatnonzero(good) + 1, kept, n, rejections, ignored)
 
 

@@ -1,9 +1,9 @@
-"""Logarithm, exponential and sine that give the same bits on every machine.
+"""Logarithm, exponential and sine with the same bits on every machine.
 
-The ones of a C library, and NumPy's vector versions of them, may differ in the last digit between processors
-and operating systems. These are built from nothing but +, −, ×, ÷ and exact scalings, which IEEE 754 fixes to
-the last bit: the same seed means the same workload everywhere, in chunks as well as at once. They are accurate
-to a few units in the last place.
+The functions of C libraries, and NumPy's vector versions, may differ in the last digit between processors and
+operating systems. These use only +, −, ×, ÷ and exact scalings, which IEEE 754 defines to the last bit. The same
+seed therefore gives the same workload everywhere, in chunks as well as at once. They are accurate to a few units in
+the last place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INVERSE_LN2 = 1.4426950408889634
 
 
 def log(x: Floats) -> Floats:
-    """Natural logarithm of positive numbers: ``2 artanh((m - 1) / (m + 1)) + e ln 2`` for x = m 2^e."""
+    """Return the natural logarithm of positive numbers: ``2 artanh((m - 1) / (m + 1)) + e ln 2`` for x = m 2^e."""
     mantissa, exponent = np.frexp(x)
     small = mantissa < _SQRT_HALF
     mantissa = np.where(small, 2.0 * mantissa, mantissa)
@@ -33,28 +33,28 @@ def log(x: Floats) -> Floats:
 
 
 def exp(x: Floats) -> Floats:
-    """Exponential: a Taylor series on [−ln 2 / 2, ln 2 / 2] and an exact power of two."""
+    """Return the exponential: a Taylor series on [−ln 2 / 2, ln 2 / 2] and an exact power of two."""
     power = np.rint(x * _INVERSE_LN2)
     rest = (x - power * _LN2_HIGH) - power * _LN2_LOW
     return np.ldexp(_horner(rest, [1.0 / math.factorial(k) for k in range(15)]), power.astype(np.int64))
 
 
 def sin_turns(x: Floats) -> Floats:
-    """Sine of an angle counted in full turns, ``sin(2 pi x)``: whole turns fall away without error."""
+    """Return the sine of an angle in turns, ``sin(2 pi x)``; whole turns cancel exactly."""
     turn = x - np.rint(x)
-    # Angles beyond a quarter turn are mirrored, so that the series stays short.
+    # Angles beyond a quarter turn are mirrored to keep the series short.
     turn = np.where(np.abs(turn) > 0.25, np.copysign(0.5, turn) - turn, turn)
     angle = 2.0 * math.pi * turn
     return angle * _horner(-angle * angle, [1.0 / math.factorial(2 * k + 1) for k in range(12)])
 
 
 def cos_turns(x: Floats) -> Floats:
-    """Cosine of an angle counted in full turns."""
+    """Return the cosine of an angle in turns, ``cos(2 pi x)``."""
     return sin_turns(x + 0.25)
 
 
 def _horner(x: Floats, coefficients: list[float]) -> Floats:
-    """The polynomial with these coefficients, lowest power first."""
+    """Evaluate the polynomial with these coefficients, lowest power first."""
     total = np.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = total * x + coefficient

@@ -1,7 +1,7 @@
-"""Named mixes of tasks and arrivals: what the experiments run on.
+"""Scenarios: named distributions of tasks and arrivals for experiments.
 
-A scenario says how sizes, intensities and memory are spread, how tasks arrive, and at which utilisation: the
-arrival rate as a share of the capacity mu* that this machine has for these tasks.
+A scenario defines the distributions of sizes, intensities and memory, the arrival process and the utilisation. The
+utilisation is the arrival rate as a share of the capacity mu* of the platform for these tasks.
 """
 
 from __future__ import annotations
@@ -24,11 +24,38 @@ _CAPACITY_SEED = 0
 
 @dataclass(frozen=True)
 class Scenario:
-    """A mix of tasks. `dataclasses.replace(scenario, memory=(10, 50))` gives a variant of it.
+    """Distribution of tasks and arrivals. `dataclasses.replace` gives variants.
 
-    `then` is the regime that takes over for the last `then_tasks` tasks (half of them in a workload too short
-    for that); `physics` names the physics the scenario is meant for; `episode_length` how many tasks a
-    learner should see between two restarts.
+    Parameters
+    ----------
+    name, description
+        Name and one-line description.
+    size
+        Distribution of sizes.
+    intensity, memory
+        Lowest and highest compute intensity, and memory in MB; both uniform.
+    arrivals
+        Arrival process: ``"poisson"``, ``"bursty"`` or ``"diurnal"``.
+    utilisation
+        Arrival rate as a share of the platform's capacity.
+    physics
+        Name of the physics that the scenario is meant for.
+    episode_length
+        Tasks between two resets of a live run; None for no resets.
+    then, then_tasks
+        Second scenario, and the number of last tasks drawn from it (at most half of a workload).
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from hybrid_scheduler import scenario_named
+    >>> replace(scenario_named("mixed"), name="small-memory", memory=(10.0, 50.0)).memory
+    (10.0, 50.0)
     """
 
     name: str
@@ -45,8 +72,8 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if not self.size.low > 0:
-            raise InvalidInputError("scenario.size", "a law of values > 0", self.size)
-        # As tuples: a list would make the scenario unhashable, and its capacity could not be remembered.
+            raise InvalidInputError("scenario.size", "a distribution of values > 0", self.size)
+        # As tuples: a list would make the scenario unhashable, and its capacity could not be cached.
         object.__setattr__(self, "intensity", number_range("scenario.intensity", self.intensity, most=1.0))
         object.__setattr__(self, "memory", number_range("scenario.memory", self.memory))
         positive_number("scenario.utilisation", self.utilisation)
@@ -59,7 +86,7 @@ class Scenario:
             raise UnknownNameError("scenario.physics", self.physics, PHYSICS)
 
     def regime(self, count: int, rate: float) -> Regime:
-        """So many tasks of this scenario's own mix."""
+        """Return `count` tasks of this scenario at `rate` tasks per second, without its second scenario."""
         return Regime(count, self.size, Uniform(*self.intensity), Uniform(*self.memory), self.arrivals, rate)
 
 
@@ -68,7 +95,7 @@ def default_scenario(
     intensity_range: Range = (0.1, 0.9),
     memory_range: Range = (50.0, 150.0),
 ) -> Scenario:
-    """The everyday mix; configuration may move its ranges."""
+    """Return the default scenario with these ranges of size, intensity and memory in MB."""
     return Scenario(
         "default",
         "The ranges of the configuration, at a load every scheduler survives",
@@ -80,7 +107,7 @@ def default_scenario(
 
 
 def shift_regimes() -> tuple[Scenario, Scenario]:
-    """Before and after the shift: large compute-bound tasks, then small ones that carry much data."""
+    """Return the scenarios before and after the shift: large compute-bound tasks, then small data-bound ones."""
     train = Scenario(
         "shift-train",
         "Before the shift: large, intense tasks with little data, at home on the GPU",
@@ -107,6 +134,7 @@ def _shift() -> Scenario:
 
 _MIXED = Scenario("mixed", "Small to large tasks of every intensity")
 
+#: Built-in scenarios by name.
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
@@ -154,16 +182,44 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def scenario_named(name: str) -> Scenario:
-    """The built-in scenario of that name."""
+    """Return the built-in scenario of this name.
+
+    Parameters
+    ----------
+    name
+        For example ``"default"``, ``"mixed"`` or ``"bursty"``; `SCENARIOS` lists all.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such scenario; the hint names the nearest one.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import scenario_named
+    >>> scenario_named("pareto").size
+    BoundedPareto(alpha=1.8, low=400.0, high=30000.0)
+    """
     if name not in SCENARIOS:
         raise UnknownNameError("scenario", name, SCENARIOS)
     return SCENARIOS[name]
 
 
 def capacity_of(scenario: Scenario, platform: Platform, physics: Physics) -> float:
-    """mu*: how many tasks a second of this mix the machine can do at most, from 200,000 fixed draws.
+    """Return the capacity mu*: the highest rate in tasks per second, from 200,000 fixed-seed draws.
 
-    A scenario with a second regime answers for its first one; ask for ``scenario.then`` to learn the other.
+    Parameters
+    ----------
+    scenario
+        Scenario; its second scenario is not counted (pass ``scenario.then`` for that).
+    platform, physics
+        Devices and durations.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import AnalyticPhysics, capacity_of, scenario_named, workstation
+    >>> 5 < capacity_of(scenario_named("mixed"), workstation(), AnalyticPhysics()) < 50
+    True
     """
     return _capacity(scenario.regime(_CAPACITY_DRAWS, 0.0), platform, physics)
 
@@ -184,11 +240,37 @@ def generate(
     batch: bool = False,
     first_id: int = 0,
 ) -> Workload:
-    """`num_tasks` tasks of the scenario; with `batch` all of them are there at time 0.
+    """Return a workload drawn from a scenario.
 
-    The machine defaults to a workstation and the physics to the scenario's own; `utilisation` replaces the
-    scenario's. After a shift the rate follows the capacity for the new tasks, so the utilisation stays the
-    same.
+    After a shift to the second scenario the rate follows the capacity for the new tasks, so the utilisation stays
+    the same.
+
+    Parameters
+    ----------
+    scenario
+        Scenario to draw from.
+    num_tasks, seed
+        Number of tasks, and seed of the random numbers.
+    platform, physics
+        Devices and durations; by default `workstation` and the scenario's physics.
+    utilisation
+        Load; by default the scenario's.
+    batch
+        Whether all tasks arrive at time 0.
+    first_id
+        Id of the first task; the others follow.
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import generate, scenario_named
+    >>> workload = generate(scenario_named("mixed"), num_tasks=100, seed=1, batch=True)
+    >>> len(workload), float(workload.arrival_time.max())
+    (100, 0.0)
     """
     regimes = _regimes(scenario, num_tasks, seed, platform, physics, utilisation, batch, first_id)
     return join_chunks(list(draw_chunks(regimes, seed, num_tasks)), first_id)
@@ -206,17 +288,23 @@ def stream(
     batch: bool = False,
     first_id: int = 0,
 ) -> Iterator[Workload]:
-    """The same tasks as `generate`, bit for bit, at most `chunk` at a time and never all in memory."""
+    """Yield the tasks of `generate`, bit for bit, at most `chunk` at a time.
+
+    Parameters
+    ----------
+    chunk
+        Largest number of tasks in memory. The other parameters are those of `generate`.
+    """
     whole_number("chunk", chunk, 1)
     regimes = _regimes(scenario, num_tasks, seed, platform, physics, utilisation, batch, first_id)
 
     def chunks() -> Iterator[Workload]:
         next_id = first_id
-        for piece in draw_chunks(regimes, seed, chunk):
-            yield join_chunks([piece], next_id)
-            next_id += len(piece.size)
+        for columns in draw_chunks(regimes, seed, chunk):
+            yield join_chunks([columns], next_id)
+            next_id += len(columns.size)
 
-    return chunks()  # a function of its own, so that bad arguments are refused now and not at the first chunk
+    return chunks()  # an inner function, so that bad arguments raise now instead of at the first chunk
 
 
 def _regimes(
@@ -235,15 +323,15 @@ def _regimes(
     if utilisation is not None:
         if batch:
             raise InvalidInputError(
-                "utilisation", "left out of a batch, where every task is there at time 0", utilisation
+                "utilisation", "left out of a batch, where every task arrives at time 0", utilisation
             )
         positive_number("utilisation", utilisation)
     load = scenario.utilisation if utilisation is None else utilisation
-    machine = platform or workstation()
-    laws = physics or physics_named(scenario.physics)
+    devices = platform or workstation()
+    durations = physics or physics_named(scenario.physics)
 
-    def part(mix: Scenario, count: int) -> Regime:
-        return mix.regime(count, 0.0 if batch else load * capacity_of(mix, machine, laws))
+    def part(one: Scenario, count: int) -> Regime:
+        return one.regime(count, 0.0 if batch else load * capacity_of(one, devices, durations))
 
     if scenario.then is None:
         return [part(scenario, num_tasks)]
@@ -253,18 +341,19 @@ def _regimes(
 
 # -------------------------------------------------------------------- JSON
 
-_LAWS: dict[str, type[Any]] = {law.__name__: law for law in (Uniform, LogNormal, BoundedPareto)}
+_SIZE_DISTRIBUTIONS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Uniform, LogNormal, BoundedPareto)}
 
 
 def scenario_to_json(scenario: Scenario) -> dict[str, Any]:
-    """Plain values only."""
-    law: Any = scenario.size
-    if type(law).__name__ not in _LAWS:
-        raise InvalidInputError("scenario.size", "one of " + ", ".join(_LAWS), type(law).__name__)
+    """Return a scenario as plain values, so that a run can resume with it after a restart."""
+    size: Any = scenario.size
+    name = type(size).__name__
+    if name not in _SIZE_DISTRIBUTIONS:
+        raise InvalidInputError("scenario.size", "one of " + ", ".join(_SIZE_DISTRIBUTIONS), name)
     return {
         "name": scenario.name,
         "description": scenario.description,
-        "size": {"law": type(law).__name__, **asdict(law)},
+        "size": {"law": name, **asdict(size)},
         "intensity": list(scenario.intensity),
         "memory": list(scenario.memory),
         "arrivals": scenario.arrivals,
@@ -277,14 +366,14 @@ def scenario_to_json(scenario: Scenario) -> dict[str, Any]:
 
 
 def scenario_from_json(data: dict[str, Any]) -> Scenario:
-    """What `scenario_to_json` wrote; anything else is refused by the scenario's own checks."""
+    """Return the scenario that `scenario_to_json` described."""
     values = dict(data)
     size = dict(values.pop("size"))
-    law: SizeDistribution = _LAWS[size.pop("law")](**size)
+    distribution: SizeDistribution = _SIZE_DISTRIBUTIONS[size.pop("law")](**size)
     then = values.pop("then")
     intensity, memory = tuple(values.pop("intensity")), tuple(values.pop("memory"))
     return Scenario(
-        size=law,
+        size=distribution,
         intensity=intensity,
         memory=memory,
         then=None if then is None else scenario_from_json(then),

@@ -1,7 +1,7 @@
-"""Task graphs: workloads whose tasks wait for each other and hand data on. Everything is there at time 0.
+"""Task graphs: workloads with dependencies and data between tasks. All tasks arrive at time 0.
 
-Random graphs draw their tasks from the ranges of the scenario `mixed`. The tiled factorisations of dense
-linear algebra have the tasks, kinds and dependencies of the textbooks.
+Random graphs draw their tasks from the ranges of the scenario `mixed`. The tiled factorisations of dense linear
+algebra have the tasks, kinds and dependencies of the textbooks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,19 @@ _DATA = (1.0, 100.0)
 def layered(
     num_tasks: int = 100, width: int = 10, seed: int = 0, *, max_parents: int = 3, data_range: Range = _DATA
 ) -> Workload:
-    """Layers of `width` tasks; each task depends on 1 to `max_parents` random tasks of the layer before."""
+    """Return a random graph of layers; each task depends on tasks of the layer before.
+
+    Parameters
+    ----------
+    num_tasks, width
+        Number of tasks, and tasks per layer.
+    seed
+        Seed of the random numbers.
+    max_parents
+        Largest number of parents of a task.
+    data_range
+        Lowest and highest MB that a parent hands over.
+    """
     whole_number("num_tasks", num_tasks, 1)
     whole_number("width", width, 1)
     whole_number("max_parents", max_parents, 1)
@@ -34,14 +46,14 @@ def layered(
     dependencies: list[list[int]] = []
     for task in range(num_tasks):
         above = task // width * width - width
-        wanted = int(draw.random() * max_parents) + 1 if above >= 0 else 0
-        # The same parent may be drawn twice: then there is one less.
-        dependencies.append(sorted({above + int(u * width) for u in draw.random(wanted)}))
+        parents = int(draw.random() * max_parents) + 1 if above >= 0 else 0
+        # The same parent may be drawn twice and then counts once.
+        dependencies.append(sorted({above + int(u * width) for u in draw.random(parents)}))
     return _random_graph(dependencies, seed, data_range)
 
 
 def fork_join(stages: int = 5, width: int = 8, seed: int = 0, *, data_range: Range = _DATA) -> Workload:
-    """Each stage spreads from one task to `width` and gathers in one, which starts the next stage."""
+    """Return a fork-join graph: each stage forks from one task to `width` and joins in one task."""
     whole_number("stages", stages, 1)
     whole_number("width", width, 1)
     dependencies: list[list[int]] = [[]]
@@ -53,7 +65,7 @@ def fork_join(stages: int = 5, width: int = 8, seed: int = 0, *, data_range: Ran
 
 
 def chain(length: int = 20, seed: int = 0, *, data_range: Range = _DATA) -> Workload:
-    """One task after the other."""
+    """Return a chain: each task depends on the one before."""
     whole_number("length", length, 1)
     return _random_graph([[task - 1] if task else [] for task in range(length)], seed, data_range)
 
@@ -85,7 +97,7 @@ _FLOPS = {
     "tsqrt": 2.0,
     "tsmqr": 4.0,
 }
-#: An assumption, not a measurement: updates keep an accelerator busy, factorising one tile hardly does.
+#: Assumed, not measured: updates use an accelerator well, the factorisation of one tile hardly does.
 _INTENSITY = {
     "potrf": 0.2,
     "trsm": 0.6,
@@ -102,12 +114,12 @@ _FLOPS_PER_UNIT = 2e5
 _BYTES_PER_ELEMENT = 8
 _BYTES_PER_MB = 1e6
 
-#: One block of the matrix, by what it holds and where it stands.
+#: One block of the matrix: its content, row and column.
 _Tile = tuple[str, int, int]
 
 
 class _Tiles:
-    """Collects tasks in program order; who wrote a tile last is the parent of whoever touches it next."""
+    """Collector of tasks in program order; the last writer of a tile is the parent of its next user."""
 
     def __init__(self, tile_size: int) -> None:
         self._edge = whole_number("tile_size", tile_size, 1)
@@ -117,7 +129,7 @@ class _Tiles:
         self._inputs: list[dict[int, float]] = []
 
     def add(self, kind: str, *, reads: Sequence[_Tile] = (), writes: Sequence[_Tile]) -> None:
-        """A task that reads some tiles and updates others in place."""
+        """Add a task that reads some tiles and updates others in place."""
         inputs: dict[int, float] = {}
         for tile in (*reads, *writes):
             if tile in self._writer:
@@ -148,7 +160,7 @@ class _Tiles:
 
 
 def cholesky(tiles: int = 8, tile_size: int = 960) -> Workload:
-    """A = L·Lᵀ of a matrix of tiles × tiles blocks: t(t+1)(t+2)/6 tasks."""
+    """Return the Cholesky factorisation A = L·Lᵀ of tiles × tiles blocks: t(t+1)(t+2)/6 tasks."""
     t = whole_number("tiles", tiles, 1)
     graph = _Tiles(tile_size)
     for k in range(t):
@@ -163,7 +175,7 @@ def cholesky(tiles: int = 8, tile_size: int = 960) -> Workload:
 
 
 def lu(tiles: int = 8, tile_size: int = 960) -> Workload:
-    """A = L·U without pivoting: t(t+1)(2t+1)/6 tasks."""
+    """Return the LU factorisation A = L·U without pivoting: t(t+1)(2t+1)/6 tasks."""
     t = whole_number("tiles", tiles, 1)
     graph = _Tiles(tile_size)
     for k in range(t):
@@ -179,12 +191,12 @@ def lu(tiles: int = 8, tile_size: int = 960) -> Workload:
 
 
 def qr(tiles: int = 8, tile_size: int = 960) -> Workload:
-    """A = Q·R by a flat tree of tile reflections: t(t+1)(2t+1)/6 tasks."""
+    """Return the QR factorisation A = Q·R by a flat tree of tile reflections: t(t+1)(2t+1)/6 tasks."""
     t = whole_number("tiles", tiles, 1)
     graph = _Tiles(tile_size)
     for k in range(t):
-        # The reflectors below the diagonal and R above it share a tile but not their fate: `unmqr` reads the
-        # former while `tsqrt` already updates the latter, so neither waits for the other.
+        # The reflectors below the diagonal and R above it share a tile but are separate data: `unmqr` reads the
+        # former while `tsqrt` updates the latter, so neither waits for the other.
         graph.add("geqrt", writes=[_a(k, k), _v(k, k)])
         for j in range(k + 1, t):
             graph.add("unmqr", reads=[_v(k, k)], writes=[_a(k, j)])
@@ -200,7 +212,7 @@ def _a(row: int, column: int) -> _Tile:
 
 
 def _v(row: int, column: int) -> _Tile:
-    """The reflectors of a diagonal tile."""
+    """Return the reflectors of a diagonal tile."""
     return "v", row, column
 
 
@@ -216,7 +228,24 @@ GRAPHS: dict[str, Callable[..., Workload]] = {
 
 
 def graph_named(name: str) -> Callable[..., Workload]:
-    """The builder of that name."""
+    """Return the graph builder of this name.
+
+    Parameters
+    ----------
+    name
+        ``"layered"``, ``"fork-join"``, ``"chain"``, ``"cholesky"``, ``"lu"`` or ``"qr"``.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such graph.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import graph_named
+    >>> len(graph_named("cholesky")(tiles=4))
+    20
+    """
     if name not in GRAPHS:
         raise UnknownNameError("graph", name, GRAPHS)
     return GRAPHS[name]

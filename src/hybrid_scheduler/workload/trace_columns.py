@@ -1,7 +1,7 @@
-"""The columns of a native trace, what may stand in them, and which rows of a file make a workload together.
+"""Columns of a trace file, their rules, the checks across rows, and the report of a read file.
 
-Readers check cell by cell; what concerns several rows at once (unique ids, arrivals in order, parents that
-exist and do not depend on each other) is checked here, the same for every format.
+Readers check cell by cell. Checks across rows (unique ids, arrivals in order, parents that exist, no cycles) are
+here, the same for every format.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ColumnRule:
-    """What a number must be, in words and as a test."""
+    """Rule for the numbers of a column, in words and as a test."""
 
     allowed: str
     holds: Callable[[Floats], Bools]
 
     def broken_by(self, values: Floats) -> Bools:
+        """Return True where a value breaks the rule."""
         with np.errstate(invalid="ignore"):
             return ~(np.isfinite(values) & self.holds(values))
 
@@ -42,7 +43,7 @@ RULES: dict[str, ColumnRule] = {
     "arrival_time": ColumnRule("finite and >= 0", lambda x: x >= 0),
 }
 
-#: What may stand in a cell of each column, in words.
+#: Allowed values of each column, in words.
 ALLOWED: dict[str, str] = {
     "task_id": "a whole number from -2^63 to 2^63 - 1",
     **{name: rule.allowed for name, rule in RULES.items()},
@@ -55,10 +56,10 @@ ALLOWED: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A row that could not be used: where, which column, what is allowed and what came.
+    """Row that was rejected: its line, the column, what is allowed and what was given.
 
-    Lines count from 1, the header included; in Parquet, which has no lines, rows do. The column is "row" when
-    the row as a whole could not be read.
+    Lines count from 1, header included; for Parquet files rows count from 1. The field is "row" if the row as a
+    whole could not be read.
     """
 
     line: int
@@ -68,14 +69,30 @@ class Rejection:
 
     @property
     def reason(self) -> str:
+        """Reason in words: what is allowed and what was given."""
         return str(InvalidInputError(self.field, self.allowed, self.got)).removeprefix(f"{self.field}: ")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadReport:
-    """How many rows were read and kept, which were rejected and why, and what each column was taken for.
+    """Report of a read file: rows read, kept and rejected, and the mapping of columns.
 
-    Of the rejected rows the first 1,000 are listed, in file order: a file of another kind has millions.
+    Parameters
+    ----------
+    rows_read, rows_kept
+        Number of rows.
+    rejected
+        The first 1,000 rejected rows, in file order.
+    mapping
+        Source of each column.
+    ignored_columns
+        Columns of the file that were not used.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import ReadReport
+    >>> ReadReport(10, 8, (), {}, ()).rows_rejected
+    2
     """
 
     rows_read: int
@@ -86,11 +103,12 @@ class ReadReport:
 
     @property
     def rows_rejected(self) -> int:
+        """Number of rejected rows."""
         return self.rows_read - self.rows_kept
 
 
 class Rejections:
-    """Counts every bad row and remembers the first ones. Rows are reported in file order."""
+    """Collector of bad rows: counts all of them and lists the first 1,000, in file order."""
 
     LISTED = 1000
 
@@ -99,16 +117,16 @@ class Rejections:
         self.listed: list[Rejection] = []
 
     def count_in(self, rows: list[int]) -> list[int]:
-        """Counts these bad rows and says which of them are still to be listed."""
+        """Count these bad rows and return those that are still to be listed."""
         self.count += len(rows)
         return rows[: self.LISTED - len(self.listed)]
 
     def add(self, line: int, field: str, allowed: str, got: object) -> None:
-        """Lists a row that was counted in."""
+        """List a row that `count_in` returned."""
         self.listed.append(Rejection(line, field, allowed, got))
 
     def merged(self, later: Rejections) -> Rejections:
-        """Both together, in file order again."""
+        """Return both together, in file order."""
         both = Rejections()
         both.count = self.count + later.count
         both.listed = sorted([*self.listed, *later.listed], key=lambda bad: bad.line)[: self.LISTED]
@@ -116,7 +134,7 @@ class Rejections:
 
 
 def known_columns(header: Sequence[str], where: str) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Where each native column stands in the header, and the names that mean nothing here."""
+    """Return the position of each known column in the header, and the names that are ignored."""
     for name in header:
         if header.count(name) > 1:
             raise InvalidInputError("header", "a row of different names", f"'{name}' twice", where=where)
@@ -131,7 +149,7 @@ def known_columns(header: Sequence[str], where: str) -> tuple[dict[str, int], tu
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a file whose cells are all good, and a note of the others.
+    """Rows of a file whose cells are all valid, and the rejections of the others.
 
     `columns` holds arrays for the required columns and lists for the optional ones that the file has.
     """
@@ -144,9 +162,23 @@ class Rows:
 
 
 def workload_from(rows: Rows, name: str, word: str, *, skip_bad: bool) -> tuple[Workload, ReadReport]:
-    """All rows as a workload, or an error that names the first bad one; with `skip_bad` the good rows.
+    """Return the rows as a workload, and the report of the file.
 
-    `name` is the file's and `word` what its rows are counted in, for messages.
+    Parameters
+    ----------
+    rows
+        Rows with valid cells.
+    name
+        File name for messages.
+    word
+        Unit in which messages count rows: line, row or task.
+    skip_bad
+        Whether to leave bad rows out instead of raising an error.
+
+    Raises
+    ------
+    InvalidInputError
+        For the first bad row, or if no row is usable.
     """
     if rows.rows_read == 0:
         raise InvalidInputError("file", "a table with at least one task", "no rows", where=name)
@@ -157,27 +189,27 @@ def workload_from(rows: Rows, name: str, word: str, *, skip_bad: bool) -> tuple[
         first = bad.listed[0]
         others = f" (first of {bad.count} bad rows)" if bad.count > 1 else ""
         raise InvalidInputError(first.field, first.allowed, first.got, where=f"{name}, {word} {first.line}{others}")
-    columns = {column: chosen(values, keep) for column, values in rows.columns.items()}
+    columns = {column: select(values, keep) for column, values in rows.columns.items()}
     mapping = {column: column for column in rows.columns}
     return Workload(**columns), ReadReport(rows.rows_read, kept, tuple(bad.listed), mapping, rows.ignored)
 
 
-def chosen(values: Any, keep: Bools) -> Any:
-    """The kept entries of an array or a list."""
+def select(values: Any, keep: Bools) -> Any:
+    """Return the kept entries of an array or a list."""
     if isinstance(values, np.ndarray):
         return values[keep]
     return values if keep.all() else [values[row] for row in np.flatnonzero(keep).tolist()]
 
 
 def _consistent(rows: Rows, word: str) -> tuple[Bools, Rejections]:
-    """Which rows fit together, and why the others do not."""
+    """Return which rows form a workload together, and the rejections of the others."""
     ids, arrival = rows.columns["task_id"], rows.columns["arrival_time"]
     _, first, which = np.unique(ids, return_index=True, return_inverse=True)
     first_of_id = first[which] == np.arange(len(ids))
     latest = np.maximum.accumulate(np.where(first_of_id, arrival, 0.0)) if len(ids) else arrival
     in_order = arrival >= latest
-    family = _Family(ids, rows.columns.get("dependencies"), first_of_id & in_order)
-    keep = first_of_id & in_order & family.complete
+    ancestry = _Ancestry(ids, rows.columns.get("dependencies"), first_of_id & in_order)
+    keep = first_of_id & in_order & ancestry.complete
 
     rejections = Rejections()
     for row in rejections.count_in(np.flatnonzero(~keep).tolist()):
@@ -190,12 +222,12 @@ def _consistent(rows: Rows, word: str) -> tuple[Bools, Rejections]:
                 line, "arrival_time", f"in ascending order: {latest[row]!s} or later", float(arrival[row])
             )
         else:
-            rejections.add(line, "dependencies", *family.complaint(row))
+            rejections.add(line, "dependencies", *ancestry.rejection_of(row))
     return keep, rejections
 
 
-class _Family:
-    """Which tasks can run at all: those whose ancestors are in the file and do not wait for each other."""
+class _Ancestry:
+    """Tasks whose ancestors are all in the file, without cycles."""
 
     def __init__(self, ids: Ints, dependencies: Sequence[Sequence[int]] | None, present: Bools) -> None:
         self.complete = present.copy()
@@ -214,21 +246,21 @@ class _Family:
                     self._orphans.add(row)
         ready = [row for row in self._row_of.values() if missing[row] == 0]
         self.complete[:] = False
-        for row in ready:  # grows while it is read
+        for row in ready:  # the loop appends to it
             self.complete[row] = True
             for child in children[row]:
                 missing[child] -= 1
                 if missing[child] == 0:
                     ready.append(child)
         behind = list(self._orphans)
-        for row in behind:  # grows while it is read
+        for row in behind:  # the loop appends to it
             for child in children[row]:
                 if child not in self._orphans:
                     self._orphans.add(child)
                     behind.append(child)
 
-    def complaint(self, row: int) -> tuple[str, object]:
-        """What was allowed and what came, for a present task that is not complete."""
+    def rejection_of(self, row: int) -> tuple[str, object]:
+        """Return what is allowed and what was given, for a task whose ancestors are not complete."""
         parents = self._dependencies[row]
         for parent in parents:
             if parent not in self._row_of:

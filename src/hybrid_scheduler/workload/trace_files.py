@@ -1,8 +1,8 @@
-"""Saving and loading workloads: CSV or Parquet by the file's suffix.
+"""Saving and loading of workloads as CSV or Parquet files, chosen by suffix.
 
-Loading is all or nothing: a file with a bad row is refused with the place and the reason, unless skipping bad
-rows was asked for. Saving never leaves half a file behind. Messages name the file but not the folders above it.
-Parquet is imported where it is used: importing it takes longer than reading a usual CSV.
+Loading is all or nothing: a file with a bad row is an error with the line and the reason, unless bad rows are
+skipped on request. Saving never leaves half a file. Messages name the file but not its folders. Parquet is imported
+only when used, because the import takes longer than reading a typical CSV file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,31 @@ AnyPath = str | os.PathLike[str]
 
 
 def save(workload: Workload, path: AnyPath) -> None:
-    """Write the workload to a .csv or .parquet file, replacing it in one step."""
+    """Write a workload to a .csv or .parquet file, replacing it atomically.
+
+    Parameters
+    ----------
+    workload
+        Tasks to write.
+    path
+        File to write; its suffix chooses the format.
+
+    Raises
+    ------
+    InvalidInputError
+        If the suffix is unknown or the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hybrid_scheduler import WorkloadGenerator, load_workload, save_workload
+    >>> workload = WorkloadGenerator(seed=1).generate_workload(10, utilisation=0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_workload(workload, Path(folder) / "trace.csv")
+    ...     len(load_workload(Path(folder) / "trace.csv"))
+    10
+    """
     target = Path(path)
     suffix = _suffix(target)
     try:
@@ -45,14 +69,47 @@ def save(workload: Workload, path: AnyPath) -> None:
 
 
 def load(path: AnyPath) -> Workload:
-    """Read a .csv or .parquet file. Bad rows are an `InvalidInputError` that names the first and counts them."""
+    """Return the workload of a .csv or .parquet file.
+
+    Parameters
+    ----------
+    path
+        File to read.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read or has bad rows; the message names the first and counts them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hybrid_scheduler import load_workload
+    >>> header = "task_id,size,compute_intensity,memory_required,arrival_time"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "trace.csv"
+    ...     _ = path.write_text(header + chr(10) + "0,2500,0.5,100,0.0")
+    ...     load_workload(path)[0].size
+    2500.0
+    """
     return load_with_report(path)[0]
 
 
 def load_with_report(path: AnyPath, skip_bad: bool = False) -> tuple[Workload, ReadReport]:
-    """Like `load`, and says what became of rows and columns.
+    """Return the workload of a file, and a report of its rows and columns.
 
-    With `skip_bad` bad rows are left out, and so are tasks that depend on one that was.
+    Parameters
+    ----------
+    path
+        .csv or .parquet file.
+    skip_bad
+        Whether to leave out bad rows, and the tasks that depend on them, instead of raising an error.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read, or has bad rows and `skip_bad` is False.
     """
     source = Path(path)
     suffix = _suffix(source)
@@ -75,7 +132,7 @@ def load_with_report(path: AnyPath, skip_bad: bool = False) -> tuple[Workload, R
 
 
 def trace_named(name: str, folder: AnyPath) -> Path:
-    """The trace of that name in the folder: ``week`` is week.csv or week.parquet. A path is not a name."""
+    """Return the path of a named trace in a folder: ``week`` is week.csv or week.parquet."""
     if not name or name.startswith(".") or any(mark in name for mark in "/\\:\0"):
         raise InvalidInputError("trace", "a bare name, without folders", name)
     root = Path(folder)
@@ -96,7 +153,7 @@ def _suffix(path: Path) -> str:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
-    """A temporary file beside the target that takes its place when all went well, and vanishes when not."""
+    """Yield a temporary path that replaces the target on success and is removed on failure."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield temporary

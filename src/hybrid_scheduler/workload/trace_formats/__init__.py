@@ -1,7 +1,7 @@
-"""Traces of other people: each format in one file, read into the native columns.
+"""Readers of foreign trace formats, one file per format.
 
-A reader says how it maps the columns (`MAPPING`), counts what it read and kept, and names every row that it could
-not use. What a trace does not know is filled by a stated rule; nothing is guessed silently.
+A reader documents how it maps the columns (`MAPPING`), counts rows read and kept, and reports every rejected row.
+Values that a trace lacks are filled by a documented rule.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["FORMATS", "Format", "detect_format", "import_trace"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One foreign format: how it is read, how its columns are understood, and how to tell it from the others."""
+    """Foreign format: its reader, its mapping of columns, and a test that recognises it."""
 
     name: str
     title: str
     read: Callable[[Path, float], Rows]
     mapping: dict[str, str]
-    #: True if the first bytes of a file look like it.
+    #: Whether the first bytes of a file look like this format.
     fits: Callable[[str], bool]
     word: str = "line"
 
@@ -81,7 +81,7 @@ _HEAD = 4096
 
 
 def detect_format(path: str | os.PathLike[str]) -> str | None:
-    """The name of the format that a file seems to have."""
+    """Return the name of the format that a file seems to have, or None."""
     with Path(path).open("rb") as file:
         head = file.read(_HEAD).decode("utf-8-sig", errors="replace")
     return next((one.name for one in FORMATS.values() if one.fits(head)), None)
@@ -90,10 +90,36 @@ def detect_format(path: str | os.PathLike[str]) -> str | None:
 def import_trace(
     path: str | os.PathLike[str], format: str | None = None, *, scale: float = 1.0, skip_bad: bool = False
 ) -> tuple[Workload, ReadReport]:
-    """Read a foreign trace. Without `format` the file's beginning decides.
+    """Return the workload of a foreign trace, and a report of its rows and columns.
 
-    `scale` multiplies all times: 0.001 turns an hour into 3.6 seconds. A bad row refuses the whole file, unless
-    `skip_bad` leaves it out; the report lists them all.
+    Parameters
+    ----------
+    path
+        File to read.
+    format
+        ``"alibaba"``, ``"azure"``, ``"gavel"``, ``"wfformat"`` or ``"swf"``; by default detected.
+    scale
+        Factor on all times: 0.001 turns an hour into 3.6 seconds.
+    skip_bad
+        Whether to leave out bad rows instead of raising an error.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read, its format is unknown, or it has bad rows and `skip_bad` is False.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hybrid_scheduler import import_trace
+    >>> rows = "TIMESTAMP,ContextTokens,GeneratedTokens", "2023-11-16 18:17:03,300,100"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "requests.csv"
+    ...     _ = path.write_text(chr(10).join(rows))
+    ...     workload, report = import_trace(path)
+    >>> workload[0].compute_intensity, report.rows_kept
+    (0.75, 1)
     """
     source = Path(path)
     positive_number("scale", scale)

@@ -1,4 +1,4 @@
-"""Alibaba's GPU cluster trace of 2023: one pod per row, with its share of the CPU, the memory and the GPUs."""
+"""Reader of the Alibaba GPU cluster trace of 2023: one pod per row, with its CPU, memory and GPU shares."""
 
 from __future__ import annotations
 
@@ -29,32 +29,33 @@ _MEGABYTES_PER_MIB = 1.048576
 
 
 def read_alibaba(path: Path, scale: float) -> Rows:
-    draft = TaskCollector(scale)
+    """Return the rows of a file; `scale` multiplies all times."""
+    tasks = TaskCollector(scale)
     for line, row in table_of(path, COLUMNS):
         if row is None:
-            draft.reject(line, "row", "as many cells as the header", "another number")
+            tasks.reject(line, "row", "as many cells as the header", "another number")
             continue
         if not row["scheduled_time"] or not row["deletion_time"]:
-            draft.reject(line, "scheduled_time", "a time: the pod was scheduled and ended", "nothing")
+            tasks.reject(line, "scheduled_time", "a time: the pod was scheduled and ended", "nothing")
             continue
         values = {name: number(row[name]) for name in COLUMNS[1:]}
         seconds = values["deletion_time"] - values["scheduled_time"]
         if bad := [name for name, value in values.items() if not value >= 0]:
-            draft.reject(line, bad[0], "a finite number >= 0", row[bad[0]])
+            tasks.reject(line, bad[0], "a finite number >= 0", row[bad[0]])
         elif not seconds > 0:
-            draft.reject(line, "deletion_time", "after scheduled_time", row["deletion_time"])
+            tasks.reject(line, "deletion_time", "after scheduled_time", row["deletion_time"])
         else:
             intensity = share(values["num_gpu"] * values["gpu_milli"] / 1000.0)
-            draft.add(
+            tasks.add(
                 line,
                 row["name"],
-                size=draft.size_of(seconds, intensity),
+                size=tasks.size_of(seconds, intensity),
                 intensity=intensity,
                 memory=values["memory_mib"] * _MEGABYTES_PER_MIB,
                 arrival=values["creation_time"],
                 kind=_kind(values["num_gpu"], values["gpu_milli"]),
             )
-    return draft.rows(["cpu_milli", "gpu_spec", "qos", "pod_phase"])
+    return tasks.rows(["cpu_milli", "gpu_spec", "qos", "pod_phase"])
 
 
 def _kind(gpus: float, milli: float) -> str:

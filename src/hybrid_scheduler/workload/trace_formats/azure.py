@@ -1,4 +1,4 @@
-"""Azure's LLM inference traces: one request per row, with the tokens that came in and went out."""
+"""Reader of the Azure LLM inference traces: one request per row, with its input and output tokens."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ _MEGABYTES_PER_TOKEN = 0.5
 
 
 def read_azure(path: Path, scale: float) -> Rows:
-    draft = TaskCollector(scale)
+    """Return the rows of a file; `scale` multiplies all times."""
+    tasks = TaskCollector(scale)
     for line, row in table_of(path, COLUMNS):
         if row is None:
-            draft.reject(line, "row", "as many cells as the header", "another number")
+            tasks.reject(line, "row", "as many cells as the header", "another number")
             continue
         arrival = _seconds(row["TIMESTAMP"])
         context, generated = number(row["ContextTokens"]), number(row["GeneratedTokens"])
         if arrival is None:
-            draft.reject(line, "TIMESTAMP", "a time such as 2023-11-16 18:17:03.97", row["TIMESTAMP"])
+            tasks.reject(line, "TIMESTAMP", "a time such as 2023-11-16 18:17:03.97", row["TIMESTAMP"])
         elif not context >= 0:
-            draft.reject(line, "ContextTokens", "a number >= 0", row["ContextTokens"])
+            tasks.reject(line, "ContextTokens", "a number >= 0", row["ContextTokens"])
         elif not generated >= 0 or context + generated == 0:
-            draft.reject(line, "GeneratedTokens", "a number >= 0, and some token at all", row["GeneratedTokens"])
+            tasks.reject(line, "GeneratedTokens", "a number >= 0, and some token at all", row["GeneratedTokens"])
         else:
             tokens = context + generated
-            draft.add(
+            tasks.add(
                 line,
                 f"request-{line - 1}",
                 size=tokens,
@@ -44,11 +45,11 @@ def read_azure(path: Path, scale: float) -> Rows:
                 arrival=arrival,
                 kind="llm",
             )
-    return draft.rows()
+    return tasks.rows()
 
 
 def _seconds(text: str) -> float | None:
-    """Seconds since midnight of 1970, by the calendar alone: no time zone of this machine enters."""
+    """Return the seconds since 1970 by the calendar alone, independent of the machine's time zone."""
     try:
         # The trace has seven digits of a second; Python reads six.
         moment = datetime.fromisoformat(text[:26])

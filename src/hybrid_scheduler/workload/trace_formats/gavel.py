@@ -1,4 +1,4 @@
-"""Gavel's job traces: one training job per line, with its type and the steps it takes.
+"""Reader of Gavel's job traces: one training job per line, with its type and number of steps.
 
 Durations follow from the measured steps per second of each type on a V100. `gavel_v100.json` holds those, taken
 from Gavel's own measurements (stanford-futuredata/gavel, MIT licence, see gavel_NOTICE.txt).
@@ -28,33 +28,34 @@ _SPEEDUP = 4.0
 
 
 def read_gavel(path: Path, scale: float) -> Rows:
-    draft = TaskCollector(scale)
+    """Return the rows of a file; `scale` multiplies all times."""
+    tasks = TaskCollector(scale)
     for line, text in lines_of(path):
         if not text:
             continue
         cells = text.split("\t")
         if len(cells) != _FIELDS:
-            draft.reject(line, "row", f"{_FIELDS} fields separated by tabs", f"{len(cells)} fields")
+            tasks.reject(line, "row", f"{_FIELDS} fields separated by tabs", f"{len(cells)} fields")
             continue
         steps, arrival = number(cells[5]), number(cells[-1])
         rate = _rates().get(cells[0])
         if rate is None:
-            draft.reject(line, "job type", "one whose speed was measured", cells[0])
+            tasks.reject(line, "job type", "one whose speed was measured", cells[0])
         elif not steps > 0:
-            draft.reject(line, "total steps", "a number > 0", cells[5])
+            tasks.reject(line, "total steps", "a number > 0", cells[5])
         elif not arrival >= 0:
-            draft.reject(line, "arrival time", "a number >= 0", cells[-1])
+            tasks.reject(line, "arrival time", "a number >= 0", cells[-1])
         else:
-            draft.add(
+            tasks.add(
                 line,
                 f"job-{line}",
-                size=draft.size_of(_SPEEDUP * steps / rate, 1.0),
+                size=tasks.size_of(_SPEEDUP * steps / rate, 1.0),
                 intensity=1.0,
                 memory=UNKNOWN_MEMORY,
                 arrival=arrival,
                 kind=cells[0].partition(" (")[0],
             )
-    return draft.rows(["command", "working folder", "steps argument", "needs data", "GPUs", "weight", "deadline"])
+    return tasks.rows(["command", "working folder", "steps argument", "needs data", "GPUs", "weight", "deadline"])
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Tasks as a reader of a foreign format collects them: one call per task or per row that cannot be used."""
+"""Tools of foreign trace readers: text lines, tables, and a collector of tasks and rejected rows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...core import InvalidInputError
 from ...physics import AnalyticPhysics
 from ..trace_columns import Rejections, Rows
 
-#: Where a trace does not say what a task needs: the middle of the range.
+#: Defaults for traces without these values.
 UNKNOWN_INTENSITY = 0.5
 UNKNOWN_MEMORY = 100.0
 
 
 class TaskCollector:
-    """Collects columns. Times are seconds since the first arrival, `scale` of them to a second of the trace."""
+    """Collector of tasks. Times are seconds since the first arrival, multiplied by `scale`."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
@@ -30,6 +30,7 @@ class TaskCollector:
         self._parents: list[Sequence[tuple[str, float]]] = []
 
     def reject(self, line: int, field: str, allowed: str, got: object) -> None:
+        """Add a rejected row."""
         for _ in self.rejections.count_in([line]):
             self.rejections.add(line, field, allowed, got)
 
@@ -45,19 +46,19 @@ class TaskCollector:
         kind: str = "generic",
         parents: Sequence[tuple[str, float]] = (),
     ) -> None:
-        """`parents` are the names of tasks with the MB each of them hands over."""
+        """Add a task. `parents` are names of tasks with the MB that each hands over."""
         self._line.append(line)
         self._values.append((size, intensity, memory, arrival * self.scale))
         self._names.append((name, kind))
         self._parents.append(parents)
 
     def size_of(self, seconds: float, intensity: float) -> float:
-        """The size of a task that takes so many seconds on the CPU of the analytic physics."""
+        """Return the size of a task that takes these seconds on the CPU of the analytic physics."""
         work = seconds * self.scale * (intensity + 0.5) / AnalyticPhysics().coefficient
         return float(work ** (2.0 / 3.0))
 
     def rows(self, ignored: Sequence[str] = ()) -> Rows:
-        """Numbered in order of arrival, the first of them at time 0."""
+        """Return the tasks, numbered by arrival, the first of them at time 0."""
         values = np.array(self._values, dtype=np.float64).reshape(-1, 4)
         order = np.argsort(values[:, 3], kind="stable")
         values = values[order]
@@ -83,7 +84,7 @@ class TaskCollector:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, text without the line end). Text that is not UTF-8 is an error that names the line."""
+    """Yield (number from 1, text without the line end). Text that is not UTF-8 is an error with its line."""
     with path.open("rb") as file:
         for line, raw in enumerate(file, 1):
             try:
@@ -99,7 +100,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | None]]:
-    """The rows of a CSV file by column name; None for a row with another number of cells."""
+    """Yield the rows of a CSV file by column name; None for a row with another number of cells."""
     rows = lines_of(path)
     _, first = next(rows, (1, ""))
     header = [name.strip() for name in first.split(",")]
@@ -117,7 +118,7 @@ def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
 
 
 def number(text: str) -> float:
-    """The cell as a finite number, or NaN."""
+    """Return the cell as a finite number, or NaN."""
     try:
         value = float(text)
     except ValueError:
@@ -126,4 +127,5 @@ def number(text: str) -> float:
 
 
 def share(value: float) -> float:
+    """Return the value clipped to [0, 1]."""
     return min(max(value, 0.0), 1.0)

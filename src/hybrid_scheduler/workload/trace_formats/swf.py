@@ -1,4 +1,4 @@
-"""Standard Workload Format: one job per line, 18 numbers, -1 for what is not known, comments behind ";"."""
+"""Reader of the Standard Workload Format: one job per line, 18 numbers, -1 for unknown values."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ _FIELDS = 18
 
 
 def read_swf(path: Path, scale: float) -> Rows:
-    draft = TaskCollector(scale)
+    """Return the rows of a file; `scale` multiplies all times."""
+    tasks = TaskCollector(scale)
     for line, text in lines_of(path):
         if not text or text.startswith(";"):
             continue
         cells = text.split()
         values = [number(cell) for cell in cells]
         if len(cells) != _FIELDS:
-            draft.reject(line, "row", f"{_FIELDS} fields", f"{len(cells)} fields")
+            tasks.reject(line, "row", f"{_FIELDS} fields", f"{len(cells)} fields")
         elif bad := [i for i, value in enumerate(values) if value != value]:
-            draft.reject(line, f"field {bad[0] + 1}", "a finite number", cells[bad[0]])
+            tasks.reject(line, f"field {bad[0] + 1}", "a finite number", cells[bad[0]])
         elif values[1] < 0:
-            draft.reject(line, "submit time", ">= 0", cells[1])
+            tasks.reject(line, "submit time", ">= 0", cells[1])
         elif values[3] <= 0:
-            draft.reject(line, "run time", "> 0: the job ran", cells[3])
+            tasks.reject(line, "run time", "> 0: the job ran", cells[3])
         else:
-            _add(draft, line, cells[0], values)
-    return draft.rows()
+            _add(tasks, line, cells[0], values)
+    return tasks.rows()
 
 
-def _add(draft: TaskCollector, line: int, name: str, values: list[float]) -> None:
+def _add(tasks: TaskCollector, line: int, name: str, values: list[float]) -> None:
     run_time, processors = values[3], max(values[4], values[7], 1.0)
     intensity = share(values[5] / run_time) if values[5] >= 0 else UNKNOWN_INTENSITY
     kilobytes = values[6] if values[6] > 0 else values[9]
     memory = kilobytes * processors / 1000.0 if kilobytes > 0 else UNKNOWN_MEMORY
-    draft.add(
+    tasks.add(
         line,
         name,
-        size=draft.size_of(run_time, intensity),
+        size=tasks.size_of(run_time, intensity),
         intensity=intensity,
         memory=memory,
         arrival=values[1],

@@ -1,4 +1,4 @@
-"""WfFormat 1.5 (WfCommons): a workflow's tasks with their parents, files and measured run times, as JSON."""
+"""Reader of WfFormat 1.5 (WfCommons): a workflow's tasks, parents, files and run times as JSON."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MAPPING = {
 
 
 def read_wfformat(path: Path, scale: float) -> Rows:
-    """Rows are counted in tasks of the specification, from 1."""
+    """Return the tasks of a workflow; rows count its tasks from 1."""
     specification, execution = _document(path)
-    draft = TaskCollector(scale)
+    collector = TaskCollector(scale)
     ran = {str(task.get("id")): task for task in _dictionaries(execution.get("tasks"))}
     files = {
         str(file.get("id")): _number(file.get("sizeInBytes")) for file in _dictionaries(specification.get("files"))
@@ -39,18 +39,18 @@ def read_wfformat(path: Path, scale: float) -> Rows:
         record = ran.get(name, {})
         seconds = _number(record.get("runtimeInSeconds"))
         if not name or "id" not in task or name in seen:
-            draft.reject(row, "id", "a name that no other task has", task.get("id"))
+            collector.reject(row, "id", "a name that no other task has", task.get("id"))
         elif not seconds > 0:
-            draft.reject(row, "runtimeInSeconds", "a number > 0", record.get("runtimeInSeconds"))
+            collector.reject(row, "runtimeInSeconds", "a number > 0", record.get("runtimeInSeconds"))
         else:
             seen.add(name)
             busy, memory = _number(record.get("avgCPU")), _number(record.get("memoryInBytes"))
             intensity = share(busy / 100.0) if busy >= 0 else UNKNOWN_INTENSITY
             inputs = set(_texts(task.get("inputFiles")))
-            draft.add(
+            collector.add(
                 row,
                 name,
-                size=draft.size_of(seconds, intensity),
+                size=collector.size_of(seconds, intensity),
                 intensity=intensity,
                 memory=memory / 1e6 if memory >= 0 else UNKNOWN_MEMORY,
                 arrival=0.0,
@@ -60,7 +60,7 @@ def read_wfformat(path: Path, scale: float) -> Rows:
                     for parent in _texts(task.get("parents"))
                 ],
             )
-    return draft.rows()
+    return collector.rows()
 
 
 def _megabytes(sizes: dict[str, float], handed_over: set[str]) -> float:
