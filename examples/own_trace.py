@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from hybrid_scheduler import compare, workstation
-from hybrid_scheduler.workload import load
+from hybrid_scheduler.workload import load_workload
 
 TRACE = """task_id,size,compute_intensity,memory_required,arrival_time,kind
 1,1200,0.9,80,0.0,soup
@@ -27,7 +27,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "chefs.csv"
         path.write_text(TRACE, encoding="utf-8")
-        tasks = load(path)
+        tasks = load_workload(path)
     machine = workstation()
     result = compare(tasks, ["gpu_only", "earliest_finish"], platform=machine)
     for name, run in result.results.items():

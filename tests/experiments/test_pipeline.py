@@ -76,12 +76,15 @@ def test_every_input_is_an_earlier_output():
 
 def test_tasks_to_learn_from_are_never_scheduled(tmp_path):
     from hybrid_scheduler.experiments.phases import PhaseContext
-    from hybrid_scheduler.workload.trace_files import load
+    from hybrid_scheduler.workload.trace_files import load_workload
 
     context = PhaseContext(tmp_path, tmp_path, lambda *_: None)
     for seed in (0, 42, 2042):
         pipeline._generate(context, study(seed=seed))
-        training, test = load(tmp_path / pipeline.TRAINING_TASKS), load(tmp_path / pipeline.TEST_TASKS)
+        training, test = (
+            load_workload(tmp_path / pipeline.TRAINING_TASKS),
+            load_workload(tmp_path / pipeline.TEST_TASKS),
+        )
         assert len(training) == len(test) == 500
         assert not set(training.size.tolist()) & set(test.size.tolist())
 

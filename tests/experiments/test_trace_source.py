@@ -93,9 +93,9 @@ def test_a_record_holds_its_tasks(tmp_path):
     assert record.spec == spec
     assert stored_comparison(tmp_path, record).judge() == found.judge()
     assert replay(tmp_path, processes=1).same
-    from hybrid_scheduler.workload.trace_files import save
+    from hybrid_scheduler.workload.trace_files import save_workload
 
-    save(tasks(301), tmp_path / run_record.TRACE)
+    save_workload(tasks(301), tmp_path / run_record.TRACE)
     with pytest.raises(HybridSchedulerError, match="was changed after the run"):
         run_record.read_run(tmp_path)
     (tmp_path / run_record.TRACE).unlink()

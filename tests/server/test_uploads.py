@@ -8,7 +8,7 @@ import pytest
 from fakes import client_of, fake_context
 
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.workload import load
+from hybrid_scheduler.workload import load_workload
 
 GOOD = b"task_id,size,compute_intensity,memory_required,arrival_time\n1,100,0.5,10,0\n2,200,0.7,20,1\n"
 CSV = {"Content-Type": "text/csv"}
@@ -21,7 +21,7 @@ async def test_a_good_trace_is_kept(client, context):
     assert answer.json() == {
         "name": "week", "format": "csv", "tasks": 2, "size_bytes": len(GOOD), "ignored_columns": [],
     }  # fmt: skip
-    assert len(load(context.options.traces / "week.csv")) == 2
+    assert len(load_workload(context.options.traces / "week.csv")) == 2
     (listed,) = (await client.get("/api/traces")).json()["traces"]
     assert (listed["name"], listed["format"]) == ("week", "csv")
     assert (await client.post("/api/traces?name=week", headers=CSV, content=GOOD)).status_code == 409

@@ -5,7 +5,7 @@ from batches import Engine
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.storage.history_csv import COLUMNS, HistoryCsv, read_history
-from hybrid_scheduler.workload.trace_files import load
+from hybrid_scheduler.workload.trace_files import load_workload
 
 
 def test_rows_read_back_exactly_and_as_a_trace(tmp_path):
@@ -19,7 +19,7 @@ def test_rows_read_back_exactly_and_as_a_trace(tmp_path):
     assert tasks.size.tolist() == [x for batch in batches for x in batch.tasks.size.tolist()]
     assert fraction.tolist() == [x for batch in batches for x in batch.optimal_fraction.tolist()]
     assert seconds.tolist() == [x for batch in batches for x in batch.optimal_time.tolist()]
-    assert load(history.path).arrival_time.tolist() == [float(x) for x in range(10)]
+    assert load_workload(history.path).arrival_time.tolist() == [float(x) for x in range(10)]
 
 
 def test_half_a_row_of_a_killed_process_is_cut_off(tmp_path):

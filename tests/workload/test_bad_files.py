@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError, Workload
-from hybrid_scheduler.workload import Rejection, fork_join, load, load_with_report, save
+from hybrid_scheduler.workload import Rejection, fork_join, load_with_report, load_workload, save_workload
 
 HEADER = "task_id,size,compute_intensity,memory_required,arrival_time"
 
@@ -34,7 +34,7 @@ def lines(*rows: str, header: str = HEADER) -> str:
 
 def message_of(path) -> str:
     with pytest.raises(InvalidInputError) as error:
-        load(path)
+        load_workload(path)
     assert error.value.exit_code == 2
     return str(error.value)
 
@@ -163,7 +163,7 @@ def test_a_missing_column_is_named(trace, missing):
 
 def test_a_misspelt_column_suggests_the_right_name(trace):
     with pytest.raises(InvalidInputError, match="column memory_required: must be present") as error:
-        load(trace(HEADER.replace("memory_required", "memory_requird") + "\n" + GOOD[0]))
+        load_workload(trace(HEADER.replace("memory_required", "memory_requird") + "\n" + GOOD[0]))
     assert error.value.hint == "rename 'memory_requird' to 'memory_required'?"
 
 
@@ -243,7 +243,7 @@ def test_missing_files_and_folders(tmp_path, suffix):
     ],
 )
 def test_harmless_oddities_are_read(trace, content):
-    workload = load(trace(content))
+    workload = load_workload(trace(content))
     assert workload.task_id.tolist() == [1, 2, 3]
     assert workload.size.tolist() == [10, 20, 30]
     assert workload.compute_intensity.tolist() == [0.5] * 3
@@ -259,7 +259,7 @@ def test_lines_are_counted_through_blank_lines_and_quoted_line_breaks(trace):
 def test_lines_are_counted_from_block_to_block(trace, monkeypatch):
     monkeypatch.setattr("hybrid_scheduler.workload.csv_file._BLOCK_BYTES", 40)
     rows = [f"{i},10,0.5,1,{i}" + (',"x\ny"' if i % 5 == 0 else ",z") for i in range(40)]
-    good = load(trace(lines(*rows, header=HEADER + ",external_id")))
+    good = load_workload(trace(lines(*rows, header=HEADER + ",external_id")))
     assert good.task_id.tolist() == list(range(40))
     assert good.external_id is not None
     assert good.external_id[5] == "x\ny"
@@ -270,7 +270,7 @@ def test_lines_are_counted_from_block_to_block(trace, monkeypatch):
 def test_large_ids_do_not_pass_through_floats(trace):
     ids = [2**63 - 1, 2**53 + 1, -(2**63)]
     path = trace(lines(*(f"{i},1,0,0,0" for i in ids)))
-    assert load(path).task_id.tolist() == ids
+    assert load_workload(path).task_id.tolist() == ids
 
 
 # -------------------------------------------------------------------- dependencies
@@ -324,7 +324,7 @@ def test_a_child_of_a_row_with_a_bad_cell_is_skipped(trace):
 
 
 def test_parents_may_come_later_and_data_may_be_left_out(trace):
-    workload = load(trace(lines("1,1,0,0,0,2", "2,1,0,0,0,", header=HEADER + ",dependencies")))
+    workload = load_workload(trace(lines("1,1,0,0,0,2", "2,1,0,0,0,", header=HEADER + ",dependencies")))
     assert workload[0].dependencies == (2,)
     assert workload.parent_data.tolist() == [0.0]
 
@@ -429,7 +429,7 @@ def test_mutated_files_load_or_are_refused_but_never_crash(tmp_path, suffix, mut
     """Either a valid workload or an `InvalidInputError`: nothing else comes out of a damaged file."""
     source = tmp_path / f"good{suffix}"
     workload = fork_join(1, 4, 0)
-    save(
+    save_workload(
         Workload(
             **workload.columns(),
             kind=["a", "=b", "c", "a", "é", "c"],

@@ -17,7 +17,7 @@ from hybrid_scheduler.workload import (
     capacity_of,
     generate,
     layered,
-    save,
+    save_workload,
     scenario_named,
 )
 
@@ -141,7 +141,7 @@ def test_saving_and_loading_remembers_the_loaded_workload(tmp_path, suffix):
 
 def test_the_table_of_a_loaded_graph_shows_its_dependencies(tmp_path):
     graph = layered(30, 5, 1)
-    save(graph, tmp_path / "graph.csv")
+    save_workload(graph, tmp_path / "graph.csv")
     generator = WorkloadGenerator()
     generator.load(tmp_path / "graph.csv")
     table = generator.to_dataframe()

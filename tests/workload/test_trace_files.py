@@ -15,9 +15,9 @@ from hybrid_scheduler.workload import (
     cholesky,
     fork_join,
     generate,
-    load,
     load_with_report,
-    save,
+    load_workload,
+    save_workload,
     scenario_named,
     trace_named,
 )
@@ -63,8 +63,8 @@ def small(**extra) -> Workload:
     ids=["plain", "ids", "kinds", "names", "no-names", "parents", "negative", "cholesky", "fork-join", "bursty"],
 )
 def test_round_trip_is_exact(tmp_path, workload, suffix):
-    save(workload, tmp_path / f"trace{suffix}")
-    assert_same(load(tmp_path / f"trace{suffix}"), workload)
+    save_workload(workload, tmp_path / f"trace{suffix}")
+    assert_same(load_workload(tmp_path / f"trace{suffix}"), workload)
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8) | st.sampled_from(
@@ -102,14 +102,14 @@ def test_round_trip_of_any_workload(tmp_path, suffix):
     @settings(max_examples=60, deadline=None, derandomize=True, database=None)
     def check(workload):
         path = tmp_path / f"any{suffix}"
-        save(workload, path)
-        assert_same(load(path), workload)
+        save_workload(workload, path)
+        assert_same(load_workload(path), workload)
 
     check()
 
 
 def test_csv_is_plain_text_with_exact_numbers(tmp_path):
-    save(small(), tmp_path / "trace.csv")
+    save_workload(small(), tmp_path / "trace.csv")
     assert (tmp_path / "trace.csv").read_text() == (
         "task_id,size,compute_intensity,memory_required,arrival_time\n"
         "3,1.5,0.0,0.0,0.0\n"
@@ -119,7 +119,9 @@ def test_csv_is_plain_text_with_exact_numbers(tmp_path):
 
 
 def test_dependencies_are_ids_and_megabytes_separated_by_semicolons(tmp_path):
-    save(small(dependencies=[[], [3], [3, 1]], dependency_data=[[], [4], [0.5, 2]]), tmp_path / "trace.csv")
+    save_workload(
+        small(dependencies=[[], [3], [3, 1]], dependency_data=[[], [4], [0.5, 2]]), tmp_path / "trace.csv"
+    )
     with (tmp_path / "trace.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["dependencies"] for row in rows] == ["", "3", "3;1"]
@@ -129,26 +131,26 @@ def test_dependencies_are_ids_and_megabytes_separated_by_semicolons(tmp_path):
 @pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1"])
 def test_formulas_are_inert_in_the_file_and_whole_again_after_reading(tmp_path, text):
     workload = small(external_id=[text, "plain", "it's"], kind=[text, "a", "b"], task_id=[-3, 1, 2])
-    save(workload, tmp_path / "trace.csv")
+    save_workload(workload, tmp_path / "trace.csv")
     with (tmp_path / "trace.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert rows[0]["external_id"] == rows[0]["kind"] == "'" + text
     assert rows[1]["external_id"] == "plain"
     assert rows[2]["external_id"] == "it's"
     assert rows[0]["task_id"] == "-3", "numbers are left alone"
-    assert_same(load(tmp_path / "trace.csv"), workload)
+    assert_same(load_workload(tmp_path / "trace.csv"), workload)
 
 
 def test_a_join_with_very_many_parents_reads_back(tmp_path):
     graph = fork_join(1, 30_000, 0)
-    save(graph, tmp_path / "wide.csv")
-    assert np.array_equal(load(tmp_path / "wide.csv").parent_rows, graph.parent_rows)
+    save_workload(graph, tmp_path / "wide.csv")
+    assert np.array_equal(load_workload(tmp_path / "wide.csv").parent_rows, graph.parent_rows)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_report_of_a_good_file(tmp_path, suffix):
     path = tmp_path / f"trace{suffix}"
-    save(small(kind=["a", "b", "a"]), path)
+    save_workload(small(kind=["a", "b", "a"]), path)
     workload, report = load_with_report(path)
     assert len(workload) == report.rows_read == report.rows_kept == 3
     assert report.rows_rejected == 0
@@ -160,8 +162,8 @@ def test_the_report_of_a_good_file(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_name_may_be_a_string_and_its_suffix_in_capitals(tmp_path, suffix):
     path = str(tmp_path / f"trace{suffix.upper()}")
-    save(small(), path)
-    assert_same(load(path), small())
+    save_workload(small(), path)
+    assert_same(load_workload(path), small())
 
 
 # -------------------------------------------------------------------- writing
@@ -171,8 +173,8 @@ def test_a_name_may_be_a_string_and_its_suffix_in_capitals(tmp_path, suffix):
 def test_saving_replaces_an_older_file_and_leaves_nothing_else(tmp_path, suffix):
     path = tmp_path / f"trace{suffix}"
     path.write_text("old")
-    save(small(), path)
-    assert_same(load(path), small())
+    save_workload(small(), path)
+    assert_same(load_workload(path), small())
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
@@ -181,18 +183,18 @@ def test_a_failed_save_keeps_the_older_file(tmp_path, suffix):
     path = tmp_path / f"trace{suffix}"
     path.write_text("old")
     with pytest.raises(InvalidInputError, match="kind or external_id: must be text that UTF-8 can hold"):
-        save(small(external_id=["fine", "\ud800", "fine"]), path)
+        save_workload(small(external_id=["fine", "\ud800", "fine"]), path)
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
 def test_csv_cannot_hold_nul(tmp_path):
     with pytest.raises(InvalidInputError, match="external_id: must be text without NUL characters"):
-        save(small(external_id=["a\0b", None, None]), tmp_path / "trace.csv")
+        save_workload(small(external_id=["a\0b", None, None]), tmp_path / "trace.csv")
     assert list(tmp_path.iterdir()) == []
     with_nul = small(external_id=["a\0b", None, None])
-    save(with_nul, tmp_path / "trace.parquet")
-    assert_same(load(tmp_path / "trace.parquet"), with_nul)
+    save_workload(with_nul, tmp_path / "trace.parquet")
+    assert_same(load_workload(tmp_path / "trace.parquet"), with_nul)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -200,12 +202,12 @@ def test_a_target_that_cannot_be_written(tmp_path, suffix):
     with pytest.raises(
         InvalidInputError, match=f"path: must be a file that can be written, got 'trace{suffix}'"
     ) as error:
-        save(small(), tmp_path / "missing" / f"trace{suffix}")
+        save_workload(small(), tmp_path / "missing" / f"trace{suffix}")
     assert error.value.hint
     assert str(tmp_path) not in str(error.value) + error.value.hint
     (tmp_path / f"folder{suffix}").mkdir()
     with pytest.raises(InvalidInputError, match="path: must be a file that can be written"):
-        save(small(), tmp_path / f"folder{suffix}")
+        save_workload(small(), tmp_path / f"folder{suffix}")
     assert [entry.name for entry in tmp_path.iterdir()] == [f"folder{suffix}"]
 
 
@@ -213,10 +215,10 @@ def test_a_target_that_cannot_be_written(tmp_path, suffix):
 def test_other_suffixes_are_refused(tmp_path, name):
     message = f"path: must be a name that ends in .csv or .parquet, got '{name}'"
     with pytest.raises(InvalidInputError) as error:
-        save(small(), tmp_path / name)
+        save_workload(small(), tmp_path / name)
     assert str(error.value) == message
     with pytest.raises(InvalidInputError) as error:
-        load(tmp_path / name)
+        load_workload(tmp_path / name)
     assert str(error.value) == message
 
 
@@ -224,8 +226,8 @@ def test_other_suffixes_are_refused(tmp_path, name):
 
 
 def test_a_trace_is_found_by_its_bare_name(tmp_path):
-    save(small(), tmp_path / "monday.csv")
-    save(small(), tmp_path / "tuesday.parquet")
+    save_workload(small(), tmp_path / "monday.csv")
+    save_workload(small(), tmp_path / "tuesday.parquet")
     assert trace_named("monday", tmp_path) == tmp_path / "monday.csv"
     assert trace_named("monday.csv", tmp_path) == tmp_path / "monday.csv"
     assert trace_named("tuesday", tmp_path) == tmp_path / "tuesday.parquet"
@@ -235,13 +237,13 @@ def test_a_trace_is_found_by_its_bare_name(tmp_path):
     "name", ["", "..", ".hidden", "../monday", "a/b", "a\\b", "/etc/passwd", "C:monday", "..\\monday", "a\0b"]
 )
 def test_a_path_is_not_a_name(tmp_path, name):
-    save(small(), tmp_path / "monday.csv")
+    save_workload(small(), tmp_path / "monday.csv")
     with pytest.raises(InvalidInputError, match="trace: must be a bare name, without folders"):
         trace_named(name, tmp_path)
 
 
 def test_an_unknown_trace_names_the_nearest(tmp_path):
-    save(small(), tmp_path / "monday.csv")
+    save_workload(small(), tmp_path / "monday.csv")
     (tmp_path / "notes.txt").write_text("no trace")
     with pytest.raises(UnknownNameError, match="trace: must be one of monday, got 'mondya'") as error:
         trace_named("mondya", tmp_path)
@@ -252,6 +254,6 @@ def test_an_unknown_trace_names_the_nearest(tmp_path):
 
 def test_tasks_survive_as_people_see_them(tmp_path):
     tasks = [Task(7, 10.0, 0.5, 1.0, 0.0, (), "sort", "x"), Task(9, 20.0, 0.25, 2.0, 3.5, (7,), "conv", None)]
-    save(Workload.from_tasks(tasks), tmp_path / "tasks.csv")
-    assert list(load(tmp_path / "tasks.csv")) == tasks
-    assert math.isclose(load(tmp_path / "tasks.csv").duration_estimate[0], tasks[0].duration_estimate)
+    save_workload(Workload.from_tasks(tasks), tmp_path / "tasks.csv")
+    assert list(load_workload(tmp_path / "tasks.csv")) == tasks
+    assert math.isclose(load_workload(tmp_path / "tasks.csv").duration_estimate[0], tasks[0].duration_estimate)

@@ -49,7 +49,7 @@ def import_trace(
       hybrid-scheduler simulate --trace pods
     """
     from ..core import InvalidInputError
-    from ..workload.trace_files import save
+    from ..workload.trace_files import save_workload
     from ..workload.trace_formats import FORMATS, detect_format, import_trace
     from .inputs import TRACE_FOLDER
 
@@ -65,7 +65,7 @@ def import_trace(
     found = format or detect_format(file)
     workload, report = import_trace(file, found, scale=scale, skip_bad=skip_bad)
     target.parent.mkdir(parents=True, exist_ok=True)
-    save(workload, target)
+    save_workload(workload, target)
     if as_json:
         command.printer.document({"trace": called, "file": target.as_posix(), "format": found, **_document(report)})
         return

@@ -17,7 +17,7 @@ from ..experiments.spec import ExperimentSpec
 from ..experiments.trace_source import TraceSource
 from ..physics import Physics
 from ..schedulers import schedulers as registered
-from ..workload.trace_files import load, trace_named
+from ..workload.trace_files import load_workload, trace_named
 from .printer import Printer
 
 #: A trace in this folder can be chosen by its name.
@@ -51,7 +51,7 @@ def spec_from_settings(
         names = tuple(name for name, info in registered().items() if info.protocol != "static")
     if trace is not None:
         path = trace_path(trace)
-        return ExperimentSpec.for_trace(TraceSource.of(path.name, load(path), batches), names, machine)
+        return ExperimentSpec.for_trace(TraceSource.of(path.name, load_workload(path), batches), names, machine)
     if batches is not None:
         raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
     return ExperimentSpec(

@@ -74,12 +74,12 @@ def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStu
 
     from ..experiments.pipeline import QUICK, USUAL, PipelineStudy, like_trace
     from ..workload.scenarios import default_scenario, scenario_named
-    from ..workload.trace_files import load
+    from ..workload.trace_files import load_workload
     from .inputs import trace_path
 
     seed, ranges = settings.simulation.seed, settings.workload
     machine = settings.machine(noise_seed=seed)
-    tasks = None if trace is None else load(trace_path(trace))
+    tasks = None if trace is None else load_workload(trace_path(trace))
     everyday = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
     busy = replace(
         scenario_named("rush-hour"), size=everyday.size, intensity=everyday.intensity, memory=everyday.memory

@@ -29,7 +29,7 @@ from ..core.canonical_json import pretty_json
 from ..reports.table_files import number, read_table, write_table
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
-from ..workload.trace_files import load, save
+from ..workload.trace_files import load_workload, save_workload
 from .evaluation import RESULT_COLUMNS, run_evaluation
 from .phases import Phase, PhaseContext, PhaseResult, Progress, run_phases
 
@@ -198,21 +198,21 @@ def _profile(context: PhaseContext, effort: Effort) -> None:
 def _generate(context: PhaseContext, study: PipelineStudy) -> None:
     machine, effort = study.machine, study.effort
     training = generate(study.scenario, effort.training_tasks, study.seed % _FIRST_TEST_SEED, batch=True)
-    save(training, context.write(TRAINING_TASKS))
+    save_workload(training, context.write(TRAINING_TASKS))
     test = study.trace
     if test is None:
         test = generate(
             study.scenario, effort.test_tasks, study.seed + _FIRST_TEST_SEED,
             platform=machine.platform, physics=machine.physics,
         )  # fmt: skip
-    save(test, context.write(TEST_TASKS))
+    save_workload(test, context.write(TEST_TASKS))
 
 
 def _train(context: PhaseContext, study: PipelineStudy) -> None:
     from .pipeline_training import train_agent, train_forest, train_times
 
     laws, effort = (study.machine.platform, study.machine.physics), study.effort
-    tasks = load(context.read(TRAINING_TASKS))
+    tasks = load_workload(context.read(TRAINING_TASKS))
     context.report("train durations", 0.0)
     times = train_times(context.write(TIMES_MODEL), tasks, *laws, study.seed)
     context.report("train forest", 0.1)
@@ -233,7 +233,7 @@ def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
 
     with fixed_threads(1):
         evaluation = run_evaluation(
-            load(context.read(TEST_TASKS)),
+            load_workload(context.read(TEST_TASKS)),
             study.machine,
             times_model=context.read(TIMES_MODEL),
             agent_model=context.read(AGENT),
@@ -253,7 +253,10 @@ def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
     from ..reports.figure_style import save_png
     from ..reports.performance_analysis import Performance, draw
 
-    tasks, metrics = load(context.read(TEST_TASKS)), json.loads(context.read(METRICS).read_text(encoding="utf-8"))
+    tasks, metrics = (
+        load_workload(context.read(TEST_TASKS)),
+        json.loads(context.read(METRICS).read_text(encoding="utf-8")),
+    )
     summaries = metrics["schedulers"]
     columns = _columns(context.read(RESULTS), ("gpu_fraction", "predicted_time", "actual_time"))
     performance = Performance(

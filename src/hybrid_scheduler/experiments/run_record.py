@@ -31,7 +31,7 @@ from ..core.canonical_json import canonical_json, content_hash, pretty_json
 from ..core.outcome import STATUS_NAMES
 from ..core.ulid import UlidGenerator
 from ..engine import Comparison
-from ..workload.trace_files import load, save
+from ..workload.trace_files import load_workload, save_workload
 from .spec import ExperimentSpec
 from .trace_source import TraceSource
 
@@ -161,7 +161,7 @@ def write_run(
             file.write(content)
             count += 1
     if spec.trace is not None:
-        save(spec.trace.workload, folder / TRACE)
+        save_workload(spec.trace.workload, folder / TRACE)
     now = time.time()
     record = RunFile(
         UlidGenerator(lambda: now)(), kind, datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"), chosen,
@@ -202,7 +202,7 @@ def _trace(folder: Path, known: Mapping[str, Any] | None) -> TraceSource | None:
     path = folder / TRACE
     if not path.exists():
         raise HybridSchedulerError(f"{path} is missing: the record's tasks were a trace")
-    found = TraceSource.of(known["name"], load(path), known["batches"] if known["batches"] > 1 else None)
+    found = TraceSource.of(known["name"], load_workload(path), known["batches"] if known["batches"] > 1 else None)
     if found.sha256 != known["sha256"]:
         raise HybridSchedulerError(f"{path} was changed after the run: its digest is not the recorded one")
     return found

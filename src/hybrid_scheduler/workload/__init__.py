@@ -17,7 +17,7 @@ from .scenarios import (
 )
 from .task_graphs import GRAPHS, chain, cholesky, fork_join, graph_named, layered, lu, qr
 from .trace_columns import OPTIONAL, REQUIRED, ReadReport, Rejection
-from .trace_files import load, load_with_report, save, trace_named
+from .trace_files import load_with_report, load_workload, save_workload, trace_named
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -43,11 +43,11 @@ __all__ = [
     "generate",
     "graph_named",
     "layered",
-    "load",
     "load_with_report",
+    "load_workload",
     "lu",
     "qr",
-    "save",
+    "save_workload",
     "scenario_from_json",
     "scenario_named",
     "scenario_to_json",

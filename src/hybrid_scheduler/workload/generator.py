@@ -14,7 +14,7 @@ from .argument_checks import Range, number_range, positive_number, whole_number
 from .column_source import draw_chunks, join_chunks
 from .distributions import size_distribution
 from .scenarios import Scenario, capacity_of
-from .trace_files import load, save
+from .trace_files import load_workload, save_workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,11 +144,11 @@ class WorkloadGenerator:
 
     def save_workload(self, path: str | os.PathLike[str]) -> None:
         """Write the last workload to a .csv or .parquet file."""
-        save(self._workload(), path)
+        save_workload(self._workload(), path)
 
     def load(self, path: str | os.PathLike[str]) -> Workload:
         """Read a workload from a .csv or .parquet file; it becomes the last one."""
-        self._last = load(path)
+        self._last = load_workload(path)
         return self._last
 
     def _workload(self) -> Workload:

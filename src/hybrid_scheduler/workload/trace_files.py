@@ -22,7 +22,7 @@ SUFFIXES = (".csv", ".parquet")
 AnyPath = str | os.PathLike[str]
 
 
-def save(workload: Workload, path: AnyPath) -> None:
+def save_workload(workload: Workload, path: AnyPath) -> None:
     """Write a workload to a .csv or .parquet file, replacing it atomically.
 
     Parameters
@@ -68,7 +68,7 @@ def save(workload: Workload, path: AnyPath) -> None:
         ) from None
 
 
-def load(path: AnyPath) -> Workload:
+def load_workload(path: AnyPath) -> Workload:
     """Return the workload of a .csv or .parquet file.
 
     Parameters
