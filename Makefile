@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 
 results: ## RESULTS.md with its tables and figures, the exact optima, the gallery: half an hour on two cores
 	$(PYTHON) -m studies.results_book
-	$(PYTHON) -m hybrid_scheduler.experiments.exact_makespan > docs/results/evidence/exact.txt
+	$(PYTHON) -m studies.exact_makespan > docs/results/evidence/exact.txt
 	$(PYTHON) -m studies.trace_coverage > docs/results/evidence/trace_coverage.txt
 	$(PYTHON) -m studies.trace_coverage --tasks 20000 --traces 100 >> docs/results/evidence/trace_coverage.txt
 	$(PYTHON) -m studies.gallery

@@ -280,8 +280,7 @@ def _tail() -> str:
 - [Learned schedulers by case](docs/results/learning/quality.txt): `python -m studies.learned_quality`.
 - [Prices against earliest finish](docs/results/prices.txt): `python -m studies.price_study`.
 - [Time against energy](docs/results/pareto.txt): `python -m studies.time_energy_pareto`.
-- [Exact optima of small batches](docs/results/evidence/exact.txt):
-  `python -m hybrid_scheduler.experiments.exact_makespan`.
+- [Exact optima of small batches](docs/results/evidence/exact.txt): `python -m studies.exact_makespan`.
 - [Intervals within one trace](docs/results/evidence/trace_coverage.txt): how often they hold,
   `python -m studies.trace_coverage`.
 - [Speed of the simulation](docs/results/benchmarks.txt): `python benchmarks`."""

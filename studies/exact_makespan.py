@@ -1,6 +1,6 @@
 """The exact optimum of small batches by CP-SAT, as a check of the lower bound and of the schedulers.
 
-    python -m hybrid_scheduler.experiments.exact_makespan
+    python -m studies.exact_makespan
 
 All tasks are there at time 0 and do not depend on each other, so the order on a device does not matter: the
 makespan is the load of the busiest device. What is left to choose is the accelerator of each task and its share
@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster import makespan_bound
-from ..core import Floats, HybridSchedulerError, InvalidInputError, Platform, Workload, workstation
-from ..physics import AnalyticPhysics, Physics
-from ..workload.scenarios import generate, scenario_named
-from . import FIRST_REPORTED_SEED
+from hybrid_scheduler.cluster import makespan_bound
+from hybrid_scheduler.core import Floats, HybridSchedulerError, InvalidInputError, Platform, Workload, workstation
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.physics import AnalyticPhysics, Physics
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 MOST_TASKS = 60
 _PARTS = 100
@@ -149,7 +149,7 @@ def _loads(table: Floats, platform: Platform, device: Any, shares: Floats) -> Fl
 
 def gaps(scenario: str, tasks: int, seed: int, effort: float) -> dict[str, float]:
     """Over the lower bound: the exact optimum and some schedulers, on one batch."""
-    from ..engine import compare
+    from hybrid_scheduler.engine import compare
 
     workload = generate(scenario_named(scenario), tasks, seed, batch=True)
     bound = makespan_bound(workload, workstation(), AnalyticPhysics())
