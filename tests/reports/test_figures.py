@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError, UnknownNameError, compare
-from hybrid_scheduler.learning.duration.model_versions import ModelVersion
+from hybrid_scheduler.learning.duration.online_duration_model import ModelVersion
 from hybrid_scheduler.metrics import Interval
 from hybrid_scheduler.reports import figures
 from hybrid_scheduler.reports.figure_data import FigureData, NothingToDraw

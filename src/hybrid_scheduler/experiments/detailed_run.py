@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..cluster import RunResult
 from ..core import Floats, Online
 from ..engine import Comparison
-from ..learning.duration.model_versions import ModelVersion
+from ..learning.duration.online_duration_model import ModelVersion
 from ..schedulers import create
 from .evaluation import PredictionRecorder
 from .single_thread import one_thread

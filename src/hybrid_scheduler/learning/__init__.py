@@ -3,11 +3,9 @@
 from .duration.drift import DETECTORS, Detector, detector_named
 from .duration.duration_model import DurationModel
 from .duration.features import FEATURE_NAMES, features
-from .duration.fitting import FittedDurations, Samples, fit_durations
+from .duration.fitting import FittedDurations, Pretrained, Samples, fit_durations
 from .duration.flat_forest import FlatForest
-from .duration.model_versions import LearningEvent, ModelVersion
-from .duration.online_duration_model import OnlineDurationModel
-from .duration.pretrained import Pretrained
+from .duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
 from .fallback_guard import FallbackGuard
 from .model_files import Manifest, ModelFileError, load_times, save_times
 from .offline_trainer import OfflineTrainer, train_default_times_model

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 from ..core import Floats, HybridSchedulerError
 from ..core.atomic_files import atomic_path
 from .duration.features import FEATURE_NAMES, NUM_FEATURES
-from .duration.fitting import FittedDurations
+from .duration.fitting import FittedDurations, Pretrained
 from .duration.flat_forest import FlatForest
 from .duration.log_linear import NUM_TERMS, Frame
-from .duration.pretrained import Pretrained
 
 #: Models that ship with the package.
 SHIPPED = Path(__file__).parent.parent / "models"

@@ -18,8 +18,7 @@ from ..physics import AnalyticPhysics, Physics, isolated_time, optimal_fraction
 from ..workload.scenarios import SCENARIOS, generate
 from .duration.duration_model import DurationModel
 from .duration.features import features
-from .duration.fitting import Samples, fit_durations
-from .duration.pretrained import Pretrained, class_names
+from .duration.fitting import Pretrained, Samples, class_names, fit_durations
 from .model_files import data_digest, save_times
 from .predictors import PREDICTORS, Predictor
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core import Outcome, Task
-from ..learning.duration.model_versions import LearningEvent, ModelVersion
+from ..learning.duration.online_duration_model import LearningEvent, ModelVersion
 from ..learning.duration.retraining import BackgroundRetraining, LearnsDurations, TrainingWorker
 
 

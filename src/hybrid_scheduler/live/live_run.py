@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import Floats, Online, Outcomes, Scheduler, Workload
-from ..learning.duration.model_versions import LearningEvent, ModelVersion
+from ..learning.duration.online_duration_model import LearningEvent, ModelVersion
 from ..learning.duration.retraining import TrainingWorker
 from ..learning.model_files import ModelFileError
 from ..metrics.running_mean import busy_share

@@ -13,7 +13,7 @@ import numpy as np
 from ..compiled import FastRule
 from ..core import Floats, InvalidInputError, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
-from ..learning.duration.model_versions import LearningEvent
+from ..learning.duration.online_duration_model import LearningEvent
 from ..learning.duration.retraining import LearnsDurations, TrainingWorker
 from ..physics import EnergyAndCost
 from .batch_records import Recent, ResultColumns

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import Floats, InvalidInputError
 from ..engine import Comparison
-from ..learning.duration.model_versions import ModelVersion
+from ..learning.duration.online_duration_model import ModelVersion
 from ..metrics.statistics import Interval, t_interval
 
 

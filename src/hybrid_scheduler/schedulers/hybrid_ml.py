@@ -32,8 +32,7 @@ from ..learning.duration.compiled_placement import (
     compiled_greedy_choice,
 )
 from ..learning.duration.features import FEATURE_NAMES
-from ..learning.duration.model_versions import LearningEvent, ModelVersion
-from ..learning.duration.online_duration_model import OnlineDurationModel
+from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
 from ..learning.duration.sliding_window import observed, tasks_as_workload
 from ..learning.fallback_guard import FallbackGuard
 from ..learning.fraction_model import FractionForest

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...core import Floats, InvalidInputError
+from ...core import Floats, InvalidInputError, Platform
 from . import log_linear
 from .features import NUM_FEATURES
 from .flat_forest import FlatForest
@@ -66,6 +66,28 @@ class FittedDurations:
             fixed=self.fixed[keep],
             reference=keep.index(self.reference),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Pretrained:
+    """A fit and the classes of device it knows, in the order of its columns."""
+
+    fitted: FittedDurations
+    device_classes: tuple[str, ...]
+
+    def for_platform(self, platform: Platform) -> FittedDurations | None:
+        """Its columns for this machine; None if the machine has a class it does not know."""
+        wanted = class_names(platform)
+        reference = wanted[int(platform.class_of[np.argmax(platform.is_cpu)])]
+        known = {name: column for column, name in enumerate(self.device_classes)}
+        if not set(wanted) <= set(known) or known[reference] != self.fitted.reference:
+            return None
+        return self.fitted.select([known[name] for name in wanted])
+
+
+def class_names(platform: Platform) -> tuple[str, ...]:
+    """What tells classes apart for a model of durations: memory, watts and rent do not."""
+    return tuple(f"{d.kind}:{d.speedup_base:g}:{d.speedup_slope:g}:{d.bandwidth:g}" for d in platform.classes)
 
 
 def targets_of(logs: Floats, reference: int) -> Floats:

@@ -33,13 +33,9 @@ from ...core import (
 )
 from .drift import DETECTORS, detector_named
 from .duration_model import DurationModel, compiled_prediction
-from .fitting import LEAST_SAMPLES, FittedDurations, Samples, fit_durations
-from .model_versions import LearningEvent, ModelVersion
+from .fitting import LEAST_SAMPLES, FittedDurations, Pretrained, Samples, fit_durations
 from .prediction_scores import PredictionScores
-from .pretrained import Pretrained
 from .sliding_window import SlidingWindow, observed
-
-__all__ = ["FEEDBACK", "LearningEvent", "ModelVersion", "OnlineDurationModel", "TrainingRequest"]
 
 FEEDBACK = ("oracle", "bandit")
 #: From so many samples on, with none before them, the fit is better than no model: what greedy does to the queues
@@ -53,6 +49,30 @@ _WARM = 30
 _KEPT = 3
 #: A pretrained model is left alone until the window holds this many samples.
 _HEAD_START = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersion:
+    """One model: `r2` of the predictions it replaced, made before their outcomes were known; None if too few."""
+
+    version: int
+    samples: int
+    r2: float | None
+    trigger: str
+    at_task: int
+
+
+@dataclass(frozen=True, slots=True)
+class LearningEvent:
+    """Something a person should hear of.
+
+    `kind` is retrained, drift, retrain_failed, model_refused, fallback (greedy takes over) or recovered.
+    """
+
+    kind: str
+    at_task: int
+    message: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)

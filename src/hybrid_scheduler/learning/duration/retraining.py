@@ -16,8 +16,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from ...core.worker_process import WorkerProcess
 from .fitting import FittedDurations
-from .model_versions import LearningEvent
-from .online_duration_model import OnlineDurationModel, TrainingRequest
+from .online_duration_model import LearningEvent, OnlineDurationModel, TrainingRequest
 
 #: The priority value added to a training process, so that it gives way to the run.
 _NICENESS = 5
