@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
-from hybrid_scheduler.experiments.detailed_run import run_detailed
+from hybrid_scheduler.experiments.evaluation import run_detailed
 from hybrid_scheduler.experiments.paired_comparison import compare_seeds
 from hybrid_scheduler.experiments.report_builder import figure_data
 from hybrid_scheduler.experiments.spec import ExperimentSpec

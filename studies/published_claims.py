@@ -18,8 +18,7 @@ import numpy as np
 from hybrid_scheduler.core import Floats, workstation
 from hybrid_scheduler.engine import compare
 from hybrid_scheduler.experiments.paired_comparison import PairedComparison, compare_seeds
-from hybrid_scheduler.experiments.single_thread import one_thread
-from hybrid_scheduler.experiments.spec import ExperimentSpec
+from hybrid_scheduler.experiments.spec import ExperimentSpec, single_threaded
 from hybrid_scheduler.learning import OfflineTrainer
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
 from hybrid_scheduler.physics import AnalyticPhysics, Tariff, dollars_per_second
@@ -128,7 +127,7 @@ def _learning(tasks: int, seeds: Sequence[int]) -> list[Claim]:
     for seed in some:
         workload = generate(scenario_named("mixed"), 1000, seed, batch=True)
         trainer = OfflineTrainer("random_forest", target="fraction", seed=seed)
-        with tempfile.TemporaryDirectory() as folder, one_thread(["hybrid_ml"]):
+        with tempfile.TemporaryDirectory() as folder, single_threaded(["hybrid_ml"]):
             found = trainer.run_full_pipeline(workload, Path(folder) / "forest.skops")
         errors.append(found["metrics"]["mae"])
         scores.append(found["metrics"]["test_r2"])

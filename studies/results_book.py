@@ -21,7 +21,7 @@ import numpy as np
 from hybrid_scheduler.core import Floats
 from hybrid_scheduler.core.canonical_json import pretty_json
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED, run_record
-from hybrid_scheduler.experiments.detailed_run import run_detailed
+from hybrid_scheduler.experiments.evaluation import run_detailed
 from hybrid_scheduler.experiments.paired_comparison import Judgement, PairedComparison, compare_seeds
 from hybrid_scheduler.experiments.report_builder import figure_data
 from hybrid_scheduler.experiments.spec import ExperimentSpec

@@ -27,8 +27,7 @@ from ..schedulers import create
 from ..workload.scenarios import stream
 from .paired_comparison import cores
 from .quantile_sketch import QuantileSketch
-from .single_thread import one_thread
-from .spec import ExperimentSpec
+from .spec import ExperimentSpec, single_threaded
 
 CHUNK = 100_000
 #: Up to so many tasks the lower bound is computed, and schedulers that need all tasks at once are allowed.
@@ -254,7 +253,7 @@ def _whole(
     progress: Callable[[int], None] | None = None,
 ) -> SchedulerTotals:
     machine = spec.on_seed(seed)
-    with one_thread([name]):
+    with single_threaded([name]):
         result = machine.cluster().run(
             spec.workload(seed), create(name), seed=seed, objective=machine.objective, progress=progress
         )

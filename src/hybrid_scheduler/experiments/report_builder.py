@@ -22,7 +22,7 @@ from ..reports.pdf_report import as_pdf
 from ..reports.performance_analysis import three_digits
 from ..reports.report_content import Picture, ReportContent, Section, Table, Words
 from . import run_record
-from .detailed_run import DetailedRun, run_detailed
+from .evaluation import DetailedRun, run_detailed
 from .paired_comparison import BATCHES, Judgement, PairedComparison, SeedRun
 from .run_record import RunFile
 from .spec import ExperimentSpec

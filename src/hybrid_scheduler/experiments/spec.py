@@ -6,8 +6,10 @@ A spec is plain data: it crosses process borders, is written into the record of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from importlib.util import find_spec
 from typing import Any
 
 from ..cluster import Machine, Noise
@@ -17,7 +19,6 @@ from ..engine import Comparison, compare
 from ..physics import AnalyticPhysics, SerialPhysics, Tariff
 from ..schedulers import create
 from ..workload.scenarios import Scenario, generate, scenario_from_json, scenario_to_json
-from .single_thread import one_thread
 from .trace_source import TraceSource
 
 _PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
@@ -94,7 +95,7 @@ class ExperimentSpec:
     def run(self, seed: int, progress: Callable[[str, int], None] | None = None) -> Comparison:
         """Everybody on the same tasks, each on a cluster of its own."""
         machine = self.on_seed(seed)
-        with one_thread(self.schedulers):
+        with single_threaded(self.schedulers):
             return compare(self.workload(seed), self.schedulers, machine=machine, seed=seed, progress=progress)
 
     def on_seed(self, seed: int) -> Machine:
@@ -157,6 +158,23 @@ class ExperimentSpec:
             data["batch"],
             trace,
         )
+
+
+@contextmanager
+def single_threaded(schedulers: Iterable[str]) -> Iterator[None]:
+    """Within this block what these schedulers learn depends on nothing but the seed."""
+    with ExitStack() as limits:
+        # Those that do not learn use none of these libraries, and need not wait for them.
+        if any(create(name).learns for name in schedulers):
+            if find_spec("threadpoolctl"):
+                from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+                limits.enter_context(threadpool_limits(1))
+            if find_spec("torch"):
+                from ..profiling.timing import fixed_threads
+
+                limits.enter_context(fixed_threads(1))
+        yield
 
 
 def platform_to_json(platform: Platform) -> dict[str, Any]:
