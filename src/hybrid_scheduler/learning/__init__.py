@@ -1,4 +1,4 @@
-"""What learns: features, predictors, durations learned online, drift, and models on disk."""
+"""Learned models: duration forests, drift detection, deep Q-learning, and model files."""
 
 from .duration.drift import DETECTORS, Detector, detector_named
 from .duration.duration_model import DurationModel

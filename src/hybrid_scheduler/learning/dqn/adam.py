@@ -1,9 +1,9 @@
-"""Adam (Kingma and Ba, 2015) with a clipped gradient, in one pass over the flat weights.
+"""Adam optimiser (Kingma and Ba, 2015) with gradient clipping, in one pass over flat weights.
 
     m = 0.9 m + 0.1 g          v = 0.999 v + 0.001 g²          w -= rate * m̂ / (sqrt(v̂) + 1e-8)
 
-where m̂ and v̂ are corrected for starting at zero. For a network this small the arithmetic takes a fraction of what
-an optimiser built for any model spends on bookkeeping.
+where m̂ and v̂ are corrected for starting at zero. For a network this small, a general optimiser would spend more
+time on bookkeeping than this arithmetic takes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def _adam(weights, gradient, first, second, step, correction, clip):  # type: ig
         g = gradient[i] * clip
         m = np.float32(0.9) * first[i] + np.float32(0.1) * g
         v = np.float32(0.999) * second[i] + np.float32(0.001) * g * g
-        # Units that have fallen silent: numbers this small would slow the processor down a hundredfold.
+        # Moments of inactive units decay to denormal numbers, which slow the processor down a hundredfold.
         first[i] = m if abs(m) > np.float32(1e-30) else np.float32(0.0)
         second[i] = v if v > np.float32(1e-30) else np.float32(0.0)
         weights[i] -= step * m / (math.sqrt(v) * correction + np.float32(1e-8))
 
 
 class Adam:
-    """Changes `weights` in place."""
+    """Optimiser that changes `weights` in place."""
 
     def __init__(self, weights: Floats32) -> None:
         self._weights = weights
@@ -42,7 +42,19 @@ class Adam:
         self._pass = compiled(_adam, _SIGNATURE)
 
     def step(self, gradient: Floats32, length: float, rate: float, clip: float) -> None:
-        """One step against the gradient, which is shortened to `clip` if its `length` is more."""
+        """Take one step against the gradient.
+
+        Parameters
+        ----------
+        gradient
+            Gradient of the loss, as long as the weights.
+        length
+            Euclidean norm of the gradient.
+        rate
+            Learning rate.
+        clip
+            Largest norm: a longer gradient is scaled down to it.
+        """
         self._steps += 1
         step = rate / (1.0 - 0.9**self._steps)
         correction = 1.0 / math.sqrt(1.0 - 0.999**self._steps)

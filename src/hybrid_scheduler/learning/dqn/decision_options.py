@@ -1,14 +1,14 @@
-"""What a decision looks like to the agent: five options, what each is known to cost, and the queues.
+"""Options of a placement decision, with their known costs and the features the agent sees.
 
 The environment that trains the agent and the scheduler that uses it call the same `describe_options`, so a network
 sees in a run exactly what it saw in training. Everything is measured in typical task times, and backlogs are those
 of one node, sorted: the same network therefore serves fast and slow machines, one GPU or four, one node or a
 thousand.
 
-Options `split`: none, half of, exactly, and half-way beyond the balancing share (with which CPU and accelerator
-end together), and all that fits, on the accelerator where the balanced task would end first. Options `placement`:
-the whole task on that node's CPU or one of its first four accelerators; what does not fit into memory costs
-infinity.
+The `split` options give the accelerator none, half, exactly, half-way beyond, or the largest part that fits, of the
+balancing share. With the balancing share CPU and accelerator finish together; the accelerator is the one on which
+the balanced task would finish first. The `placement` options put the whole task on that node's CPU or on one of its
+first four accelerators. An option that does not fit into memory costs infinity.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ inner = njit(nogil=True, error_model="numpy")
 
 @inner
 def cost_of(d, share, now, times, free_at, devices, latency_weight, price):  # type: ignore[no-untyped-def]
-    """Weighted latency and busy seconds of one option, in seconds."""
+    """Return the weighted latency and busy seconds of one option, in seconds."""
     cpu = devices[d].cpu
     rest, part, end = 0.0, 0.0, 0.0
     if share < 1.0:
@@ -61,7 +61,7 @@ def cost_of(d, share, now, times, free_at, devices, latency_weight, price):  # t
 
 @inner
 def balancing(d, now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
-    """(share with which both sides end together, largest share that fits, earliest end over all shares)."""
+    """Return the share at which both sides finish together, the largest that fits, and the earliest finish."""
     cpu = devices[d].cpu
     whole, fixed = times[devices[d].column, 0], times[devices[d].column, 1]
     cpu_whole, cpu_fixed = times[devices[cpu].column, 0], times[devices[cpu].column, 1]
@@ -81,7 +81,7 @@ def balancing(d, now, memory, times, free_at, devices):  # type: ignore[no-untyp
 
 @inner
 def best_accelerator(now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
-    """Where the balanced task ends first. A CPU only if its node has no accelerator."""
+    """Return the accelerator on which the balanced task finishes first; a CPU only where its node has no other."""
     best, best_end, best_free = 0, np.inf, np.inf
     first = 0
     while first < len(devices):
@@ -130,7 +130,7 @@ def update_task_means(now, times, devices, rates, params, task_means):  # type: 
 
 @inner
 def payoff_range(task_means, measure):  # type: ignore[no-untyped-def]
-    """How far the mean of a measure moves between its own optimum and the others'; 1 if it does not."""
+    """Return how far the mean of a measure moves between its own optimum and the others'; 1 if it does not move."""
     own = task_means[_PAYOFF + 3 * measure + measure]
     spread = 0.0
     for goal in range(3):
@@ -158,7 +158,7 @@ def describe_options(  # type: ignore[no-untyped-def]
 ):
     """Fill in the five options with their costs, and the features.
 
-    `cost` is what an option costs as believed, in typical task times: infinity if it does not fit. `known` is the
+    `cost` is the predicted cost of an option in typical task times: infinity if it does not fit. `known` is the
     part of it that the agent's value starts from: infinity also for options far worse than the best.
     """
     typical = max(task_means[_TYPICAL], 1e-12)
@@ -261,7 +261,7 @@ def observe_task(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction,
 ):  # fmt: skip
-    """A task arrives: add it to the running means and describe its options."""
+    """Add an arriving task to the running means and describe its options."""
     update_task_means(now, times, devices, rates, params, task_means)
     describe_options(now, size, intensity, memory, times, free_at, devices, rates, params, task_means,
            features, cost, known, device, fraction)  # fmt: skip
@@ -273,10 +273,10 @@ def counterfactuals(  # type: ignore[no-untyped-def]
     next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_task_means,
     latency, next_features, next_known,
 ):  # fmt: skip
-    """What each option would have taken, and what the next task would have met: counterfactuals.
+    """Compute the latency of every option, and the state that the next task would have seen after it.
 
-    `times` are the task's realised seconds, `next_*` the next task as it came. Options that are not considered
-    (known = infinity) are left out.
+    `times` are the task's realised seconds, `next_*` the next task as it arrived. Options that are not considered
+    (known = infinity) are skipped.
     """
     queues, busy, no_price = np.empty(len(devices)), np.zeros(len(devices)), np.zeros(len(devices))
     cost, next_device, next_fraction = np.empty(ACTIONS), np.empty(ACTIONS, np.int64), np.empty(ACTIONS)
@@ -319,7 +319,7 @@ def describe_all(  # type: ignore[no-untyped-def]
     which, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction,
 ):  # fmt: skip
-    """Survey the current task of every marked cluster."""
+    """Describe the options of the current task in every marked cluster."""
     for e in range(len(position)):
         if which[e]:
             i = position[e]
@@ -332,7 +332,7 @@ def step_all(  # type: ignore[no-untyped-def]
     actions, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction,
 ):  # fmt: skip
-    """Every cluster places its task as the action says and meets the next one; with a negative action it waits."""
+    """Place every cluster's task as its action says and describe the next one; a negative action waits."""
     busy = np.zeros(len(devices))
     for e in range(len(position)):
         i, a = position[e], actions[e]
@@ -351,7 +351,7 @@ def counterfactuals_all(  # type: ignore[no-untyped-def]
     position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction, next_features, next_known,
 ):  # fmt: skip
-    """Before a step: what every cluster would meet after each of its options."""
+    """Compute, before a step, the state that every cluster would see after each of its options."""
     next_task_means, latency = np.empty(task_means.shape[1]), np.empty(ACTIONS)
     for e in range(len(position)):
         i = position[e]
@@ -364,7 +364,7 @@ def counterfactuals_all(  # type: ignore[no-untyped-def]
 
 
 def kernel(function: Any) -> Any:
-    """One of the entries above, compiled."""
+    """Return one of the entries above, compiled."""
     return compiled(function, _SIGNATURES[function])
 
 
@@ -384,7 +384,26 @@ def option_params(
     objective: Objective | None = None,
     worst_known: float = WORST_KNOWN,
 ) -> Floats:
-    """What stays fixed in a run: the kinds of state and actions, and the objective as weights that sum to 1."""
+    """Return the parameters that stay fixed in a run.
+
+    Parameters
+    ----------
+    platform
+        The machine whose devices are described.
+    state
+        Kind of observation, a key of `FEATURES`.
+    actions
+        Kind of options, one of `ACTION_SETS`.
+    objective
+        Weights of latency, energy and cost; they are scaled to sum to 1. Default: latency alone.
+    worst_known
+        Options that cost more than this many times the best one are not considered.
+
+    Raises
+    ------
+    UnknownNameError
+        If `state` or `actions` is not one of the known kinds.
+    """
     if state not in FEATURES:
         raise UnknownNameError("state", state, FEATURES)
     if actions not in ACTION_SETS:
@@ -399,10 +418,10 @@ def option_params(
 
 
 def new_task_means(*clusters: int) -> NDArray[np.float64]:
-    """Running means that have seen nothing yet, for one cluster or for several."""
+    """Return empty running means, for one cluster or for several."""
     return np.zeros((*clusters, _NUM_MEANS))
 
 
 def typical_time(task_means: Floats) -> float:
-    """The unit of all costs: mean seconds of an isolated task, split well."""
+    """Return the unit of all costs: mean seconds of an isolated task at its best split."""
     return max(float(task_means[_TYPICAL]), 1e-12)

@@ -1,14 +1,14 @@
-"""Double DQN with a dueling network, around what is already known.
+"""Double DQN with a dueling network that learns only the future cost of a placement.
 
-The cost of placing this task now is known as soon as its durations are estimated; what is not known is what the
-placement does to the tasks after it. So the value of an action is
+The cost of placing this task now is known as soon as its durations are estimated; what the placement does to later
+tasks is not. So the value of an action is
 
     Q(s, a) = -(1 - gamma) * known cost(s, a) + N(s, a)
 
 and the network N, which starts at zero, only learns the future. Before any training the agent is earliest finish.
 Every update draws a batch and moves Q(s, a) towards
 
-    r + gamma * Q'(s', argmax_a' Q(s', a'))            Q chooses, the older copy Q' judges (double DQN)
+    r + gamma * Q'(s', argmax_a' Q(s', a'))            Q chooses, the older copy Q' evaluates (double DQN)
 
 where Q' is a copy of Q made every `target_every` updates. Actions with infinite known cost are never chosen. There
 is no terminal state: the stream of tasks goes on. Rewards carry the factor (1 - gamma), so Q is about the mean cost
@@ -32,7 +32,7 @@ from .replay_buffer import ReplayBuffer, TransitionBatch
 
 @dataclass(frozen=True, slots=True)
 class DQNSettings:
-    """How the agent learns."""
+    """Hyperparameters of the agent."""
 
     gamma: float = 0.98
     learning_rate: float = 1e-3
@@ -48,7 +48,25 @@ class DQNSettings:
 
 
 class DQN:
-    """The learner. `width` is 1 to learn from the action taken, or the number of actions to learn from all."""
+    """Double DQN agent: network, target network, optimiser and replay buffer.
+
+    Parameters
+    ----------
+    features
+        Length of an observation.
+    actions
+        Number of actions.
+    seed
+        Seed of the initial weights, of exploration and of sampling.
+    width
+        1 to learn from the action taken, or the number of actions to learn from all of them.
+    settings
+        Hyperparameters; the defaults if left out.
+    weights
+        Flat weights to start from; drawn if left out.
+    writer
+        Receives the loss of every update, for instance a TensorBoard ``SummaryWriter``.
+    """
 
     def __init__(
         self,
@@ -68,7 +86,7 @@ class DQN:
         self.rng = np.random.default_rng(seed)
         self.weights = initial_weights(self.shape, self.rng) if weights is None else weights.copy()
         self._target, self._gradient = self.weights.copy(), np.zeros_like(self.weights)
-        # All of these look at the same memory, so every update is seen at once.
+        # All of these are views of the same memory, so every update takes effect at once.
         self.row = RowNetwork(self.shape, self.weights)
         self._online_parts = as_tensors(self.shape, self.weights)
         self._target_parts = as_tensors(self.shape, self._target)
@@ -82,7 +100,7 @@ class DQN:
     # ---------------------------------------------------------------- acting
 
     def act(self, features: Floats32, known: Floats, epsilon: float = 0.0) -> Ints:
-        """An action for every row; with probability epsilon any of those that are considered."""
+        """Return an action for every row; with probability `epsilon` a random one among those considered."""
         import torch
 
         if len(features) == 1:
@@ -96,7 +114,7 @@ class DQN:
         return best
 
     def act_row(self, features: Floats32, known: Floats, epsilon: float = 0.0, network_weight: float = 1.0) -> int:
-        """The same for a single row, in microseconds."""
+        """Return the action for a single row, in microseconds."""
         if epsilon > 0.0 and self.rng.random() < epsilon:
             return int(self.rng.choice(np.flatnonzero(np.isfinite(known))))
         return self.row.best(features, known, 1.0 - self.settings.gamma, network_weight)
@@ -104,7 +122,7 @@ class DQN:
     # ---------------------------------------------------------------- learning
 
     def update(self, progress: float = 0.0) -> float:
-        """One step of gradient descent on a batch; returns the loss. `progress` in [0, 1] lowers the rate."""
+        """Take one gradient step on a batch and return the loss; `progress` in [0, 1] lowers the learning rate."""
         settings = self.settings
         loss = self._descend(self.replay.sample(settings.batch, self.rng))
         rate = settings.learning_rate * (1.0 - progress * (1.0 - settings.final_rate))
@@ -117,12 +135,12 @@ class DQN:
         return loss
 
     def _descend(self, batch: TransitionBatch) -> float:
-        """The loss of a batch; its gradient goes into `_gradient`.
+        """Return the loss of a batch; its gradient goes into `_gradient`.
 
         The loss is the mean of (Q(s, a) - target)², with the differences between the actions of one state counting
         more. What arrives next moves the targets of all actions of a row together; only how they differ decides. So
         the error of a row is split, as in an analysis of variance, into its mean over the scored actions and what
-        remains. Errors are relative to the cost of the best option: else the longest queues would drown all others.
+        remains. Errors are relative to the cost of the best option: else the longest queues would dominate.
         """
         import torch
 

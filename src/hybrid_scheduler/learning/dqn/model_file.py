@@ -1,8 +1,8 @@
-"""The agent's file: weights and a few words about them, in torch's format, loaded without running any code.
+"""Model file of the agent: weights and metadata in torch's format, loaded without running any code.
 
-A file is refused, with what is wrong with it, if it is missing, truncated, altered (a digest goes with the
-weights), not one of ours, of another version, for another state or number of features, or holds a number that is
-not finite. Saving writes beside the old file and then replaces it, so a full disk leaves the old one as it was.
+A file is refused, with the reason, if it is missing, truncated or altered (a digest goes with the weights), not an
+agent's file, of another version, for another state or number of features, or holds a number that is not finite.
+Saving writes beside the old file and then replaces it, so a full disk leaves the old one as it was.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LARGEST = 64 * 2**20
 
 @dataclass(frozen=True)
 class AgentModel:
-    """A trained network and what it was trained for."""
+    """A trained network and the setting it was trained for."""
 
     state: str
     actions: str
@@ -38,11 +38,18 @@ class AgentModel:
 
     @property
     def shape(self) -> NetworkShape:
+        """Shape of the network."""
         return NetworkShape(FEATURES[self.state], ACTIONS, self.hidden)
 
 
 def save_model(path: Path, model: AgentModel) -> None:
-    """Write the file, all of it or nothing."""
+    """Write the file completely or not at all.
+
+    Raises
+    ------
+    ModelFileError
+        If the file cannot be written.
+    """
     import torch
 
     parts = dict(zip(NAMES, model.shape.split(model.weights), strict=True))
@@ -66,7 +73,13 @@ def save_model(path: Path, model: AgentModel) -> None:
 
 
 def load_model(path: Path) -> AgentModel:
-    """Read and check a file."""
+    """Read and check a file.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, damaged, or not a model this version can use.
+    """
     import torch
 
     path = Path(path)

@@ -1,7 +1,7 @@
-"""Learning from a run as it goes: decisions wait here until their outcome and their successor are known.
+"""Experience of a running agent: decisions wait until their outcome and their successor are known.
 
 A transition needs three things that come at different moments: the decision, the next task (whose view of the
-queues is the next state) and the outcome. Whichever comes last completes it.
+queues is the next state) and the outcome. The last of them completes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_WAITING = 20_000
 
 @dataclass(slots=True)
 class Step:
-    """One decision: the task, the queues it met, the options it had, and what became of it."""
+    """One decision: the task, the queues it found, its options, and its outcome once known."""
 
     task: Task
     now: float
@@ -41,7 +41,7 @@ class Step:
 
 
 class OnlineExperience:
-    """Turns steps into rows of the agent's replay."""
+    """Turns completed steps into rows of the agent's replay buffer."""
 
     def __init__(self, agent: DQN, devices: object, rates: Floats, params: Floats) -> None:
         self.agent, self.counterfactual = agent, agent.replay.width > 1
@@ -55,9 +55,9 @@ class OnlineExperience:
         self._next_known = np.zeros((ACTIONS, ACTIONS))
 
     def add_decision(self, step: Step) -> None:
-        """The agent has decided; this also tells the previous step what came next.
+        """Add a decision; it is also the successor of the previous one.
 
-        Nothing is learned here: somebody waits for the decision.
+        Nothing is learned here, because the task waits for the decision.
         """
         previous, self._last = self._last, step
         self._waiting[step.task.task_id] = step
@@ -69,13 +69,13 @@ class OnlineExperience:
                 self._ready.append(previous)
 
     def flush_completed(self) -> None:
-        """Learn from what decisions since the last outcome have completed."""
+        """Add to the replay buffer the steps that decisions since the last outcome have completed."""
         for step in self._ready:
             self._complete(step)
         self._ready.clear()
 
     def add_outcome(self, outcome: Outcome) -> None:
-        """An outcome has come in."""
+        """Add an outcome, and the step it completes to the replay buffer."""
         self.flush_completed()
         step = self._waiting.pop(outcome.task_id, None)
         if step is not None:
@@ -83,11 +83,11 @@ class OnlineExperience:
             self._complete(step)
 
     def drop(self, task_id: int) -> None:
-        """No outcome will come."""
+        """Drop a decision whose outcome will not come."""
         self._waiting.pop(task_id, None)
 
     def break_sequence(self) -> None:
-        """The next decision is no successor of the last one (the agent did not decide in between)."""
+        """Do not treat the next decision as successor of the last one: another policy decided in between."""
         self._last = None
 
     def _complete(self, step: Step) -> None:

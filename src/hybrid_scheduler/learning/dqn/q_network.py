@@ -1,10 +1,10 @@
-"""The network: two hidden layers; one half of the second speaks for the state, the other for the actions (dueling).
+"""Dueling Q-network: two hidden layers, half of the second for the state's value, half for the actions' advantages.
 
     h1 = relu(x W1 + b1)            [s, t] = relu(h1 W2 + b2)
     v = s Wv + bv                   a = t Wa + ba                   q_i = v + SCALE * (a_i - mean(a))
 
-All weights live in one flat vector, so that an optimiser step, a copy to the target network and a check are one
-operation each. Both heads start at zero: an untrained network has no opinion. torch learns; for a single row a
+All weights are one flat vector, so that an optimiser step, a copy to the target network and a check are one
+operation each. Both heads start at zero: an untrained network prefers no action. torch learns; for a single row a
 compiled function reads the same memory, which is about ten times faster and gives the same actions.
 """
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 Floats32 = NDArray[np.float32]
 NAMES = ("w1", "b1", "w2", "b2", "wv", "bv", "wa", "ba")
-#: Actions differ far less than states do. The scale lets both heads speak in numbers of the same size, so that one
-#: learning rate suits both.
+#: Actions differ far less than states do. The scale lets both heads work with numbers of the same size, so that
+#: one learning rate suits both.
 SCALE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkShape:
-    """How large a network is."""
+    """Sizes of a network's layers."""
 
     features: int
     actions: int
@@ -52,20 +52,21 @@ class NetworkShape:
 
     @property
     def sizes(self) -> list[int]:
+        """Number of weights of each part."""
         return [int(np.prod(part)) for part in self.parts]
 
     def __len__(self) -> int:
         return sum(self.sizes)
 
     def split(self, weights: Floats32) -> list[Floats32]:
-        """The flat vector as matrices and vectors, without copying."""
+        """Return the flat vector as matrices and vectors, without copying."""
         ends = np.cumsum(self.sizes)[:-1].tolist()
         pieces = np.split(weights, ends)
         return [piece.reshape(part) for piece, part in zip(pieces, self.parts, strict=True)]
 
 
 def initial_weights(shape: NetworkShape, rng: np.random.Generator) -> Floats32:
-    """Uniform in ±1/sqrt(inputs), as is customary; both heads zero."""
+    """Draw weights uniformly in ±1/sqrt(inputs); both heads are zero."""
     weights = np.zeros(len(shape), np.float32)
     parts = shape.split(weights)
     for layer in (0, 2):
@@ -76,14 +77,14 @@ def initial_weights(shape: NetworkShape, rng: np.random.Generator) -> Floats32:
 
 
 def as_tensors(shape: NetworkShape, weights: Floats32) -> list[Tensor]:
-    """The flat vector as torch matrices and vectors in the order of `NAMES`, without copying."""
+    """Return the flat vector as torch matrices and vectors in the order of `NAMES`, without copying."""
     import torch
 
     return [torch.from_numpy(part) for part in shape.split(weights)]
 
 
 def forward(parts: Sequence[Tensor], x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(rows, features) -> q of shape (rows, actions), and both hidden layers."""
+    """Map (rows, features) to q of shape (rows, actions), and both hidden layers."""
     w1, b1, w2, b2, wv, bv, wa, ba = parts
     half = len(wv)
     h1 = b1.addmm(x, w1).relu_()
@@ -95,7 +96,7 @@ def forward(parts: Sequence[Tensor], x: Tensor) -> tuple[Tensor, Tensor, Tensor]
 def backward(
     parts: Sequence[Tensor], gradients: Sequence[Tensor], x: Tensor, h1: Tensor, h2: Tensor, dq: Tensor
 ) -> None:
-    """From the gradient in q to those in the weights, by the chain rule.
+    """Compute the gradients in the weights from the gradient in q, by the chain rule.
 
     Written out because it is short: torch's own bookkeeping would take longer than the arithmetic.
     """
@@ -144,7 +145,7 @@ def _best_action(  # type: ignore[no-untyped-def]
     h2[:] = weights[bias : bias + hidden]
     for i in range(hidden):
         active = h1[i]
-        if active > np.float32(0.0):  # half of the units are silent
+        if active > np.float32(0.0):  # half of the units are inactive
             row = weights[at + i * hidden : at + (i + 1) * hidden]
             for j in range(hidden):
                 h2[j] += active * row[j]
@@ -180,7 +181,7 @@ class RowNetwork:
         self._best = compiled(_best_action, _ROW_SIGNATURE)
 
     def best(self, x: Floats32, known: Floats, known_weight: float, network_weight: float = 1.0) -> int:
-        """The action with the largest ``network_weight * q - known_weight * known``; the first of equals."""
+        """Return the action with the largest ``network_weight * q - known_weight * known``; the first of equals."""
         return self._best(
             self.weights, x, known, known_weight, network_weight, self.shape.hidden, self.shape.actions, self.q
         )

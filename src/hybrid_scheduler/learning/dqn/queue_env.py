@@ -1,4 +1,4 @@
-"""Many virtual clusters at once, for learning to place tasks.
+"""Vectorised environment of simulated clusters, for learning to place tasks.
 
 Each of E clusters works through an episode: tasks of some scenario at some load, arriving at empty queues. One step
 places the current task of every cluster and shows the next. Queues, memory and durations follow the same `place` as
@@ -6,11 +6,11 @@ the cluster, so an episode gives the numbers that `Cluster.run` would give. A st
 cluster; the state is arrays of shape (E, devices).
 
     env = QueueEnv(64, seed=1)
-    env.features, env.known            what the agent sees: (E, features), (E, actions)
+    env.features, env.known            observation of the agent: (E, features), (E, actions)
     reward, over = env.step(actions)   reward = -(cost in typical task times) * (1 - gamma)
     env.restart(over)                  new episodes where the old ones are over
 
-An episode is never "terminated": the stream of tasks goes on, the learner only looks away (`over` is a truncation).
+An episode is never "terminated": the stream of tasks goes on, and `over` is a truncation.
 """
 
 from __future__ import annotations
@@ -48,7 +48,33 @@ Bools = NDArray[np.bool_]
 
 
 class QueueEnv:
-    """E clusters in step; `features`, `known`, `cost`, `device`, `fraction` describe the tasks to be placed now."""
+    """E clusters in step; `features`, `known`, `cost`, `device`, `fraction` describe the tasks to be placed now.
+
+    Parameters
+    ----------
+    num_envs
+        Number of clusters.
+    seed
+        Seed of scenarios, loads and workloads.
+    platform, physics
+        The machine of every cluster; the workstation with analytic physics if left out.
+    state, actions
+        Kinds of observation and of options, see `decision_options`.
+    scenarios, loads
+        Each episode draws one of each.
+    episode_tasks
+        Tasks of an episode.
+    workload_seeds
+        Each episode draws one.
+    objective
+        Weights of latency, energy and cost.
+    gamma
+        Discount of future costs.
+    worst_known
+        Options that cost more than this many times the best one are not considered; infinity allows all that fit.
+    stagger
+        Cut the first episodes short at random, so that a batch holds empty and full queues alike.
+    """
 
     def __init__(
         self,
@@ -68,10 +94,6 @@ class QueueEnv:
         worst_known: float = WORST_KNOWN,
         stagger: bool = False,
     ) -> None:
-        """With `stagger` the first episodes are cut short at random, so that the clusters are never all in the same
-        phase: a batch then holds empty and full queues alike. `worst_known` is the mask: options known to cost more
-        than so many times the best one are not considered; infinity allows all that fit.
-        """
         if num_envs < 1:
             raise InvalidInputError("num_envs", ">= 1", num_envs)
         if episode_tasks < 2:
@@ -107,7 +129,7 @@ class QueueEnv:
         self.reset(seed)
 
     def reset(self, seed: int) -> None:
-        """Start new episodes everywhere."""
+        """Start new episodes in all clusters."""
         self._rng = np.random.default_rng(seed)
         self.restart(np.ones(self.num_envs, np.bool_))
         if self.stagger:
@@ -127,9 +149,24 @@ class QueueEnv:
         self._describe(which, self.position, *self._state, *self._options)
 
     def step(self, actions: Ints, still: Bools | None = None) -> tuple[Floats, Bools]:
-        """Place the current tasks. Returns the rewards and which episodes have shown their last task.
+        """Place the current tasks.
 
-        Clusters marked in `still` do not move and earn nothing.
+        Parameters
+        ----------
+        actions
+            Index of the chosen option, per cluster.
+        still
+            Clusters marked here do not move and earn nothing.
+
+        Returns
+        -------
+        tuple
+            The rewards, and which episodes have reached their last task.
+
+        Raises
+        ------
+        InvalidInputError
+            If an action's option does not fit into memory.
         """
         chosen = np.array(actions, np.int64)
         paid = self.cost[np.arange(self.num_envs), chosen]
@@ -141,12 +178,12 @@ class QueueEnv:
         return -(1.0 - self.gamma) * paid, self.position == self.episode_tasks - 1
 
     def counterfactuals(self) -> None:
-        """Before a step: fill `next_features` and `next_known` with what each action would lead to."""
+        """Fill `next_features` and `next_known`, before a step, with the state that each action would lead to."""
         self._counterfactuals(self.position, *self._state, *self._options, self.next_features, self.next_known)
 
     @property
     def rewards_of_all(self) -> Floats:
-        """The reward of every action, infinitely bad where it does not fit."""
+        """Rewards of all actions, minus infinity where the option does not fit."""
         return -(1.0 - self.gamma) * self.cost
 
     @property

@@ -1,8 +1,8 @@
-"""What the agent remembers: a ring of transitions, the oldest overwritten first.
+"""Replay buffer: a ring of transitions, the oldest overwritten first.
 
-A row is one task: what was seen, and for one or several of its actions the reward and what came next. Bandit
-replay keeps the action that was taken; counterfactual replay keeps every action that was considered, scored by the
-simulator under the same next arrival, so that actions are compared without the noise they share.
+A row is one task: the observation, and for one or several of its actions the reward and the next observation.
+Bandit replay keeps the action that was taken. Counterfactual replay keeps every action that was considered, scored
+by the simulator under the same next arrival, so that actions are compared without the noise they share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .q_network import Floats32
 
 @dataclass(frozen=True, slots=True)
 class TransitionBatch:
-    """Rows drawn from the ring; B rows, W actions per row, A actions in all."""
+    """Rows drawn from the buffer; B rows, W actions per row, A actions in all."""
 
     features: Floats32  # (B, features)
     known: Floats32  # (B, A)
@@ -50,7 +50,7 @@ class ReplayBuffer:
         return self.size
 
     def preallocate(self) -> None:
-        """All of it now, page by page: else a run that goes on for hours seems to leak during its first minutes."""
+        """Touch all memory now: else a long run grows page by page at first, which looks like a leak."""
         for name in TransitionBatch.__slots__:
             getattr(self._columns, name).fill(0)
 
@@ -74,12 +74,12 @@ class ReplayBuffer:
         self.size = min(self.size + count, self.capacity)
 
     def sample(self, count: int, rng: np.random.Generator) -> TransitionBatch:
-        """`count` rows, drawn with replacement."""
+        """Draw `count` rows with replacement."""
         rows = rng.integers(self.size, size=count)
         return TransitionBatch(*(getattr(self._columns, name)[rows] for name in TransitionBatch.__slots__))
 
     def flush(self, keep: int = 0) -> None:
-        """Forget all but the last `keep` rows: what came before a drift describes another world."""
+        """Drop all but the last `keep` rows: those before a drift no longer describe the workload."""
         kept = min(keep, self.size)
         rows = np.arange(self._next - kept, self._next) % self.capacity
         for name in TransitionBatch.__slots__:

@@ -1,4 +1,4 @@
-"""Training the agent in simulation, and making the model that ships with the package.
+"""Training of the agent in simulation, and of the model that ships with the package.
 
     python -m hybrid_scheduler.learning.dqn.training rl_agent.pth
 
@@ -26,11 +26,10 @@ Progress = Callable[[float, float], None]
 _REPORT_EVERY = 500
 #: About two minutes on one core.
 DEFAULT_UPDATES = 14_000
-#: For a few thousand steps in one cluster. What lies ahead reaches a value one step per copy of the target, so
-#: the copies have to be frequent; a nearer horizon and a larger batch keep the little that was seen from being
-#: overrated; and all options are scored anyway, so little needs to be tried at random: that would only fill the
-#: queues beyond what a good policy ever meets. Where the mean is all that counts use it with
-#: `QueueEnv(worst_known=inf)`: the mask protects large tasks, and that costs mean latency.
+#: For a few thousand steps in one cluster. Future costs propagate one step per copy of the target network, so the
+#: copies are frequent. A nearer horizon and a larger batch avoid overfitting to little experience. All options are
+#: scored, so little exploration is needed; more would fill the queues beyond what a good policy sees. Use it with
+#: `QueueEnv(worst_known=inf)` where only the mean counts: the mask protects large tasks at the cost of the mean.
 FEW_STEPS = DQNSettings(gamma=0.95, target_every=10, batch=128)
 FEW_STEPS_EPSILON = (0.3, 0.02)
 
@@ -44,11 +43,30 @@ def pretrain(
     deadline: float = float("inf"),
     progress: Progress | None = None,
 ) -> float:
-    """Let the agent play in all clusters of `env`, one update a step; returns the mean reward of the last quarter.
+    """Train the agent in all clusters of `env`, one update a step.
 
     Epsilon and the learning rate fall linearly. The untrained agent is earliest finish, so the first experience is
-    that of a sound heuristic with exploration. `deadline` is in seconds of CPU time of this process: it stops
-    early, and how far it got then depends on the machine.
+    that of a sound heuristic with exploration.
+
+    Parameters
+    ----------
+    agent
+        The agent; it is changed in place.
+    env
+        The clusters it acts in.
+    updates
+        Number of steps and of updates.
+    epsilon
+        Share of random actions at the start and at the end.
+    deadline
+        CPU seconds of this process after which training stops early. How far it gets then depends on the machine.
+    progress
+        Called every 500 steps with the share done and the mean reward.
+
+    Returns
+    -------
+    float
+        Mean reward of the last quarter.
     """
     rewards = np.zeros(updates)
     began = time.process_time()
@@ -71,7 +89,7 @@ def pretrain(
 
 
 def collect(agent: DQN, env: QueueEnv, epsilon: float) -> float:
-    """One step in every cluster, remembered; returns the mean reward."""
+    """Take one step in every cluster, add it to the replay buffer, and return the mean reward."""
     actions = agent.act(env.features, env.known, epsilon)
     if agent.replay.width == 1:
         features, known = env.features.copy(), env.known.copy()
@@ -106,7 +124,29 @@ def train_agent(
     log_dir: str | Path | None = None,
     **env_options: Any,
 ) -> AgentModel:
-    """A network trained from nothing. With `log_dir` TensorBoard can show its losses and rewards."""
+    """Train a network from random weights.
+
+    Parameters
+    ----------
+    seed
+        Seed of the environment and the agent.
+    updates
+        Number of updates, one per step of the environment.
+    state, actions
+        Kinds of observation and of options, see `decision_options`.
+    replay
+        "counterfactual" to learn from all options, "bandit" to learn from the one taken.
+    settings
+        Hyperparameters; the defaults if left out.
+    minutes
+        CPU minutes after which training stops early.
+    progress
+        Called with the share done and the mean reward.
+    log_dir
+        Folder for TensorBoard's log of losses and rewards; none is written if left out.
+    **env_options
+        Further arguments of `QueueEnv`.
+    """
     writer = None if log_dir is None else summary_writer(log_dir)
     env = QueueEnv(seed=seed, state=state, actions=actions, stagger=True, **env_options)
     width = 1 if replay == "bandit" else ACTIONS
@@ -119,7 +159,13 @@ def train_agent(
 
 
 def summary_writer(folder: str | Path) -> Any:
-    """Writes what TensorBoard shows, into a folder. TensorBoard is optional: nothing else here needs it."""
+    """Return a writer of TensorBoard logs into a folder; TensorBoard is optional, nothing else here needs it.
+
+    Raises
+    ------
+    HybridSchedulerError
+        If TensorBoard is not installed.
+    """
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
@@ -131,13 +177,17 @@ def summary_writer(folder: str | Path) -> Any:
 def train_default_agent(
     path: Path, seed: int = 0, minutes: float = 10.0, progress: Progress | None = None
 ) -> AgentModel:
-    """The agent that ships with the package. The same seed gives the same file if `minutes` suffices."""
+    """Train and save the agent that ships with the package.
+
+    The same seed gives the same file if `minutes` suffices.
+    """
     model = train_agent(seed, DEFAULT_UPDATES, minutes=minutes, progress=progress)
     save_model(path, model)
     return model
 
 
 def main() -> None:
+    """Train the default agent from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path)
     parser.add_argument("--seed", type=int, default=0)
