@@ -8,6 +8,7 @@ from hybrid_scheduler import Decision, InvalidInputError, UnknownNameError, plat
 from hybrid_scheduler.core import Outcome, Workload
 from hybrid_scheduler.learning.duration import online_duration_model
 from hybrid_scheduler.learning.duration.drift import DETECTORS, Cusum, detector_named
+from hybrid_scheduler.learning.duration.duration_model import compiled_prediction
 from hybrid_scheduler.learning.duration.online_duration_model import OnlineDurationModel
 from hybrid_scheduler.learning.fallback_guard import FallbackGuard
 from hybrid_scheduler.physics import AnalyticPhysics
@@ -113,8 +114,10 @@ def test_out_of_range_tasks_are_left_to_the_fit(mixed):
         task_id=[1], size=[20000.0], compute_intensity=[0.5], memory_required=[300.0], arrival_time=[0.0]
     )
     assert error(model, huge) < 0.1
-    model.row(huge[0])
-    assert (model._answer[3] == 0).all()
+    classes = len(model.platform.classes)
+    prediction, times = np.zeros((4, classes)), np.zeros((classes, 2))
+    compiled_prediction()(20000.0, 0.5, 300.0, *model.model_.arrays, prediction, times)
+    assert (prediction[3] == 0).all()
 
 
 def test_a_retrain_that_fails_keeps_the_old_model(mixed, monkeypatch):

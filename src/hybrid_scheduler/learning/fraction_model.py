@@ -1,4 +1,4 @@
-"""The published target: the share of a task that is best for the task alone, learned directly by a forest."""
+"""Forest that predicts the best share of an isolated task directly, which is the published target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .duration.online_duration_model import OnlineDurationModel
 
 
 class FractionForest:
-    """One share per class of device, 0 for CPUs. It learns from the window of the durations it is kept beside."""
+    """One share per class of device, 0 for CPUs, learned from the window of a duration model."""
 
     trees = 100
 
@@ -23,7 +23,7 @@ class FractionForest:
         self._row = np.zeros((1, NUM_FEATURES))
 
     def predict(self, task: Task, times: OnlineDurationModel) -> Floats:
-        """Until there is a forest, the share follows from the predicted durations."""
+        """Return the share per class; until there is a forest, it follows from the predicted durations."""
         if self.forest_ is None:
             row = times.row(task)
             reference = self.platform.class_of[np.argmax(self.platform.is_cpu)]
@@ -34,8 +34,8 @@ class FractionForest:
         clipped: Floats = np.clip(shares, 0.0, 1.0)
         return clipped
 
-    def renew(self, times: OnlineDurationModel) -> None:
-        """A tenth of the trees anew, all of them after a change; unknown durations are taken as believed."""
+    def refit(self, times: OnlineDurationModel) -> None:
+        """Replace a tenth of the trees, or all of them after a change; predictions fill in unknown durations."""
         samples = times.samples()
         if len(samples) < LEAST_SAMPLES:
             return

@@ -1,9 +1,9 @@
-"""Models on disk, loaded without running code.
+"""Model files that load without running code.
 
 A model is two files: ``name.skops``, which holds arrays and explicitly trusted types only, and ``name.json``, a
-manifest that says what it is: features, classes of device, package versions, hash of the training data, metrics,
-and the SHA-256 of the first file. Saving writes both beside the old ones and then puts them in place, so a full
-disk leaves the old model as it was. Loading checks everything before anything is used.
+manifest with features, classes of device, package versions, hash of the training data, metrics, and the SHA-256 of
+the first file. Saving writes both beside the old ones and then replaces them, so a full disk leaves the old model
+as it was. Loading checks everything before anything is used.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from .duration.log_linear import NUM_TERMS, Frame
 #: Models that ship with the package.
 SHIPPED = Path(__file__).parent.parent / "models"
 DEFAULT_TIMES = SHIPPED / "times.skops"
-_LARGEST = 256 * 1024 * 1024
+_MAX_BYTES = 256 * 1024 * 1024
 _PACKAGES = ("numpy", "scikit-learn", "skops", "xgboost", "xgboost-cpu")
 
 
 class ModelFileError(HybridSchedulerError):
-    """A model file that cannot be used; whatever model was in use stays."""
+    """A model file that cannot be used; the model in use stays."""
 
     exit_code = 2
 
@@ -46,7 +46,7 @@ class ModelFileError(HybridSchedulerError):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a model file is. `kind` is "times", or the name of a predictor."""
+    """Description of a model file. `kind` is "times", or the name of a predictor."""
 
     kind: str
     features: tuple[str, ...] = FEATURE_NAMES
@@ -58,7 +58,7 @@ class Manifest:
 
 
 def data_digest(*arrays: NDArray[Any]) -> str:
-    """SHA-256 of training data: shapes, types and numbers."""
+    """Return the SHA-256 of training data: shapes, types and numbers."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.shape}{array.dtype.str}".encode())
@@ -67,11 +67,18 @@ def data_digest(*arrays: NDArray[Any]) -> str:
 
 
 def manifest_path(path: Path | str) -> Path:
+    """Return the path of a model file's manifest."""
     return Path(path).with_suffix(".json")
 
 
 def save(model: Any, path: Path | str, manifest: Manifest) -> Manifest:
-    """Write model and manifest; returns the manifest as written. An OSError leaves the old files as they were."""
+    """Write model and manifest; an OSError leaves the old files as they were.
+
+    Returns
+    -------
+    Manifest
+        The manifest as written.
+    """
     import zipfile
 
     from skops.io import dump
@@ -88,7 +95,24 @@ def save(model: Any, path: Path | str, manifest: Manifest) -> Manifest:
 def load(
     path: Path | str, kind: str, *, trusted: Sequence[str] = (), features: Sequence[str] | None = FEATURE_NAMES
 ) -> tuple[Any, Manifest]:
-    """The model and its manifest, or `ModelFileError`. `trusted`: types beside skops' own that may occur."""
+    """Read a model and its manifest.
+
+    Parameters
+    ----------
+    path
+        The model file; its manifest lies beside it.
+    kind
+        Kind of model that is expected.
+    trusted
+        Types that may occur beside those skops trusts by itself.
+    features
+        Feature names that the manifest must list; None accepts any.
+
+    Raises
+    ------
+    ModelFileError
+        If a file is missing, altered, of another kind, or holds types that are not trusted.
+    """
     source = Path(path)
     manifest = _read_manifest(source)
     if manifest.kind != kind:
@@ -96,8 +120,8 @@ def load(
     if features is not None and manifest.features != tuple(features):
         raise ModelFileError(source, f"was made for {len(manifest.features)} features, not these {len(features)}")
     try:
-        if source.stat().st_size > _LARGEST:
-            raise ModelFileError(source, "is larger than any model of ours")
+        if source.stat().st_size > _MAX_BYTES:
+            raise ModelFileError(source, "is larger than any model of this program")
         content = source.read_bytes()
     except OSError as error:
         raise ModelFileError(source, f"cannot be read: {error.strerror}") from error
@@ -148,13 +172,13 @@ def _versions() -> dict[str, str]:
     return found
 
 
-# -------------------------------------------------------------------- models of durations
+# -------------------------------------------------------------------- duration models
 
 
 def save_times(
     model: Pretrained, path: Path | str, *, training_data_sha256: str, metrics: dict[str, Any]
 ) -> Manifest:
-    """A pretrained model of durations, as plain arrays."""
+    """Save a pretrained duration model as plain arrays."""
     fitted, trees = model.fitted, model.fitted.trees
     arrays = {
         "knees": fitted.frame.knees, "centre": fitted.frame.centre, "scale": fitted.frame.scale,
@@ -173,7 +197,13 @@ def save_times(
 
 
 def load_times(path: Path | str) -> Pretrained:
-    """The pretrained model of durations in this file; read once as long as the file stays the same."""
+    """Load a pretrained duration model; a file is read once as long as it stays the same.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a duration model that can be used.
+    """
     source = Path(path)
     try:
         stamp = source.stat().st_mtime_ns, manifest_path(source).stat().st_mtime_ns
@@ -189,7 +219,7 @@ def _load_times(source: Path, _stamp: tuple[int, int]) -> Pretrained:
     try:
         fitted = _fitted_from(arrays, classes)
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ModelFileError(source, f"does not hold a model of durations: {error}") from error
+        raise ModelFileError(source, f"does not hold a duration model: {error}") from error
     return Pretrained(fitted, manifest.device_classes)
 
 

@@ -1,7 +1,6 @@
-"""Training before the first task: a predictor for a workload, and the model of durations that ships with the
-package.
+"""Offline training: predictors for a workload, and the duration model that ships with the package.
 
-Labels are isolated tasks: what each would take on every class of device, and the share that is best for it alone.
+Labels are those of isolated tasks: their seconds on every class of device, and the best share for each task alone.
 """
 
 from __future__ import annotations
@@ -28,8 +27,25 @@ TRAINING_TARGETS = ("times", "fraction")
 class OfflineTrainer:
     """Trains one predictor on the labels of a workload.
 
-    `target` is "times" (log CPU seconds and log ratio of CPU to accelerator seconds) or "fraction" (the share that
-    is best for the task alone).
+    Parameters
+    ----------
+    model_type
+        Name of the predictor, a key of `PREDICTORS`.
+    target
+        "times" (log CPU seconds and log ratio of CPU to accelerator seconds) or "fraction" (the best share for the
+        task
+        alone).
+    platform, physics
+        The machine that labels the tasks; the workstation with analytic physics if left out.
+    test_size
+        Share of the tasks held out for the test.
+    seed
+        Seed of the split and the model.
+
+    Raises
+    ------
+    UnknownNameError
+        If `model_type` or `target` is unknown.
     """
 
     def __init__(
@@ -50,7 +66,20 @@ class OfflineTrainer:
         self.platform, self.physics = platform, physics
 
     def run_full_pipeline(self, workload: Workload, model_output_path: str | Path) -> dict[str, Any]:
-        """Label, train, test and save; returns feature_importances and metrics (with the regret in per cent)."""
+        """Label, train, test and save.
+
+        Parameters
+        ----------
+        workload
+            The tasks to learn from.
+        model_output_path
+            File of the model.
+
+        Returns
+        -------
+        dict
+            ``feature_importances``, and ``metrics`` with the regret in per cent.
+        """
         inputs, seconds = features(workload), self._seconds(workload)
         labels = labels_for(self.target, seconds)
         self.predictor_: Predictor = PREDICTORS[self.model_type](seed=self.seed)
@@ -63,7 +92,7 @@ class OfflineTrainer:
         return {"feature_importances": self.predictor_.feature_importance(), "metrics": metrics}
 
     def _seconds(self, workload: Workload) -> Floats:
-        """Of every task on the CPU and on the first accelerator."""
+        """Return the seconds of every task on the CPU and on the first accelerator."""
         platform = self.platform or workstation()
         physics = self.physics or AnalyticPhysics()
         if len(platform.accelerators) == 0:
@@ -76,7 +105,7 @@ class OfflineTrainer:
 
 
 def labels_for(target: str, seconds: Floats) -> Floats:
-    """What a predictor learns, from seconds on the CPU and on the accelerator."""
+    """Return a predictor's labels, from seconds on the CPU and on the accelerator."""
     cpu, accelerator = seconds.T
     if target == "fraction":
         return optimal_fraction(cpu, accelerator)
@@ -84,7 +113,7 @@ def labels_for(target: str, seconds: Floats) -> Floats:
 
 
 def implied_fraction(target: str, predicted: Floats) -> Floats:
-    """The share a prediction leads to for a task alone."""
+    """Return the share that a prediction implies for a task alone."""
     if target == "fraction":
         return np.clip(predicted, 0.0, 1.0)
     cpu = np.exp(predicted[:, 0])
@@ -92,17 +121,17 @@ def implied_fraction(target: str, predicted: Floats) -> Floats:
 
 
 def regret(fraction: Floats, seconds: Floats) -> float:
-    """How much longer the tasks take, one by one, than with the best share of each."""
+    """Return how much longer the tasks take, one by one, than with the best share of each."""
     cpu, accelerator = seconds.T
     best = isolated_time(optimal_fraction(cpu, accelerator), cpu, accelerator).sum()
     return float(isolated_time(fraction, cpu, accelerator).sum() / best - 1.0)
 
 
-# -------------------------------------------------------------------- the model that ships
+# -------------------------------------------------------------------- the shipped model
 
 
 def catalogue() -> Platform:
-    """One node with a device of every class in the built-in platforms, so that one model serves all of them."""
+    """Return one node with a device of every class in the built-in platforms, so that one model serves them all."""
     classes = [
         device for name in ("workstation", "mixed-gpus", "accelerators") for device in platform_named(name).classes
     ]
@@ -111,17 +140,17 @@ def catalogue() -> Platform:
 
 
 def training_workloads(num_tasks: int, seed: int) -> list[Workload]:
-    """Tasks of every built-in mix, those after a shift included, so that what comes is in range."""
-    mixes = [mix for scenario in SCENARIOS.values() for mix in (scenario, scenario.then) if mix is not None]
-    distinct = {(mix.size, mix.intensity, mix.memory): replace(mix, then=None) for mix in mixes}
+    """Return tasks of every built-in scenario, including those after a shift, so that later tasks are in range."""
+    parts = [part for scenario in SCENARIOS.values() for part in (scenario, scenario.then) if part is not None]
+    distinct = {(part.size, part.intensity, part.memory): replace(part, then=None) for part in parts}
     share = -(-num_tasks // len(distinct))
-    return [generate(mix, share, seed + k, batch=True) for k, mix in enumerate(distinct.values())]
+    return [generate(part, share, seed + k, batch=True) for k, part in enumerate(distinct.values())]
 
 
 def train_default_times_model(
     path: str | Path, seed: int = 0, *, num_tasks: int = 6000, trees: int = 40
 ) -> dict[str, Any]:
-    """Make the model of durations that ships with the package; returns its metrics."""
+    """Train and save the duration model that ships with the package; return its metrics."""
     known, unseen = training_workloads(num_tasks, seed), training_workloads(num_tasks // 3, seed + 1000)
     return train_times_model(path, known, unseen, catalogue(), AnalyticPhysics(), seed, trees=trees)
 
@@ -136,7 +165,23 @@ def train_times_model(
     *,
     trees: int = 100,
 ) -> dict[str, Any]:
-    """A model of durations from the known tasks, saved for `HybridML(model=path)`; metrics are on the unseen."""
+    """Train a duration model, save it for `HybridML(model=path)`, and return its metrics.
+
+    Parameters
+    ----------
+    path
+        File of the model.
+    known
+        Tasks to learn from.
+    unseen
+        Tasks for the metrics.
+    platform, physics
+        The machine that labels the tasks.
+    seed
+        Seed of the trees.
+    trees
+        Size of the forest.
+    """
     table = np.concatenate([_by_class(physics, part, platform) for part in known])
     samples = Samples(
         np.concatenate([features(part) for part in known]),
@@ -163,7 +208,7 @@ def train_times_model(
 
 
 def _by_class(physics: Physics, tasks: Workload, platform: Platform) -> Floats:
-    """(tasks, classes of device, 2), whatever columns the physics has."""
+    """Return seconds of shape (tasks, classes of device, 2), whatever columns the physics has."""
     _, first = np.unique(platform.class_of, return_index=True)
     table: Floats = physics.times(tasks, platform)[:, physics.columns(platform)[first]]
     return table

@@ -1,8 +1,7 @@
-"""Predictors one can compare: a random forest, boosted trees, a support vector machine, a small network.
+"""Interchangeable predictors: random forest, boosted trees, support vector machine, small neural network.
 
-All answer to one interface: `fit` (with held-out test and cross-validation), `predict`, `feature_importance`,
-`save`, `load`. Labels may have several columns. What libraries fit is stored in `model_`; the libraries load when
-first used.
+All have one interface: `fit` (with held-out test and cross-validation), `predict`, `feature_importance`, `save`,
+`load`. Labels may have several columns. The fitted estimator is `model_`; libraries load when first used.
 """
 
 from __future__ import annotations
@@ -26,7 +25,13 @@ _TREE = "sklearn.tree._tree.Tree"
 
 
 class Predictor(ABC):
-    """Subclasses say how to make the estimator, and which types its file may hold."""
+    """Base class; subclasses make the estimator and list the types its file may hold.
+
+    Parameters
+    ----------
+    seed
+        Seed of the split, the folds and the estimator.
+    """
 
     name: ClassVar[str]
     #: Types a saved model may hold beside those skops trusts by itself.
@@ -37,12 +42,29 @@ class Predictor(ABC):
 
     @abstractmethod
     def make(self) -> Any:
-        """An unfitted estimator with scikit-learn's interface that takes labels of several columns."""
+        """Return an unfitted estimator with scikit-learn's interface that takes labels of several columns."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, test_size: float = 0.2) -> dict[str, float]:
-        """Train on a random share of the rows, test on the others; returns train_r2, test_r2, mae and cv_r2.
+        """Train on a random share of the rows and test on the others.
 
-        `cv_r2` is the mean over five folds of the training rows. The model kept is trained on the training rows.
+        Parameters
+        ----------
+        X
+            Features, of shape (rows, features).
+        y
+            Labels, one or several per row.
+        test_size
+            Share of the rows held out for the test.
+
+        Returns
+        -------
+        dict
+            train_r2, test_r2, mae and cv_r2. `cv_r2` is the mean over five folds of the training rows.
+
+        Raises
+        ------
+        InvalidInputError
+            If the data are too few, not finite or constant, or `test_size` is not between 0 and 1.
         """
         from sklearn.base import clone
         from sklearn.metrics import mean_absolute_error, r2_score
@@ -71,7 +93,13 @@ class Predictor(ABC):
         return dict(self.metrics_)
 
     def predict(self, X: ArrayLike) -> Floats:
-        """One row per row of X; one column per label, or none if there was one label."""
+        """Predict one row per row of X; one column per label, or none if there was one label.
+
+        Raises
+        ------
+        InvalidInputError
+            If X has another number of columns than the training data, or is not finite.
+        """
         inputs = np.asarray(X, dtype=np.float64)
         if inputs.ndim != 2 or inputs.shape[1] != self.num_features_:
             raise InvalidInputError("X", f"of shape (n, {self.num_features_})", inputs.shape)
@@ -80,10 +108,11 @@ class Predictor(ABC):
         return np.asarray(self.model_.predict(inputs), dtype=np.float64)
 
     def feature_importance(self) -> dict[str, float]:
-        """By name, largest first, adding up to 1."""
+        """Return the importances by name, largest first, adding up to 1."""
         return dict(self.importance_)
 
     def save(self, path: str | Path) -> None:
+        """Write the model and its manifest."""
         manifest = Manifest(
             self.name,
             tuple(self.importance_names()),
@@ -94,6 +123,13 @@ class Predictor(ABC):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
+        """Read a model of this kind.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is not a model of this kind that can be used.
+        """
         packed, manifest = load(path, cls.name, trusted=cls.trusted, features=None)
         predictor = cls()
         try:
@@ -105,22 +141,24 @@ class Predictor(ABC):
         predictor.importance_ = metrics.pop("feature_importance", {})
         predictor.metrics_, predictor.training_data_sha256_ = metrics, manifest.training_data_sha256
         try:
-            answer = predictor.predict(np.zeros((1, len(manifest.features))))
+            prediction = predictor.predict(np.zeros((1, len(manifest.features))))
         except Exception as error:
-            raise ModelFileError(path, f"does not answer {len(manifest.features)} features: {error}") from error
-        if not np.isfinite(answer).all():
-            raise ModelFileError(path, "answers with numbers that are not finite")
+            raise ModelFileError(path, f"cannot predict from {len(manifest.features)} features: {error}") from error
+        if not np.isfinite(prediction).all():
+            raise ModelFileError(path, "predicts numbers that are not finite")
         return predictor
 
     def packed(self) -> Any:
-        """What goes into the file."""
+        """Return the content of the file."""
         return self.model_
 
     def unpack(self, packed: Any) -> None:
+        """Restore the estimator from the content of a file."""
         _check_trees(packed)
         self.model_ = packed
 
     def importance_names(self) -> list[str]:
+        """Return the names of the features."""
         known = list(FEATURE_NAMES)
         return known if self.num_features_ == len(known) else [f"feature_{k}" for k in range(self.num_features_)]
 
@@ -138,12 +176,13 @@ class Predictor(ABC):
 
 
 class RandomForestPredictor(Predictor):
-    """A hundred trees of depth 15: the default."""
+    """Random forest of a hundred trees of depth 15: the default."""
 
     name = "random_forest"
     trusted = (_TREE,)
 
     def make(self) -> Any:
+        """Return an unfitted random forest."""
         from sklearn.ensemble import RandomForestRegressor
 
         return RandomForestRegressor(100, max_depth=15, random_state=self.seed)
@@ -155,15 +194,17 @@ class XGBoostPredictor(Predictor):
     name = "xgboost"
 
     def make(self) -> Any:
+        """Return unfitted boosted trees."""
         from xgboost import XGBRegressor
 
         return XGBRegressor(n_estimators=200, max_depth=7, learning_rate=0.1, random_state=self.seed, n_jobs=1)
 
     def packed(self) -> Any:
-        """The library's own JSON text: it holds numbers only."""
+        """Return the library's own JSON text, which holds numbers only."""
         return {"model": bytes(self.model_.get_booster().save_raw("json")).decode()}
 
     def unpack(self, packed: Any) -> None:
+        """Restore the trees from the library's JSON text."""
         if not (isinstance(packed, dict) and isinstance(packed.get("model"), str)):
             raise ValueError("no boosted trees in it")
         self.model_ = self.make()
@@ -177,6 +218,7 @@ class GradientBoostingPredictor(Predictor):
     trusted = (_TREE,)
 
     def make(self) -> Any:
+        """Return unfitted boosted trees, one sequence per label."""
         from sklearn.ensemble import GradientBoostingRegressor
         from sklearn.multioutput import MultiOutputRegressor
 
@@ -189,6 +231,7 @@ class SVMPredictor(Predictor):
     name = "svm"
 
     def make(self) -> Any:
+        """Return an unfitted support vector machine per label."""
         from sklearn.multioutput import MultiOutputRegressor
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
@@ -198,12 +241,13 @@ class SVMPredictor(Predictor):
 
 
 class NeuralNetworkPredictor(Predictor):
-    """Two hidden layers of 32 on standardised features."""
+    """Neural network with two hidden layers of 32 units on standardised features."""
 
     name = "neural_network"
     trusted = ("sklearn.neural_network._stochastic_optimizers.AdamOptimizer",)
 
     def make(self) -> Any:
+        """Return an unfitted network."""
         from sklearn.neural_network import MLPRegressor
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler

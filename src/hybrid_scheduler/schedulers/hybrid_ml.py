@@ -222,7 +222,7 @@ class HybridML(Online):
     def on_retrained(self) -> None:
         """Update derived models after another process has retrained the durations."""
         if self.target == "fraction":
-            self.fractions_.renew(self.times_)
+            self.fractions_.refit(self.times_)
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
@@ -242,7 +242,7 @@ class HybridML(Online):
         if self.target == "fraction":
             for event in events:
                 if event.kind == "retrained":
-                    self.fractions_.renew(self.times_)
+                    self.fractions_.refit(self.times_)
         self.events_ += events
 
     def _compare(self, task: Task, note: Floats, outcome: Outcome) -> None:

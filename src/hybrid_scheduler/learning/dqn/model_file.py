@@ -22,7 +22,7 @@ from .q_network import NAMES, Floats32, NetworkShape
 FORMAT = "hybrid-scheduler rl_agent"
 #: Raised when the meaning of the features or the layout changes: older files are refused.
 VERSION = 1
-_LARGEST = 64 * 2**20
+_MAX_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def load_model(path: Path) -> AgentModel:
 
     path = Path(path)
     try:
-        if path.stat().st_size > _LARGEST:
+        if path.stat().st_size > _MAX_BYTES:
             raise ModelFileError(path, "is far larger than an agent's file")
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:

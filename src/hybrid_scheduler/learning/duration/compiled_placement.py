@@ -1,7 +1,6 @@
-"""From a task to a decision in one compiled call: predict its durations, place it by them, note what greedy would
-do.
+"""Compiled decision of Hybrid ML: predict a task's durations, place it, and note greedy's choice, in one call.
 
-One call, because the way in and out of compiled code costs as much as the prediction itself.
+One call, because entering and leaving compiled code costs as much as the prediction itself.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ NOTE, GREEDY = 8, 4
 
 @helper
 def note_greedy(now, intensity, memory, free_at, devices, note):  # type: ignore[no-untyped-def]
-    """Fraction = intensity, on the accelerator that is free earliest."""
+    """Note greedy's choice: fraction = intensity, on the accelerator that is free earliest."""
     best = max(earliest_free_accelerator(free_at, devices), 0)
     share = 0.0 if devices[best].is_cpu == 1 else min(intensity, fitting_share(memory, devices[best].memory))
     note[GREEDY], note[GREEDY + 1] = best, share
@@ -45,7 +44,7 @@ def note_greedy(now, intensity, memory, free_at, devices, note):  # type: ignore
 
 @helper
 def best_for_share(now, memory, times, free_at, devices, weight, prices, fractions):  # type: ignore[no-untyped-def]
-    """Given a share per class: the accelerator with the least weighted latency and busy seconds."""
+    """Return, given a share per class, the accelerator with the least weighted latency and busy seconds."""
     best, best_share, best_value = devices[0].cpu, 0.0, np.inf
     first = 0
     while first < len(devices):
@@ -76,12 +75,12 @@ _GREEDILY = types.void(*(types.float64,) * 3, _READ_ONLY, _DEVICES, _VECTOR)
 
 
 def compiled_choice() -> Any:
-    """The compiled `_choose`, ready to be called."""
+    """Return the compiled `_choose`."""
     return compiled(_choose, _CHOOSE)
 
 
 def compiled_greedy_choice() -> Any:
-    """The compiled `_choose_greedily`, ready to be called."""
+    """Return the compiled `_choose_greedily`."""
     return compiled(_choose_greedily, _GREEDILY)
 
 
@@ -89,13 +88,13 @@ def compiled_greedy_choice() -> Any:
 def _choose(  # type: ignore[no-untyped-def]
     now, size, intensity, memory,
     numbers, coefficients, reference, feature, threshold, child, values, roots, depth,
-    free_at, devices, params, state, fractions, answer, times, note,
+    free_at, devices, params, state, fractions, prediction, times, note,
 ):  # fmt: skip
     predict_task(
         size, intensity, memory, numbers, coefficients, reference,
-        feature, threshold, child, values, roots, depth, answer,
+        feature, threshold, child, values, roots, depth, prediction,
     )  # fmt: skip
-    to_times(numbers, answer, times)
+    to_times(numbers, prediction, times)
     weight, prices = params[WEIGHT], params[WEIGHT + 1 :]
     if params[0] == PRICED:
         device, fraction = priced_placement(

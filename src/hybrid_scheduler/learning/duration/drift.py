@@ -1,8 +1,8 @@
-"""Change detectors: has the world stopped behaving as the model expects?
+"""Change detectors for the residuals of a duration model.
 
-All take the residual of one finished task, |log(observed / predicted)|, and answer whether that makes an alarm.
-`calibrate` tells them what is normal, from residuals of the model as it stands: a detector must be warmed before
-the change, or it takes the first residuals after it for normal.
+All take the residual of one finished task, |log(observed / predicted)|, and return whether it raises an alarm.
+`calibrate` sets what is normal from residuals of the current model. A detector must be calibrated before the
+change, or it takes the first residuals after it for normal.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ...core import Floats, UnknownNameError
 
 
 class Detector(Protocol):
-    """One stream of residuals, one alarm."""
+    """Interface of a change detector: one stream of residuals, one alarm."""
 
     def calibrate(self, residuals: Floats) -> None:
-        """Start afresh, with these as the normal state."""
+        """Reset, with these residuals as the normal state."""
 
     def update(self, residual: float) -> bool:
         """Add one residual; True is an alarm."""
@@ -28,7 +28,7 @@ class Detector(Protocol):
 class Cusum:
     """Cumulative sum with a cap: x = min(residual / s, 6), m = max(0, m + x - mean of x - 1), alarm at m > 8.
 
-    s is the root mean square of normal residuals, at least 0.05. The cap keeps one freak task from raising an
+    s is the root mean square of normal residuals, at least 0.05. The cap keeps a single outlier from raising an
     alarm; two in a row do, after a change that matters.
     """
 
@@ -37,11 +37,13 @@ class Cusum:
         self.calibrate(np.zeros(0))
 
     def calibrate(self, residuals: Floats) -> None:
+        """Reset, with these residuals as the normal state."""
         self.scale_ = max(float(np.sqrt(np.mean(residuals**2))), self.floor) if len(residuals) else self.floor
         self.mean_ = float(np.minimum(residuals / self.scale_, self.cap).mean()) if len(residuals) else 0.0
         self.sum_ = 0.0
 
     def update(self, residual: float) -> bool:
+        """Add one residual; True is an alarm."""
         self.sum_ = max(0.0, self.sum_ + min(residual / self.scale_, self.cap) - self.mean_ - self.slack)
         return self.sum_ > self.threshold
 
@@ -81,6 +83,13 @@ DETECTORS: dict[str, Callable[[], Detector]] = {"cusum": Cusum, "page_hinkley": 
 
 
 def detector_named(name: str) -> Detector:
+    """Return a new detector by its name in `DETECTORS`.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such detector.
+    """
     if name not in DETECTORS:
         raise UnknownNameError("drift", name, DETECTORS)
     return DETECTORS[name]()

@@ -1,7 +1,7 @@
-"""Durations as learned: a log-linear fit, and a forest on what it leaves over.
+"""Duration model: a log-linear fit, and a forest on its residuals.
 
 The forest's correction is weighted by how much of the error it has explained so far (`trust`: nothing, when the
-residuals are noise), and left out for tasks outside the range it was grown on: there the fit alone speaks.
+residuals are noise). It is left out for tasks outside the range of its training data: there the fit alone predicts.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .log_linear import NUM_TERMS, terms_row
 
 _KNEES = 9
 _LOW, _HIGH, _TRUST = _KNEES, _KNEES + GUARDED, _KNEES + 2 * GUARDED
-_LIMIT = 30.0  # of log seconds: whatever is predicted, the seconds stay finite and above zero
+_LIMIT = 30.0  # of log seconds: predicted seconds stay finite and above zero
 
 
 @dataclass(frozen=True, slots=True)
 class DurationModel:
-    """One version of what is believed. It never changes: a new version is another object, swapped in at once."""
+    """One version of the model. It is immutable: a new version is another object, swapped in at once."""
 
     numbers: Floats
     coefficients: Floats
@@ -42,7 +42,7 @@ class DurationModel:
 
     @classmethod
     def of(cls, fits: Sequence[FittedDurations], trust: Floats) -> DurationModel:
-        """Average of fits in one frame, each with the weight of its trees; the youngest comes last."""
+        """Average fits of one frame, each weighted by its number of trees; the newest comes last."""
         if len(fits) == 1:  # while a model is young, after every few outcomes: nothing to average
             only = fits[0]
             numbers = np.concatenate([only.frame.knees, only.low, only.high, trust, only.fixed])
@@ -58,9 +58,11 @@ class DurationModel:
 
     @property
     def classes(self) -> int:
+        """Number of device classes."""
         return int(self.coefficients.shape[1])
 
     def table(self, workload: Workload) -> TimeTable:
+        """Predict the seconds of every task on every class of device."""
         run = compiled(_table, _TABLE)
         out = np.zeros((len(workload), self.classes, 2))
         run(workload.size, workload.compute_intensity, workload.memory_required, *self.arrays, out)
@@ -70,9 +72,9 @@ class DurationModel:
 @helper
 def predict_task(  # type: ignore[no-untyped-def]
     size, intensity, memory, numbers, coefficients, reference,
-    feature, threshold, child, values, roots, depth, answer,
+    feature, threshold, child, values, roots, depth, prediction,
 ):  # fmt: skip
-    """Fill `answer`, see `compiled_prediction`."""
+    """Fill `prediction` with the prediction for one task, see `compiled_prediction`."""
     row, narrow = np.empty(NUM_FEATURES), np.empty(NUM_FEATURES, np.float32)
     columns = np.empty(NUM_TERMS)
     features_row(size, intensity, memory, row)
@@ -82,7 +84,7 @@ def predict_task(  # type: ignore[no-untyped-def]
         fit = 0.0
         for j in range(NUM_TERMS):
             fit += columns[j] * coefficients[j, k]
-        answer[0, k], answer[1, k], answer[2, k], answer[3, k] = 0.0, 0.0, fit, 0.0
+        prediction[0, k], prediction[1, k], prediction[2, k], prediction[3, k] = 0.0, 0.0, fit, 0.0
     inside = 1.0
     for j in range(GUARDED):
         if row[j] < numbers[_LOW + j] or row[j] > numbers[_HIGH + j]:
@@ -93,29 +95,29 @@ def predict_task(  # type: ignore[no-untyped-def]
         work = values[leaf, reference]
         for k in range(classes):
             seconds = work if k == reference else work - values[leaf, k]
-            answer[3, k] += values[leaf, k]
-            answer[0, k] += seconds
-            answer[1, k] += seconds * seconds
+            prediction[3, k] += values[leaf, k]
+            prediction[0, k] += seconds
+            prediction[1, k] += seconds * seconds
     count = max(trees, 1)
     own = 0.0
     for k in range(classes):
-        mean = answer[0, k] / count
-        answer[1, k] = np.sqrt(max(answer[1, k] / count - mean * mean, 0.0))
-        answer[3, k] *= inside / count
-        answer[0, k] = answer[2, k] + numbers[_TRUST + k] * answer[3, k]
+        mean = prediction[0, k] / count
+        prediction[1, k] = np.sqrt(max(prediction[1, k] / count - mean * mean, 0.0))
+        prediction[3, k] *= inside / count
+        prediction[0, k] = prediction[2, k] + numbers[_TRUST + k] * prediction[3, k]
         if k == reference:
-            own = answer[0, k]
+            own = prediction[0, k]
     for k in range(classes):
-        seconds = own if k == reference else own - answer[0, k]
-        answer[0, k] = min(max(seconds, -_LIMIT), _LIMIT)
+        seconds = own if k == reference else own - prediction[0, k]
+        prediction[0, k] = min(max(seconds, -_LIMIT), _LIMIT)
 
 
 @helper
-def to_times(numbers, answer, times):  # type: ignore[no-untyped-def]
-    """Log seconds of an answer to the (whole, fixed) seconds of a table's row."""
-    classes = answer.shape[1]
+def to_times(numbers, prediction, times):  # type: ignore[no-untyped-def]
+    """Convert the log seconds of an prediction to the (whole, fixed) seconds of a table's row."""
+    classes = prediction.shape[1]
     for k in range(classes):
-        times[k, 0] = np.exp(answer[0, k])
+        times[k, 0] = np.exp(prediction[0, k])
         times[k, 1] = numbers[_TRUST + classes + k]
 
 
@@ -124,21 +126,21 @@ _MATRIX = types.float64[:, ::1]
 MODEL = (types.float64[::1], _MATRIX, types.int64, *FOREST)
 _NUMBERS = (types.float64, types.float64, types.float64)
 _COLUMN = types.Array(types.float64, 1, "C", readonly=True)
-_ANSWER = types.void(*_NUMBERS, *MODEL, _MATRIX, _MATRIX)
+_PREDICT_ROW = types.void(*_NUMBERS, *MODEL, _MATRIX, _MATRIX)
 _TABLE = types.void(_COLUMN, _COLUMN, _COLUMN, *MODEL, types.float64[:, :, ::1])
 
 
 def compiled_prediction() -> Any:
-    """The compiled ``answer(size, intensity, memory, *model.arrays, out, times)``, ready to be called.
+    """Return the compiled ``predict(size, intensity, memory, *model.arrays, out, times)``.
 
     It fills `times` as a row of the table, and `out`, of shape (4, classes): log seconds, their spread over the
     trees, then the fit and the forest's correction of the targets.
     """
-    return compiled(_answer, _ANSWER)
+    return compiled(_predict_row, _PREDICT_ROW)
 
 
 @entry
-def _answer(  # type: ignore[no-untyped-def]
+def _predict_row(  # type: ignore[no-untyped-def]
     size, intensity, memory, numbers, coefficients, reference,
     feature, threshold, child, values, roots, depth, out, times,
 ):  # fmt: skip
@@ -154,10 +156,10 @@ def _table(  # type: ignore[no-untyped-def]
     size, intensity, memory, numbers, coefficients, reference,
     feature, threshold, child, values, roots, depth, out,
 ):  # fmt: skip
-    answer = np.empty((4, coefficients.shape[1]))
+    prediction = np.empty((4, coefficients.shape[1]))
     for i in range(len(size)):
         predict_task(
             size[i], intensity[i], memory[i], numbers, coefficients, reference,
-            feature, threshold, child, values, roots, depth, answer,
+            feature, threshold, child, values, roots, depth, prediction,
         )  # fmt: skip
-        to_times(numbers, answer, out[i])
+        to_times(numbers, prediction, out[i])

@@ -1,4 +1,4 @@
-"""What a learner sees of a task: five numbers on a logarithmic scale.
+"""Features of a task: five numbers on a logarithmic scale.
 
 Durations are products of powers, so logarithms turn them into sums, and a task twice the size of anything seen
 before lies a small step outside the known range instead of far away.
@@ -19,12 +19,23 @@ _LEAST_INTENSITY = 0.1
 
 
 def features(workload: Workload) -> Floats:
-    """Shape (tasks, 5), columns as in `FEATURE_NAMES`."""
+    """Return the features of a workload's tasks.
+
+    Parameters
+    ----------
+    workload
+        The tasks.
+
+    Returns
+    -------
+    Floats
+        Shape (tasks, 5), columns as in `FEATURE_NAMES`.
+    """
     return features_of(workload.size, workload.compute_intensity, workload.memory_required)
 
 
 def features_of(size: Floats, intensity: Floats, memory: Floats) -> Floats:
-    """The same, of columns."""
+    """Return the features of tasks given as columns."""
     megabytes = 1.0 + memory
     return np.stack(
         [
@@ -40,7 +51,7 @@ def features_of(size: Floats, intensity: Floats, memory: Floats) -> Floats:
 
 @helper
 def features_row(size, intensity, memory, out):  # type: ignore[no-untyped-def]
-    """The same for one task, written into `out`."""
+    """Write the features of one task into `out`."""
     megabytes = 1.0 + memory
     out[0] = np.log(size)
     out[1] = np.log1p(intensity)

@@ -1,7 +1,7 @@
-"""From finished tasks to a fit and trees: the one place where the model of durations is trained.
+"""Fitting of duration models from finished tasks.
 
-Targets are log T, the CPU's seconds, and log(T / G) for every other class of device: the ratio is what decides
-where a task goes, and learning it directly costs a third of the regret of learning T and G apart.
+Targets are log T, the CPU's seconds, and log(T / G) for every other class of device. The ratio decides where a task
+goes, and learning it directly costs a third of the regret of learning T and G apart.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .features import NUM_FEATURES
 from .flat_forest import FlatForest
 from .log_linear import Frame
 
-#: A forest of fewer samples than this is noise; the fit alone is usable much earlier.
+#: Fewest samples for a forest; the fit alone is usable much earlier.
 LEAST_SAMPLES = 60
-#: Below this a fit from nothing means nothing.
+#: Fewest samples for a fit without an earlier one.
 _LEAST_FOR_A_FIT = 3
 _DEPTH, _LEAF = 15, 5
 #: Size, intensity and memory; the other features follow from them.
@@ -41,7 +41,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class FittedDurations:
-    """What `fit_durations` found: coefficients and trees that belong together, in one frame."""
+    """Result of `fit_durations`: coefficients and trees that belong together, in one frame."""
 
     frame: Frame
     coefficients: Floats
@@ -53,11 +53,11 @@ class FittedDurations:
     reference: int
 
     def with_last_trees(self, count: int) -> FittedDurations:
-        """The same with its last trees only."""
+        """Return a copy with its last `count` trees only."""
         return self if count >= len(self.trees) else replace(self, trees=self.trees.last(count))
 
     def select(self, classes: Sequence[int]) -> FittedDurations:
-        """For a platform that has these classes only; the reference must be among them."""
+        """Return the fit for a platform that has only these classes; the reference must be among them."""
         keep = list(classes)
         return replace(
             self,
@@ -70,28 +70,28 @@ class FittedDurations:
 
 @dataclass(frozen=True, slots=True)
 class Pretrained:
-    """A fit and the classes of device it knows, in the order of its columns."""
+    """A fit made beforehand, and the classes of device it knows, in the order of its columns."""
 
     fitted: FittedDurations
     device_classes: tuple[str, ...]
 
     def for_platform(self, platform: Platform) -> FittedDurations | None:
-        """Its columns for this machine; None if the machine has a class it does not know."""
-        wanted = class_names(platform)
-        reference = wanted[int(platform.class_of[np.argmax(platform.is_cpu)])]
+        """Return the fit for this platform, or None if the platform has a class of device it does not know."""
+        needed = class_names(platform)
+        reference = needed[int(platform.class_of[np.argmax(platform.is_cpu)])]
         known = {name: column for column, name in enumerate(self.device_classes)}
-        if not set(wanted) <= set(known) or known[reference] != self.fitted.reference:
+        if not set(needed) <= set(known) or known[reference] != self.fitted.reference:
             return None
-        return self.fitted.select([known[name] for name in wanted])
+        return self.fitted.select([known[name] for name in needed])
 
 
 def class_names(platform: Platform) -> tuple[str, ...]:
-    """What tells classes apart for a model of durations: memory, watts and rent do not."""
+    """Return the names by which a duration model tells device classes apart, without memory, watts and rent."""
     return tuple(f"{d.kind}:{d.speedup_base:g}:{d.speedup_slope:g}:{d.bandwidth:g}" for d in platform.classes)
 
 
 def targets_of(logs: Floats, reference: int) -> Floats:
-    """Log seconds per class to targets: the reference's own, the others' as log ratio to it."""
+    """Convert log seconds per class to targets: the reference's own, the others' as log ratio to it."""
     targets = logs[:, [reference]] - logs
     targets[:, reference] = logs[:, reference]
     return targets
@@ -100,9 +100,23 @@ def targets_of(logs: Floats, reference: int) -> Floats:
 def fit_durations(
     samples: Samples, seed: int, *, trees: int = 100, keep: FittedDurations | None = None
 ) -> FittedDurations:
-    """Fit and trees from these samples: a pure function, fit to run in another process.
+    """Fit coefficients and trees to samples: a pure function that can run in another process.
 
-    `keep` retains the frame of an earlier fit and pulls slopes that the samples leave open towards its own.
+    Parameters
+    ----------
+    samples
+        Finished tasks.
+    seed
+        Seed of the trees.
+    trees
+        Number of trees; none are fitted from fewer than `LEAST_SAMPLES` samples.
+    keep
+        An earlier fit whose frame is kept, and towards whose slopes those are pulled that the samples leave open.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are too few samples, or none with finite CPU seconds.
     """
     least = 1 if keep else _LEAST_FOR_A_FIT
     if len(samples) < least:
@@ -115,13 +129,13 @@ def fit_durations(
     coefficients = keep.coefficients.copy() if keep else np.zeros((log_linear.NUM_TERMS, samples.logs.shape[1]))
     reference, logs = samples.reference, samples.logs.copy()
     log_linear.fit(columns, logs, frame, coefficients, [reference])
-    # Where a task never ran on the CPU, the fit's own guess stands in, so that its accelerator time still counts.
+    # Where a task never ran on the CPU, the fit's own prediction is used, so that its accelerator time counts.
     logs[:, reference] = np.where(np.isnan(work), columns @ coefficients[:, reference], work)
     targets = targets_of(logs, reference)
     others = (column for column in range(targets.shape[1]) if column != reference)
     log_linear.fit(columns, targets, frame, coefficients, others)
     targets[:, reference] = work
-    # What is unknown is taken to lie on the fit: the trees have nothing to say there.
+    # Unknown values are taken to lie on the fit: the trees get a residual of zero.
     residuals = np.nan_to_num(targets - columns @ coefficients, nan=0.0)
     if trees and len(samples) >= LEAST_SAMPLES:
         forest = _forest(samples.rows, residuals, trees, seed)
@@ -142,7 +156,7 @@ def fit_durations(
 
 
 def _forest(rows: Floats, residuals: Floats, trees: int, seed: int) -> FlatForest:
-    """A random forest with drawn thresholds: as good as searched ones on residuals, better under noise, faster."""
+    """Fit extremely randomised trees: as good as searched thresholds on residuals, better under noise, faster."""
     from sklearn.ensemble import ExtraTreesRegressor
 
     forest = ExtraTreesRegressor(

@@ -1,9 +1,8 @@
-"""The trees of a fitted scikit-learn forest as arrays, walked by compiled code.
+"""Trees of a fitted scikit-learn forest as arrays, evaluated by compiled code.
 
-A forest answers one row in about a thousandth of the time scikit-learn takes, with identical numbers: inputs are
-rounded to 32 bits, thresholds and leaves are 64-bit, and the trees are added up in the same order. All trees
-descend together, one level at a time, and a leaf is its own child: no branch to predict, which is worth a factor
-of two.
+One row takes about a thousandth of scikit-learn's time, with identical numbers: inputs are rounded to 32 bits,
+thresholds and leaves are 64-bit, and the trees are added up in the same order. All trees descend together, one
+level at a time, and a leaf is its own child: that needs no branch, which is worth a factor of two.
 """
 
 from __future__ import annotations
@@ -24,10 +23,11 @@ Indices = NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class FlatForest:
-    """Node n asks ``row[feature[n]] <= threshold[n]`` and goes on at ``child[n, 0]`` if so, else ``child[n, 1]``.
+    """Forest of regression trees in flat arrays.
 
-    `values[n]` is what it answers, one number per output; `roots` holds the trees' first nodes; `depth` how many
-    steps lead to every leaf.
+    Node n tests ``row[feature[n]] <= threshold[n]`` and continues at ``child[n, 0]`` if so, else at ``child[n,
+    1]``. `values[n]` is the prediction, one number per output; `roots` holds the trees' first nodes; `depth` is the
+    number of steps to the deepest leaf.
     """
 
     feature: Indices
@@ -40,11 +40,12 @@ class FlatForest:
 
     @classmethod
     def of(cls, trees: Sequence[Any], num_features: int) -> FlatForest:
-        """From fitted `DecisionTreeRegressor`s, for instance ``forest.estimators_``."""
+        """Convert fitted `DecisionTreeRegressor` objects, for instance ``forest.estimators_``."""
         return join_forests([_flat(estimator.tree_, num_features) for estimator in trees])
 
     @classmethod
     def empty(cls, num_features: int, outputs: int) -> FlatForest:
+        """Return a forest without trees."""
         none = np.zeros(0, np.uint32)
         return cls(none, np.zeros(0), np.zeros((0, 2), np.uint32), np.zeros((0, outputs)), none, 0, num_features)
 
@@ -53,15 +54,16 @@ class FlatForest:
 
     @property
     def outputs(self) -> int:
+        """Number of outputs."""
         return int(self.values.shape[1])
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """What the compiled functions take, in their order."""
+        """Arguments of the compiled functions, in their order."""
         return self.feature, self.threshold, self.child, self.values, self.roots, self.depth
 
     def last(self, count: int) -> FlatForest:
-        """The youngest trees alone."""
+        """Return a forest of the last `count` trees."""
         if count >= len(self):
             return self
         if count <= 0:
@@ -77,11 +79,17 @@ class FlatForest:
         )
 
     def select(self, outputs: Sequence[int]) -> FlatForest:
-        """The same trees with some of their outputs, in that order."""
+        """Return the same trees with some of their outputs, in that order."""
         return replace(self, values=np.ascontiguousarray(self.values[:, list(outputs)]))
 
     def predict(self, rows: ArrayLike) -> tuple[Floats, Floats]:
-        """Mean and standard deviation over the trees, each of shape (rows, outputs)."""
+        """Return mean and standard deviation over the trees, each of shape (rows, outputs).
+
+        Raises
+        ------
+        InvalidInputError
+            If `rows` has another number of columns than the forest has features.
+        """
         inputs = np.ascontiguousarray(rows, dtype=np.float32)
         if inputs.ndim != 2 or inputs.shape[1] != self.num_features:
             raise InvalidInputError("rows", f"of shape (n, {self.num_features})", inputs.shape)
@@ -91,7 +99,10 @@ class FlatForest:
         return mean, spread
 
     def flaw(self) -> str | None:
-        """Why this cannot be a forest, or None. Whoever walks it relies on every index being right."""
+        """Return why these arrays are not a valid forest, or None.
+
+        Compiled code relies on every index being right.
+        """
         count = len(self.feature)
         own = np.arange(count)[:, None]
         if not (len(self.threshold) == len(self.child) == len(self.values) == count):
@@ -123,7 +134,7 @@ def _flat(tree: Any, num_features: int) -> FlatForest:
 
 
 def join_forests(parts: Sequence[FlatForest]) -> FlatForest:
-    """One forest out of several, the first one's trees first."""
+    """Join several forests into one, the first one's trees first."""
     offsets = np.cumsum([0, *(len(part.feature) for part in parts)]).astype(np.uint32)
     shifted = list(zip(parts, offsets, strict=False))
     return FlatForest(
@@ -139,7 +150,7 @@ def join_forests(parts: Sequence[FlatForest]) -> FlatForest:
 
 @helper
 def descend(row, feature, threshold, child, roots, depth):  # type: ignore[no-untyped-def]
-    """The leaf of every tree that a row of 32-bit numbers ends in."""
+    """Return the leaf of every tree that a row of 32-bit numbers ends in."""
     at = np.empty(len(roots), np.uint32)
     at[:] = roots
     for _ in range(depth):

@@ -1,9 +1,9 @@
-"""The smooth part of a duration: a least-squares fit of log seconds in a few generic terms.
+"""Log-linear fit of durations: least squares of log seconds in a few generic terms.
 
 Durations are close to products of powers, and beyond the range of the training data such a fit still makes sense,
 where a forest only repeats its outermost leaf. The terms are the features, the intensity squared, and three soft
-knees along "data per second of work": an accelerator is limited by its arithmetic or by its link, and the time it
-takes bends where one takes over from the other. Where it bends is for the fit to find.
+knees along "data per second of work": an accelerator is limited by its arithmetic or by its link, and its time
+bends where one takes over from the other. The fit finds where it bends.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PENALTY = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the terms are measured against; fixed for a generation of trees, so that coefficients can be averaged.
+    """Scaling of the terms; fixed for a generation of trees, so that coefficients can be averaged.
 
-    `knees` holds the coefficients of log work (constant first) and the places of the knees.
+    `knees` holds the coefficients of log work (constant first) and the positions of the knees.
     """
 
     knees: Floats
@@ -37,7 +37,7 @@ class Frame:
 
     @classmethod
     def of(cls, rows: Floats, log_work: Floats) -> Frame:
-        """From features and log CPU seconds (NaN where unknown)."""
+        """Build the frame from features and log CPU seconds (NaN where unknown)."""
         known = ~np.isnan(log_work)
         design = np.column_stack([np.ones(len(rows)), rows])
         work = _ridge(design[known], log_work[known, None], np.zeros((design.shape[1], 1)), 1e-6)[:, 0]
@@ -50,7 +50,7 @@ class Frame:
 
 
 def terms(rows: Floats, knees: Floats) -> Floats:
-    """Shape (rows, NUM_TERMS)."""
+    """Return the terms of rows of features, of shape (rows, NUM_TERMS)."""
     intensity = rows[:, _INTENSITY]
     per_work = rows[:, _MEMORY] - (knees[0] + rows @ knees[1:_WORK])
     bends = np.logaddexp(0.0, per_work[:, None] - knees[_WORK:])
@@ -59,7 +59,7 @@ def terms(rows: Floats, knees: Floats) -> Floats:
 
 @helper
 def terms_row(row, knees, out):  # type: ignore[no-untyped-def]
-    """The same for one row of features, written into `out`."""
+    """Write the terms of one row of features into `out`."""
     per_work = row[2] - knees[0]
     out[0] = 1.0
     for j in range(NUM_FEATURES):
@@ -74,10 +74,23 @@ def terms_row(row, knees, out):  # type: ignore[no-untyped-def]
 
 
 def fit(columns: Floats, targets: Floats, frame: Frame, coefficients: Floats, which: Iterable[int]) -> None:
-    """Renew `which` columns of `coefficients`, each from the rows where its target is known.
+    """Refit some columns of `coefficients`, each from the rows where its target is known.
 
-    `columns` are the rows' `terms`. Slopes that the data do not determine stay as they were. The penalty does not
-    grow with the number of rows: it decides when there are three rows and is forgotten when there are a thousand.
+    Slopes that the data do not determine stay as they were. The penalty does not grow with the number of rows: it
+    dominates with three rows and is negligible with a thousand.
+
+    Parameters
+    ----------
+    columns
+        The rows' `terms`.
+    targets
+        One column per class of device, NaN where unknown.
+    frame
+        Scaling of the terms.
+    coefficients
+        Changed in place.
+    which
+        Columns to refit.
     """
     design = (columns - frame.centre) / frame.scale
     for column in which:
@@ -89,7 +102,7 @@ def fit(columns: Floats, targets: Floats, frame: Frame, coefficients: Floats, wh
 
 
 def _quantiles(values: Floats, shares: Sequence[float]) -> Floats:
-    """What `np.quantile` gives, bit by bit, in a tenth of the time that it takes for a handful of numbers."""
+    """Compute what `np.quantile` gives, bit by bit, in a tenth of its time for a handful of numbers."""
     ordered = np.sort(values)
     found = []
     for share in shares:
@@ -101,7 +114,7 @@ def _quantiles(values: Floats, shares: Sequence[float]) -> Floats:
 
 
 def _ridge(design: Floats, targets: Floats, prior: Floats, penalty: float) -> Floats:
-    """Least squares of targets on the design, pulled towards the prior; the constant is all but free."""
+    """Solve least squares of targets on the design, pulled towards the prior; the constant is almost free."""
     pull = np.full(design.shape[1], penalty)
     pull[0] *= 0.01
     missing = targets - design @ prior

@@ -1,15 +1,15 @@
-"""Durations learned from outcomes while the tasks run.
+"""Duration model that learns from outcomes while the tasks run.
 
 Every finished task is first predicted and scored, then learned from. The score goes to a change detector; the
-sample goes into a sliding window, and every `refresh` outcomes the oldest trees give way to new ones grown on the
-window. On an alarm the stale window goes, save the two or three samples that raised it, and the model is fitted
-anew at once, then after every 2 samples, 8 samples, and at last every `refresh`. Until there are enough samples to
-grow trees from, a fit without trees speaks, pulled towards what was believed before.
+sample goes into a sliding window, and every `refresh` outcomes new trees, fitted to the window, replace the oldest
+ones. After an alarm only the two or three samples that raised it are kept. The model is fitted anew at once, then
+after every 2 samples, every 8 samples, and finally every `refresh`. Until there are enough samples for trees, a fit
+without trees predicts, pulled towards the model before the change.
 
-Fitting is a pure function (`fit_durations`); `swap` applies its result at a task. A batch run calls both at once.
-A live engine grows trees in another process: with `synchronous = False`, `learn` leaves a request in `wanted`, and
-what was grown from it comes back through `apply`. A fit without trees takes less than a millisecond and is never
-put off.
+Fitting is a pure function (`fit_durations`); `swap` installs its result between two tasks. A batch run calls both
+at once. A live engine fits trees in another process: with `synchronous = False`, `learn` leaves a request in
+`pending_request`, and its result comes back through `apply`. A fit without trees takes less than a millisecond and
+is never deferred.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from .prediction_scores import PredictionScores
 from .sliding_window import SlidingWindow, observed
 
 FEEDBACK = ("oracle", "bandit")
-#: From so many samples on, with none before them, the fit is better than no model: what greedy does to the queues
-#: meanwhile costs more than the error of a fit of five tasks, which is fitted again two tasks later.
-_READY = 5
+#: Samples for the first fit. Greedy's decisions until then cost more than the error of a fit of five tasks, which
+#: is refined two tasks later.
+_FIRST_FIT = 5
 #: Below this many samples the model is fitted again every 2 of them, below the second every 8.
 _OFTEN, _LESS_OFTEN = 20, 100
-#: Scored predictions that tell the detector what is normal.
-_WARM = 30
-#: After a change at most so many samples are kept: the ones that raised the alarm.
+#: Scored predictions that calibrate the detector.
+_CALIBRATION = 30
+#: Most samples kept after a change: the ones that raised the alarm.
 _KEPT = 3
 #: A pretrained model is left alone until the window holds this many samples.
 _HEAD_START = 300
@@ -53,7 +53,10 @@ _HEAD_START = 300
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """One model: `r2` of the predictions it replaced, made before their outcomes were known; None if too few."""
+    """One version of a model.
+
+    `r2` is that of the predictions it replaced, made before their outcomes were known; None if there were too few.
+    """
 
     version: int
     samples: int
@@ -64,7 +67,7 @@ class ModelVersion:
 
 @dataclass(frozen=True, slots=True)
 class LearningEvent:
-    """Something a person should hear of.
+    """An event of a learner that users should see.
 
     `kind` is retrained, drift, retrain_failed, model_refused, fallback (greedy takes over) or recovered.
     """
@@ -85,15 +88,41 @@ class TrainingRequest:
     keep: FittedDurations | None
     whole: bool
     trigger: str
-    #: Changes of the world before it was made.
+    #: Number of drifts before it was made.
     era: int = 0
 
     def fit(self) -> FittedDurations:
+        """Do the fit."""
         return fit_durations(self.samples, self.seed, trees=self.trees, keep=self.keep)
 
 
 class OnlineDurationModel:
-    """A `TimeModel` that is never handed the physics."""
+    """A `TimeModel` that learns durations from outcomes alone, without access to the physics.
+
+    Parameters
+    ----------
+    feedback
+        "oracle" learns the seconds on every class of device from the simulation's labels, "bandit" only from the
+        parts
+        that ran.
+    window
+        Number of samples kept.
+    refresh
+        Number of outcomes between two fits.
+    trees
+        Size of the forest.
+    drift
+        Name of the change detector, a key of `DETECTORS`.
+    pretrained
+        Model to start from, or its file.
+
+    Raises
+    ------
+    UnknownNameError
+        If `feedback` or `drift` is unknown.
+    InvalidInputError
+        If a number is too small.
+    """
 
     def __init__(
         self,
@@ -116,25 +145,25 @@ class OnlineDurationModel:
         self.synchronous = True
 
     def start(self, platform: Platform, seed: int) -> None:
-        """Forget everything; a pretrained model that knows this machine's devices is taken up."""
+        """Reset; a pretrained model that knows this platform's devices is installed."""
         self.platform, self.seed = platform, seed
         self.versions: list[ModelVersion] = []
         self.pending_request: TrainingRequest | None = None
         self.model_: DurationModel | None = None
         self._window = SlidingWindow(self.window, platform)
-        self._answer = np.zeros((4, len(platform.classes)))
-        self._ask = compiled_prediction()
+        self._prediction = np.zeros((4, len(platform.classes)))
+        self._predict = compiled_prediction()
         self._fits: list[FittedDurations] = []
-        self._before: FittedDurations | None = None  # what was believed when the world changed
+        self._before: FittedDurations | None = None  # the fit before the last drift
         self._era = 0
-        self._scores = self._no_scores()
+        self._scores = self._empty_scores()
         self._detector, self._armed = detector_named(self.drift), False
         # Samples at the next fit, and samples the last whole one saw; both count from the last change on.
-        self._next, self._whole_at, self._head_start = _READY, 0, False
+        self._next, self._whole_at, self._head_start = _FIRST_FIT, 0, False
         found = self._load()
         if found is not None:
             self._fits, self._head_start, self._whole_at = [found], True, _HEAD_START // 2
-            self._renew(found.samples, "pretrained", 0)
+            self._install(found.samples, "pretrained", 0)
 
     def _load(self) -> FittedDurations | None:
         found = self.pretrained
@@ -144,51 +173,58 @@ class OnlineDurationModel:
             found = load_times(found)
         return None if found is None else found.for_platform(self.platform)
 
-    # ---------------------------------------------------------------- what is believed
+    # ---------------------------------------------------------------- predictions
 
     @property
     def columns(self) -> Ints:
+        """Column of the table for every device."""
         return self.platform.class_of
 
     @property
     def links(self) -> Links:
+        """Transfer times, which are not learned: zero."""
         return Links(np.zeros(len(self.platform)), 0.0, 0.0)
 
     @property
     def ready(self) -> bool:
+        """Whether there is a model to predict with."""
         return self.model_ is not None
 
     @property
     def confidence(self) -> Floats:
-        """Standard deviation over the trees of log seconds, per class, for the last row that was asked for."""
-        spread: Floats = self._answer[1].copy()
+        """Standard deviation over the trees of log seconds, per class, for the last predicted row."""
+        spread: Floats = self._prediction[1].copy()
         return spread
 
     def row(self, task: Task) -> Floats:
-        times = np.empty((self._answer.shape[1], 2))
-        model = self._believed()
-        self._ask(task.size, task.compute_intensity, task.memory_required, *model.arrays, self._answer, times)
+        """Predict the (whole, fixed) seconds of one task, per class of device."""
+        times = np.empty((self._prediction.shape[1], 2))
+        model = self._current()
+        self._predict(
+            task.size, task.compute_intensity, task.memory_required, *model.arrays, self._prediction, times
+        )
         return times
 
     def table(self, workload: Workload) -> TimeTable:
-        return self._believed().table(workload)
+        """Predict the seconds of every task of a workload, per class of device."""
+        return self._current().table(workload)
 
     def samples(self) -> Samples:
-        """The window: what the next fit will see."""
+        """Return the window, from which the next fit will be made."""
         return self._window.samples()
 
     def recent_tasks(self, most: int) -> Workload | None:
-        """The newest tasks in the window; None if it is empty."""
+        """Return the newest tasks in the window; None if it is empty."""
         if not len(self._window):
             return None
         tasks = self._window.tasks()
         return tasks.rows(max(0, len(tasks) - most), len(tasks))
 
     def predicted_window(self) -> TimeTable:
-        """The remembered tasks as they are believed now."""
+        """Predict the tasks in the window with the current model."""
         return self.table(self._window.tasks())
 
-    def _believed(self) -> DurationModel:
+    def _current(self) -> DurationModel:
         if self.model_ is None:
             raise LookupError("the time model is not ready: it has not seen enough outcomes")
         return self.model_
@@ -196,23 +232,29 @@ class OnlineDurationModel:
     # ---------------------------------------------------------------- learning
 
     def learn(self, task: Task, outcome: Outcome) -> list[LearningEvent]:
-        """Predict, score, then learn. What is worth telling comes back as events."""
+        """Predict a finished task, score the prediction, then learn from the outcome.
+
+        Returns
+        -------
+        list of LearningEvent
+            Fits, drift alarms and failures that it led to.
+        """
         logs, fixed = observed(outcome, self.platform, labels=self.feedback == "oracle")
         if np.isnan(logs).all():
             return []
-        alarm = self.ready and self._surprised(task, logs)
+        alarm = self.ready and self._raises_alarm(task, logs)
         self._window.add(task, logs, fixed)
         if alarm:
             return self._after_alarm(task.task_id)
         return self._refresh(task.task_id) if self._window.seen >= self._next else []
 
-    def _surprised(self, task: Task, logs: Floats) -> bool:
-        """Score the prediction; True if the detector takes it for a change."""
+    def _raises_alarm(self, task: Task, logs: Floats) -> bool:
+        """Score the prediction; True if the detector raises an alarm."""
         self.row(task)
-        residual = self._scores.add(logs, self._answer)
+        residual = self._scores.add(logs, self._prediction)
         if self._armed:
             return self._detector.update(residual)
-        if len(self._scores) >= _WARM:
+        if len(self._scores) >= _CALIBRATION:
             self._arm()
         return False
 
@@ -222,7 +264,7 @@ class OnlineDurationModel:
 
     def _after_alarm(self, at_task: int) -> list[LearningEvent]:
         self._window.keep(self._scores.trailing_outliers(_KEPT))
-        self._scores, self._armed = self._no_scores(), False
+        self._scores, self._armed = self._empty_scores(), False
         self._whole_at, self._before, self._head_start = 0, self._fits[-1], False
         self._era, self.pending_request = self._era + 1, None
         message = "durations no longer follow the model: older outcomes are dropped"
@@ -233,7 +275,7 @@ class OnlineDurationModel:
         few = seen < LEAST_SAMPLES
         self._next = seen + min(2 if seen < _OFTEN else 8 if seen < _LESS_OFTEN else self.refresh, self.refresh)
         if self._head_start and seen < _HEAD_START:
-            if seen < _WARM or not self._misfits():
+            if seen < _CALIBRATION or not self._misfits():
                 return []
             trigger, self._whole_at = "misfit", 0
         whole = few or (seen >= 2 * self._whole_at and self._whole_at < self.window)
@@ -246,12 +288,12 @@ class OnlineDurationModel:
             return []
         try:
             fitted = request.fit()
-        except Exception as error:  # whatever went wrong, yesterday's model is better than none
+        except Exception as error:  # any failure: the old model is better than none
             return [LearningEvent("retrain_failed", at_task, f"kept the old model: {error}", len(self.versions))]
         return self.swap(fitted, at_task, whole=whole, trigger=trigger)
 
     def request_training(self, trigger: str = "request") -> bool:
-        """Wish for a whole forest from the window as it stands; False if it holds too little for one."""
+        """Request a whole forest from the current window; False if the window holds too few samples."""
         if len(self._window) < LEAST_SAMPLES:
             return False
         seed = self.seed * 1_000_003 + len(self.versions)
@@ -261,21 +303,21 @@ class OnlineDurationModel:
         return True
 
     def apply(self, request: TrainingRequest, fitted: FittedDurations, at_task: int) -> list[LearningEvent]:
-        """Swap in what was grown elsewhere from a wish; nothing happens if it belongs to a world that is gone."""
+        """Install the result of a request that was fitted elsewhere; one from before a drift has no effect."""
         if request.era != self._era:
             return []
         if request.keep is not None:
-            # A copy has come back. Trees are averaged only with trees of their own frame.
+            # Another process returns a copy of the frame. Trees are averaged only within one frame.
             fitted = replace(fitted, frame=request.keep.frame)
             if not (request.whole or (self._fits and self._fits[-1].frame is fitted.frame)):
                 return []
-        self.pending_request = None  # wished for before this was known
+        self.pending_request = None  # it was made without this result
         return self.swap(fitted, at_task, whole=request.whole, trigger=request.trigger)
 
     def swap(
         self, fitted: FittedDurations, at_task: int, *, whole: bool = False, trigger: str = "schedule"
     ) -> list[LearningEvent]:
-        """Put what was grown in the place of everything (`whole`), or of as many of the oldest trees."""
+        """Install a fit in place of everything (`whole`), or of as many of the oldest trees."""
         if whole or not self._fits:
             self._fits = [fitted]
             self._head_start = False
@@ -283,17 +325,17 @@ class OnlineDurationModel:
             if self._armed:
                 self._arm()
         else:
-            room, kept = self.trees - len(fitted.trees), [fitted]
+            missing, kept = self.trees - len(fitted.trees), [fitted]
             for old in reversed(self._fits):
-                if room > 0:
-                    kept.append(old.with_last_trees(room))
-                    room -= len(kept[-1].trees)
+                if missing > 0:
+                    kept.append(old.with_last_trees(missing))
+                    missing -= len(kept[-1].trees)
             self._fits = kept[::-1]
-        self._renew(fitted.samples, trigger, at_task)
+        self._install(fitted.samples, trigger, at_task)
         version = len(self.versions)
         return [LearningEvent("retrained", at_task, f"version {version} from {fitted.samples} outcomes", version)]
 
-    def _renew(self, samples: int, trigger: str, at_task: int) -> None:
+    def _install(self, samples: int, trigger: str, at_task: int) -> None:
         self.model_ = DurationModel.of(self._fits, self._scores.trust())
         self.versions.append(ModelVersion(len(self.versions) + 1, samples, self._scores.r2(), trigger, at_task))
 
@@ -305,5 +347,5 @@ class OnlineDurationModel:
         own = np.sqrt(np.mean(np.square(self._scores.residuals)))
         return bool(own > 2.0 * np.sqrt(np.nanmean(errors**2)) + 0.05)
 
-    def _no_scores(self) -> PredictionScores:
+    def _empty_scores(self) -> PredictionScores:
         return PredictionScores(len(self.platform.classes), self._window.reference)

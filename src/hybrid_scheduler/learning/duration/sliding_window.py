@@ -1,4 +1,4 @@
-"""The last outcomes a learner looks back on, oldest overwritten first."""
+"""Sliding window over the last outcomes, the oldest overwritten first."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ class SlidingWindow:
         return min(self.seen, len(self._tasks))
 
     def add(self, task: Task, logs: Floats, fixed: Floats) -> None:
+        """Add one finished task."""
         place = self.seen % len(self._tasks)
         self._tasks[place] = task.size, task.compute_intensity, task.memory_required
         self._logs[place], self._fixed[place] = logs, fixed
         self.seen += 1
 
     def keep(self, count: int) -> None:
-        """Forget all but the youngest."""
+        """Drop all but the newest `count` tasks."""
         order = self._order()[-count:]
         for column in (self._tasks, self._logs, self._fixed):
             column[: len(order)] = column[order]
         self.seen = len(order)
 
     def tasks(self) -> Workload:
-        """The remembered tasks, oldest first, as a workload that arrives at once."""
+        """Return the tasks in the window, oldest first, as a workload that arrives at once."""
         return tasks_as_workload(self._tasks[self._order()])
 
     def samples(self) -> Samples:
+        """Return the window as training samples, oldest first."""
         order = self._order()
         rows = features_of(*np.ascontiguousarray(self._tasks[order].T))
         return Samples(rows, self._logs[order], self._fixed[order], self.reference)
@@ -49,7 +51,7 @@ class SlidingWindow:
 
 
 def tasks_as_workload(tasks: Floats) -> Workload:
-    """Rows of (size, intensity, memory) as tasks that are all there at time 0."""
+    """Convert rows of (size, intensity, memory) to tasks that all arrive at time 0."""
     size, intensity, memory = tasks.T
     return Workload(
         task_id=np.arange(len(tasks)),
@@ -61,10 +63,11 @@ def tasks_as_workload(tasks: Floats) -> Workload:
 
 
 def observed(outcome: Outcome, platform: Platform, *, labels: bool) -> tuple[Floats, Floats]:
-    """Log seconds of the whole task and seconds to start a part, per class of device; NaN where nobody knows.
+    """Return log seconds of the whole task and seconds to start a part, per class of device; NaN where unknown.
 
-    With `labels` the simulation's word for every class; otherwise what the executed parts show: a CPU part of c
-    seconds for a share 1 - f means c / (1 - f) for the whole. Launch seconds cannot be told apart from one part.
+    With `labels` these are the simulation's own for every class; otherwise they follow from the executed parts: a
+    CPU part of c seconds for a share 1 - f means c / (1 - f) for the whole. One part alone does not reveal launch
+    seconds.
     """
     if labels and outcome.labels is not None:
         whole = outcome.labels[:, 0]
