@@ -161,7 +161,7 @@ def test_sweep_and_report_an_own_trace(own_trace: str, run: Run) -> None:
         (("compare", "--seeds", "3"), "--seeds: must be left out with --trace, got 3"),
         (("compare", "--scenario", "mixed"), "--scenario: must be left out with --trace"),
         (("compare", "--until-clear"), "--until-clear: must be left out with --trace"),
-        (("compare", "--metric", "makespan"), "metric: must be one that stretches of a trace have"),
+        (("compare", "--metric", "makespan"), "metric: must be one that batches of a trace have"),
         (("compare", "--batches", "300"), "--batches: must be from 2 to 20, for 200 tasks, got 300"),
         (("sweep", "--loads", "0.5"), "--loads: must be left out with --trace"),
         (("report", "--utilisation", "0.5"), "--utilisation: must be left out with --trace"),
@@ -341,5 +341,5 @@ def test_a_ray_that_is_not_there(run: Run) -> None:
     pytest.importorskip("ray")
     result = swept(run, "--backend", "ray", "--ray-address", "127.0.0.1:1")
     assert result.exit_code == 2
-    assert "nobody answers there" in result.stderr
+    assert "nothing answers there" in result.stderr
     assert "hint: run it on this machine with --backend local" in result.stderr

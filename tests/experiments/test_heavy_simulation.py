@@ -50,7 +50,7 @@ def test_learners_and_late_binders_take_part():
 
 
 def test_processes_of_their_own_change_nothing(monkeypatch):
-    monkeypatch.setattr(heavy_simulation, "_WORTH_A_PROCESS", 10)
+    monkeypatch.setattr(heavy_simulation, "_MIN_TASKS_PER_PROCESS", 10)
     spec = make_spec(("oracle", "shortest_first", "fluid_plan"), tasks=60)
     assert run_heavy(spec, 3, processes=2).rows == run_heavy(spec, 3, processes=1).rows
 

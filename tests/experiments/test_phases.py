@@ -121,7 +121,7 @@ def test_killed_before_the_note_does_the_phase_again(row, monkeypatch):
     row.run()
     row.number = 4
     with monkeypatch.context() as patch:
-        patch.setattr(module._Notes, "add", die)
+        patch.setattr(module._FinishedPhases, "add", die)
         with pytest.raises(Killed):
             row.run()
     assert row.run() == [False, False]

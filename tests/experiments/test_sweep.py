@@ -179,19 +179,19 @@ def test_one_sweep_per_folder(tmp_path):
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
 def test_a_ray_address_that_does_not_answer(address, tmp_path):
     pytest.importorskip("ray")
-    with pytest.raises(InvalidInputError, match="nobody answers there") as caught:
+    with pytest.raises(InvalidInputError, match="nothing answers there") as caught:
         run_sweep(plan(seeds=1), tmp_path, Ray(address))
-    assert caught.value.hint == sweep_backends.LOCALLY
+    assert caught.value.hint == "run it on this machine with --backend local"
 
 
 def test_a_ray_address_at_which_something_else_listens(tmp_path, monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setattr(sweep_backends, "_PATIENCE_WITH_RAY", 1.0)
+    monkeypatch.setattr(sweep_backends, "_RAY_TIMEOUT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(InvalidInputError, match="does not speak its language") as caught:
+        with pytest.raises(InvalidInputError, match="what answers there is not Ray") as caught:
             run_sweep(plan(seeds=1), tmp_path, Ray(address))
-    assert caught.value.hint == sweep_backends.LOCALLY
+    assert caught.value.hint == "run it on this machine with --backend local"
 
 
 def test_a_ray_address_that_is_none(tmp_path):

@@ -58,13 +58,13 @@ def test_the_judgement():
 
 def test_what_one_run_cannot_say():
     found = compare_trace(make_spec(), 7)
-    with pytest.raises(InvalidInputError, match="metric: must be one that stretches of a trace have"):
+    with pytest.raises(InvalidInputError, match="metric: must be one that batches of a trace have"):
         found.judge("p99_latency")
     with pytest.raises(InvalidInputError, match="a trace is one run"):
         compare_seeds(make_spec(), [1, 2])
     with pytest.raises(InvalidInputError, match="--batches: must be from 2 to 30, for 300 tasks, got 31"):
         make_spec(batches=31)
-    with pytest.raises(InvalidInputError, match="it has 15 tasks, and two stretches need 20"):
+    with pytest.raises(InvalidInputError, match="it has 15 tasks, and two batches need 20"):
         compare_trace(make_spec(tasks(15)), 1)
     flat = Workload(**{**tasks(50).columns(), "arrival_time": np.zeros(50)})
     with pytest.raises(InvalidInputError, match="all its tasks arrive at once"):

@@ -1,12 +1,12 @@
-"""The weather changes: large compute-bound tasks, then small ones that carry much data. Who notices, and how soon?
+"""Distribution shift study: large compute-bound tasks, then small ones that carry much data.
 
-Isolated tasks under serial physics: a share f takes (1 - f) T + f G seconds, so the best answer is all CPU or all
-GPU. In the regime the learners are trained on the GPU always wins; in the 500 tasks that follow the CPU does, by an
-order of magnitude. The published study, whose table is printed beside ours, found that a forest fails here and a
-Q-learner does not. What it measured was a forest that never learns again.
+Isolated tasks under serial physics: a share f takes (1 - f) T + f G seconds, so the best decision is all CPU or all
+GPU. In the training regime the GPU always wins; in the 500 tasks that follow the CPU does, by an order of
+magnitude. The published study, whose table is printed beside ours, found that a forest fails here and a Q-learner
+does not. It measured a forest that is never trained again.
 
-Every policy decides for a task, is told its outcome, and goes on; with feedback `oracle` it is told what both sides
-would have taken, with `bandit` only what ran. The learners start from the same 1000 tasks of the training regime.
+Every policy decides for a task, gets its outcome, and goes on. With feedback `oracle` the outcome holds the seconds
+on both sides, with `bandit` only those of the part that ran. All learners start from the same 1000 training tasks.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PUBLISHED = {
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Tasks with what they take on either side."""
+    """Tasks with their seconds on either side."""
 
     tasks: Workload
     cpu: Floats
@@ -57,63 +57,71 @@ class Stream:
 
     @classmethod
     def of(cls, tasks: Workload) -> Stream:
+        """Compute the seconds of tasks on both sides."""
         table = SerialPhysics().times(tasks, workstation(1))[:, :, 0]
         return cls(tasks, table[:, 0], table[:, 1])
 
     @property
     def optimum(self) -> Floats:
+        """Seconds of every task on its better side."""
         return np.minimum(self.cpu, self.gpu)
 
     def time(self, row: int, fraction: float) -> float:
+        """Return the seconds of one task with this share on the GPU."""
         return (1.0 - fraction) * float(self.cpu[row]) + fraction * float(self.gpu[row])
 
 
 class Policy(Protocol):
-    """Answers with the share for the GPU, then hears what both sides would have taken."""
+    """Interface of a policy: it decides the GPU's share of a task, then gets the seconds on both sides."""
 
-    def decide(self, task: Task) -> float: ...
+    def decide(self, task: Task) -> float:
+        """Return the share for the GPU."""
 
-    def observe(self, task: Task, fraction: float, cpu: float, gpu: float) -> None: ...
+    def observe(self, task: Task, fraction: float, cpu: float, gpu: float) -> None:
+        """Learn from the seconds that the task would take on either side."""
 
 
 class RulePolicy:
-    """A strategy that does not learn."""
+    """A policy that does not learn."""
 
     def __init__(self, share: Callable[[Task], float]) -> None:
         self.decide = share
 
     def observe(self, task: Task, fraction: float, cpu: float, gpu: float) -> None:
+        """Do nothing."""
         pass
 
 
 class PlainForestPolicy:
-    """A random forest of the last 1000 tasks; `every` tasks it is grown anew, or never, as published."""
+    """A random forest of the last 1000 tasks, fitted again every `every` tasks, or never, as published."""
 
     def __init__(self, training: Stream, seed: int, *, every: int | None = None) -> None:
         self._every, self._seed = every, seed
         self._rows = list(features(training.tasks))
         self._logs = list(np.log(np.stack([training.cpu, training.gpu], axis=1)))
-        self._grow()
+        self._fit()
 
-    def _grow(self) -> None:
+    def _fit(self) -> None:
         last = slice(-TRAINING_TASKS, None)
         forest = RandomForestPredictor(seed=self._seed).make()
         forest.fit(np.array(self._rows[last]), np.array(self._logs[last]))
         self._forest = FlatForest.of(forest.estimators_, NUM_FEATURES)
 
     def decide(self, task: Task) -> float:
+        """Return 1 if the GPU is predicted to be faster, else 0."""
         cpu, gpu = self._forest.predict(features(Workload.from_tasks([task])))[0][0]
         return float(gpu < cpu)
 
     def observe(self, task: Task, fraction: float, cpu: float, gpu: float) -> None:
+        """Add the task to the training data and refit when due."""
         self._rows.append(features(Workload.from_tasks([task]))[0])
         self._logs.append(np.log([cpu, gpu]))
         if self._every and (len(self._rows) - TRAINING_TASKS) % self._every == 0:
-            self._grow()
+            self._fit()
 
 
 class ForestPolicy:
-    """Hybrid ML's model of durations: it goes on learning and watches for change."""
+    """Hybrid ML's duration model, which keeps learning and detects drift."""
 
     def __init__(self, training: Stream, seed: int, *, feedback: str = "oracle", drift: str = "cusum") -> None:
         self._times = OnlineDurationModel(feedback=feedback, drift=drift)
@@ -123,17 +131,19 @@ class ForestPolicy:
             self.observe(task, 0.5, float(training.cpu[row]), float(training.gpu[row]))
 
     def decide(self, task: Task) -> float:
+        """Return 1 if the GPU is predicted to be faster, else 0."""
         cpu, gpu = self._times.row(task)[:, 0]
         return float(gpu < cpu)
 
     def observe(self, task: Task, fraction: float, cpu: float, gpu: float) -> None:
+        """Learn from the outcome."""
         labels = np.array([[cpu, 0.0], [gpu, 0.0]])
         outcome = Outcome(task.task_id, 1, fraction, 0.0, 0.0, (1.0 - fraction) * cpu, 0.0, fraction * gpu)
         self._times.learn(task, replace(outcome, labels=labels))
 
 
 class AgentPolicy:
-    """A Q-network that predicts -log seconds of each share; its replay is flushed when the world changes."""
+    """A Q-network that predicts -log seconds of each share; its replay buffer is flushed after a drift."""
 
     SHARES = (0.0, 0.5, 1.0)
     UPDATES_PER_TASK = 8
@@ -150,44 +160,44 @@ class AgentPolicy:
         self._known = np.zeros((1, len(self.SHARES)))
         for row, task in enumerate(training.tasks):
             taken = int(self._dqn.rng.integers(len(self.SHARES)))
-            self._remember(task, self.SHARES[taken], float(training.cpu[row]), float(training.gpu[row]))
+            self._store(task, self.SHARES[taken], float(training.cpu[row]), float(training.gpu[row]))
         for step in range(2 * TRAINING_TASKS):
             self._dqn.update(progress=step / (2 * TRAINING_TASKS))
         self._detector = Cusum()
         self._detector.calibrate(
             np.array(
-                [self._surprise(task, 1.0, float(training.gpu[row])) for row, task in enumerate(training.tasks)]
+                [self._residual(task, 1.0, float(training.gpu[row])) for row, task in enumerate(training.tasks)]
             )
         )
 
     def decide(self, task: Task) -> float:
-        return self.SHARES[int(self._dqn.act(self._see(task), self._known, self._epsilon)[0])]
+        """Return the share with the largest value."""
+        return self.SHARES[int(self._dqn.act(self._observation(task), self._known, self._epsilon)[0])]
 
     def observe(self, task: Task, fraction: float, cpu: float, gpu: float) -> None:
-        changed = self._detector.update(self._surprise(task, fraction, (1.0 - fraction) * cpu + fraction * gpu))
-        self._remember(task, fraction, cpu, gpu)
+        """Add the outcome to the replay buffer and update the network."""
+        changed = self._detector.update(self._residual(task, fraction, (1.0 - fraction) * cpu + fraction * gpu))
+        self._store(task, fraction, cpu, gpu)
         if changed:
             self._dqn.replay.flush(keep=self._KEPT)
-            self._detector.calibrate(
-                np.array([1.0])
-            )  # all is new now: only a far larger surprise is another change
+            self._detector.calibrate(np.array([1.0]))  # after a drift only a far larger residual is another one
         for _ in range(self.UPDATES_PER_TASK):
             self._dqn.update()
 
-    def _see(self, task: Task) -> Floats32:
+    def _observation(self, task: Task) -> Floats32:
         row = features(Workload.from_tasks([task]))
         return ((row - self._mean) / self._scale).astype(np.float32)
 
-    def _surprise(self, task: Task, fraction: float, seconds: float) -> float:
+    def _residual(self, task: Task, fraction: float, seconds: float) -> float:
         network = self._dqn.row
-        network.best(self._see(task)[0], self._known[0], 0.0)
+        network.best(self._observation(task)[0], self._known[0], 0.0)
         return abs(float(network.q[self.SHARES.index(fraction)]) + float(np.log(seconds)))
 
-    def _remember(self, task: Task, fraction: float, cpu: float, gpu: float) -> None:
+    def _store(self, task: Task, fraction: float, cpu: float, gpu: float) -> None:
         shares = np.array(self.SHARES if self._counterfactual else (fraction,))
         rewards = -np.log((1.0 - shares) * cpu + shares * gpu)
         actions = np.array([self.SHARES.index(share) for share in shares])
-        seen, width = self._see(task), len(shares)
+        seen, width = self._observation(task), len(shares)
         self._dqn.replay.add(
             seen,
             self._known,
@@ -200,7 +210,7 @@ class AgentPolicy:
 
 
 def policies(training: Stream, seed: int) -> Iterator[tuple[str, Callable[[], Policy]]]:
-    """Who takes part, made when its turn comes."""
+    """Yield the names of the compared policies, each with a function that makes it."""
     draw = np.random.default_rng([seed, 7])
     yield "round_robin", lambda: RulePolicy(lambda task: 0.5 if task.task_id % 2 == 0 else 0.0)
     yield "random", lambda: RulePolicy(lambda task: float(draw.random()))
@@ -216,7 +226,7 @@ def policies(training: Stream, seed: int) -> Iterator[tuple[str, Callable[[], Po
 
 @dataclass(frozen=True, slots=True)
 class ShiftRun:
-    """One policy on one seed."""
+    """Result of one policy on one seed."""
 
     total: float
     ratio: float
@@ -225,6 +235,7 @@ class ShiftRun:
 
 
 def run(policy: Policy, stream: Stream) -> ShiftRun:
+    """Run a policy over a stream."""
     times = np.empty(len(stream.tasks))
     for row, task in enumerate(stream.tasks):
         fraction = policy.decide(task)
@@ -242,7 +253,7 @@ def run(policy: Policy, stream: Stream) -> ShiftRun:
 
 @dataclass(frozen=True, slots=True)
 class ShiftRow:
-    """One policy over all seeds, with the published figure where there is one."""
+    """Result of one policy over all seeds, with the published figure where there is one."""
 
     name: str
     published_total: float | None
@@ -260,7 +271,22 @@ class ShiftRow:
 def shift_study(
     seeds: int = 20, *, first_seed: int = FIRST_REPORTED_SEED, progress: Callable[[str], None] | None = None
 ) -> list[ShiftRow]:
-    """Every policy on paired seeds."""
+    """Run every policy on paired seeds.
+
+    Parameters
+    ----------
+    seeds
+        Number of seeds, at least 2.
+    first_seed
+        The first of them.
+    progress
+        Called with the seed and the policy that begins.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than 2 seeds.
+    """
     if seeds < 2:
         raise InvalidInputError("seeds", "at least 2, for an interval", seeds)
     runs: dict[str, list[ShiftRun]] = {}

@@ -1,7 +1,7 @@
-"""The pipeline's fourth phase: the baselines and the freshly trained learners on tasks that no training has seen.
+"""Runs that also record what each scheduler predicted: the pipeline's evaluation, and detailed runs for reports.
 
-Besides what happened it records what each scheduler expected: `predicted_time` is how long a task would take, split
-as decided, by the durations the scheduler believed in at that moment. Those without such beliefs leave it empty.
+`predicted_time` is how long a task would take, split as decided, by the durations that the scheduler predicted at
+that moment. Schedulers without predictions leave it empty.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ RESULT_COLUMNS = (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The comparison, and what every scheduler expected of every task (NaN: nothing)."""
+    """A comparison, and the predicted time of every task by every scheduler (NaN: none)."""
 
     comparison: Comparison
     predicted: dict[str, Floats]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row per scheduler and task, with `RESULT_COLUMNS`."""
+        """Yield one row per scheduler and task, with `RESULT_COLUMNS`."""
         names = [device.name for device in self.comparison.platform.devices]
         for scheduler, result in self.comparison.results.items():
             outcomes, bill = result.outcomes, result.bill
@@ -74,7 +74,21 @@ def run_evaluation(
     seed: int,
     progress: Callable[[str, float], None],
 ) -> Evaluation:
-    """Everybody on the same tasks, each on a cluster of its own."""
+    """Run the baselines and the freshly trained learners on the same tasks, each on a cluster of its own.
+
+    Parameters
+    ----------
+    workload
+        Tasks that no training has seen.
+    machine
+        The machine they run on.
+    times_model, agent_model
+        Files of the trained models.
+    seed
+        Seed of schedulers that draw.
+    progress
+        Called with the scheduler's name and the share done.
+    """
     learners: dict[str, Online] = {
         "hybrid_ml": HybridML(model=times_model),
         "rl_agent": RLAgent(model=agent_model),
@@ -103,7 +117,7 @@ def run_evaluation(
 
 @dataclass(frozen=True)
 class DetailedRun:
-    """The comparison; per scheduler the expected times (NaN: none), model versions and feature importances."""
+    """A comparison with predicted times (NaN: none), model versions and feature importances per scheduler."""
 
     comparison: Comparison
     predicted: dict[str, Floats] = field(default_factory=dict)
@@ -114,7 +128,7 @@ class DetailedRun:
 def run_detailed(
     spec: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None
 ) -> DetailedRun:
-    """The same outcomes as `spec.run(seed)`: whoever watches does not disturb."""
+    """Run a specification on one seed and record predictions; the outcomes are those of `spec.run(seed)`."""
     machine, workload = spec.on_seed(seed), spec.workload(seed)
     results: dict[str, RunResult] = {}
     predicted: dict[str, Floats] = {}
@@ -137,7 +151,7 @@ def run_detailed(
 
 
 class PredictionRecorder(Online):
-    """Lets a learner do its work, and notes for each decision how long the learner expects the task to take."""
+    """Wraps a learner and records, for each decision, how long the learner predicts the task to take."""
 
     def __init__(self, learner: Online) -> None:
         self.learner = learner
@@ -145,19 +159,23 @@ class PredictionRecorder(Online):
 
     @property
     def wants_labels(self) -> bool:
+        """Whether the learner wants the simulation's labels."""
         return self.learner.wants_labels
 
     @property
     def learns(self) -> bool:
+        """Whether the learner learns."""
         return self.learner.learns
 
     def start(self, setting: Setting) -> None:
+        """Start the learner."""
         self.setting = setting
         self.learner.start(setting)
 
     def decide(self, task: Task, view: View) -> Decision:
+        """Return the learner's decision and record its prediction."""
         decision = self.learner.decide(task, view)
-        # Both learners keep their model of durations under one of these names.
+        # Both learners keep their duration model under one of these names.
         model = getattr(self.learner, "times_", None) or getattr(self.learner, "times", None)
         if model is not None and model.ready:
             row = model.row(task)[model.columns][None]
@@ -166,25 +184,27 @@ class PredictionRecorder(Online):
         return decision
 
     def observe(self, outcome: Outcome) -> None:
+        """Pass the outcome on to the learner."""
         self.learner.observe(outcome)
 
     def predictions(self, workload: Workload) -> Floats:
+        """Return the predicted time of every task; NaN where there was none."""
         return np.array([self._predictions.get(task, np.nan) for task in workload.task_id.tolist()])
 
 
 def split_times(times: Floats, device: Any, fraction: Floats, platform: Platform) -> Floats:
-    """Seconds of each task when `fraction` of it runs on `device`; `times` is (tasks, devices, 2)."""
+    """Return the seconds of each task when `fraction` of it runs on `device`; `times` is (tasks, devices, 2)."""
     rows = np.arange(len(fraction))
     cpu, accelerator = times[rows, platform.cpu_of[device]], times[rows, device]
     on_cpu = np.where(fraction < 1.0, cpu[:, 1] + (1.0 - fraction) * cpu[:, 0], 0.0)
-    there = np.where(fraction > 0.0, accelerator[:, 1] + fraction * accelerator[:, 0], 0.0)
-    # A task given to a CPU runs there whole, whatever its share.
-    alone = cpu[:, 1] + cpu[:, 0]
-    return np.where(platform.is_cpu[device], alone, np.maximum(on_cpu, there))
+    on_accelerator = np.where(fraction > 0.0, accelerator[:, 1] + fraction * accelerator[:, 0], 0.0)
+    # A task given to a CPU runs on it whole, whatever its share.
+    whole = cpu[:, 1] + cpu[:, 0]
+    return np.where(platform.is_cpu[device], whole, np.maximum(on_cpu, on_accelerator))
 
 
 def _known_durations(scheduler: Scheduler, result: RunResult, machine: Machine) -> Floats:
-    """What a scheduler expects that is told durations, or even knows the real ones."""
+    """Return the predicted times of a scheduler that is given durations, noise-free or realised."""
     outcomes = result.outcomes
     if scheduler.knows is Knowledge.NOTHING:
         return np.full(len(outcomes), np.nan)

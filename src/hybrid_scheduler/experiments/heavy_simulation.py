@@ -1,8 +1,8 @@
-"""The heavy simulation: any number of tasks, each scheduler on its own cluster, in memory that does not grow.
+"""Heavy simulation: any number of tasks, each scheduler on its own cluster, in constant memory.
 
 Tasks come in chunks; the compiled schedulers go through a chunk together and carry their queues over to the next,
-so nothing but the sums, the sketches and one chunk is ever held. That gives the outcomes of one large run, bit for
-bit. Schedulers that learn or bind late need the whole workload in memory and are run after the others.
+so only the sums, the sketches and one chunk are ever held. That gives the outcomes of one large run, bit for bit.
+Schedulers that learn or bind late need the whole workload in memory and are run after the others.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .quantile_sketch import QuantileSketch
 from .spec import ExperimentSpec, single_threaded
 
 CHUNK = 100_000
-#: Up to so many tasks the lower bound is computed, and schedulers that need all tasks at once are allowed.
+#: Most tasks for which the lower bound is computed, and for schedulers that need all tasks at once.
 BOUND_UP_TO = 1_000_000
 WHOLE_UP_TO = 5_000_000
-#: With fewer tasks a process of their own takes longer to start than it saves.
-_WORTH_A_PROCESS = 5000
+#: With fewer tasks starting a process takes longer than it saves.
+_MIN_TASKS_PER_PROCESS = 5000
 
 COLUMNS = (
     "scheduler", "tasks", "failed", "clipped", "moved_to_cpu", "makespan", "makespan_over_bound", "throughput",
@@ -45,13 +45,13 @@ COLUMNS = (
     "average_utilization",
 )  # fmt: skip
 
-#: Called with (what is going on, tasks done by all schedulers together).
+#: Called with (name of the scheduler, tasks done by all schedulers together).
 Progress = Callable[[str, int], None]
 
 
 @dataclass
 class SchedulerTotals:
-    """One scheduler's sums so far."""
+    """Sums over one scheduler's tasks so far."""
 
     platform: Platform
     tariff: Tariff
@@ -74,6 +74,7 @@ class SchedulerTotals:
     busy: Floats = field(default_factory=lambda: np.zeros(0))
 
     def add(self, outcomes: Outcomes, oracle_latency: Floats | None) -> None:
+        """Add the outcomes of one chunk."""
         done = outcomes.completed
         self.tasks += len(outcomes)
         for status in self.counts:
@@ -83,7 +84,7 @@ class SchedulerTotals:
             return
         latency, bill = outcomes.latency[done], EnergyAndCost(outcomes, self.platform, self.tariff)
         self.time.add(outcomes.time[done])
-        self.latency.add(np.maximum(latency, 0.0))  # the last digit of finish - arrival may fall below 0
+        self.latency.add(np.maximum(latency, 0.0))  # rounding can make finish - arrival negative
         self.mean_latency.add(latency)
         self.wait += float(outcomes.wait[done].sum())
         self.energy += float(bill.energy[done].sum())
@@ -99,7 +100,7 @@ class SchedulerTotals:
             self.compared += int(both.sum())
 
     def row(self, name: str, bound: float | None) -> dict[str, Any]:
-        """The scheduler's row of the report."""
+        """Return the scheduler's row of the report."""
         count = max(self.time.count, 1)
         span = max(self.last_finish - self.first_arrival, 0.0) if self.time.count else 0.0
         accelerators = self.platform.accelerators
@@ -139,7 +140,7 @@ def _spread(sketch: QuantileSketch) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class HeavyResult:
-    """What became of all tasks."""
+    """Totals of all schedulers."""
 
     spec: ExperimentSpec
     seed: int
@@ -148,10 +149,11 @@ class HeavyResult:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
+        """One row per scheduler."""
         return [one.row(name, self.lower_bound) for name, one in self.totals.items()]
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """The log: one line per scheduler. A line per task would be larger than what is simulated."""
+        """Yield the log: one line per scheduler, since a line per task would be larger than the simulated data."""
         for row in self.rows:
             yield {"type": "result", "seed": self.seed, **row}
 
@@ -164,7 +166,26 @@ def run_heavy(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> HeavyResult:
-    """Every scheduler over all tasks."""
+    """Run every scheduler over all tasks.
+
+    Parameters
+    ----------
+    spec
+        Tasks, machine and schedulers.
+    seed
+        Seed of the workload, of noise and of schedulers that draw.
+    chunk
+        Tasks held in memory at a time.
+    processes
+        Processes for schedulers that need the whole workload; one per core if left out.
+    progress
+        Called with the scheduler's name and the tasks done by all schedulers together.
+
+    Raises
+    ------
+    InvalidInputError
+        If a scheduler that needs the whole workload has too many tasks.
+    """
     compiled, whole = _sorted_by_kind(spec)
     if whole and spec.tasks > WHOLE_UP_TO:
         hint = f"leave out {', '.join(whole)}, or run at most {WHOLE_UP_TO:,} tasks"
@@ -188,7 +209,7 @@ def _run_compiled(
     *,
     keep_oracle: bool,
 ) -> Floats | None:
-    """All of them through one chunk after the other; returns the oracle's latencies if they are needed later."""
+    """Run all through one chunk after the other; return the oracle's latencies if they are needed later."""
     if not schedulers:
         return None
     machine, done = spec.on_seed(seed), 0
@@ -221,8 +242,8 @@ def _run_whole(
     report: Progress,
     processes: int,
 ) -> None:
-    """Each over all tasks at once; several at a time, since each keeps one core busy for long."""
-    workers = min(processes, len(names)) if spec.tasks >= _WORTH_A_PROCESS else 1
+    """Run each over all tasks at once; several at a time, since each keeps one core busy for long."""
+    workers = min(processes, len(names)) if spec.tasks >= _MIN_TASKS_PER_PROCESS else 1
     done = (len(spec.schedulers) - len(names)) * spec.tasks
     if workers < 2:
         for name in names:
@@ -234,18 +255,18 @@ def _run_whole(
 
             base = done
             advance(0)
-            totals[name] = _whole(spec, seed, name, oracle, advance)
+            totals[name] = _run_one(spec, seed, name, oracle, advance)
             done = base + spec.tasks
         return
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = {name: pool.submit(_whole, spec, seed, name, oracle) for name in names}
+        running = {name: pool.submit(_run_one, spec, seed, name, oracle) for name in names}
         for name, future in running.items():
             report(name, done)
             totals[name] = future.result()
             done += spec.tasks
 
 
-def _whole(
+def _run_one(
     spec: ExperimentSpec,
     seed: int,
     name: str,
@@ -263,7 +284,7 @@ def _whole(
 
 
 def _sorted_by_kind(spec: ExperimentSpec) -> tuple[dict[str, FastRule], list[str]]:
-    """Those that can be run chunk by chunk, and the others."""
+    """Return the schedulers that can run chunk by chunk, and the names of the others."""
     compiled: dict[str, FastRule] = {}
     whole = []
     for name in spec.schedulers:

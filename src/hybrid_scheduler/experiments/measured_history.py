@@ -1,4 +1,4 @@
-"""What `execute` measured, as a run for the history."""
+"""Conversion of a kernel benchmark, as `execute` measures it, into a run of the stored history."""
 
 from __future__ import annotations
 
@@ -19,33 +19,50 @@ _NAN = float("nan")
 
 
 def measured_run(
-    contest: KernelBenchmark, *, machine: str, seed: int, began: float, ended: float, config: dict[str, Any]
+    benchmark: KernelBenchmark, *, machine: str, seed: int, began: float, ended: float, config: dict[str, Any]
 ) -> MeasuredRun:
-    """The runs of all schedulers side by side. `began` and `ended` are Unix seconds, `machine` is a name."""
-    executor, executions = contest.executor, contest.executions
-    assert contest.choices is not None
+    """Return the runs of all schedulers side by side.
+
+    Parameters
+    ----------
+    benchmark
+        The finished benchmark.
+    machine
+        Name of the machine.
+    seed
+        Seed of the kernel stream.
+    began, ended
+        Unix seconds.
+    config
+        Further entries of the run's configuration.
+    """
+    executor, executions = benchmark.executor, benchmark.executions
+    assert benchmark.choices is not None
     platform = Platform(machine, executor.platform.devices)
-    fraction, seconds = _best(contest.choices, platform)
-    kinds = dict.fromkeys(call.kind for call in contest.calls)
+    fraction, seconds = _best(benchmark.choices, platform)
+    kinds = dict.fromkeys(call.kind for call in benchmark.calls)
     return MeasuredRun(
         created_at=began,
         ended_at=ended,
         seed=seed,
         scenario=f"kernels: {', '.join(kinds)}",
         platform=platform,
-        config={"mode": contest.mode, "learning_tasks": len(contest.learning), **config},
-        tasks=_tasks(contest),
+        config={"mode": benchmark.mode, "learning_tasks": len(benchmark.learning), **config},
+        tasks=_tasks(benchmark),
         results={spec: _columns(execution, platform) for spec, execution in executions.items()},
         optimal_fraction=fraction,
         optimal_time=seconds,
     )
 
 
-def _tasks(contest: KernelBenchmark) -> Workload:
-    """One after the other, submissions depend on who decides: a task arrives when the first of them came to it."""
-    submitted = [[record.submitted for record in one.records] for one in contest.executions.values()]
+def _tasks(benchmark: KernelBenchmark) -> Workload:
+    """Return the tasks; each arrives when the first scheduler submitted it.
+
+    One after the other, submissions depend on the scheduler.
+    """
+    submitted = [[record.submitted for record in one.records] for one in benchmark.executions.values()]
     arrivals: Floats = np.min([np.array(each) - each[0] for each in submitted], axis=0)
-    return as_workload(contest.calls, arrivals.tolist())
+    return as_workload(benchmark.calls, arrivals.tolist())
 
 
 def _columns(execution: StreamExecution, platform: Platform) -> ResultColumns:
@@ -98,7 +115,7 @@ def _device(record: ExecutionRecord, platform: Platform) -> int:
 
 
 def _best(choices: Choices, platform: Platform) -> tuple[Floats, Floats]:
-    """The faster device of every task: its share and its seconds."""
+    """Return the share and the seconds of the faster device of every task."""
     on_cpu = np.array([platform.is_cpu[platform.index(name)] for name in choices.devices])
     measured = np.where(np.isnan(choices.seconds), np.inf, choices.seconds)
     column = measured.argmin(axis=1)

@@ -1,7 +1,7 @@
-"""Who is better, and how sure is that? The same schedulers on paired seeds, judged by the statistics of `metrics`.
+"""Paired comparison of schedulers over seeds, with the statistical tests of `metrics`.
 
-Every seed is one workload that all schedulers get. Seeds run in as many processes as there are cores; what a seed
-gives does not depend on where or beside whom it ran, so neither does the result.
+Every seed is one workload that all schedulers get. Seeds run in as many processes as there are cores; the result of
+a seed does not depend on where or beside which others it ran.
 """
 
 from __future__ import annotations
@@ -56,34 +56,35 @@ __all__ = [
     "run_seeds",
 ]
 
-#: Of all the others less is better.
+#: Metrics of which more is better; of all others less is.
 HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
 SEEDS, BATCHES = "seeds", "batches"
 DEFAULT_METRIC = "mean_latency"
-#: Looks of the sequential variant come after so many seeds each, however many processes there are.
+#: Seeds between two checks of the sequential variant, however many processes there are.
 SEEDS_PER_LOOK = 5
-#: Of the bootstrap: the same table every time.
+#: Seed of the bootstrap: the same table every time.
 _RESAMPLING_SEED = 20_261_115
 
 
 @dataclass(frozen=True, slots=True)
 class SeedRun:
-    """What each scheduler made of one seed: its summary as flat numbers, and a digest of every task's outcome."""
+    """Results of one seed: each scheduler's summary as flat numbers, and a digest of every task's outcome."""
 
     seed: int
     lower_bound: float | None
     metrics: dict[str, dict[str, float | None]]
     digests: dict[str, str]
-    #: Of a trace, whose seed is one run: by scheduler and metric one value per stretch. Else nothing.
+    #: For a trace, by scheduler and metric: one value per batch. Else empty.
     batches: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
 def run_seed(spec: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None) -> SeedRun:
+    """Run one seed and keep its summary."""
     return seed_run(spec, seed, spec.run(seed, progress))
 
 
 def seed_run(spec: ExperimentSpec, seed: int, comparison: Comparison) -> SeedRun:
-    """What is kept of a comparison."""
+    """Return the part of a comparison that is kept."""
     metrics = {
         name: {key: value for key, value in summary.as_dict().items() if not isinstance(value, dict)}
         for name, summary in comparison.summaries.items()
@@ -96,7 +97,7 @@ def seed_run(spec: ExperimentSpec, seed: int, comparison: Comparison) -> SeedRun
 
 
 def outcome_digest(result: RunResult) -> str:
-    """sha256 over all columns of the outcomes, the same on every machine that computes the same numbers."""
+    """Return the SHA-256 over all columns of the outcomes; equal on all machines that compute the same numbers."""
     digest, outcomes = hashlib.sha256(), result.outcomes
     for column in (
         outcomes.workload.task_id, outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
@@ -113,7 +114,7 @@ def outcome_digest(result: RunResult) -> str:
 
 
 def cores() -> int:
-    """How many processes can work at once here."""
+    """Return how many processes can work at once here."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -128,7 +129,19 @@ def run_seeds(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> list[SeedRun]:
-    """All seeds, in their order."""
+    """Run all seeds and return their results in order.
+
+    Parameters
+    ----------
+    spec
+        Tasks, machine and schedulers.
+    seeds
+        The seeds.
+    processes
+        Number of processes; one per core if left out.
+    progress
+        Called with the seed and the number of seeds done.
+    """
     return list(_runs(spec, seeds, processes, progress))
 
 
@@ -144,10 +157,10 @@ def _runs(
             report(f"seed {seed}", done)
             yield run_seed(spec, seed)
         return
-    # Spawned, not forked: a fork would copy threads' locks in whatever state they are.
+    # Spawned, not forked: a fork would copy threads' locks in an undefined state.
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
     try:
-        # Only a few ahead, so that whoever stops early has not started everything.
+        # Only a few ahead, so that stopping early leaves most seeds unstarted.
         waiting: list[tuple[int, Future[SeedRun]]] = []
         rest = iter(seeds)
         for done in range(len(seeds)):
@@ -170,18 +183,43 @@ def compare_seeds(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> PairedComparison:
-    """Run the seeds and judge. With `until_clear` it ends as soon as every scheduler is told from the baseline."""
+    """Run paired seeds for a comparison.
+
+    Parameters
+    ----------
+    spec
+        Tasks, machine and schedulers.
+    seeds
+        The seeds, at least 2.
+    metric
+        Number of the summary that `until_clear` looks at.
+    baseline
+        Scheduler that the others are compared with; the first if left out.
+    until_clear
+        Stop as soon as every scheduler differs significantly from the baseline.
+    processes
+        Number of processes; one per core if left out.
+    progress
+        Called with the seed and the number of seeds done.
+
+    Raises
+    ------
+    InvalidInputError
+        If the specification is a trace, or there are fewer than 2 seeds.
+    UnknownNameError
+        If the metric or the baseline is unknown.
+    """
     if spec.trace:
         raise InvalidInputError("seeds", "those of a scenario: a trace is one run", f"a trace, {spec.name}")
     if len(seeds) < 2:
         raise InvalidInputError("seeds", "at least 2, for an interval", len(seeds))
-    against = baseline_of(spec, baseline)
+    reference_name = baseline_of(spec, baseline)
     runs: list[SeedRun] = []
     check_metric(metric)
     for run in _runs(spec, seeds, processes, progress):
         runs.append(run)
         look = len(runs) % SEEDS_PER_LOOK == 0 and len(runs) < len(seeds)
-        if until_clear and look and _is_clear(PairedComparison(spec, tuple(runs)).samples(metric), against):
+        if until_clear and look and _is_clear(PairedComparison(spec, tuple(runs)).samples(metric), reference_name):
             break
     return PairedComparison(spec, tuple(runs), stopped_early=len(runs) < len(seeds))
 
@@ -189,7 +227,22 @@ def compare_seeds(
 def compare_trace(
     spec: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None
 ) -> PairedComparison:
-    """One run over a trace, judged by its stretches. The seed is that of noise and of schedulers that draw."""
+    """Run a trace once and compare the schedulers batch by batch.
+
+    Parameters
+    ----------
+    spec
+        Trace, machine and schedulers.
+    seed
+        Seed of noise and of schedulers that draw.
+    progress
+        Called with the scheduler's name and the tasks done.
+
+    Raises
+    ------
+    InvalidInputError
+        If the specification is not a trace, or the trace cannot be cut into batches.
+    """
     if spec.trace is None:
         raise InvalidInputError("spec", "about a trace", f"the scenario {spec.name}")
     why = spec.trace.why_no_interval
@@ -205,7 +258,7 @@ def compare_trace(
 
 
 def baseline_of(spec: ExperimentSpec, name: str | None) -> str:
-    """The scheduler that all are measured against: the named one, or the first."""
+    """Return the scheduler that all are compared with: the named one, or the first."""
     if name is None:
         return spec.schedulers[0]
     if name not in spec.schedulers:
@@ -214,7 +267,7 @@ def baseline_of(spec: ExperimentSpec, name: str | None) -> str:
 
 
 def known_metrics() -> list[str]:
-    """The single numbers of a summary, by the names its flat form gives them."""
+    """Return the names of a summary's single numbers, as in its flat form."""
     spread = [f"{field.name}_{name}" for name in ("time", "latency", "wait") for field in fields(Spread)]
     others = [
         field.name for field in fields(Summary) if field.name not in ("time", "latency", "wait", "utilization")
@@ -223,11 +276,11 @@ def known_metrics() -> list[str]:
 
 
 def check_metric(metric: str, *, one_run: bool = False) -> None:
-    """A number of the summary; of `one_run` over a trace, one that its stretches have as well."""
+    """Refuse an unknown metric and, for `one_run` over a trace, one that its batches do not have."""
     if metric not in known_metrics():
         raise UnknownNameError("metric", metric, known_metrics())
     if one_run and metric not in (*MEANS, *SUMS):
-        allowed = f"one that stretches of a trace have: {', '.join((*MEANS, *SUMS))}"
+        allowed = f"one that batches of a trace have: {', '.join((*MEANS, *SUMS))}"
         raise InvalidInputError("metric", allowed, metric, hint="a trace is one run, with one value of the others")
 
 
@@ -240,7 +293,7 @@ def _is_clear(samples: dict[str, Floats], baseline: str) -> bool:
     )
 
 
-# ------------------------------------------------------------------------------------------ judging
+# ------------------------------------------------------------------------------------------ statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +312,7 @@ class Standing:
 
     @property
     def verdict(self) -> str:
+        """Verdict against the baseline."""
         return self.pair.verdict if self.pair else "baseline"
 
 
@@ -278,23 +332,29 @@ class Judgement:
 
     @property
     def less_is_better(self) -> bool:
+        """Whether smaller values of the metric are better."""
         return self.metric not in HIGHER_IS_BETTER
 
     def better(self, verdict: str) -> bool:
+        """Whether a verdict means better."""
         return verdict == (LOWER if self.less_is_better else HIGHER)
 
     def worse(self, verdict: str) -> bool:
+        """Whether a verdict means worse."""
         return verdict == (HIGHER if self.less_is_better else LOWER)
 
     @property
     def seeds_needed(self) -> int:
-        """With fewer seeds than this no pair can be told apart, however clear."""
+        """Fewest seeds with which any pair could differ significantly."""
         return fewest_seeds(max(1, len(self.pairs) // 2))
 
     def standing(self, name: str) -> Standing:
+        """Return the standing of one scheduler."""
         return next(standing for standing in self.standings if standing.name == name)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+
         def interval(one: Interval | None) -> list[float] | None:
             return None if one is None else [one.mean, one.low, one.high]
 
@@ -325,7 +385,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """The runs of all seeds."""
+    """Results of all seeds of one specification."""
 
     spec: ExperimentSpec
     runs: tuple[SeedRun, ...]
@@ -333,18 +393,18 @@ class PairedComparison:
 
     @property
     def one_run(self) -> bool:
-        """A trace: what is compared are stretches of it."""
+        """Whether it is a trace, whose batches are compared."""
         return self.spec.trace is not None
 
     def samples(self, metric: str) -> dict[str, Floats]:
-        """One value per seed, or per stretch of a trace, for every scheduler."""
+        """Return one value per seed, or per batch of a trace, for every scheduler."""
         check_metric(metric)
         if self.one_run and metric in self.runs[0].batches[self.spec.schedulers[0]]:
             return {name: np.array(self.runs[0].batches[name][metric]) for name in self.spec.schedulers}
         return self.by_seed(metric)
 
     def by_seed(self, metric: str) -> dict[str, Floats]:
-        """One value per seed; a trace has one."""
+        """Return one value per seed for every scheduler; a trace has one."""
         return {
             name: np.array([_number(run.metrics[name][metric]) for run in self.runs])
             for name in self.spec.schedulers
@@ -352,40 +412,53 @@ class PairedComparison:
 
     @cached_property
     def metrics(self) -> list[str]:
+        """Names of the numbers in each summary."""
         return list(next(iter(self.runs[0].metrics.values())))
 
     def judge(self, metric: str = DEFAULT_METRIC, baseline: str | None = None) -> Judgement:
+        """Test every pair of schedulers on one metric.
+
+        Raises
+        ------
+        InvalidInputError
+            If a run lacks the metric.
+        UnknownNameError
+            If the metric or the baseline is unknown.
+        """
         check_metric(metric, one_run=self.one_run)
         samples = self.samples(metric)
-        against = baseline_of(self.spec, baseline)
+        reference_name = baseline_of(self.spec, baseline)
         missing = [name for name, values in samples.items() if not np.isfinite(values).all()]
         if missing:
             raise InvalidInputError("metric", "one that every run has", metric, where=missing[0])
         rng = np.random.default_rng(_RESAMPLING_SEED)
         pairs = compare_pairs(samples, rng, one_run=self.one_run)
-        reference = float(samples[against].mean())
+        reference = float(samples[reference_name].mean())
         standings = [
             Standing(
                 name,
                 dependent_interval(values) if self.one_run else t_interval(values),
                 None if self.one_run else bootstrap_interval(values, rng),
                 float(values.mean()) / reference if reference else math.nan,
-                pairs.get((name, against)),
+                pairs.get((name, reference_name)),
                 self.interval("mean_regret", name),
                 self.interval("makespan_over_bound", name),
             )
             for name, values in samples.items()
         ]
         best_first = sorted(standings, key=lambda s: s.value.mean, reverse=metric in HIGHER_IS_BETTER)
-        count = len(samples[against])
+        count = len(samples[reference_name])
         if not self.one_run:
-            return Judgement(metric, against, count, tuple(best_first), pairs)
-        gaps = [values - samples[against] for values in samples.values()]
+            return Judgement(metric, reference_name, count, tuple(best_first), pairs)
+        gaps = [values - samples[reference_name] for values in samples.values()]
         correlation = max(lag1_autocorrelation(gap) for gap in gaps if not trend_direction(gap))
-        return Judgement(metric, against, count, tuple(best_first), pairs, BATCHES, correlation)
+        return Judgement(metric, reference_name, count, tuple(best_first), pairs, BATCHES, correlation)
 
     def interval(self, metric: str, name: str) -> Interval | None:
-        """Of one scheduler's number; a single value is its own interval, None where a run lacks it."""
+        """Return the interval of one scheduler's number; None where a run lacks it.
+
+        A single value is its own interval.
+        """
         values = self.samples(metric)[name]
         if not np.isfinite(values).all():
             return None

@@ -1,11 +1,11 @@
-"""A row of phases that may be interrupted: what is finished is kept, what is unfinished leaves no trace.
+"""Resumable phases: finished phases are kept, unfinished ones leave no files behind.
 
 A phase reads files and writes files, nothing else. Its fingerprint covers all that its outputs depend on: its
 parameters, the contents of its inputs and the version of this package. It is skipped when the last finished run had
-the same fingerprint and left outputs that nobody has changed since.
+the same fingerprint and its outputs are unchanged since.
 
 Outputs are written into a hidden folder beside the results and moved into place when the phase is done. The note
-that it is finished comes last: whoever is killed in between does the phase again.
+that it is finished comes last: a run that is killed in between does the phase again.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ from ..core.atomic_files import write_atomically
 from ..core.canonical_json import content_hash, pretty_json
 from .directory_lock import directory_lock
 
-#: Notes, lock and unfinished files, all in one place.
+#: Folder of the list of finished phases, the lock and unfinished files.
 HIDDEN = ".pipeline"
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseContext:
-    """Where a phase works: it reads finished files, writes unfinished ones, and says how far it is (0 to 1)."""
+    """Files and progress of a running phase: it reads finished files, writes unfinished ones, reports 0 to 1."""
 
     folder: Path
     stage: Path
     report: Callable[[str, float], None]
 
     def read(self, name: str) -> Path:
+        """Return the path of a finished file."""
         return self.folder / name
 
     def write(self, name: str) -> Path:
+        """Return the path for an output, in the folder of unfinished files."""
         path = self.stage / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
@@ -50,16 +52,17 @@ class PhaseContext:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Inputs and outputs are files by their path below the folder of the results."""
+    """One phase; inputs and outputs are files by their path below the folder of the results."""
 
     name: str
     outputs: tuple[str, ...]
     work: Callable[[PhaseContext], None]
     inputs: tuple[str, ...] = ()
-    #: Whatever else the outputs depend on; compared by its text.
+    #: Everything else that the outputs depend on; compared by its text.
     parameters: tuple[Any, ...] = ()
 
     def fingerprint(self, folder: Path) -> str:
+        """Return the digest of all that the outputs depend on."""
         content = {
             "phase": self.name,
             "version": __version__,
@@ -72,7 +75,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class PhaseResult:
-    """What became of a phase."""
+    """Result of a phase."""
 
     phase: Phase
     skipped: bool
@@ -80,7 +83,7 @@ class PhaseResult:
     fingerprint: str
 
 
-#: Called with (number of the phase from 0 on, what is going on, share done).
+#: Called with (number of the phase from 0 on, what it does, share done).
 Progress = Callable[[int, str, float], None]
 
 
@@ -92,33 +95,54 @@ def run_phases(
     progress: Progress | None = None,
     finished: Callable[[int, PhaseResult], None] | None = None,
 ) -> list[PhaseResult]:
-    """Run what is not yet done, in order; with `force` everything. `finished` is called after each phase."""
-    hidden = _prepared(folder)
+    """Run the phases that are not yet done, in order.
+
+    Parameters
+    ----------
+    phases
+        The phases.
+    folder
+        Folder of the results.
+    force
+        Run all phases.
+    progress
+        Called with the number of the phase, what it does, and the share done.
+    finished
+        Called after each phase.
+
+    Raises
+    ------
+    InvalidInputError
+        If the folder cannot be used, or another run uses it.
+    HybridSchedulerError
+        If a file cannot be written.
+    """
+    hidden = _prepare_folder(folder)
     done: list[PhaseResult] = []
     with directory_lock(hidden / "lock", folder):
-        notes = _Notes(hidden / "finished.json")
+        finished_phases = _FinishedPhases(hidden / "finished.json")
         if force:
-            notes.forget()
+            finished_phases.clear()
         for number, phase in enumerate(phases):
 
-            def report(words: str, share: float, number: int = number) -> None:
+            def report(text: str, share: float, number: int = number) -> None:
                 if progress:
-                    progress(number, words, share)
+                    progress(number, text, share)
 
             report(phase.name, 0.0)
-            with _explained(folder):
-                done.append(_run(phase, folder, hidden / "unfinished", notes, report))
+            with _explain_write_errors(folder):
+                done.append(_run(phase, folder, hidden / "unfinished", finished_phases, report))
             if finished:
                 finished(number, done[-1])
     return done
 
 
 def _run(
-    phase: Phase, folder: Path, stage: Path, notes: _Notes, report: Callable[[str, float], None]
+    phase: Phase, folder: Path, stage: Path, finished_phases: _FinishedPhases, report: Callable[[str, float], None]
 ) -> PhaseResult:
     began = time.perf_counter()
     fingerprint = phase.fingerprint(folder)
-    if notes.says(phase, fingerprint, folder):
+    if finished_phases.is_current(phase, fingerprint, folder):
         return PhaseResult(phase, True, 0.0, fingerprint)
     # An earlier run may have been killed here.
     shutil.rmtree(stage, ignore_errors=True)
@@ -131,12 +155,12 @@ def _run(
             os.replace(stage / name, target)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-    notes.add(phase, fingerprint, folder)
+    finished_phases.add(phase, fingerprint, folder)
     return PhaseResult(phase, False, time.perf_counter() - began, fingerprint)
 
 
-class _Notes:
-    """Which phases are finished, with their fingerprint and the digests of what they wrote."""
+class _FinishedPhases:
+    """Finished phases, each with its fingerprint and the digests of its outputs."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -144,11 +168,11 @@ class _Notes:
         try:
             entries = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return  # none yet, or damaged: everything is done again
+            return  # missing or damaged: all phases run again
         if isinstance(entries, dict):
             self._entries = {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
 
-    def says(self, phase: Phase, fingerprint: str, folder: Path) -> bool:
+    def is_current(self, phase: Phase, fingerprint: str, folder: Path) -> bool:
         entry = self._entries.get(phase.name, {})
         return entry.get("fingerprint") == fingerprint and entry.get("outputs") == _digests(phase, folder)
 
@@ -156,7 +180,7 @@ class _Notes:
         self._entries[phase.name] = {"fingerprint": fingerprint, "outputs": _digests(phase, folder)}
         self._save()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._entries = {}
         self._save()
 
@@ -178,7 +202,7 @@ def _digest(path: Path) -> str | None:
 # ------------------------------------------------------------------------------------------ the folder
 
 
-def _prepared(folder: Path) -> Path:
+def _prepare_folder(folder: Path) -> Path:
     hidden = folder / HIDDEN
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError("--out", "a folder", str(folder))
@@ -191,7 +215,7 @@ def _prepared(folder: Path) -> Path:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _explain_write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

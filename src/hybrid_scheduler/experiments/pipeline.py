@@ -1,13 +1,13 @@
-"""From this machine to a verdict in five phases: profile, generate, train, schedule, evaluate.
+"""Pipeline in five phases: profile, generate, train, schedule, evaluate.
 
-    1 profile   what this machine's own CPU and GPU can do           data/profiles/hardware_profile.json
+    1 profile   speed of this machine's own CPU and GPU              data/profiles/hardware_profile.json
     2 generate  tasks to learn from, and others to schedule          data/workload_traces/workload_*.csv
     3 train     the forest and the agent, in simulation              models/
     4 schedule  baselines and learners on the same tasks             data/results/scheduling_results.csv
     5 evaluate  a figure and a table                                 data/results/performance_*
 
 Training and evaluation never share a task: workloads to learn from have seeds below 1000, those that are scheduled
-from 1000 on. A trace is scheduled whole; what is learned from are tasks drawn from the ranges that it covers.
+from 1000 on. A trace is scheduled whole; the learners train on tasks drawn from the ranges that it covers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .phases import Phase, PhaseContext, PhaseResult, Progress, run_phases
 PROFILE = "data/profiles/hardware_profile.json"
 TRAINING_TASKS = "data/workload_traces/workload_train.csv"
 TEST_TASKS = "data/workload_traces/workload_test.csv"
-#: Durations as Hybrid ML learned them: the model it schedules with.
+#: The duration model that Hybrid ML schedules with.
 TIMES_MODEL, TIMES_MANIFEST = "models/scheduler_model.skops", "models/scheduler_model.json"
 #: The plain random forest on the same labels: its scores and importances are comparable with other models'.
 FOREST, FOREST_MANIFEST = "models/random_forest.skops", "models/random_forest.json"
@@ -57,7 +57,7 @@ _FIRST_TEST_SEED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured, trained and scheduled."""
+    """Amount of measuring, training and scheduling."""
 
     profile_sizes: tuple[int, ...]
     profile_seconds: float
@@ -73,7 +73,7 @@ USUAL = Effort((256, 512, 1024, 2048), 45.0, 2000, 2000, 4000, 32)
 
 @dataclass(frozen=True)
 class PipelineStudy:
-    """All that the results depend on."""
+    """All inputs of a pipeline."""
 
     machine: Machine
     #: Tasks to learn from; without a trace also those that are scheduled.
@@ -83,14 +83,14 @@ class PipelineStudy:
     trace: Workload | None = None
 
     def __post_init__(self) -> None:
-        self.machine.cluster()  # refuses what no cluster can run, before anything is written
+        self.machine.cluster()  # refuses an impossible machine before anything is written
         if len(self.machine.platform.accelerators) == 0:
             name = self.machine.platform.name
             raise InvalidInputError("platform", "one with a GPU, to learn when it pays off", name)
 
     @property
     def caption(self) -> tuple[str, ...]:
-        """What the figure shows, in short facts."""
+        """Short facts for the figure."""
         source = f"{self.scenario.name} at {self.scenario.utilisation:g} of capacity"
         return (
             source if self.trace is None else "tasks of a trace",
@@ -101,7 +101,7 @@ class PipelineStudy:
 
 @dataclass(frozen=True)
 class PipelineReport:
-    """What became of each phase, and the table of the last one."""
+    """Results of the phases, and the table of the last one."""
 
     phases: list[PhaseResult]
     rows: list[dict[str, Any]]
@@ -110,7 +110,10 @@ class PipelineReport:
 
 
 def like_trace(trace: Workload) -> Scenario:
-    """Tasks with the ranges of a trace: sizes log-normal, since traces often span orders of magnitude."""
+    """Return a scenario with the ranges of a trace.
+
+    Sizes are log-normal, since traces often span orders of magnitude.
+    """
     return replace(
         scenario_named("rush-hour"),
         name="like-trace",
@@ -129,7 +132,19 @@ def run_pipeline(
     progress: Progress | None = None,
     finished: Callable[[int, PhaseResult], None] | None = None,
 ) -> PipelineReport:
-    """All five phases; what an earlier run finished and nothing has changed is not done again."""
+    """Run all five phases; those that an earlier run finished and nothing has changed are skipped.
+
+    Parameters
+    ----------
+    study
+        All inputs.
+    folder
+        Folder of the results.
+    force
+        Run all phases.
+    progress, finished
+        See `run_phases`.
+    """
     done = run_phases(phases(study), folder, force=force, progress=progress, finished=finished)
     rows = [
         {name: cell if name == "scheduler" else number(cell) for name, cell in row.items()}
@@ -141,9 +156,9 @@ def run_pipeline(
 
 
 def phases(study: PipelineStudy) -> list[Phase]:
-    """The five, with all that each depends on."""
+    """Return the five phases, with all that each depends on."""
     machine, seed, effort = study.machine, study.seed, study.effort
-    laws, trace = (machine.platform, machine.physics), _content(study.trace)
+    machine_inputs, trace = (machine.platform, machine.physics), _content(study.trace)
     trained = (TIMES_MODEL, TIMES_MANIFEST, FOREST, FOREST_MANIFEST, IMPORTANCES, TRAINING_REPORT, AGENT)
     return [
         Phase(
@@ -155,14 +170,14 @@ def phases(study: PipelineStudy) -> list[Phase]:
         Phase(
             "generate",
             outputs=(TRAINING_TASKS, TEST_TASKS),
-            parameters=(study.scenario, trace, *laws, seed, effort.training_tasks, effort.test_tasks),
+            parameters=(study.scenario, trace, *machine_inputs, seed, effort.training_tasks, effort.test_tasks),
             work=lambda context: _generate(context, study),
         ),
         Phase(
             "train",
             inputs=(TRAINING_TASKS,),
             outputs=trained,
-            parameters=(study.scenario, *laws, seed, effort.agent_updates, effort.agent_clusters),
+            parameters=(study.scenario, *machine_inputs, seed, effort.agent_updates, effort.agent_clusters),
             work=lambda context: _train(context, study),
         ),
         Phase(
@@ -211,15 +226,15 @@ def _generate(context: PhaseContext, study: PipelineStudy) -> None:
 def _train(context: PhaseContext, study: PipelineStudy) -> None:
     from .pipeline_training import train_agent, train_forest, train_times
 
-    laws, effort = (study.machine.platform, study.machine.physics), study.effort
+    machine_inputs, effort = (study.machine.platform, study.machine.physics), study.effort
     tasks = load_workload(context.read(TRAINING_TASKS))
     context.report("train durations", 0.0)
-    times = train_times(context.write(TIMES_MODEL), tasks, *laws, study.seed)
+    times = train_times(context.write(TIMES_MODEL), tasks, *machine_inputs, study.seed)
     context.report("train forest", 0.1)
-    forest = train_forest(context.write(FOREST), tasks, *laws, study.seed)
+    forest = train_forest(context.write(FOREST), tasks, *machine_inputs, study.seed)
     context.report("train agent", 0.4)
     agent = train_agent(
-        context.write(AGENT), study.scenario, *laws, study.seed,
+        context.write(AGENT), study.scenario, *machine_inputs, study.seed,
         updates=effort.agent_updates, clusters=effort.agent_clusters,
         progress=lambda share: context.report("train agent", 0.4 + 0.6 * share),
     )  # fmt: skip
@@ -283,13 +298,13 @@ def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
 
 
 def prediction_error(predicted: Floats, actual: Floats) -> float | None:
-    """Median of |predicted / actual - 1|; None for a scheduler that predicts nothing."""
+    """Return the median of |predicted / actual - 1|; None for a scheduler that predicts nothing."""
     both = np.isfinite(predicted) & (actual > 0)
     return float(np.median(np.abs(predicted[both] / actual[both] - 1.0))) if both.any() else None
 
 
 def _columns(path: Path, names: tuple[str, ...]) -> dict[str, dict[str, Floats]]:
-    """Columns of the results by scheduler."""
+    """Return columns of the results by scheduler."""
     cells: dict[str, dict[str, list[float]]] = {}
     for row in read_table(path):
         columns = cells.setdefault(row["scheduler"], {name: [] for name in names})
@@ -302,7 +317,7 @@ def _columns(path: Path, names: tuple[str, ...]) -> dict[str, dict[str, Floats]]
 
 
 def _content(trace: Workload | None) -> str | None:
-    """A digest of the tasks: the same tasks under another file name are the same trace."""
+    """Return a digest of the tasks: the same tasks under another file name are the same trace."""
     if trace is None:
         return None
     digest = hashlib.sha256()
@@ -315,5 +330,5 @@ def _content(trace: Workload | None) -> str | None:
 
 
 def _this_machine() -> tuple[str, ...]:
-    """A profile belongs to the machine it was taken on."""
+    """Return what identifies this machine, since a profile belongs to the machine it was taken on."""
     return platform.node(), platform.machine(), platform.system(), str(os.cpu_count())

@@ -1,8 +1,8 @@
-"""The pipeline's third phase: three models from simulated outcomes, each in its own file.
+"""Training phase of the pipeline: three models from simulated outcomes, each in its own file.
 
-The forest and the model of durations learn from the same tasks and labels. The first is a plain random forest, so
-that its scores and importances can be compared with any other; the second is what Hybrid ML schedules with, for
-every class of device of the machine. The agent plays: it learns from tasks of the same scenario at many loads.
+The forest and the duration model learn from the same tasks and labels. The first is a plain random forest, so that
+its scores and importances can be compared with any other; the second is the one Hybrid ML schedules with, for every
+class of device of the machine. The agent learns from tasks of the same scenario at many loads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EPISODE = 500
 
 
 def train_forest(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
-    """Returns feature_importances and metrics."""
+    """Train the plain random forest; return feature_importances and metrics."""
     trainer = OfflineTrainer("random_forest", platform=platform, physics=physics, seed=seed)
     return trainer.run_full_pipeline(tasks, path)
 
@@ -40,7 +40,7 @@ def train_agent(
     clusters: int,
     progress: Callable[[float], None],
 ) -> dict[str, Any]:
-    """Returns what is known about the training."""
+    """Train the agent; return the notes of its file."""
     # A small network: more threads would wait for each other, and add up in another order from run to run.
     with fixed_threads(1):
         agent = training.train_agent(
@@ -52,6 +52,6 @@ def train_agent(
 
 
 def train_times(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
-    """Hybrid ML's model of durations from the first four fifths of the tasks; returns its metrics on the rest."""
+    """Train Hybrid ML's duration model on the first four fifths of the tasks; return its metrics on the rest."""
     cut = 4 * len(tasks) // 5
     return train_times_model(path, [tasks.rows(0, cut)], [tasks.rows(cut, len(tasks))], platform, physics, seed)

@@ -1,4 +1,4 @@
-"""A hundred million values in a few kilobytes: their quantiles and their distribution to 0.1 %.
+"""Quantile sketch: quantiles and distribution of any number of values to 0.1 %, in a few kilobytes.
 
 Values are counted in bins whose edges grow by the same factor, so that the middle of a bin is never further from
 any value in it than `RELATIVE_ERROR`. Mean, smallest and largest are exact.
@@ -30,14 +30,22 @@ class QuantileSketch:
 
     @property
     def count(self) -> int:
+        """Number of values."""
         return self.zeros + int(self.counts.sum())
 
     @property
     def mean(self) -> float:
+        """Mean of the values; NaN if there are none."""
         return self.total / self.count if self.count else math.nan
 
     def add(self, values: Floats) -> None:
-        """NaN, which stands for a task that failed, is left out."""
+        """Count values; NaN, which stands for a failed task, is skipped.
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is negative.
+        """
         known = values[~np.isnan(values)]
         if not len(known):
             return
@@ -53,13 +61,14 @@ class QuantileSketch:
         self.largest = max(self.largest, float(known.max()))
 
     def merge(self, other: QuantileSketch) -> None:
+        """Add the counts of another sketch."""
         self.counts += other.counts
         self.zeros += other.zeros
         self.total += other.total
         self.smallest, self.largest = min(self.smallest, other.smallest), max(self.largest, other.largest)
 
     def quantile(self, share: float) -> float:
-        """The value below which `share` of all lie, to `RELATIVE_ERROR`."""
+        """Return the value below which `share` of all lie, to `RELATIVE_ERROR`."""
         if self.count == 0:
             return math.nan
         rank = share * (self.count - 1)
@@ -69,7 +78,7 @@ class QuantileSketch:
         return min(max(_middle(index), self.smallest), self.largest)
 
     def distribution(self, points: int = 400) -> tuple[Floats, Floats]:
-        """Values and the shares of all that are at most as large, for a picture."""
+        """Return values and the shares of all that are at most as large, for a figure."""
         if self.count == 0:
             return np.empty(0), np.empty(0)
         used = np.flatnonzero(self.counts)
@@ -82,5 +91,5 @@ class QuantileSketch:
 
 
 def _middle(index: int) -> float:
-    """As far, relatively, from the lower edge of the bin as from the upper."""
+    """Return the value with the same relative distance from both edges of the bin."""
     return _SMALLEST * _GROWTH**index * 2.0 * _GROWTH / (1.0 + _GROWTH)

@@ -1,4 +1,4 @@
-"""A recorded run once more: the same configuration and seeds must give the same log, byte for byte."""
+"""Replay of a recorded run: the same configuration and seeds must give the same log, byte for byte."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .run_record import Event, RunFile
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What came of it. `line` is the number of the first that differs, with both its texts."""
+    """Result of a replay. `line` is the number of the first line that differs, with both its texts."""
 
     record: RunFile
     sha256: str
@@ -26,11 +26,12 @@ class ReplayResult:
 
     @property
     def same(self) -> bool:
+        """Whether the logs are equal."""
         return self.sha256 == self.record.events_sha256
 
 
 def comparison_events(found: Iterable[SeedRun]) -> Iterator[Event]:
-    """One line per seed and scheduler, with the digest of every task's outcome."""
+    """Yield one line per seed and scheduler, with the digest of every task's outcome."""
     for run in found:
         for name, numbers in run.metrics.items():
             yield {
@@ -43,7 +44,22 @@ def comparison_events(found: Iterable[SeedRun]) -> Iterator[Event]:
 def replay(
     folder: Path, *, processes: int | None = None, progress: Callable[[str, int], None] | None = None
 ) -> ReplayResult:
-    """Run it again and compare. A log that no longer fits its own record is refused first."""
+    """Run a recorded run again and compare the logs.
+
+    Parameters
+    ----------
+    folder
+        Folder of the recorded run.
+    processes
+        Number of processes; one per core if left out.
+    progress
+        Called with the work in progress and its count.
+
+    Raises
+    ------
+    HybridSchedulerError
+        If the log is missing, or no longer matches its record.
+    """
     record = run_record.read_run(folder)
     log = folder / run_record.EVENTS
     if not log.exists():

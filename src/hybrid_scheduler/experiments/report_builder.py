@@ -1,4 +1,4 @@
-"""From runs to a report: tables, figures and words, ready to be set as HTML or PDF."""
+"""Construction of a report from runs: tables, figures and text, ready to be rendered as HTML or PDF."""
 
 from __future__ import annotations
 
@@ -41,7 +41,15 @@ _OVERVIEW = {
 
 
 def write_report(path: Path, report: ReportContent) -> None:
-    """HTML or PDF, by the ending of the name."""
+    """Write a report as HTML or PDF, by the ending of the name.
+
+    Raises
+    ------
+    InvalidInputError
+        If the name has another ending.
+    HybridSchedulerError
+        If the file cannot be written.
+    """
     check_suffix(path)
     try:
         if path.suffix == ".pdf":
@@ -53,6 +61,7 @@ def write_report(path: Path, report: ReportContent) -> None:
 
 
 def check_suffix(path: Path) -> None:
+    """Refuse a file name that is neither HTML nor PDF."""
     if path.suffix not in SUFFIXES:
         raise InvalidInputError("--out", f"a name that ends in {' or '.join(SUFFIXES)}", str(path))
 
@@ -61,7 +70,13 @@ def check_suffix(path: Path) -> None:
 
 
 def stored_comparison(folder: Path, record: RunFile) -> PairedComparison:
-    """The seeds of a recorded comparison, from its log."""
+    """Return the seeds of a recorded comparison, from its log.
+
+    Raises
+    ------
+    HybridSchedulerError
+        If the log is missing or damaged, or holds other seeds than the record.
+    """
     log = folder / run_record.EVENTS
     found: dict[int, SeedRun] = {}
     try:
@@ -95,13 +110,31 @@ def make_report(
     figure_names: Sequence[str] = tuple(figures.FIGURES),
     progress: Callable[[str, int], None] | None = None,
 ) -> ReportContent:
-    """One run in full, and the judgement of several seeds where there is a paired."""
+    """Run one seed in detail, and add the comparison of several seeds where there is one.
+
+    Parameters
+    ----------
+    spec
+        Tasks, machine and schedulers.
+    seed
+        Seed of the detailed run.
+    paired
+        Comparison over several seeds, or over the batches of a trace.
+    record
+        Record that the comparison comes from.
+    title
+        Heading of the report.
+    figure_names
+        Figures to draw; all if left out.
+    progress
+        Called with the scheduler's name and the tasks done.
+    """
     for name in figure_names:
         if name not in figures.FIGURES:
-            figures.draw(name, FigureData({}))  # complains about the name
+            figures.draw(name, FigureData({}))  # raises the error for an unknown name
     detailed = run_detailed(spec, seed, progress)
     data = figure_data(spec, seed, detailed, paired)
-    # Whoever knows all durations is the yardstick; without it the first.
+    # The oracle is the baseline where it takes part, else the first scheduler.
     judgement = paired.judge(baseline="oracle" if "oracle" in spec.schedulers else None) if paired else None
     sections = [
         Section("Results", _results(data, judgement)),
@@ -119,7 +152,7 @@ def make_report(
 def figure_data(
     spec: ExperimentSpec, seed: int, detailed: DetailedRun, paired: PairedComparison | None
 ) -> FigureData:
-    """What the figures are drawn from: means over seeds, and single tasks of one seed."""
+    """Return the data of the figures: means over seeds, and single tasks of one seed."""
     bands: dict[str, dict[str, Interval]] = {}
     if paired:
         samples = {metric: paired.by_seed(metric) for metric in paired.metrics}
@@ -157,7 +190,7 @@ def _bands(paired: PairedComparison, metric: str) -> dict[str, Interval]:
 
 
 def _repetitions(paired: PairedComparison | None, seed: int) -> str:
-    """What the intervals rest on."""
+    """Return what the intervals are computed from."""
     if paired is None:
         return f"seed {seed}"
     trace = paired.spec.trace
@@ -165,7 +198,7 @@ def _repetitions(paired: PairedComparison | None, seed: int) -> str:
 
 
 def headline(spec: ExperimentSpec, data: FigureData, judgement: Judgement | None) -> str:
-    """Who leads, and who cannot be told from the leader."""
+    """Return one sentence: the best scheduler, and those that do not differ significantly from it."""
     means = data.intervals("mean_latency")
     best = next(iter(means))
     lead = f"{label_of(best)} has the lowest mean latency, {with_interval(means[best])} s"

@@ -1,10 +1,10 @@
-"""The record of a run: what was asked, with which seeds and versions, and a log whose digest identifies the run.
+"""Record of a run: configuration, seeds and versions, and a log whose digest identifies the run.
 
     run.json        run id (ULID), moment, seeds, configuration and its hash, versions, digest of the log
     events.jsonl    the log: one event per line, canonical JSON (sorted keys, shortest numbers), virtual time only
     trace.parquet   the tasks, where they came from a trace
 
-Whoever repeats the run gets the same log, byte for byte; `replay.py` does that.
+A repeated run gives the same log, byte for byte; `replay.py` checks that.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Event = Mapping[str, Any]
 
 
 def configuration_hash(kind: str, spec: ExperimentSpec, seeds: Iterable[int]) -> str:
-    """Of all inputs: two runs with the same one should have the same log."""
+    """Return the hash of all inputs: two runs with the same one should have the same log."""
     content = {"kind": kind, "seeds": list(seeds), "configuration": spec.as_json()}
     return content_hash(content)
 
 
 def versions() -> dict[str, str]:
-    """What the numbers may depend on besides the configuration."""
+    """Return the versions and the system that the numbers may depend on besides the configuration."""
     found = {"hybrid-scheduler": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -66,7 +66,7 @@ def versions() -> dict[str, str]:
 
 
 def simulation_events(comparison: Comparison) -> Iterator[Event]:
-    """Every decision and every finish, one scheduler after the other, each in the order of its own clock."""
+    """Yield every decision and every finish, one scheduler after the other, each in the order of its own clock."""
     for name, result in comparison.results.items():
         yield from _events_of(name, result)
     for name, summary in comparison.summaries.items():
@@ -106,6 +106,7 @@ def _part(start: float, seconds: float) -> list[float] | None:
 
 
 def lines(events: Iterable[Event]) -> Iterator[str]:
+    """Yield the lines of a log."""
     for event in events:
         yield canonical_json(event) + "\n"
 
@@ -115,7 +116,7 @@ def lines(events: Iterable[Event]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class RunFile:
-    """What run.json holds."""
+    """Content of run.json."""
 
     run_id: str
     kind: str
@@ -130,9 +131,11 @@ class RunFile:
 
     @property
     def spec(self) -> ExperimentSpec:
+        """Specification of the run."""
         return ExperimentSpec.from_json(self.configuration, self.trace)
 
     def as_json(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
         return {
             "format": _FORMAT,
             "run_id": self.run_id,
@@ -149,7 +152,21 @@ class RunFile:
 def write_run(
     folder: Path, kind: str, spec: ExperimentSpec, seeds: Iterable[int], events: Iterable[Event]
 ) -> RunFile:
-    """Log and record into `folder`, which is made; the record comes last, so that half a run has none."""
+    """Write log and record into `folder`, which is made; the record comes last, so that half a run has none.
+
+    Parameters
+    ----------
+    folder
+        Folder of the run.
+    kind
+        One of `KINDS`.
+    spec
+        Specification of the run.
+    seeds
+        Its seeds.
+    events
+        Lines of the log.
+    """
     chosen = tuple(seeds)
     configuration = spec.as_json()
     folder.mkdir(parents=True, exist_ok=True)
@@ -173,7 +190,15 @@ def write_run(
 
 
 def read_run(folder: Path) -> RunFile:
-    """The record of a run folder; a clear refusal of anything else."""
+    """Read the record of a run folder.
+
+    Raises
+    ------
+    InvalidInputError
+        If the folder holds no record.
+    HybridSchedulerError
+        If the record is damaged or of an unknown kind.
+    """
     path = folder / RECORD
     if not folder.is_dir():
         raise InvalidInputError("RUN_DIR", "the folder of a recorded run", str(folder))
@@ -196,7 +221,7 @@ def read_run(folder: Path) -> RunFile:
 
 
 def _trace(folder: Path, known: Mapping[str, Any] | None) -> TraceSource | None:
-    """The tasks beside the record, if it is that of a trace and they are still those that were run."""
+    """Return the tasks beside the record if it is that of a trace; refuse tasks that were changed since."""
     if known is None:
         return None
     path = folder / TRACE

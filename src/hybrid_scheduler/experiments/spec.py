@@ -1,6 +1,6 @@
-"""What is asked of the schedulers, before a seed is chosen: tasks, a machine, and who takes part.
+"""Specification of an experiment, without a seed: tasks, a machine and schedulers.
 
-A spec is plain data: it crosses process borders, is written into the record of a run, and comes back.
+A specification is plain data: it crosses process borders, is written into the record of a run, and is read back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,29 @@ _PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
 class ExperimentSpec:
     """Some schedulers on tasks of a scenario, or on those of a trace, which has no scenario.
 
-    Utilisation None is the scenario's own; a batch and a trace have none.
+    Parameters
+    ----------
+    scenario
+        Scenario that generates the tasks; None for a trace.
+    tasks
+        Number of tasks.
+    schedulers
+        Names of schedulers, with parameters in brackets.
+    machine
+        The machine; the workstation with analytic physics if left out.
+    utilisation
+        Load; None is the scenario's own. A batch and a trace have none.
+    batch
+        Whether all tasks arrive at time 0.
+    trace
+        Tasks of a trace.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is neither scenario nor trace, or both, or scheduler names are missing or repeated.
+    UnknownNameError
+        If a scheduler is unknown.
     """
 
     scenario: Scenario | None
@@ -47,11 +69,11 @@ class ExperimentSpec:
         if len(set(self.schedulers)) < len(self.schedulers):
             raise InvalidInputError("schedulers", "different names", list(self.schedulers))
         for name in self.schedulers:
-            create(name)  # a wrong name fails here, not in another process an hour later
+            create(name)  # a wrong name fails here, not later in another process
 
     @classmethod
     def for_trace(cls, trace: TraceSource, schedulers: tuple[str, ...], machine: Machine) -> ExperimentSpec:
-        """The tasks of a trace as they are."""
+        """Return the specification of a trace's tasks as they are."""
         return cls(None, len(trace.workload), schedulers, machine, trace=trace)
 
     @property
@@ -61,25 +83,25 @@ class ExperimentSpec:
 
     @property
     def required_scenario(self) -> Scenario:
-        """The scenario, for whoever can do nothing with a trace."""
+        """The scenario, for callers that cannot use a trace."""
         if self.scenario is None:
             raise InvalidInputError("spec", "about a scenario", f"the trace {self.name}")
         return self.scenario
 
     @property
     def name(self) -> str:
-        """Of the scenario or the trace."""
+        """Name of the scenario or the trace."""
         return self.trace.name if self.trace else self.required_scenario.name
 
     @property
     def source(self) -> str:
-        """Where the tasks come from, and how fast."""
+        """Scenario or trace, and load."""
         if self.trace:
             return f"trace {self.name}"
         return f"{self.name}, all at once" if self.batch else f"{self.name} at load {self.load:g}"
 
     def workload(self, seed: int) -> Workload:
-        """The tasks of that seed; a trace has the same for every one."""
+        """Return the tasks of a seed; a trace has the same for every one."""
         if self.trace:
             return self.trace.workload
         return generate(
@@ -93,13 +115,13 @@ class ExperimentSpec:
         )
 
     def run(self, seed: int, progress: Callable[[str, int], None] | None = None) -> Comparison:
-        """Everybody on the same tasks, each on a cluster of its own."""
+        """Run all schedulers on the same tasks, each on a cluster of its own."""
         machine = self.on_seed(seed)
         with single_threaded(self.schedulers):
             return compare(self.workload(seed), self.schedulers, machine=machine, seed=seed, progress=progress)
 
     def on_seed(self, seed: int) -> Machine:
-        """The machine with the noise of that seed."""
+        """Return the machine with the noise of a seed."""
         return self.machine.with_noise_seed(seed)
 
     @property
@@ -115,12 +137,18 @@ class ExperimentSpec:
     # ---------------------------------------------------------------- as JSON
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values only, everything that results depend on besides the seed and the code."""
-        machine, law = self.machine, self.machine.physics
-        if not isinstance(law, AnalyticPhysics):
-            raise InvalidInputError("physics", "analytic or serial in a run that is recorded", law.name)
+        """Return plain values for JSON: everything that results depend on besides the seed and the code.
+
+        Raises
+        ------
+        InvalidInputError
+            If the physics cannot be recorded.
+        """
+        machine, physics = self.machine, self.machine.physics
+        if not isinstance(physics, AnalyticPhysics):
+            raise InvalidInputError("physics", "analytic or serial in a run that is recorded", physics.name)
         trace = self.trace
-        # Nothing is said of a trace where there is none, so that older records keep their hash.
+        # Without a trace there is no such key, so that older records keep their hash.
         source = {"trace": {"name": trace.name, "sha256": trace.sha256, "batches": trace.batches}} if trace else {}
         return {
             "scenario": scenario_to_json(self.scenario) if self.scenario else None,
@@ -130,7 +158,7 @@ class ExperimentSpec:
             "utilisation": self.load,
             "batch": self.batch,
             "platform": platform_to_json(machine.platform),
-            "physics": {"name": law.name, **{f.name: getattr(law, f.name) for f in fields(law)}},
+            "physics": {"name": physics.name, **{f.name: getattr(physics, f.name) for f in fields(physics)}},
             "noise": machine.noise.sigma,
             "memory_policy": machine.memory_policy,
             "tariff": asdict(machine.tariff),
@@ -139,11 +167,11 @@ class ExperimentSpec:
 
     @classmethod
     def from_json(cls, data: dict[str, Any], trace: TraceSource | None = None) -> ExperimentSpec:
-        """What `as_json` wrote; the tasks of a trace come from elsewhere."""
-        law = dict(data["physics"])
+        """Return the specification that `as_json` wrote; the tasks of a trace come from elsewhere."""
+        physics = dict(data["physics"])
         machine = Machine(
             platform_from_json(data["platform"]),
-            _PHYSICS[law.pop("name")](**law),
+            _PHYSICS[physics.pop("name")](**physics),
             Noise(data["noise"]),
             data["memory_policy"],
             Tariff(**data["tariff"]),
@@ -162,9 +190,12 @@ class ExperimentSpec:
 
 @contextmanager
 def single_threaded(schedulers: Iterable[str]) -> Iterator[None]:
-    """Within this block what these schedulers learn depends on nothing but the seed."""
+    """Limit libraries to one thread, so that the result of learning depends on the seed alone.
+
+    Libraries that share a sum among threads add it up in another order elsewhere.
+    """
     with ExitStack() as limits:
-        # Those that do not learn use none of these libraries, and need not wait for them.
+        # Schedulers that do not learn use none of these libraries, which take long to import.
         if any(create(name).learns for name in schedulers):
             if find_spec("threadpoolctl"):
                 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -178,13 +209,13 @@ def single_threaded(schedulers: Iterable[str]) -> Iterator[None]:
 
 
 def platform_to_json(platform: Platform) -> dict[str, Any]:
-    """Return plain values; a device's unlimited memory or bandwidth is null."""
+    """Return plain values for JSON; unlimited memory becomes "infinite", because JSON has no infinity."""
     plain: dict[str, Any] = plain_value(asdict(platform))
     return plain
 
 
 def platform_from_json(data: dict[str, Any]) -> Platform:
-    """Return what `platform_to_json` wrote; records of version 0.1 wrote "infinite" for null."""
+    """Return the platform that `platform_to_json` wrote."""
 
     def device(values: dict[str, Any]) -> Device:
         known: dict[str, Any] = {

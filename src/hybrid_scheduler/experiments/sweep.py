@@ -1,9 +1,9 @@
-"""Policies × scenarios × loads × platforms × seeds: many small runs, on this machine or on a Ray cluster.
+"""Sweep over schedulers, scenarios, loads, platforms and seeds, on this machine or on a Ray cluster.
 
-A cell is one scheduler on one seed of one spec. Its result is one line in `cells.jsonl`, on the disk before the
-next is counted, so a sweep that is killed goes on where it was. Cells are known by a digest of all that their
-result depends on; whoever adds a load or a seed later repeats nothing. The table at the end is in the order of the
-plan, whatever order the cells were finished in.
+A cell is one scheduler on one seed of one specification. Its result is one line in `cells.jsonl`, on the disk
+before the next is counted, so a sweep that is killed resumes where it was. Cells are identified by a digest of all
+that their result depends on; adding a load or a seed later repeats nothing. The table at the end is in the order of
+the plan, whatever order the cells were finished in.
 """
 
 from __future__ import annotations
@@ -34,25 +34,27 @@ _KEY_LENGTH = 24
 
 @dataclass(frozen=True)
 class Cell:
-    """One scheduler, one seed."""
+    """One scheduler on one seed."""
 
     spec: ExperimentSpec
     seed: int
 
     @cached_property
     def key(self) -> str:
+        """Digest of all that the result depends on."""
         content = {"configuration": self.spec.as_json(), "seed": self.seed, "version": __version__}
         return content_hash(content)[:_KEY_LENGTH]
 
     @property
     def name(self) -> str:
+        """Text for progress and errors."""
         spec = self.spec
         where = f"{spec.source} · {spec.machine.platform.name}"
         return f"{spec.schedulers[0]} · {where} · {self.seed}"
 
 
 def cells_of(specs: Iterable[ExperimentSpec], seeds: Sequence[int]) -> list[Cell]:
-    """Every spec taken apart, in order; what is asked twice is run once."""
+    """Split specifications into cells, in order; repeated cells are run once."""
     cells = {
         cell.key: cell
         for spec in specs
@@ -64,7 +66,7 @@ def cells_of(specs: Iterable[ExperimentSpec], seeds: Sequence[int]) -> list[Cell
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
-    """The row of one cell. The same wherever it runs."""
+    """Run one cell and return its row, which is the same wherever it runs."""
     spec, name = cell.spec, cell.spec.schedulers[0]
     run = run_seed(spec, cell.seed)
     return {
@@ -84,7 +86,10 @@ def run_cell(cell: Cell) -> dict[str, Any]:
 
 
 def _half_widths(run: SeedRun, name: str) -> dict[str, float | None]:
-    """Of the intervals within one trace; a scenario has those over its seeds. None where a queue grows."""
+    """Return half widths of the intervals within one trace; None where a queue grows.
+
+    A scenario has intervals over seeds instead.
+    """
     halves = {
         metric: dependent_interval(np.array(values)).half_width
         for metric, values in run.batches.get(name, {}).items()
@@ -97,22 +102,47 @@ Progress = Callable[[str, int, int], None]
 
 
 class Backend(Protocol):
-    """Runs cells somewhere. Yields each with its row, or with the error that it raised, in any order."""
+    """Interface of a place where cells run."""
 
-    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, dict[str, Any] | Exception]]: ...
+    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, dict[str, Any] | Exception]]:
+        """Yield each cell with its row, or with the error that it raised, in any order."""
 
 
 def run_sweep(
     cells: Sequence[Cell], folder: Path, backend: Backend, *, progress: Progress | None = None
 ) -> list[dict[str, Any]]:
-    """Run what is not finished, keep every result, and write the table. Returns its rows, in the plan's order."""
+    """Run the cells that are not finished, keep every result, and write the table.
+
+    Parameters
+    ----------
+    cells
+        The plan.
+    folder
+        Folder of the results.
+    backend
+        Where the cells run.
+    progress
+        Called with the finished cell, the number of cells done, and their total.
+
+    Returns
+    -------
+    list of dict
+        The rows, in the order of the plan.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no cells, or the folder cannot be used.
+    HybridSchedulerError
+        If a cell failed; the results of the others are kept.
+    """
     if not cells:
         raise InvalidInputError("sweep", "at least one cell", "none")
     _prepare(folder)
     report = progress or (lambda *_: None)
     with directory_lock(folder / "lock", folder), (folder / CELLS).open("a+b") as file:
-        wanted = {cell.key for cell in cells}
-        done = {key: row for key, row in _finished(file).items() if key in wanted}
+        planned = {cell.key for cell in cells}
+        done = {key: row for key, row in _finished(file).items() if key in planned}
         report("", len(done), len(cells))
         failed: list[tuple[Cell, Exception]] = []
         missing = [cell for cell in cells if cell.key not in done]
@@ -143,10 +173,10 @@ def _prepare(folder: Path) -> None:
 
 
 def _finished(file: IO[bytes]) -> dict[str, dict[str, Any]]:
-    """What earlier runs left. A last line that was cut off by a kill is dropped."""
+    """Return the rows that earlier runs left; a last line that was cut off by a kill is dropped."""
     file.seek(0)
     rows: dict[str, dict[str, Any]] = {}
-    whole = 0
+    valid_bytes = 0
     for number, line in enumerate(file, 1):
         try:
             if not line.endswith(b"\n"):
@@ -154,11 +184,11 @@ def _finished(file: IO[bytes]) -> dict[str, dict[str, Any]]:
             row = json.loads(line)
             rows[row["key"]] = row
         except (ValueError, KeyError, TypeError):
-            if file.read(1):  # not the last line: nothing of ours does that
+            if file.read(1):  # not the last line: the sweep itself never leaves such a line
                 raise HybridSchedulerError(f"{file.name}: line {number} is damaged") from None
             break
-        whole += len(line)
-    file.truncate(whole)
+        valid_bytes += len(line)
+    file.truncate(valid_bytes)
     file.seek(0, os.SEEK_END)
     return rows
 
@@ -170,11 +200,11 @@ def _append(file: IO[bytes], row: dict[str, Any]) -> None:
 
 
 def _write_table(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Parquet; the same rows give the same bytes."""
+    """Write the rows as Parquet; the same rows give the same bytes."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    # Through the stored form, so that a value that was just computed and one that was read back are alike.
+    # Through the stored form, so that computed values and those read back are alike.
     plain = [json.loads(canonical_json(row)) for row in rows]
     columns = {name: [_number(row[name]) for row in plain] for name in plain[0]}
     with atomic_path(path) as fresh:
@@ -182,12 +212,18 @@ def _write_table(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _number(value: Any) -> Any:
-    """Whole numbers of measured columns come as either kind; one kind per column."""
+    """Return whole numbers as floats: measured columns mix both, and a column has one type."""
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def read_table(folder: Path) -> Any:
-    """The finished table as a pandas frame."""
+    """Return the finished table as a pandas frame.
+
+    Raises
+    ------
+    InvalidInputError
+        If the folder holds no finished table.
+    """
     import pandas as pd
 
     path = folder / TABLE

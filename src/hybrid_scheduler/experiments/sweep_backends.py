@@ -1,4 +1,4 @@
-"""Where the cells of a sweep run: in processes of this machine, or on a Ray cluster."""
+"""Backends of a sweep: processes of this machine, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from ..core import HybridSchedulerError, InvalidInputError
 from .paired_comparison import cores
 from .sweep import Cell, run_cell
 
-LOCALLY = "run it on this machine with --backend local"
+_RUN_LOCALLY = "run it on this machine with --backend local"
 _ATTEMPTS = 3
-_PATIENCE = 5.0
-_PATIENCE_WITH_RAY = 30.0
+_CONNECT_TIMEOUT_S = 5.0
+_RAY_TIMEOUT_S = 30.0
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Spawned processes, one per core unless told otherwise."""
+    """Spawned processes, by default one per core."""
 
     processes: int | None = None
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Row | Exception]]:
+        """Yield each cell with its row or error; cells of a killed process run again."""
         workers = min(self.processes or cores(), len(cells))
         if workers <= 1:
             for cell in cells:
@@ -44,7 +45,7 @@ class Local:
                     finished.add(cell.key)
                     yield cell, row
             except BrokenProcessPool as error:
-                # A worker was killed, most likely for want of memory. What it had begun is begun again.
+                # A worker was killed, most likely for lack of memory. Its cells run again.
                 attempts += 1
                 if attempts == _ATTEMPTS:
                     for cell in left:
@@ -79,7 +80,7 @@ def _row_or_error(cell: Cell) -> Row | Exception:
 
 
 class _Refused(Exception):
-    """The words of an error, which crosses process borders where the error itself might not."""
+    """Message of an error, which crosses process borders where the error itself might not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +90,18 @@ class Ray:
     address: str | None = None
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Row | Exception]]:
+        """Yield each cell with its row or error."""
         ray = self._connected()
         remote = ray.remote(num_cpus=1, max_retries=_ATTEMPTS)(_row_or_error)
         waiting: dict[Any, Cell] = {}
         rest = iter(cells)
         try:
             while True:
-                # Some more than can run, so that nobody waits, and few enough to stop soon.
-                room = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+                # Some more than can run, so that no core is idle, and few enough to stop soon.
+                most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
                 for cell in rest:
                     waiting[remote.remote(cell)] = cell
-                    if len(waiting) >= room:
+                    if len(waiting) >= most:
                         break
                 if not waiting:
                     return
@@ -117,43 +119,46 @@ class Ray:
         try:
             import ray
         except ImportError:
-            hint = f"pip install 'hybrid-scheduler[ray]', or {LOCALLY}"
+            hint = f"pip install 'hybrid-scheduler[ray]', or {_RUN_LOCALLY}"
             raise HybridSchedulerError("Ray is not installed", hint=hint) from None
-        _answers(self.address)
+        _check_port(self.address)
         try:
             own = {"include_dashboard": False} if self.address is None else {"address": self.address}
             ray.init(log_to_driver=False, logging_level="ERROR", **own)
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InvalidInputError(
-                "--ray-address", f"that of a Ray cluster ({first})", self.address or "none", hint=LOCALLY
+                "--ray-address", f"that of a Ray cluster ({first})", self.address or "none", hint=_RUN_LOCALLY
             ) from None
         return ray
 
 
-def _answers(address: str | None) -> None:
-    """Ray itself would try for a minute; whether anybody listens is known at once."""
+def _check_port(address: str | None) -> None:
+    """Refuse an address that nothing listens at; Ray itself would try for a minute."""
     if address is None or address == "auto":
         return
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
-        raise InvalidInputError("--ray-address", "host:port, or auto", address, hint=LOCALLY)
+        raise InvalidInputError("--ray-address", "host:port, or auto", address, hint=_RUN_LOCALLY)
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S).close()
     except OSError as error:
-        allowed = f"that of a Ray cluster, and nobody answers there ({error.strerror or error})"
-        raise InvalidInputError("--ray-address", allowed, address, hint=LOCALLY) from None
+        allowed = f"that of a Ray cluster, and nothing answers there ({error.strerror or error})"
+        raise InvalidInputError("--ray-address", allowed, address, hint=_RUN_LOCALLY) from None
     if not address.startswith("ray://"):
-        _speaks_ray(address)
+        _check_ray(address)
 
 
-def _speaks_ray(address: str) -> None:
-    """Something listens; whether it is Ray is asked in a process of its own, which can be given up."""
-    asking = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
+def _check_ray(address: str) -> None:
+    """Refuse an address at which something other than Ray listens.
+
+    A separate process asks, so that it can time out.
+    """
+    command = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
     try:
-        alive = subprocess.run(asking, timeout=_PATIENCE_WITH_RAY, capture_output=True).returncode == 0
+        alive = subprocess.run(command, timeout=_RAY_TIMEOUT_S, capture_output=True).returncode == 0
     except subprocess.TimeoutExpired:
         alive = False
     if not alive:
-        allowed = "that of a Ray cluster, and whoever answers there does not speak its language"
-        raise InvalidInputError("--ray-address", allowed, address, hint=LOCALLY)
+        allowed = "that of a Ray cluster, and what answers there is not Ray"
+        raise InvalidInputError("--ray-address", allowed, address, hint=_RUN_LOCALLY)

@@ -1,9 +1,9 @@
-"""A trace as the source of a spec: somebody's own tasks, once.
+"""Trace as the task source of an experiment, with intervals from batch means.
 
-A scenario gives as many workloads as there are seeds; a trace is one. What varies is time, so the run is cut into
-stretches of consecutive tasks (batches), every scheduler is compared with every other stretch by stretch, and the
-spread of the stretches gives the intervals: what a longer trace of the same kind would show. A number that belongs
-to the run as a whole, such as its makespan, has no stretches and gets no interval.
+A scenario gives as many workloads as there are seeds; a trace is one. So the run is cut into batches of consecutive
+tasks, and every scheduler is compared with every other batch by batch. The spread of the batches gives the
+intervals: they say what a longer trace of the same kind would show. A number of the whole run, such as its
+makespan, has no batches and gets no interval.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..metrics import batch_averages
 from ..physics import EnergyAndCost
 
 BATCHES = 20
-#: A stretch of fewer tasks than this is no more than its neighbour's echo.
+#: Fewest tasks of a batch: smaller batches depend too much on their neighbours.
 TASKS_PER_BATCH = 10
-#: Means over tasks, and sums over them: what stretches of a run can show.
+#: Metrics that batches of a run have: means over tasks, and sums over them.
 MEANS = ("mean_latency", "mean_time", "mean_wait", "mean_slowdown", "mean_regret", "mean_gpu_fraction")
 SUMS = ("energy", "cost")
 
 
 @dataclass(frozen=True)
 class TraceSource:
-    """Tasks with the name they came under. `sha256` is over all their columns, and tells one trace from another."""
+    """Tasks and the name they came under. `sha256` is over all their columns and identifies the trace."""
 
     name: str
     workload: Workload = field(compare=False, repr=False)
@@ -37,6 +37,22 @@ class TraceSource:
 
     @classmethod
     def of(cls, name: str, workload: Workload, batches: int | None = None) -> TraceSource:
+        """Return the source of these tasks.
+
+        Parameters
+        ----------
+        name
+            Name for captions.
+        workload
+            The tasks.
+        batches
+            Number of batches; chosen by the number of tasks if left out.
+
+        Raises
+        ------
+        InvalidInputError
+            If the trace is too short for that many batches.
+        """
         most = len(workload) // TASKS_PER_BATCH
         if batches is not None and not 2 <= batches <= most:
             allowed = (
@@ -47,22 +63,23 @@ class TraceSource:
 
     @property
     def why_no_interval(self) -> str | None:
-        """Why stretches of this trace say nothing; None if they do."""
+        """Reason why batches of this trace give no interval; None if they do."""
         if self.workload.has_dependencies:
             return "its tasks depend on each other, so that it is one piece"
         if self.workload.arrival_time[0] == self.workload.arrival_time[-1]:
             return "all its tasks arrive at once, so that it is one piece"
         if self.batches < 2:
-            return f"it has {len(self.workload)} tasks, and two stretches need {2 * TASKS_PER_BATCH}"
+            return f"it has {len(self.workload)} tasks, and two batches need {2 * TASKS_PER_BATCH}"
         return None
 
     @property
     def label(self) -> str:
-        """How its intervals come about."""
+        """Text that says how its intervals come about."""
         return f"one trace; interval from batch means over {self.batches} batches"
 
 
 def digest(workload: Workload) -> str:
+    """Return the SHA-256 over all columns of a workload."""
     found = hashlib.sha256()
     columns = [*workload.columns().values(), workload.kind, workload.parent_start, workload.parent_rows]
     for column in [*columns, workload.parent_data]:
@@ -72,7 +89,7 @@ def digest(workload: Workload) -> str:
 
 
 def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, list[float]]]:
-    """For every scheduler and number one value per stretch, over the tasks that all of them completed."""
+    """Return one value per batch for every scheduler and metric, over the tasks that all schedulers completed."""
     results = comparison.results
     done = np.logical_and.reduce([result.outcomes.completed for result in results.values()])
     if done.sum() < 2 * batches:

@@ -1,8 +1,9 @@
-"""What if the machine were another? The same tasks on the present and on a changed machine, seed by seed.
+"""What-if analysis: the same tasks on the present and on a changed machine, seed by seed.
 
 Tasks are drawn once per seed; a different utilisation moves only their arrivals. The arrival rate is measured
-against the capacity of the present machine, so that more GPUs meet the same stream and not a denser one. The seeds
-are paired, which takes the luck of the draw out of the difference: its interval is a t interval over the pairs.
+against the capacity of the present machine, so that more GPUs get the same stream and not a denser one. The seeds
+are paired, which takes the variation between workloads out of the difference: its interval is a t interval over the
+pairs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SCHEDULERS = ("round_robin", "random", "greedy", "earliest_finish", "price_index
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is different. None: as it is."""
+    """Differences from the present machine. None: as it is."""
 
     num_gpus: int | None = None
     #: Multiplies how much faster than the reference CPU the accelerators are.
@@ -46,7 +47,13 @@ class Change:
             raise InvalidInputError("energy_weight", "a number in [0, 1]", self.energy_weight)
 
     def platform(self, present: Platform) -> Platform:
-        """The machine with the change made to it. More GPUs are copies of those there are, in turn."""
+        """Return the platform with the change made to it. Additional GPUs are copies of the present ones, in turn.
+
+        Raises
+        ------
+        InvalidInputError
+            If the number of GPUs cannot be changed on this platform.
+        """
         accelerators = [device for device in present.devices if not device.is_cpu]
         count = len(accelerators) if self.num_gpus is None else self.num_gpus
         if count != len(accelerators) and (not accelerators or len(set(present.node.tolist())) > 1):
@@ -85,6 +92,7 @@ class PairedDifference:
 
     @classmethod
     def of(cls, baseline: Floats, changed: Floats) -> PairedDifference:
+        """Compute the difference of paired values."""
         found = t_interval(changed - baseline)
         return cls(float(baseline.mean()), float(changed.mean()), found.mean, found.low, found.high)
 
@@ -100,6 +108,7 @@ class WhatIfResult:
     n: int
 
     def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
         return asdict(self)
 
 
@@ -115,26 +124,51 @@ def what_if(
     first_seed: int = FIRST_REPORTED_SEED,
     baseline: Floats | None = None,
 ) -> list[WhatIfResult]:
-    """Every scheduler on the present and on the changed machine, over the same seeds.
+    """Run every scheduler on the present and on the changed machine, over the same seeds.
 
-    Learned schedulers act by the model that ships with them and do not learn on: the answer should come within a
-    second, and 300 tasks are no training. `baseline` is what `baseline_figures` gave for the same arguments, where
-    it was kept: half of the work of the next request about the same machine.
+    Learned schedulers use the model that ships with them and do not learn: the result should come within a second,
+    and 300 tasks are too few to train on.
+
+    Parameters
+    ----------
+    change
+        Differences from the present machine.
+    machine
+        The present machine; the workstation if left out.
+    load
+        Present load; None is the scenario's own.
+    scenario
+        Scenario, or its name.
+    schedulers
+        Names of schedulers; `SCHEDULERS` if left out.
+    tasks
+        Tasks per seed.
+    seeds
+        Number of paired seeds, at least 2.
+    first_seed
+        The first of them.
+    baseline
+        Result of `baseline_figures` for the same arguments, if it was kept: that saves half of the work.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than 2 seeds, or the machine cannot be changed so.
     """
     if seeds < 2:
         raise InvalidInputError("seeds", ">= 2, or there is no interval", seeds)
     present = machine or Machine()
-    mix = scenario_named(scenario) if isinstance(scenario, str) else scenario
+    known_scenario = scenario_named(scenario) if isinstance(scenario, str) else scenario
     names = tuple(schedulers or SCHEDULERS)
     if baseline is None:
-        baseline = baseline_figures(present, load, mix, names, tasks, seeds, first_seed)
+        baseline = baseline_figures(present, load, known_scenario, names, tasks, seeds, first_seed)
     changed = replace(
         present,
         platform=change.platform(present.platform),
         objective=Objective(latency=1.0 - change.energy_weight, energy=change.energy_weight),
     )
     changed_load = load if change.utilisation is None else change.utilisation
-    after = _by_seed(changed, present, changed_load, mix, names, tasks, seeds, first_seed)
+    after = _by_seed(changed, present, changed_load, known_scenario, names, tasks, seeds, first_seed)
     return [
         WhatIfResult(
             name,
@@ -156,7 +190,7 @@ def baseline_figures(
     seeds: int,
     first_seed: int,
 ) -> Floats:
-    """Return the figures of the present machine, the baseline of every change: (seeds, schedulers, 3)."""
+    """Return the figures of the present machine, which every change is compared with: (seeds, schedulers, 3)."""
     plain = replace(machine, objective=Objective())
     return _by_seed(plain, plain, load, scenario, schedulers, tasks, seeds, first_seed)
 
@@ -172,19 +206,19 @@ def _by_seed(
     first_seed: int,
 ) -> Floats:
     """Return mean latency, joules and dollars per task: (seeds, schedulers, 3)."""
-    specs = tuple(_not_learning(name) for name in schedulers)
-    found = np.empty((seeds, len(specs), 3))
+    names = tuple(_not_learning(name) for name in schedulers)
+    found = np.empty((seeds, len(names), 3))
     for row, seed in enumerate(range(first_seed, first_seed + seeds)):
         # Arrivals are those of the present machine, also on the changed one.
         workload = generate(
             scenario, tasks, seed, platform=present.platform, physics=present.physics, utilisation=load
         )
-        summaries = compare(workload, specs, machine=machine, seed=seed).summaries
+        summaries = compare(workload, names, machine=machine, seed=seed).summaries
         found[row] = [(s.latency.mean, s.energy / tasks, s.cost / tasks) for s in summaries.values()]
     return found
 
 
 def _not_learning(spec: str) -> str:
-    """The scheduler with its training switched off, where it has any and nothing else was asked for."""
+    """Return the scheduler with its training switched off, if it has any and no other parameters are given."""
     info = known_schedulers().get(spec)
     return f"{spec}(learn=False)" if info is not None and "learn" in info.parameters else spec

@@ -1,8 +1,8 @@
-"""On which tasks does one scheduler do worst against another? A search for the workload that hurts.
+"""Search for the workload on which one scheduler does worst against another.
 
-A workload is a point: sizes, intensities, memory, load and the kind of arrivals. The search begins with points at
-random and lets the best of them have children, with smaller steps the longer nothing improves, and fresh random
-points in between. What it finds was chosen for its luck, so the figure that is reported comes from other seeds.
+A workload is a point: sizes, intensities, memory, load and the kind of arrivals. An evolutionary search begins with
+random points and varies the best of them, with smaller steps the longer nothing improves, and fresh random points
+in between. The result was selected for its ratio, so the reported ratio comes from other seeds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .spec import ExperimentSpec
 ARRIVALS = ("poisson", "bursty")
 _DIMENSIONS = 8
 _SIZES, _MEMORY, _LOADS = (50.0, 20_000.0), (1.0, 8000.0), (0.05, 0.95)
-#: Seeds of the search; those of the report are others.
+#: Seeds of the search; the report uses others.
 _SEARCH_SEEDS = range(1000, 1003)
 _PARENTS = 4
 
@@ -54,7 +54,30 @@ def find_worst(
     processes: int | None = 1,
     progress: Progress | None = None,
 ) -> WorstCase:
-    """The spec names the two schedulers, A first, and everything that stays as it is."""
+    """Search for the workload with the largest ratio of A's metric to B's.
+
+    Parameters
+    ----------
+    spec
+        The two schedulers, A first, and everything that stays as it is.
+    metric
+        Number of the summary.
+    evaluations
+        Workloads to try.
+    seed
+        Seed of the search.
+    confirmation_seeds
+        Number of seeds for the reported ratio, at least 2.
+    processes
+        Processes for the confirmation.
+    progress
+        Called with the best ratio so far and the evaluations done.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are not two schedulers, no evaluations, or fewer than 2 confirmation seeds.
+    """
     if len(spec.schedulers) != 2:
         raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", list(spec.schedulers))
     if evaluations < 1:
@@ -65,7 +88,7 @@ def find_worst(
     best: list[tuple[float, Floats]] = []
     step, stale = 0.25, 0
     for done in range(evaluations):
-        # A third at random: at first, and every now and then to leave a valley.
+        # Random points at first, and now and then to leave a local optimum.
         if done < max(_PARENTS, evaluations // 4) or done % 6 == 0:
             point = rng.random(_DIMENSIONS)
         else:
@@ -88,7 +111,7 @@ def find_worst(
 
 
 def workload_at(spec: ExperimentSpec, point: Floats) -> ExperimentSpec:
-    """The spec with the workload that a point of the unit cube stands for. Rounded: people will retype it."""
+    """Return the specification for a point of the unit cube; numbers are rounded so that they can be retyped."""
 
     def between(range_: tuple[float, float], share: float, *, log: bool) -> float:
         low, high = range_
