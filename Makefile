@@ -1,4 +1,4 @@
-# Doors for people who expect make; every one is also a plain command.
+# Shortcuts; each target is also a plain command.
 PYTHON := .venv/bin/python
 
 .PHONY: results results-quick test lint
@@ -11,7 +11,7 @@ results: ## RESULTS.md with its tables and figures, the exact optima, the galler
 	$(PYTHON) -m studies.gallery
 	$(PYTHON) scripts/make_reference.py
 
-results-quick: ## the same book with two small seeds, into data/results/book
+results-quick: ## the same page with two small seeds, into data/results/book
 	$(PYTHON) -m studies.results_book --quick
 
 test:

@@ -33,10 +33,10 @@ from hybrid_scheduler.learning.dqn.model_file import load_model
 from hybrid_scheduler.learning.dqn.q_network import forward
 from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
 from hybrid_scheduler.learning.dqn.training import FEW_STEPS, FEW_STEPS_EPSILON, collect, pretrain
+from hybrid_scheduler.metrics.statistics import t_half_width
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers.rl_agent import SHIPPED_MODEL, RLAgent
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
-from studies.learned_quality import interval
 
 #: Scored actions per remembered task.
 WIDTHS = {"ours": 1, "ours, counterfactual": ACTIONS}
@@ -224,8 +224,9 @@ def _costs(policy: Policy, worst_known: float) -> np.ndarray:
 
 
 def _shown(values: np.ndarray) -> str:
-    """Mean cost and p99, each with its 95 % interval over seeds."""
-    return "".join(f"{mean:>12.3f} ± {half:.3f}" for mean, half in zip(*interval(values), strict=True))
+    """Return mean cost and p99 as text, each with its 95 % interval over seeds."""
+    pairs = zip(values.mean(axis=0), t_half_width(values), strict=True)
+    return "".join(f"{mean:>12.3f} ± {half:.3f}" for mean, half in pairs)
 
 
 def show_quality(found: dict[str, np.ndarray]) -> None:

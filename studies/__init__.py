@@ -1,1 +1,1 @@
-"""Published studies: one module per table or figure, run as `python -m studies.NAME`."""
+"""Studies behind the published numbers; each runs as `python -m studies.NAME`."""

@@ -1,10 +1,11 @@
-"""What do the agent's state and its options contribute? The published forms, trained as ours is.
+"""Ablation of the agent's state and actions: the published forms beside ours, after the same training.
 
     python -m studies.agent_ablations             a few minutes on one core
 
-Every form trains in simulation for equally many updates with counterfactual replay, then places tasks that nobody
-trained on and learns on. Ratios to told `earliest_finish`, with 95 % t-intervals of the pairs. Beside them
-`min_completion`, which is told the durations and cannot split either: no form without shares can do much better.
+Result: docs/results/learning/ablations.txt. Every form trains in simulation for equally many updates with
+counterfactual replay, then places tasks that it was not trained on and keeps learning. The table holds ratios to
+`earliest_finish`, which knows durations, with 95 % t-intervals of the pairs. `min_completion` also knows durations
+and cannot split: no form without shares can do much better.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ COLUMNS = ("mean latency", "p99 latency", "busiest GPU's share")
 
 
 def trained(state: str, actions: str, updates: int, **environment: Any) -> RLAgent:
-    """One form of the agent, after training in an environment as for `QueueEnv`."""
+    """Return one form of the agent, trained in an environment with the arguments of `QueueEnv`."""
     agent = RLAgent(state=state, actions=actions)
     with fixed_threads(1):
         agent.pretrain(updates, **environment)
@@ -40,15 +41,15 @@ def trained(state: str, actions: str, updates: int, **environment: Any) -> RLAge
 
 
 def figures(schedulers: Mapping[str, Scheduler], load: float, tasks: int, seed: int) -> dict[str, Floats]:
-    """For each scheduler one row of `COLUMNS`; with four equal GPUs the last is 0.25 if all work alike."""
+    """Return one row of `COLUMNS` for each scheduler; with four equal GPUs the last is 0.25 if all work alike."""
     workload = generate(scenario_named("mixed"), tasks, seed, utilisation=load)
     rows = {}
     for name, scheduler in {REFERENCE: create(REFERENCE), **schedulers}.items():
         result = Cluster().run(workload, scheduler, seed=seed)
         latency, gpus = result.outcomes.latency, result.busy[result.platform.accelerators]
         rows[name] = np.array([latency.mean(), np.quantile(latency, 0.99), gpus.max() / max(gpus.sum(), 1e-12)])
-    told = np.array([*rows.pop(REFERENCE)[:2], 1.0])
-    return {name: row / told for name, row in rows.items()}
+    reference = np.array([*rows.pop(REFERENCE)[:2], 1.0])
+    return {name: row / reference for name, row in rows.items()}
 
 
 def study(
@@ -59,7 +60,7 @@ def study(
     seeds: Sequence[int],
     progress: Callable[[str], None] = lambda name: None,
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Mean and half width of the 95 % interval of every figure."""
+    """Return mean and half width of the 95 % interval of every figure."""
     schedulers: dict[str, Scheduler] = {"min_completion": create("min_completion")}
     for state, actions in forms:
         name = f"state={state}, actions={actions}"
@@ -70,6 +71,7 @@ def study(
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--updates", type=int, default=5000, help="of training, 64 tasks placed in each")
     parser.add_argument("--load", type=float, default=0.7)

@@ -1,9 +1,11 @@
-"""Real execution on a machine with a GPU: choices, profile and simulated twin, measured in a few minutes.
+"""Study of real execution on a machine with a GPU: choices, profile, and simulated against real makespans.
 
-    python studies/device_study.py OUT_FOLDER [--budget 460] [--parts check,execute,compare,profile] [--tiny]
+    python -m studies.device_study OUT_FOLDER [--budget 460] [--parts check,execute,compare,profile] [--tiny]
 
-Needs Python with torch, numpy, numba, scikit-learn and scipy, not the whole program's packages. Each part is on its
-own: one that fails is noted, and the next one goes on. Results are written as they come.
+Takes the seconds of `--budget`, by default under eight minutes. Results go to OUT_FOLDER as they come; those of the
+H200 are in docs/results/h200/study, and `python -m studies.device_study_report` prints their tables. Needs Python
+with torch, numpy, numba, scikit-learn and scipy, and the repository's root as working folder. The parts are
+independent: a failure is noted, and the next part runs.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-# Threads that wait for each other by spinning would fight over cores with the other device's threads.
+# Threads that spin while they wait would compete for cores with those of the other device.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
@@ -49,17 +51,17 @@ from hybrid_scheduler.runtime.stream_execution import (
 from hybrid_scheduler.runtime.submission import KernelCall
 
 PARTS = ("check", "execute", "compare", "profile")
-#: Sorting takes a CPU seconds at large sizes; the choice is decided long before.
+#: Sorting takes a CPU seconds at large sizes, where the GPU has long been faster.
 LIMITS = {"sort": 2048}
 EVALUATION = 200
-#: How often everything is run, in turns; learners start from nothing each time.
+#: Rounds of all schedulers, interleaved; learners start without a model each time.
 REPEATS = 5
-#: What is printed of a run, and what is kept of every one of them.
-TOLD = (
+#: Numbers of a run that are printed, and those that are kept of every run.
+PRINTED = (
     "ratio", "ratio_geometric", "choice_ratio", "choice_ratio_geometric", "explored", "on",
     "decision_seconds_per_task",
 )  # fmt: skip
-KEPT = (*TOLD, "total_seconds", "makespan_seconds", "joules_per_task", "learning_seconds_per_task")
+KEPT = (*PRINTED, "total_seconds", "makespan_seconds", "joules_per_task", "learning_seconds_per_task")
 #: Name, scheduler, and whether kernels may be split.
 EXECUTED = (
     ("cpu_only", "cpu_only", False),
@@ -73,11 +75,13 @@ EXECUTED = (
     ("earliest_finish split", "earliest_finish", True),
 )
 
-#: Two that are told, both constants, and one that uses both devices blindly.
+#: Two that know durations, both constants, and one that ignores the queues.
 COMPARED = ("min_completion", "earliest_finish", "gpu_only", "cpu_only", "round_robin(variant=gpu-cpu)")
 
 
 class Study:
+    """One study with its executor, kernel streams and summary."""
+
     def __init__(self, out: Path, budget: float, tiny: bool, seed: int) -> None:
         out.mkdir(parents=True, exist_ok=True)
         self.out, self.budget, self.tiny, self.seed = out, budget, tiny, seed
@@ -100,18 +104,22 @@ class Study:
             largest=self.largest, half=half, limits=self.limits,
         )  # fmt: skip
 
-    # ---------------------------------------------------------------- telling
+    # ---------------------------------------------------------------- output
 
     def say(self, text: str) -> None:
+        """Print one line with the elapsed time."""
         print(f"[{time.perf_counter() - self.began:6.1f} s] {text}", flush=True)
 
     def left(self) -> float:
+        """Return the seconds left of the budget."""
         return self.budget - (time.perf_counter() - self.began)
 
     def write(self, name: str, document: Any) -> None:
+        """Write one JSON document into the output folder."""
         (self.out / name).write_text(json.dumps(clean(document), indent=1) + "\n", encoding="utf-8")
 
     def part(self, name: str, action: Callable[[], Any]) -> None:
+        """Run one part; note its result, or its error, in the summary."""
         self.say(f"== {name}")
         try:
             found = action()
@@ -127,6 +135,7 @@ class Study:
     # ---------------------------------------------------------------- parts
 
     def machine(self) -> dict[str, Any]:
+        """Describe the machine and its idle power."""
         gpu = find_gpu("auto")
         pools = [asdict(pool) for pool in self.executor.pools]
         for pool in pools:
@@ -142,6 +151,7 @@ class Study:
         }  # fmt: skip
 
     def warm(self) -> None:
+        """Make the input data and run every kernel once."""
         calls = self.learning + self.evaluation
         self.say("making data")
         prepare(self.executor, calls)
@@ -149,7 +159,7 @@ class Study:
         warm_up(self.executor, calls)
 
     def correctness(self) -> dict[str, Any]:
-        """Results of every kind on every device, and split, against the CPU's."""
+        """Compare results of every kind on every device, and split, with the CPU's."""
         import torch
 
         found: dict[str, Any] = {}
@@ -172,6 +182,7 @@ class Study:
         return found
 
     def out_of_memory(self) -> dict[str, Any]:
+        """Check that a kernel that does not fit on the GPU is run again on the CPU."""
         import torch
 
         if not torch.cuda.is_available():
@@ -190,20 +201,20 @@ class Study:
                     "result_is_fine": bool(torch.isfinite(result[0]).all())}  # fmt: skip
 
     def quick_profiles(self) -> dict[str, Any]:
-        """What schedulers are told that may know durations."""
+        """Calibrate the durations for schedulers that may know them."""
         self.calibrated = calibrate_executor(self.executor, self.learning, repeats=2 if self.tiny else 4)
         found = {
             name: dict(calibration.by_kind)
             for name, calibration in (("alone", self.calibrated.alone), ("together", self.calibrated.together))
         }
-        self.say(f"held-out error by kind: {shown(found)}")
+        self.say(f"held-out error by kind: {as_text(found)}")
         return found
 
     def executions(self) -> dict[str, Any]:
-        """Every scheduler on the same stream; learners from nothing, having seen other kernels.
+        """Run every scheduler on the same stream; learners start without a model, after a stream of other kernels.
 
-        Round by round, and the yardstick with them: a machine that others use, too, is slower in one minute than in
-        the next, and what is compared should have met the same minutes.
+        Schedulers and the reference measurement are interleaved round by round, so that all see the same machine
+        load.
         """
         self._compile()
         measured: list[Choices] = []
@@ -214,7 +225,7 @@ class Study:
             measured.append(measure_choices(self.executor, self.evaluation, repeats=1))
             for name, spec, split in EXECUTED:
                 runs[name].append(self._once(spec, split, turn))
-        self._yardstick(measured)
+        self._reference(measured)
         document: dict[str, Any] = {}
         records: dict[str, Any] = {}
         for name, executions in runs.items():
@@ -224,7 +235,7 @@ class Study:
             document[name] = judged[middle] | {"repeats": [{key: one.get(key) for key in KEPT} for one in judged]}
             records[name] = [[record.as_dict() for record in execution.records] for execution in executions]
             for one in judged:
-                self.say(f"{name}: {shown({key: one.get(key) for key in TOLD})}")
+                self.say(f"{name}: {as_text({key: one.get(key) for key in PRINTED})}")
         self.write("records.json", records)
         return document
 
@@ -242,8 +253,8 @@ class Study:
         learning = self._stream(0, self.seed + turn) if self.executor.policy.learns else ()
         return run_stream(self.executor, self.evaluation, learning=learning, name=spec)
 
-    def _yardstick(self, measured: list[Choices]) -> None:
-        """Every kernel on every device: medians of all rounds."""
+    def _reference(self, measured: list[Choices]) -> None:
+        """Set the reference: every kernel on every device, medians of all rounds."""
         devices = measured[0].devices
         self.choices = Choices(devices, np.nanmedian([one.seconds for one in measured], axis=0))
         rows = [
@@ -260,7 +271,7 @@ class Study:
                 "ratio": float(always.sum() / best.sum()),
                 "ratio_geometric": float(np.exp(np.log(always / best).mean())),
             }
-            self.say(f"always {device}: {shown(document[f'always_{device}'])}")
+            self.say(f"always {device}: {as_text(document[f'always_{device}'])}")
         self.summary["yardstick"] = document
 
     def _judged(self, execution: StreamExecution) -> dict[str, Any]:
@@ -274,7 +285,7 @@ class Study:
         return document
 
     def comparisons(self) -> dict[str, Any]:
-        """Real and simulated batches, six times each."""
+        """Compare real and simulated batches, six times each."""
         self.executor.split = False
         document: dict[str, Any] = {}
         ranges = {"all sizes": self.smallest} if self.tiny else {"all sizes": self.smallest, "large": 512}
@@ -290,7 +301,7 @@ class Study:
             for spec, one in found.schedulers.items():
                 document[f"{spec}, {stream}"] = one
                 self.say(
-                    f"{spec}, {stream}: {shown({k: v for k, v in one.items() if k not in ('real', 'simulated')})}"
+                    f"{spec}, {stream}: {as_text({k: v for k, v in one.items() if k not in ('real', 'simulated')})}"
                 )
             for name, profile in found.survey.profiles().items():
                 save_profile(profile, self.out / f"executor_{name}_{stream.replace(' ', '_')}.json")
@@ -304,6 +315,7 @@ class Study:
         return document
 
     def profile(self) -> dict[str, Any]:
+        """Profile all kernels in the time that is left, and calibrate."""
         budget = max(5.0, self.left() - 25.0)
         sizes = size_grid(self.smallest, self.largest)
         some = [size for size in sizes if size <= self.limits["sort"]]
@@ -349,12 +361,12 @@ class Study:
                 "median_error_by_kind": dict(calibration.by_kind),
                 "held_out": [one.as_dict() for one in calibration.held_out],
             }
-            self.say(f"{transfer}: held-out error by kind {shown(calibration.by_kind)}")
+            self.say(f"{transfer}: held-out error by kind {as_text(calibration.by_kind)}")
         return document
 
 
 def compile_first(executor: HybridExecutor, call: KernelCall) -> None:
-    """Numba compiles a rule when it is first asked: not part of any decision's time."""
+    """Compile a scheduler's rule before the measurement, so that it does not count as decision time."""
     for _ in range(8):
         executor.submit_kernel(KernelCall(call.kind, 64)).exception()
     executor.learn()
@@ -362,6 +374,7 @@ def compile_first(executor: HybridExecutor, call: KernelCall) -> None:
 
 
 def relative_error(torch: Any, result: Any, reference: Any) -> float:
+    """Return the largest relative error over all outputs."""
     worst = 0.0
     for a, b in zip(result, reference, strict=True):
         scale = float(b.abs().max()) or 1.0
@@ -369,14 +382,15 @@ def relative_error(torch: Any, result: Any, reference: Any) -> float:
     return worst
 
 
-def shown(document: Any) -> str:
+def as_text(document: Any) -> str:
+    """Format a document in one line."""
     if isinstance(document, dict) or hasattr(document, "items"):
-        return ", ".join(f"{key} {shown(value)}" for key, value in document.items())
+        return ", ".join(f"{key} {as_text(value)}" for key, value in document.items())
     return f"{document:.4g}" if isinstance(document, float) else str(document)
 
 
 def clean(value: Any) -> Any:
-    """JSON has no NaN."""
+    """Replace NaN and infinity by null, since JSON has neither."""
     if isinstance(value, dict):
         return {str(key): clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -387,6 +401,7 @@ def clean(value: Any) -> Any:
 
 
 def main() -> int:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("out", type=Path)
     parser.add_argument(
@@ -394,7 +409,7 @@ def main() -> int:
     )
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tiny", action="store_true", help="small sizes, to try it out")
+    parser.add_argument("--tiny", action="store_true", help="small sizes, for a test")
     options = parser.parse_args()
     wanted = options.parts.split(",")
     unknown = set(wanted) - set(PARTS)

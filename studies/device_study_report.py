@@ -1,6 +1,9 @@
-"""The tables of `studies/device_study.py`'s results, as Markdown.
+"""Tables of a device study's results, as Markdown.
 
-python -m studies.device_study_report docs/results/h200/study
+    python -m studies.device_study_report docs/results/h200/study          at once
+
+Reads summary.json of a folder that `python -m studies.device_study` wrote, and prints the tables that
+docs/results/h200/README.md quotes.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 
 
 def report(summary: dict[str, Any]) -> str:
-    """What the study found; parts that were not run are left out."""
+    """Return the tables; parts that were not run are left out."""
     sections = (_machine, _executions, _overhead, _comparisons, _calibration)
     return "\n\n".join(text for section in sections if (text := section(summary)))
 
@@ -55,15 +58,15 @@ def _executions(summary: dict[str, Any]) -> str:
     ]  # fmt: skip
     best = summary.get("yardstick", {}).get("best_total_seconds")
     head = ["scheduler", "total", "ratio", "of choices", "GPU energy per task", "decision", "learning", "wall time"]
-    told = f"Best measured choice per task: {1e3 * best:.0f} ms in all." if best else ""
+    note = f"Best measured choice per task: {1e3 * best:.0f} ms in all." if best else ""
     times = max(len(run.get("repeats", ())) for run in runs.values())
     if times > 1:
-        told += f" Medians of {times} rounds and, in brackets, their ranges."
-    return f"{told.strip()}\n\n{_table(head, rows)}".strip()
+        note += f" Medians of {times} rounds and, in brackets, their ranges."
+    return f"{note.strip()}\n\n{_table(head, rows)}".strip()
 
 
 def _each(run: dict[str, Any], key: str) -> list[Any]:
-    """The value in every round; that of the round in the middle where the others were not kept."""
+    """Return the value in every round, or that of the median round where the others were not kept."""
     found = [one[key] for one in run.get("repeats", ()) if one.get(key) is not None]
     return found or ([run[key]] if run.get(key) is not None else [])
 
@@ -86,7 +89,7 @@ def _joules(run: dict[str, Any]) -> str:
 
 
 def _overhead(summary: dict[str, Any]) -> str:
-    """What deciding and learning cost, as shares of what was saved over each constant; all in the median."""
+    """Return the costs of deciding and learning, as shares of the time saved over each constant choice; medians."""
     runs, yardstick = summary.get("executions", {}), summary.get("yardstick", {})
     constants = {name.removeprefix("always_"): one for name, one in yardstick.items() if name.startswith("always_")}
     lines = []
@@ -97,16 +100,18 @@ def _overhead(summary: dict[str, Any]) -> str:
         decided, learned = (
             run["tasks"] * _middle(run, f"{what}_seconds_per_task") for what in ("decision", "learning")
         )
-        asked = run["tasks"] * _middle(runs["gpu_only"], "decision_seconds_per_task") if "gpu_only" in runs else 0.0
+        constant = (
+            run["tasks"] * _middle(runs["gpu_only"], "decision_seconds_per_task") if "gpu_only" in runs else 0.0
+        )
         total = _middle(run, "total_seconds")
         for device, one in constants.items():
             saved = one["total_seconds"] - total
             if saved <= 0:
                 continue
-            net = f" ({100 * max(0.0, decided - asked) / saved:.1f} % beyond what asking a constant rule costs)"
+            net = f" ({100 * max(0.0, decided - constant) / saved:.1f} % more than a constant rule)"
             lines.append(
                 f"Of what {name} saves over always {device}, deciding costs {100 * decided / saved:.1f} %"
-                f"{net if asked else ''}, and learning, while kinds are new, {100 * learned / saved:.1f} %."
+                f"{net if constant else ''}, and learning, while kinds are new, {100 * learned / saved:.1f} %."
             )
     return "\n".join(lines)
 
@@ -125,7 +130,7 @@ def _comparisons(summary: dict[str, Any]) -> str:
 
 def _calibration(summary: dict[str, Any]) -> str:
     found = summary.get("profile", {})
-    errors = {road: one.get("median_error_by_kind", one) for road, one in found.items()}
+    errors = {transfer: one.get("median_error_by_kind", one) for transfer, one in found.items()}
     if not errors:
         return ""
     kinds = list(next(iter(errors.values())))
@@ -140,6 +145,7 @@ def _calibration(summary: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Print the tables of one folder."""
     if len(arguments) != 1:
         print("one folder with a summary.json", file=sys.stderr)
         return 2

@@ -1,11 +1,12 @@
-"""The exact optimum of small batches by CP-SAT, as a check of the lower bound and of the schedulers.
+"""Exact optimum of small batches by CP-SAT, as a check of the lower bound and of the schedulers.
 
-    python -m studies.exact_makespan
+    python -m studies.exact_makespan          a minute or two on one core
 
-All tasks are there at time 0 and do not depend on each other, so the order on a device does not matter: the
-makespan is the load of the busiest device. What is left to choose is the accelerator of each task and its share
-there. The solver works in whole numbers, shares in hundredths and seconds in ticks. Its optimum and the bound that
-it proves are those of that grid, a fraction of a per cent from the true ones. Needs the extra `exact` (ortools).
+Result: docs/results/evidence/exact.txt. All tasks are there at time 0 and do not depend on each other, so the order
+on a device does not matter: the makespan is the load of the busiest device. The solver chooses the accelerator of
+each task and its share there. It works in whole numbers, shares in hundredths and seconds in ticks; its optimum and
+its proven bound are those of that grid, a fraction of a per cent from the true ones. Needs the extra `exact`
+(ortools).
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from hybrid_scheduler.workload.scenarios import generate, scenario_named
 MOST_TASKS = 60
 _PARTS = 100
 _TICKS = 20_000
-#: From so many tasks on the solver's linear relaxation is worth its time.
+#: Fewest tasks for which the solver's linear relaxation is worth its time.
 _RELAX_FROM = 13
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """`makespan` is that of a schedule that exists; `proven` is what the solver knows nobody can go below."""
+    """`makespan` is that of a schedule that exists; `proven` is the solver's lower bound."""
 
     makespan: float
     proven: float
@@ -48,13 +49,30 @@ def exact_makespan(
     *,
     effort: float = 20.0,
 ) -> Optimum:
-    """`effort` is the solver's deterministic time, roughly seconds: the same answer on every machine."""
-    machine, law = platform or workstation(), physics or AnalyticPhysics()
-    _check(workload, machine)
-    table = law.times(workload, machine)[:, law.columns(machine)]
-    shares, chosen, proven, optimal = _solved(workload, machine, table, effort)
+    """Return the optimum of a batch.
+
+    Parameters
+    ----------
+    workload
+        At most `MOST_TASKS` tasks that all arrive at once, without dependencies.
+    platform, physics
+        A single node; the workstation with analytic physics if left out.
+    effort
+        The solver's deterministic time, roughly seconds: the same result on every machine.
+
+    Raises
+    ------
+    InvalidInputError
+        If the workload or the platform is none of the above.
+    HybridSchedulerError
+        If ortools is not installed, or no schedule was found in time.
+    """
+    platform, physics = platform or workstation(), physics or AnalyticPhysics()
+    _check(workload, platform)
+    table = physics.times(workload, platform)[:, physics.columns(platform)]
+    shares, chosen, proven, optimal = _solve(workload, platform, table, effort)
     device = np.where(chosen >= 0, chosen, 0)
-    load = _loads(table, machine, device, shares)
+    load = _loads(table, platform, device, shares)
     return Optimum(float(load.max()), proven, optimal, tuple(device.tolist()), tuple(shares.tolist()))
 
 
@@ -67,9 +85,7 @@ def _check(workload: Workload, platform: Platform) -> None:
         raise InvalidInputError("platform", "a single node for an exact optimum", platform.name)
 
 
-def _solved(
-    workload: Workload, platform: Platform, table: Floats, effort: float
-) -> tuple[Floats, Any, float, bool]:
+def _solve(workload: Workload, platform: Platform, table: Floats, effort: float) -> tuple[Floats, Any, float, bool]:
     try:
         from ortools.sat.python import cp_model
     except ImportError:
@@ -124,7 +140,7 @@ def _solved(
 
 
 def _break_symmetry(model: Any, platform: Platform, uses: dict[tuple[int, int], Any], gpus: list[int]) -> None:
-    """Equal accelerators are interchangeable: the first task may only use the first of a class, and so on."""
+    """Treat equal accelerators as interchangeable: the first task may only use the first of a class, and so on."""
     seen: dict[int, list[int]] = {}
     for d in gpus:
         seen.setdefault(int(platform.class_of[d]), []).append(d)
@@ -136,7 +152,7 @@ def _break_symmetry(model: Any, platform: Platform, uses: dict[tuple[int, int], 
 
 
 def _loads(table: Floats, platform: Platform, device: Any, shares: Floats) -> Floats:
-    """Seconds of work per device, with the true durations."""
+    """Return the seconds of work per device, with the true durations."""
     load = np.zeros(len(platform))
     cpu = int(np.flatnonzero(platform.is_cpu)[0])
     for i, (d, f) in enumerate(zip(device.tolist(), shares.tolist(), strict=True)):
@@ -148,7 +164,7 @@ def _loads(table: Floats, platform: Platform, device: Any, shares: Floats) -> Fl
 
 
 def gaps(scenario: str, tasks: int, seed: int, effort: float) -> dict[str, float]:
-    """Over the lower bound: the exact optimum and some schedulers, on one batch."""
+    """Return makespans over the lower bound: the exact optimum and some schedulers, on one batch."""
     from hybrid_scheduler.engine import compare
 
     workload = generate(scenario_named(scenario), tasks, seed, batch=True)
@@ -164,6 +180,7 @@ def gaps(scenario: str, tasks: int, seed: int, effort: float) -> dict[str, float
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help=f"from {FIRST_REPORTED_SEED} on")
     parser.add_argument("--tasks", type=int, nargs="+", default=[5, 10, 20])

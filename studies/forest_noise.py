@@ -1,12 +1,13 @@
-"""How much do noisy labels cost the forest, and a cold start a learned scheduler?
+"""Cost of noisy labels for the forest, and of a start without a model for a learned scheduler.
 
     python -m studies.forest_noise          a few minutes on one core
 
-First: a random forest on isolated tasks whose measured seconds are exact, or off by a log-normal 10 %. R² is that
-of held-out tasks against their exact labels, and against the labels as measured, which nobody can predict better
-than the noise allows. Regret is how much longer those tasks really take with the share that the prediction implies
-than with the best one. Then: a batch of 1,000 mixed tasks, with and without the models that ship. No outcome
-arrives before all decisions are made, so a scheduler that knows nothing stays as it began.
+Result: docs/results/learning/forest_noise.txt. First table: a random forest on isolated tasks whose measured
+seconds are exact, or have log-normal noise of 10 %. R² is on held-out tasks, against their exact labels and against
+the measured ones, which cannot be predicted better than the noise allows. Regret is how much longer those tasks
+take with the predicted share than with the best one. Second table: a batch of 1,000 mixed tasks, with and without
+the shipped models. No outcome arrives before all decisions are made, so a scheduler without a model stays as it
+began.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ COLD_BATCH = QualityCase(
 
 
 def figures(target: str, sigma: float, tasks: int, seed: int) -> Floats:
-    """`FIGURES` of one forest, on a fifth of the tasks that it was not trained on."""
+    """Return `FIGURES` of one forest, on a fifth of the tasks that it was not trained on."""
     from sklearn.metrics import r2_score
 
-    machine, physics = workstation(), AnalyticPhysics()
+    platform, physics = workstation(), AnalyticPhysics()
     workload = generate(scenario_named("mixed"), tasks, seed, batch=True)
-    columns = physics.columns(machine)[[0, int(machine.accelerators[0])]]
-    exact = physics.times(workload, machine)[:, columns, 0]
+    columns = physics.columns(platform)[[0, int(platform.accelerators[0])]]
+    exact = physics.times(workload, platform)[:, columns, 0]
     measured = exact * Noise(sigma, seed).factors(workload.task_id, exact.shape[1])
     inputs, labels = features(workload), labels_for(target, measured)
     forest = RandomForestPredictor(seed=seed)
@@ -62,7 +63,7 @@ def figures(target: str, sigma: float, tasks: int, seed: int) -> Floats:
 
 
 def study(tasks: int, seeds: Sequence[int]) -> dict[tuple[str, float], tuple[Floats, Floats]]:
-    """Mean and half width of the 95 % interval of every figure, by target and noise."""
+    """Return mean and half width of the 95 % interval of every figure, by target and noise."""
     return {
         (target, sigma): interval(np.array([figures(target, sigma, tasks, seed) for seed in seeds]))
         for target in TRAINING_TARGETS
@@ -71,12 +72,13 @@ def study(tasks: int, seeds: Sequence[int]) -> dict[tuple[str, float], tuple[Flo
 
 
 def cold_batch(case: QualityCase, seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
-    """Makespan over the lower bound, with the half width of its interval."""
+    """Return makespan over the lower bound, with the half width of its interval."""
     which = COLUMNS.index("makespan / bound")
     return {name: (mean[which], half[which]) for name, (mean, half) in quality_study(case, seeds).items()}
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=3000, help="labelled; four fifths train")
     parser.add_argument("--seeds", type=int, default=10, help=f"from {FIRST_REPORTED_SEED} on; at least 2")

@@ -1,6 +1,8 @@
-"""The pictures of the guide's gallery, all from one small study:
+"""Figures of the guide's gallery, all from one small comparison.
 
-python -m studies.gallery          docs/images/gallery, a minute or two on one core
+    python -m studies.gallery          a minute or two on one core
+
+Result: PNG files in docs/images/gallery.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _DPI = 110
 
 
 def draw_gallery(folder: Path, *, tasks: int, seeds: int) -> list[Path]:
-    """Every figure there is, as a small PNG."""
+    """Draw every figure as a small PNG."""
     spec = ExperimentSpec(scenario_named("mixed"), tasks, SCHEDULERS, utilisation=0.7)
     found = compare_seeds(spec, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds))
     data = figure_data(spec, FIRST_REPORTED_SEED, run_detailed(spec, FIRST_REPORTED_SEED), found)
@@ -37,6 +39,7 @@ def draw_gallery(folder: Path, *, tasks: int, seeds: int) -> list[Path]:
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=5, help="at least 2")

@@ -1,7 +1,8 @@
-"""What this project set out to reach, beside what came of it.
+"""Quantitative goals of the schedulers, tested for the results page.
 
-A goal is a number with a limit that must hold and, mostly, a stretch beyond it. It is met if the whole 95 %
-interval lies on the right side of the limit; if only the mean does, the table says so.
+A goal is a number with a limit that must hold and, mostly, a stretch limit beyond it. It is met if the whole 95 %
+interval lies on the right side of the limit; if only the mean does, the table says so. Part of
+`python -m studies.results_book`, which takes about twenty minutes on two cores and writes RESULTS.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _FOREST_TASKS = 3000
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`must` and `stretch` are limits from above, or from below if `at_least`; None where nothing was asked."""
+    """One goal; `must` and `stretch` are limits from above, or from below if `at_least`. None: no limit."""
 
     group: str
     what: str
@@ -37,9 +38,10 @@ class Goal:
     stretch: float | None = None
     at_least: bool = False
     #: Printed instead of the interval where a range over seeds says more.
-    shown: str | None = None
+    text: str | None = None
 
     def verdict(self, limit: float | None) -> str:
+        """Return whether the limit is met."""
         if limit is None:
             return REPORTED
         sign = -1.0 if self.at_least else 1.0
@@ -49,22 +51,25 @@ class Goal:
         return BARELY if sign * self.measured.mean <= sign * limit else MISSED
 
     def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
         one = self.measured
         return {
             "group": self.group, "what": self.what, "measured": [one.mean, one.low, one.high],
-            "shown": self.shown, "at_least": self.at_least, "must": self.must, "must_met": self.verdict(self.must),
+            "shown": self.text, "at_least": self.at_least, "must": self.must, "must_met": self.verdict(self.must),
             "stretch": self.stretch, "stretch_met": self.verdict(self.stretch),
         }  # fmt: skip
 
 
-def goals(studies: dict[str, PairedComparison], *, seeds: Sequence[int], tell: Callable[[str], None]) -> list[Goal]:
-    """All of them; `studies` are those of the book by their key."""
-    tell("goals: shift")
+def goals(
+    studies: dict[str, PairedComparison], *, seeds: Sequence[int], report: Callable[[str], None]
+) -> list[Goal]:
+    """Test all goals; `studies` are the comparisons of the results page by their key."""
+    report("goals: shift")
     rows = {row.name: row for row in shift_study(len(seeds), first_seed=seeds[0])}
-    tell("goals: false alarms")
-    calm = _false_alarms(seeds)
-    tell("goals: forest")
-    return [*_shift(rows), calm, *_batch(studies["batch"]), *_loaded(studies), *_forest(seeds)]
+    report("goals: false alarms")
+    false_alarms = _false_alarms(seeds)
+    report("goals: forest")
+    return [*_shift(rows), false_alarms, *_batch(studies["batch"]), *_loaded(studies), *_forest(seeds)]
 
 
 def _ratio(found: PairedComparison, metric: str, name: str) -> Interval:
@@ -86,9 +91,9 @@ def _shift(rows: dict[str, ShiftRow]) -> list[Goal]:
     def recovery(name: str, must: float, stretch: float | None = None) -> Goal:
         row = rows[name]
         worst = math.inf if row.recovery_worst is None else float(row.recovery_worst)
-        shown = "not on every seed" if math.isinf(worst) else f"{row.recovery_median:g}, worst seed {worst:g}"
+        text = "not on every seed" if math.isinf(worst) else f"{row.recovery_median:g}, worst seed {worst:g}"
         what = f"{name}: tasks until recovered, judged by the worst seed"
-        return Goal(group, what, Interval(worst, worst, worst), must, stretch, shown=shown)
+        return Goal(group, what, Interval(worst, worst, worst), must, stretch, text=text)
 
     return [
         ratio("hybrid_ml", 1.05, 1.03),
@@ -100,7 +105,7 @@ def _shift(rows: dict[str, ShiftRow]) -> list[Goal]:
 
 
 def _false_alarms(seeds: Sequence[int]) -> Goal:
-    """Judged by the worst stream; beside it the exact upper limit of a Poisson rate with so many alarms in all."""
+    """Test the worst stream; beside it the exact upper limit of a Poisson rate with so many alarms in all."""
     per_stream = max(1, len(seeds) // len(STREAMS))
     counts = [alarms(*stream, STREAM_TASKS, seed) for stream in STREAMS for seed in seeds[:per_stream]]
     total, streams, worst = sum(counts), len(counts), float(max(counts))
@@ -108,7 +113,7 @@ def _false_alarms(seeds: Sequence[int]) -> Goal:
     return Goal(
         "Drift", f"hybrid_ml: false alarms in {STREAM_TASKS:,} stationary tasks, judged by the worst stream",
         Interval(worst, worst, worst), 1, 0,
-        shown=f"{total} in {streams} streams: a rate of at most {high:.2f} with 97.5 % confidence",
+        text=f"{total} in {streams} streams: a rate of at most {high:.2f} with 97.5 % confidence",
     )  # fmt: skip
 
 
@@ -126,34 +131,34 @@ def _batch(found: PairedComparison) -> list[Goal]:
 
 
 def _loaded(studies: dict[str, PairedComparison]) -> list[Goal]:
-    """Mean latency and tails as ratios to earliest finish that is told all durations."""
+    """Test mean latency and tails as ratios to earliest finish, which knows durations."""
     found = []
 
-    def ask(key: str, group: str, name: str, metric: str, must: float | None, stretch: float | None) -> None:
-        words = metric.replace("_", " ")
+    def add(key: str, group: str, name: str, metric: str, must: float | None, stretch: float | None) -> None:
+        label = metric.replace("_", " ")
         found.append(
-            Goal(group, f"{name}: {words} / {REFERENCE}", _ratio(studies[key], metric, name), must, stretch)
+            Goal(group, f"{name}: {label} / {REFERENCE}", _ratio(studies[key], metric, name), must, stretch)
         )
 
     calm = "Mixed at 0.7 of capacity, 2,000 tasks"
-    ask("calm", calm, "hybrid_ml", "mean_latency", 1.02, 0.99)
-    ask("calm", calm, "hybrid_ml", "p99_latency", 1.10, 1.03)
-    ask("calm", calm, "rl_agent", "mean_latency", 1.02, 1.00)
-    ask("calm", calm, "rl_agent", "p99_latency", 1.10, 1.03)
+    add("calm", calm, "hybrid_ml", "mean_latency", 1.02, 0.99)
+    add("calm", calm, "hybrid_ml", "p99_latency", 1.10, 1.03)
+    add("calm", calm, "rl_agent", "mean_latency", 1.02, 1.00)
+    add("calm", calm, "rl_agent", "p99_latency", 1.10, 1.03)
     for name in ("hybrid_ml", "rl_agent"):
         balance = t_interval(studies["calm"].samples("load_balance")[name])
         found.append(Goal(calm, f"{name}: load balance over all devices", balance, 0.95, 0.985, at_least=True))
     near = "Mixed at 0.95 of capacity, 10,000 tasks"
     for name in ("price_index", "hybrid_ml"):
-        ask("near, long", near, name, "mean_latency", 0.60, 0.45)
-        ask("near, long", near, name, "p99_latency", 1.0, None)
-        ask("near, long", near, name, "makespan", 1.0, None)
+        add("near, long", near, name, "mean_latency", 0.60, 0.45)
+        add("near, long", near, name, "p99_latency", 1.0, None)
+        add("near, long", near, name, "makespan", 1.0, None)
     moved = "Transfer at 0.85 of capacity, 10,000 tasks"
     for name in ("price_index", "hybrid_ml"):
-        ask("transfer", moved, name, "mean_latency", 0.65, 0.58)
+        add("transfer", moved, name, "mean_latency", 0.65, 0.58)
     short = "Mixed at 0.95 of capacity, 2,000 tasks"
-    ask("near", short, "rl_agent", "mean_latency", None, 0.80)
-    ask("near", short, "rl_agent", "p99_latency", None, 1.0)
+    add("near", short, "rl_agent", "mean_latency", None, 0.80)
+    add("near", short, "rl_agent", "p99_latency", None, 1.0)
     return found
 
 

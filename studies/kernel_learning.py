@@ -1,12 +1,13 @@
-"""How well do learners place real kernels after 200 of them? Many streams, on the H200's measured times.
+"""Placement of real kernels by learners after 200 of them, over many streams with the H200's measured times.
 
     python -m studies.kernel_learning --seeds 60        a minute or two on one core
 
-One run on a real machine says little: which kernels come first is luck, and so is which of them are disturbed. So
-the machine is simulated from its profile, with what was seen on it: times vary, now and then milliseconds are
-added, some kernels take twice as long at times, and a GPU's first run of its size pays for plans. Each kernel is
-alone on the machine. Only what was executed is learned from; after 200 kernels, 200 at other sizes are judged. With
---split kernels may be divided; each part then pays for its start, and the devices slow each other down.
+Result: quoted in docs/results/h200/README.md. One run on a real machine says little: the order of the kernels and
+the disturbances vary. So the machine is simulated from its profile, with disturbances as seen on it: times vary,
+now and then milliseconds are added, some kernels take twice as long at times, and a GPU's first run of a size pays
+for plans. Each kernel runs alone. Only executed parts are learned from; after 200 kernels, 200 at other sizes are
+scored. With --split kernels may be divided; each part then pays for its start, and the devices slow each other
+down.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _LIMITS = {"sort": 2048}
 _SIGMA, _OFTEN, _ADDED, _FIRST = 0.12, 0.04, (2e-3, 9e-3), 1.5e-3
 #: Kernels that are bound by memory, and how often they take twice as long on the CPU.
 _BIMODAL, _TWICE = ("sparse", "elementwise"), 0.2
-#: How much longer a part takes beside the other one, and the seconds that each part pays for its start.
-_COMPANY, _START = 1.2, (0.15e-3, 0.4e-3)
+#: Slowdown of a part while the other one runs, and the seconds that each part pays for its start.
+_SLOWDOWN, _START = 1.2, (0.15e-3, 0.4e-3)
 
 
 #: The machine as the executor describes it: nothing is known of its speed.
@@ -48,7 +49,7 @@ def _physics(name_or_path: str) -> ProfiledPhysics:
 
 
 def choice_ratio(spec: str, seed: int, profile: str = "h200", split: bool = False) -> float:
-    """Seconds of what was chosen over seconds of the best device, both undisturbed."""
+    """Return the seconds of the choices over the seconds of the best device, both undisturbed."""
     calls = [
         call
         for half in (0, 1)
@@ -88,16 +89,17 @@ def _divisible(task: Task) -> bool:
 
 
 def _parts(share: float, whole: Floats) -> Floats:
-    """Undisturbed seconds on the CPU and on the GPU."""
+    """Return the undisturbed seconds on the CPU and on the GPU."""
     shares = np.array([1.0 - share, share])
-    return shares * whole if share in (0.0, 1.0) else shares * whole * _COMPANY + _START
+    return shares * whole if share in (0.0, 1.0) else shares * whole * _SLOWDOWN + _START
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedulers", default="hybrid_ml,rl_agent")
     parser.add_argument("--seeds", type=int, default=60, help=f"streams, seeds from {FIRST_REPORTED_SEED} on")
-    parser.add_argument("--profile", default="h200", help="a shipped one or a file")
+    parser.add_argument("--profile", default="h200", help="name of a built-in profile, or a file")
     parser.add_argument("--split", action="store_true", help="kernels may be divided")
     options = parser.parse_args()
     print(f"{'scheduler':12s}{'streams':>9s}{'mean':>8s}{'median':>8s}{'p90':>8s}{'worst':>8s}{'above 1.10':>12s}")

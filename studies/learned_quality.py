@@ -1,10 +1,11 @@
-"""Do the learned schedulers earn their place? Their figures beside told earliest finish, on the same tasks.
+"""Learned schedulers beside earliest finish, which knows durations, on the same tasks.
 
     python -m studies.learned_quality              all cases, 20 seeds, about half an hour on one core
-    python -m studies.learned_quality --seeds 3    a look
+    python -m studies.learned_quality --seeds 3    a quick look
 
-Ratios to told `earliest_finish`, means over seeds that no tuning has seen, with 95 % t-intervals of the pairs.
-Learned schedulers start from the models that ship with the package, or from nothing (`model=None`), and learn on.
+Result: docs/results/learning/quality.txt. Ratios to `earliest_finish`, means over seeds that no tuning has used,
+with 95 % t-intervals of the pairs. Learned schedulers start from the shipped models, or without one (`model=None`),
+and keep learning.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ REFERENCE = "earliest_finish"
 
 @dataclass(frozen=True, slots=True)
 class QualityCase:
-    """A workload and who runs it; utilisation None is a batch."""
+    """A workload and its schedulers; utilisation None is a batch."""
 
     scenario: str
     utilisation: float | None
@@ -62,18 +63,18 @@ COLUMNS = ("mean latency", "p99 latency", "makespan / bound", "load balance")
 
 
 def figures(case: QualityCase, seed: int) -> dict[str, Floats]:
-    """For each scheduler one row of `COLUMNS`, latencies as ratios to the reference."""
+    """Return one row of `COLUMNS` for each scheduler, latencies as ratios to the reference."""
     workload = generate(
         scenario_named(case.scenario), case.tasks, seed,
         utilisation=case.utilisation, batch=case.utilisation is None,
     )  # fmt: skip
     summaries = compare(workload, [REFERENCE, *case.schedulers], seed=seed).summaries
-    told = summaries[REFERENCE]
+    reference = summaries[REFERENCE]
     return {
         name: np.array(
             [
-                summary.latency.mean / told.latency.mean,
-                summary.latency.p99 / told.latency.p99,
+                summary.latency.mean / reference.latency.mean,
+                summary.latency.p99 / reference.latency.p99,
                 summary.makespan_over_bound or np.nan,
                 summary.load_balance,
             ]
@@ -83,7 +84,7 @@ def figures(case: QualityCase, seed: int) -> dict[str, Floats]:
 
 
 def study(case: QualityCase, seeds: Sequence[int]) -> dict[str, tuple[Floats, Floats]]:
-    """Mean and half width of the 95 % interval of every figure."""
+    """Return mean and half width of the 95 % interval of every figure."""
     rows: dict[str, list[Floats]] = {}
     for seed in seeds:
         for name, row in figures(case, seed).items():
@@ -92,23 +93,24 @@ def study(case: QualityCase, seeds: Sequence[int]) -> dict[str, tuple[Floats, Fl
 
 
 def interval(values: Floats) -> tuple[Floats, Floats]:
-    """Mean over the first dimension, the seeds, and half width of its 95 % t-interval."""
+    """Return the mean over the first dimension, the seeds, and the half width of its 95 % t-interval."""
     return values.mean(axis=0), t_half_width(values)
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--seeds", type=int, default=20, help=f"paired seeds, from {FIRST_REPORTED_SEED} on; at least 2"
     )
-    parser.add_argument("--only", help="a part of a scheduler's name, to look at some")
+    parser.add_argument("--only", help="only schedulers whose name contains this")
     options = parser.parse_args()
     for case in CASES:
         load = "batch" if case.utilisation is None else f"load {case.utilisation:g}"
         print(f"\n{case.scenario}, {load}, {case.tasks:,} tasks, {options.seeds} seeds")
         print(f"  {'':28s}" + "".join(f"{name:>20s}" for name in COLUMNS))
-        wanted = tuple(name for name in case.schedulers if not options.only or options.only in name)
-        chosen = QualityCase(case.scenario, case.utilisation, case.tasks, wanted)
+        schedulers = tuple(name for name in case.schedulers if not options.only or options.only in name)
+        chosen = QualityCase(case.scenario, case.utilisation, case.tasks, schedulers)
         for name, (mean, half) in study(
             chosen, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
         ).items():

@@ -1,9 +1,9 @@
-"""How much prices gain over earliest finish, by load. A few seconds:
+"""Gain of the price index over earliest finish, by load.
 
-    python -m studies.price_study
+    python -m studies.price_study          a few seconds
 
-Ratios of `price_index` to `earliest_finish` on the same tasks, means over seeds that no tuning has seen, with 95 %
-t-intervals of the paired ratios.
+Result: docs/results/prices.txt. Ratios of `price_index` to `earliest_finish` on the same tasks, means over seeds
+that no tuning has used, with 95 % t-intervals of the paired ratios.
 """
 
 from __future__ import annotations
@@ -39,23 +39,24 @@ COLUMNS = ("mean latency", "p99 latency", "makespan", "EFT / bound", "prices / b
 
 
 def ratios(scenario: str, load: float | None, tasks: int, seed: int) -> Floats:
-    """One row of `COLUMNS`."""
-    machine, physics = workstation(), AnalyticPhysics()
+    """Return one row of `COLUMNS`."""
+    platform, physics = workstation(), AnalyticPhysics()
     workload = generate(
         scenario_named(scenario), tasks, seed,
-        platform=machine, physics=physics, utilisation=load, batch=load is None,
+        platform=platform, physics=physics, utilisation=load, batch=load is None,
     )  # fmt: skip
-    bound = makespan_bound(workload, machine, physics)
+    bound = makespan_bound(workload, platform, physics)
     rows = []
     for scheduler in (EarliestFinish(), PriceIndex()):
-        outcomes = Cluster(machine, physics).run(workload, scheduler).outcomes
+        outcomes = Cluster(platform, physics).run(workload, scheduler).outcomes
         makespan = outcomes.finish.max() - workload.arrival_time[0]
         rows.append((outcomes.latency.mean(), np.quantile(outcomes.latency, 0.99), makespan))
-    told, priced = np.array(rows)
-    return np.concatenate([priced / told, [told[2] / bound, priced[2] / bound]])
+    reference, priced = np.array(rows)
+    return np.concatenate([priced / reference, [reference[2] / bound, priced[2] / bound]])
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20, help=f"paired seeds, from {FIRST_REPORTED_SEED} on")
     options = parser.parse_args()

@@ -1,7 +1,8 @@
-"""Claims about these schedulers that were published or are often made, each put to the test.
+"""Published or common claims about these schedulers, each tested.
 
-A claim says within which range a number should lie. It holds if the 95 % interval of what is measured lies inside,
-fails if it lies outside, and is open otherwise.
+A claim says within which range a number should lie. It holds if the 95 % interval of the measured number lies
+inside, fails if it lies outside, and is open otherwise. Part of `python -m studies.results_book`, which takes about
+twenty minutes on two cores and writes RESULTS.md.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ HOLDS, FAILS, OPEN = "yes", "no", "open: the interval crosses the edge"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`words` is what is claimed, `what` the number that tests it."""
+    """One claim: `words` is the claim, `what` the number that tests it."""
 
     words: str
     what: str
@@ -39,18 +40,20 @@ class Claim:
 
     @property
     def verdict(self) -> str:
+        """Whether the claim holds."""
         if self.low <= self.interval.low and self.interval.high <= self.high:
             return HOLDS
         return FAILS if self.interval.high < self.low or self.interval.low > self.high else OPEN
 
     def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
         one = self.interval
         return {"claim": self.words, "what": self.what, "measured": [one.mean, one.low, one.high],
                 "claimed": [self.low, self.high], "verdict": self.verdict}  # fmt: skip
 
 
 def claims(studies: dict[str, PairedComparison], *, seeds: Sequence[int], tasks: int) -> list[Claim]:
-    """`studies` are those of the book by their key: `low` is that of the published six at a low load."""
+    """Test all claims; `studies` are the comparisons of the results page by their key."""
     low = studies["low"]
     batch = _study("mixed", ("cpu_only", "round_robin", "hybrid_ml", "oracle"), None, tasks // 2, seeds)
     return [
@@ -103,12 +106,12 @@ def _oracle(tasks: int, seeds: Sequence[int]) -> list[Claim]:
 
 def _money(low: PairedComparison, batch: PairedComparison) -> list[Claim]:
     cost = _ratio(batch, "cost", "oracle", "cpu_only")
-    tariff, machine = Tariff(), workstation()
-    dollars = dollars_per_second(machine, tariff)
+    tariff, platform = Tariff(), workstation()
+    dollars = dollars_per_second(platform, tariff)
     shares = []
     for seed in (run.seed for run in low.runs):
         workload = generate(scenario_named("mixed"), 2000, seed, batch=True)
-        table = AnalyticPhysics().times(workload, machine)[:, AnalyticPhysics().columns(machine)]
+        table = AnalyticPhysics().times(workload, platform)[:, AnalyticPhysics().columns(platform)]
         whole: Floats = table.sum(axis=2)
         shares.append(float((whole[:, 0] * dollars[0] < whole[:, 1] * dollars[1]).mean()))
     energy = _ratio(low, "energy", "oracle", "round_robin")
@@ -133,31 +136,31 @@ def _learning(tasks: int, seeds: Sequence[int]) -> list[Claim]:
         scores.append(found["metrics"]["test_r2"])
     scratch = _study("mixed", ("hybrid_ml(model=None)", "earliest_finish"), 0.5, min(tasks, 1000), some)
     warm = _first_tasks(scratch, 100)
-    piles = t_interval(np.array([_pile(seed) for seed in some]))
+    concentration = t_interval(np.array([_concentration(seed) for seed in some]))
     return [
         Claim("A forest predicts the best fraction with an error of 0.05 to 0.15", "mean absolute error, "
               "1,000 mixed tasks", t_interval(np.array(errors)), 0.05, 0.15),
         Claim("Its R² is 0.78 to 0.82", "test R²", t_interval(np.array(scores)), 0.78, 0.82),
-        Claim("A learner needs 1,000 tasks to warm up", "latency from nothing / told earliest finish, "
+        Claim("A learner needs 1,000 tasks to warm up", "latency without a model / earliest finish, "
               "tasks 101 to 200, mixed at 0.5", warm, 1.05),
-        Claim("An agent that sees only the task and picks a device by name piles all on one",
+        Claim("An agent that sees only the task and picks a device by name sends everything to one device",
               "share of 100 tasks in a row on their most used device, tasks 1,001 to 2,000, mixed at 0.5",
-              piles, 0.9, 1.0),
+              concentration, 0.9, 1.0),
     ]  # fmt: skip
 
 
 def _first_tasks(found: PairedComparison, block: int) -> Interval:
-    """Latency of the second block of tasks over the reference's, seed by seed."""
+    """Return the latency of the second block of tasks over the reference's, seed by seed."""
     ratios = []
     for run in found.runs:
         results = found.spec.run(run.seed).results
-        mine, told = (results[name].outcomes.latency[block : 2 * block] for name in found.spec.schedulers)
-        ratios.append(float(mine.mean() / told.mean()))
+        mine, reference = (results[name].outcomes.latency[block : 2 * block] for name in found.spec.schedulers)
+        ratios.append(float(mine.mean() / reference.mean()))
     return t_interval(np.array(ratios))
 
 
-def _pile(seed: int) -> float:
-    """How much of a short stretch lands on one device, once the agent no longer tries things out."""
+def _concentration(seed: int) -> float:
+    """Return the share of 100 tasks in a row on their most used device, once the agent no longer explores."""
     scheduler = "rl_agent(state=task,actions=placement)"
     spec = ExperimentSpec(scenario_named("mixed"), 2000, (scheduler,), utilisation=0.5)
     device = spec.run(seed).results[scheduler].outcomes.device

@@ -1,10 +1,11 @@
-"""RESULTS.md and everything in it, by one command:
+"""Results page: RESULTS.md with all its tables and figures.
 
-    python -m studies.results_book            all of it, some twenty minutes on two cores
-    python -m studies.results_book --quick    a look: few seeds, small runs, other folder
+    python -m studies.results_book            about twenty minutes on two cores
+    python -m studies.results_book --quick    a quick look: few seeds, small runs, into data/results/book
 
-Every number comes from a run made here, on seeds from 3000 on that nothing was chosen by, with its 95 % interval.
-Where a claim is tested the verdict is computed: it holds if the interval lies within what was claimed.
+Results: RESULTS.md, and docs/results/evidence with results.json and the figures. Every number comes from a run made
+here, on seeds from 3000 on by which nothing was chosen, with its 95 % interval. A tested claim holds if the
+interval lies within the claimed range.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _ADVERSARIES = (
 
 @dataclass(frozen=True, slots=True)
 class BookCase:
-    """One comparison of the book, with the key by which claims and goals find it."""
+    """One comparison of the page, with the key by which claims and goals find it."""
 
     key: str
     title: str
@@ -57,30 +58,32 @@ class BookCase:
 
 
 def cases(tasks: int) -> list[BookCase]:
-    def ask(scenario: str, specs: Sequence[str], load: float | None, count: int) -> ExperimentSpec:
+    """Return the comparisons of the page."""
+
+    def make(scenario: str, specs: Sequence[str], load: float | None, count: int) -> ExperimentSpec:
         return ExperimentSpec(scenario_named(scenario), count, tuple(specs), utilisation=load, batch=load is None)
 
     fast = ("earliest_finish", "price_index", "hybrid_ml", "rl_agent")
     many = LONG * tasks
     return [
-        BookCase("low", "The published six, where all are stable", ask("default", PUBLISHED, 0.10, tasks), "oracle",
-             "The live default: a tenth of capacity."),
-        BookCase("calm", "At 0.7 of capacity", ask("mixed", (*fast, "gpu_only"), 0.7, tasks), "earliest_finish",
-             "The naive strategies have collapsed here; those that look at the queues are left."),
-        BookCase("near", "At 0.95 of capacity", ask("mixed", fast, 0.95, tasks), "earliest_finish",
+        BookCase("low", "The published six, where all are stable",
+             make("default", PUBLISHED, 0.10, tasks), "oracle", "The live default: a tenth of capacity."),
+        BookCase("calm", "At 0.7 of capacity", make("mixed", (*fast, "gpu_only"), 0.7, tasks), "earliest_finish",
+             "The naive schedulers are unstable here; those that look at the queues remain."),
+        BookCase("near", "At 0.95 of capacity", make("mixed", fast, 0.95, tasks), "earliest_finish",
              "Near capacity ratios grow with the number of tasks: they hold for this number."),
         BookCase("near, long", "At 0.95 of capacity, for longer",
-             ask("mixed", fast[:3], 0.95, many), "earliest_finish",
+             make("mixed", fast[:3], 0.95, many), "earliest_finish",
              "The same with five times as many tasks: what splitting wastes adds up."),
-        BookCase("transfer", "Much data to move, at 0.85 of capacity", ask("transfer", fast[:3], 0.85, many),
-             "earliest_finish", "Tasks carry up to 4 GB, so a GPU is often not worth the walk."),
-        BookCase("batch", "A batch", ask("mixed", (*fast, "fluid_plan"), None, tasks // 2), "earliest_finish",
+        BookCase("transfer", "Much data to move, at 0.85 of capacity", make("transfer", fast[:3], 0.85, many),
+             "earliest_finish", "Tasks carry up to 4 GB, so the transfer to a GPU often costs more than it saves."),
+        BookCase("batch", "A batch", make("mixed", (*fast, "fluid_plan"), None, tasks // 2), "earliest_finish",
              "All tasks at time 0: the place to judge makespans. fluid_plan knows all tasks beforehand."),
     ]  # fmt: skip
 
 
-def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, tell: Callable[[str], None]) -> None:
-    """All studies, their JSON and figures into `folder`, and the page."""
+def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, report: Callable[[str], None]) -> None:
+    """Run all comparisons; write their JSON and figures into `folder`, and the page."""
     began = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     chosen = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + seeds)
@@ -88,28 +91,28 @@ def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, tell: Callab
     document: dict[str, Any] = {"versions": run_record.versions(), "seeds": list(chosen), "cases": []}
     studies: dict[str, PairedComparison] = {}
     for case in cases(tasks):
-        tell(case.title)
+        report(case.title)
         found = compare_seeds(case.spec, chosen)
         studies[case.key] = found
         judged = found.judge(baseline=case.baseline)
         document["cases"].append({"title": case.title, **found.spec.as_json(), **judged.as_dict()})
         parts.append(_section(case, found, judged))
-    reached = goals(studies, seeds=chosen, tell=tell)
+    reached = goals(studies, seeds=chosen, report=report)
     document["goals"] = [goal.as_dict() for goal in reached]
     parts.insert(1, "\n".join(_goals(reached)))
-    tell("claims")
+    report("claims")
     tested = claims(studies, seeds=chosen, tasks=tasks)
     document["claims"] = [claim.as_dict() for claim in tested]
     parts.append("\n".join(_claims(tested)))
-    tell("worst cases")
+    report("worst cases")
     parts.append("\n".join(_adversaries(document, min(20, max(4, seeds)), 24 if tasks < 1000 else 60)))
-    tell("figures")
+    report("figures")
     calm = next(case for case in cases(tasks) if case.key == "calm")
     parts.append("\n".join(_figures(folder, page, calm, studies[calm.key])))
     parts.append(_tail())
     (folder / "results.json").write_text(pretty_json(document), encoding="utf-8")
     page.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
-    tell(f"{page} and {folder}, {time.perf_counter() - began:.0f} s")
+    report(f"{page} and {folder}, {time.perf_counter() - began:.0f} s")
 
 
 def _head(seeds: int) -> str:
@@ -167,11 +170,11 @@ def _word(judged: Judgement, verdict: str) -> str:
 
 
 def _goals(reached: Sequence[Goal]) -> Iterator[str]:
-    yield "## Goals, and what became of them"
+    yield "## Goals and results"
     yield ""
     yield (
-        "Set before this program was written. *Must* and *stretch* are limits; reached means that the whole 95 % "
-        "interval lies within. Ratios to `earliest_finish` are to one that is told all durations."
+        "*Must* and *stretch* are limits that were set beforehand; reached means that the whole 95 % interval lies "
+        "within. `earliest_finish`, to which the ratios are, knows all durations."
     )
     yield ""
     must = [goal for goal in reached if goal.must is not None]
@@ -179,13 +182,13 @@ def _goals(reached: Sequence[Goal]) -> Iterator[str]:
     held, missed = _parted(must, lambda goal: goal.must)
     far, near = _parted(beyond, lambda goal: goal.stretch)
     yield f"Of {len(must)} numbers that must hold, {len(held)} do. Of {len(beyond)} stretch goals, {len(far)} hold."
-    for words, ones in (("Not beyond doubt", missed), ("Stretch not beyond doubt", near)):
+    for words, ones in (("Must, not reached", missed), ("Stretch, not reached", near)):
         if ones:
             yield ""
             yield f"{words}:"
             yield ""
             yield from (
-                f"- {goal.group}, {goal.what}: {goal.shown or with_interval(goal.measured)}" for goal in ones
+                f"- {goal.group}, {goal.what}: {goal.text or with_interval(goal.measured)}" for goal in ones
             )
     group = ""
     for goal in reached:
@@ -196,13 +199,13 @@ def _goals(reached: Sequence[Goal]) -> Iterator[str]:
             yield ""
             yield from _table(["number", "measured", "must", "reached", "stretch", "reached"], [])
         yield _row(
-            [goal.what, goal.shown or with_interval(goal.measured), *_limit(goal, goal.must),
+            [goal.what, goal.text or with_interval(goal.measured), *_limit(goal, goal.must),
              *_limit(goal, goal.stretch)]
         )  # fmt: skip
 
 
 def _parted(ones: Sequence[Goal], limit: Callable[[Goal], float | None]) -> tuple[list[Goal], list[Goal]]:
-    """Those that hold, and the others."""
+    """Return the goals that hold, and the others."""
     held = [goal for goal in ones if goal.verdict(limit(goal)) == MET]
     return held, [goal for goal in ones if goal not in held]
 
@@ -217,10 +220,10 @@ def _claims(tested: Sequence[Any]) -> Iterator[str]:
     yield "## Claims, tested"
     yield ""
     yield (
-        "What was published or is often said, what came out here, and whether it holds: yes if the 95 % interval "
-        "lies within what was claimed, no if outside. Each interval stands for itself, without a correction for "
-        "their number. The four claims about learning (a forest's error and R², warm-up, piling) are from the "
-        "first 5 seeds."
+        "Published or common claims, the measured number, and whether the claim holds: yes if the 95 % interval "
+        "lies within the claimed range, no if outside. The intervals are not corrected for their number. The four "
+        "claims about learning (a forest's error and R², warm-up, concentration on one device) are from the first "
+        "5 seeds."
     )
     yield ""
     yield from _table(
@@ -230,7 +233,7 @@ def _claims(tested: Sequence[Any]) -> Iterator[str]:
 
 
 def _adversaries(document: dict[str, Any], seeds: int, evaluations: int) -> Iterator[str]:
-    """Where each does worst, found by a search and confirmed on other seeds."""
+    """Yield the section on worst cases, found by a search and confirmed on other seeds."""
     rows, document["adversaries"] = [], []
     for first, second in _ADVERSARIES:
         spec = ExperimentSpec(scenario_named("mixed"), 400, (first, second))
@@ -298,6 +301,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def main() -> None:
+    """Write the page from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20, help="at least 2")
     parser.add_argument("--tasks", type=int, default=2000)
@@ -305,11 +309,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         folder = Path("data/results/book")
-        write_book(folder, folder / "RESULTS.md", seeds=2, tasks=200, tell=lambda words: print(words, flush=True))
+        write_book(folder, folder / "RESULTS.md", seeds=2, tasks=200, report=lambda text: print(text, flush=True))
         return
     write_book(
         Path("docs/results/evidence"), Path("RESULTS.md"), seeds=options.seeds, tasks=options.tasks,
-        tell=lambda words: print(words, flush=True),
+        report=lambda text: print(text, flush=True),
     )  # fmt: skip
 
 

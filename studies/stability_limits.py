@@ -1,6 +1,8 @@
-"""Stability limits of the naive schedulers, as shares of the machine's capacity. A few seconds:
+"""Stability limits of the queue-blind schedulers, as shares of the machine's capacity.
 
-python -m studies.stability_limits
+    python -m studies.stability_limits          a few seconds
+
+Result: printed; quoted in README.md and in the guide's page on capacity.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ TASKS = 200_000
 
 
 def main() -> None:
+    """Run the study from the command line."""
     print(f"{'scenario':12s}" + "".join(f"{name:>14s}" for name in QUEUE_BLIND))
     for name in ("default", "mixed", "small", "transfer"):
         scenario, platform, physics = scenario_named(name), workstation(), AnalyticPhysics()

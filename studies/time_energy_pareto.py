@@ -1,10 +1,10 @@
-"""What does a joule cost in seconds? The objective's weight swept from latency alone to energy alone.
+"""Trade-off of latency and energy: the objective's weight swept from latency alone to energy alone.
 
-    python -m studies.time_energy_pareto
+    python -m studies.time_energy_pareto          a minute or two on one core
 
-Mixed tasks at a tenth of capacity, where every choice is free; means over 10 seeds with 95 % t-intervals. `w` is
-the weight of energy, 1 - w that of latency, each in units of its payoff range, so that half and half means half and
-half. At w = 1 nobody looks at the queues any more: near capacity that overloads the CPU.
+Result: docs/results/pareto.txt. Mixed tasks at a tenth of capacity, where queues do not restrict the choice; means
+over 10 seeds with 95 % t-intervals. `w` is the weight of energy, 1 - w that of latency, each in units of its payoff
+range, so that equal weights count equally. At w = 1 queues are ignored: near capacity that overloads the CPU.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS = ("mean latency, s", "energy per task, J", "tasks on the CPU alone")
 
 
 def figures(weight: float, seed: int, tasks: int) -> dict[str, Floats]:
-    """One row of `COLUMNS` per scheduler."""
+    """Return one row of `COLUMNS` per scheduler."""
     workload = generate(scenario_named("mixed"), tasks, seed, utilisation=0.1)
     goal = Objective(latency=1.0 - weight, energy=weight)
     summaries = compare(workload, SCHEDULERS, objective=goal, seed=seed).summaries
@@ -36,6 +36,7 @@ def figures(weight: float, seed: int, tasks: int) -> dict[str, Floats]:
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10, help=f"from {FIRST_REPORTED_SEED} on; at least 2")
     parser.add_argument("--tasks", type=int, default=1000)

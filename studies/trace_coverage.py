@@ -1,9 +1,10 @@
-"""Can an interval within one trace be trusted? Traces that are drawn from a known source, each judged by itself.
+"""Coverage of intervals within one trace: traces drawn from a known source, each evaluated by itself.
 
     python -m studies.trace_coverage          a minute or two on one core
 
-Every seed of the mixed scenario is taken for somebody's only trace. Its intervals (batch means over 20 batches)
-should hold the mean over all seeds in 95 of 100 cases, and its verdict should not name the wrong one as the better.
+Result: docs/results/evidence/trace_coverage.txt. Every seed of the mixed scenario is treated as a single trace. Its
+intervals (batch means over 20 batches) should hold the mean over all seeds in 95 of 100 cases, and its verdict
+should not name the wrong scheduler as the better one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ COLUMNS = (
 
 
 def coverage(load: float, tasks: int, traces: int) -> tuple[float, ...]:
-    """`COLUMNS`: the difference in milliseconds, everything else as a share of the traces."""
+    """Return `COLUMNS`: the difference in milliseconds, everything else as a share of the traces."""
     spec = ExperimentSpec(scenario_named("mixed"), tasks, PAIR, utilisation=load)
     first, second = PAIR
     means, gaps, verdicts = [], [], []
@@ -56,6 +57,7 @@ def coverage(load: float, tasks: int, traces: int) -> tuple[float, ...]:
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=2000)
     parser.add_argument("--traces", type=int, default=200)

@@ -1,10 +1,11 @@
-"""Find the coefficients of `price_index` by evolution. Three minutes on one core:
+"""Tuning of the coefficients of `price_index` by evolution.
 
-    python -m studies.tune_prices
+    python -m studies.tune_prices          three minutes on one core
 
-A cloud of candidates in logarithms of the coefficients; the better half sets mean and spread of the next cloud.
-A candidate is judged by mean latency, p99 and makespan as ratios to earliest finish on the same tasks, over loads
-from nearly idle to nearly full and over batches, so that no single case is bought at the others' cost.
+Result: printed; it is PRICE_COEFFICIENTS in hybrid_scheduler/compiled/device_prices.py. Candidates are drawn in
+logarithms of the coefficients; the best quarter sets mean and spread of the next generation. A candidate is scored
+by mean latency, p99 and makespan as ratios to earliest finish on the same tasks. The cases are loads from nearly
+idle to nearly full, and batches, so that no single case improves at the others' cost.
 """
 
 from __future__ import annotations
@@ -41,17 +42,18 @@ CASES = (
 
 @dataclass(frozen=True)
 class TuningCase:
-    """One workload and what earliest finish makes of it: (mean latency, p99, makespan)."""
+    """One workload and the figures of earliest finish on it: mean latency, p99, makespan."""
 
     workload: Workload
     reference: Floats
 
 
 def make_cases(seeds: range) -> list[TuningCase]:
+    """Return the tuning cases."""
     platform, physics = workstation(), AnalyticPhysics()
     cases = []
     for name, load, tasks in CASES:
-        # The makespan of a batch hangs on its last few tasks: it takes more draws to see a difference.
+        # The makespan of a batch depends on its last few tasks: a difference shows only over more draws.
         for seed in seeds if load else range(4 * len(seeds)):
             workload = generate(
                 scenario_named(name), tasks, seed,
@@ -62,10 +64,10 @@ def make_cases(seeds: range) -> list[TuningCase]:
 
 
 def loss(coefficients: Floats, cases: list[TuningCase]) -> float:
-    """Mean over the cases of log mean + 0.3 log p99 + 10 log makespan, each against earliest finish.
+    """Return the mean over the cases of log mean + 0.3 log p99 + 10 log makespan, each against earliest finish.
 
-    Makespan moves only in batches and only by per cents there, hence its weight. A tail worse than earliest
-    finish's counts ten times: the mean must not be bought with large tasks' latency.
+    Makespan changes only in batches and only by per cents there, hence its weight. A tail worse than earliest
+    finish's counts ten times: the mean must not improve at the cost of large tasks' latency.
     """
     scheduler = PriceIndex(tuple(coefficients))
     total = 0.0
@@ -76,17 +78,17 @@ def loss(coefficients: Floats, cases: list[TuningCase]) -> float:
 
 
 def evolve(cases: list[TuningCase], *, population: int, generations: int, seed: int) -> tuple[Floats, float]:
-    """The best coefficients seen and their loss."""
+    """Return the best coefficients found and their loss."""
     rng = np.random.default_rng(seed)
     centre, spread = np.log(np.array(START)), np.full(len(START), 0.5)
     best, best_loss = np.exp(centre), loss(np.exp(centre), cases)
     for generation in range(generations):
-        cloud = centre + spread * rng.standard_normal((population, len(centre)))
-        losses = np.array([loss(np.exp(point), cases) for point in cloud])
-        elite = cloud[np.argsort(losses)[: population // 4]]
+        candidates = centre + spread * rng.standard_normal((population, len(centre)))
+        losses = np.array([loss(np.exp(point), cases) for point in candidates])
+        elite = candidates[np.argsort(losses)[: population // 4]]
         centre, spread = elite.mean(axis=0), np.maximum(elite.std(axis=0), 0.02)
         if losses.min() < best_loss:
-            best, best_loss = np.exp(cloud[np.argmin(losses)]), float(losses.min())
+            best, best_loss = np.exp(candidates[np.argmin(losses)]), float(losses.min())
         print(f"generation {generation + 1:3d}: loss {losses.min():.4f}, best {best_loss:.4f}", flush=True)
     return best, best_loss
 
@@ -98,6 +100,7 @@ def _figures(workload: Workload, scheduler: Scheduler) -> Floats:
 
 
 def main() -> None:
+    """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--population", type=int, default=24)
     parser.add_argument("--generations", type=int, default=25)

@@ -24,9 +24,9 @@ def test_bad_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_the_study_in_miniature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    script = str(ROOT / "studies" / "device_study.py")
-    words = [sys.executable, script, str(tmp_path), "--tiny", "--budget", "600", "--parts", "check,execute,compare"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
+    options = ["--tiny", "--budget", "600", "--parts", "check,execute,compare"]
+    command = [sys.executable, "-m", "studies.device_study", str(tmp_path), *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
     assert summary["errors"] == {}
