@@ -122,7 +122,7 @@ original = sweep.run_cell
 def slowly(cell):
     time.sleep(0.15)
     return original(cell)
-import hybrid_scheduler.experiments.sweep_backends as backends
+from hybrid_scheduler.experiments import sweep_backends
 sweep_backends.run_cell = slowly
 sweep.run_sweep(plan(seeds=3), Path(sys.argv[1]), Local(1))
 """
@@ -207,7 +207,7 @@ sys.path.insert(0, sys.argv[2])
 from test_sweep import plan, _lines
 from ray.cluster_utils import Cluster
 import ray
-import hybrid_scheduler.experiments.sweep_backends as backends
+from hybrid_scheduler.experiments import sweep_backends
 from hybrid_scheduler.experiments.sweep import run_sweep
 
 folder = Path(sys.argv[1])
