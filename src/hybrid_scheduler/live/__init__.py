@@ -16,8 +16,7 @@ from .command_queue import EngineClosed, SubmittedTask
 from .continuous_simulation import ContinuousSimulation
 from .journal import EngineBusy, Journal, JournalFull, JournalUnavailable
 from .live_config import Course, LiveConfig
-from .measured_json import measured_from_json, measured_to_json
-from .measured_run import MeasuredRun, batch_of
+from .measured_run import MeasuredRun, batch_of, measured_from_json, measured_to_json
 from .status import LiveEpisode, LiveStatus, ModelCard, SchedulerStatistics
 
 __all__ = [
