@@ -1,4 +1,4 @@
-"""The queue front end gives the same schedule as a batch run, and reports outcomes at their finish."""
+"""OnlineScheduler: the schedule of a batch run, outcomes at their finish, refusals."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from hybrid_scheduler.testing import small_workload
 
 
 @pytest.mark.parametrize("name", ["round_robin", "greedy", "earliest_finish", "price_index"])
-def test_same_as_a_batch_run(name):
+def test_queue_gives_the_schedule_of_a_batch_run(name):
     workload = small_workload(80)
     front = OnlineScheduler(name, num_gpus=4)
     placed = []
@@ -31,7 +31,7 @@ class Learner(Online):
         self.seen = []
 
     def decide(self, task, view):
-        # Whatever has been reported by now has finished by now.
+        # Only finished tasks have been reported.
         assert all(outcome.finish <= view.now for outcome in self.seen)
         return Decision(1, 1.0)
 
@@ -43,7 +43,7 @@ class Learner(Online):
         self.seen.append(outcome)
 
 
-def test_outcomes_arrive_at_their_finish():
+def test_outcomes_are_reported_at_their_finish():
     learner = Learner()
     front = OnlineScheduler(learner, num_gpus=2)
     workload = small_workload(40, rate=2.0)
@@ -55,7 +55,7 @@ def test_outcomes_arrive_at_their_finish():
     assert all(outcome.labels.shape == (2, 2) for outcome in learner.seen)
 
 
-def test_refusals():
+def test_invalid_tasks_and_schedulers_are_refused():
     first, _, second = list(small_workload(3, rate=1.0))
     front = OnlineScheduler("greedy")
     front.submit_task(second)

@@ -1,4 +1,4 @@
-"""A live engine on a clock that tests move by hand."""
+"""Live engines on a clock that tests advance."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Live:
 
 @pytest.fixture
 def live():
-    """Makes engines, and closes them."""
+    """Factory of engines, which are closed after the test."""
     made = []
 
     def make(config=None, **options):

@@ -1,4 +1,4 @@
-"""Commands take effect once, also when they are given twice; tasks from outside are like any other."""
+"""Commands to the live engine: idempotence, submitted tasks, deletion, and a slow or unavailable journal."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def one(live):
     return live(schedulers=["greedy", "oracle"]).started()
 
 
-def test_commands_given_twice_are_told_once(one):
+def test_repeated_command_changes_nothing_and_sends_no_event(one):
     engine, mixed = one.engine, scenario_named("mixed")
     for command in (
         engine.start,
@@ -35,7 +35,7 @@ def test_commands_given_twice_are_told_once(one):
     assert kinds == ["run_started", "paused", "resumed", "speed", "scenario", "run_stopped"]
 
 
-def test_pause_freezes_everything(one):
+def test_pause_stops_time_tasks_and_updates(one):
     one.run(5.0)
     before = one.engine.pause()
     batches = len(one.journal.batches)
@@ -50,7 +50,7 @@ def test_pause_freezes_everything(one):
     assert later.tasks_processed > before.tasks_processed
 
 
-def test_start_goes_on_or_begins_anew(one):
+def test_start_resumes_a_paused_run_and_begins_a_new_one_after_stop(one):
     one.run(2.0)
     run_id = one.engine.pause().run_id
     assert one.engine.start().run_id == run_id
@@ -64,7 +64,7 @@ def test_start_goes_on_or_begins_anew(one):
     assert {batch.run.run_id for batch in one.journal.batches} == {run_id, status.run_id}
 
 
-def test_restart_begins_another_run(one):
+def test_restart_stops_the_run_and_begins_another(one):
     one.run(2.0)
     old = one.engine.status()
     status = one.engine.restart(replace(one.config, seed=9, schedulers=("round_robin",)))
@@ -75,7 +75,7 @@ def test_restart_begins_another_run(one):
     assert tuple(one.batches[-1].results) == ("round_robin",)
 
 
-def test_speed_and_its_bounds(one):
+def test_speed_scales_virtual_time_and_is_refused_out_of_range(one):
     one.run(10.0)
     before = one.engine.set_speed(50.0)
     assert one.run(10.0).virtual_time == pytest.approx(before.virtual_time + 500.0, abs=30.0)
@@ -84,7 +84,7 @@ def test_speed_and_its_bounds(one):
             one.engine.set_speed(bad)
 
 
-def test_a_scenario_takes_over_from_now_on(one):
+def test_new_scenario_applies_from_now_on_and_after_a_restart(one):
     one.run(10.0)
     status = one.engine.set_scenario(scenario_named("transfer"), 0.5)
     first = status.next_task_id
@@ -105,10 +105,10 @@ def test_a_scenario_takes_over_from_now_on(one):
     second.engine.close()
 
 
-# ---------------------------------------------------------------- tasks from outside
+# ---------------------------------------------------------------- submitted tasks
 
 
-def test_a_task_of_ones_own_runs_like_any_other(one):
+def test_submitted_task_gets_results_of_every_scheduler(one):
     one.run(5.0)
     task_id = one.engine.submit(TASK).result(5)
     batch = one.batches[-1]
@@ -123,7 +123,7 @@ def test_a_task_of_ones_own_runs_like_any_other(one):
     assert ids.tolist() == list(range(1, len(ids) + 1))
 
 
-def test_tasks_are_taken_while_time_stands_still(live):
+def test_tasks_can_be_submitted_while_paused_or_stopped(live):
     one = live(schedulers=["greedy", "oracle"])
     one.engine.open()
     assert one.engine.submit(TASK).result(5) == 1  # without a run
@@ -140,7 +140,7 @@ def test_tasks_are_taken_while_time_stands_still(live):
     assert one.batches[-1].tasks[0].kind == "matmul"
 
 
-def test_the_same_key_gives_the_same_task(one):
+def test_same_idempotency_key_gives_the_same_task(one):
     key = IdempotencyKey("k1", "digest", 0)
     one.run(1.0)
     first = one.engine.submit(TASK, key).result(5)
@@ -156,7 +156,7 @@ def test_the_same_key_gives_the_same_task(one):
     assert stored == [IdempotencyKey("k1", "digest", first), IdempotencyKey("k2", "digest", first + 1)]
 
 
-def test_bad_tasks_are_refused():
+def test_invalid_tasks_are_refused():
     for values, message in [
         ((0.0, 0.5, 100.0), "size: must be finite and > 0"),
         ((float("nan"), 0.5, 100.0), "size"),
@@ -170,10 +170,10 @@ def test_bad_tasks_are_refused():
             SubmittedTask(*values)
 
 
-# ---------------------------------------------------------------- deleting
+# ---------------------------------------------------------------- deletion
 
 
-def test_forgetting_starts_the_averages_anew(one):
+def test_forget_resets_averages_and_keeps_counting_ids(one):
     one.run(20.0)
     before = one.engine.status()
     stored = one.journal.tasks
@@ -191,10 +191,10 @@ def test_forgetting_starts_the_averages_anew(one):
     assert one.journal.batches[-1].state["lanes"]["greedy"]["statistics"]["tasks"] == mine.sum()
 
 
-# ---------------------------------------------------------------- a store that is slow or away
+# ---------------------------------------------------------------- slow or unavailable journal
 
 
-def test_a_full_journal_holds_the_engine_and_nothing_is_lost(live):
+def test_full_journal_holds_the_run_and_loses_nothing(live):
     one = live(schedulers=["greedy"], journal=MemoryJournal(most_batches=4)).started()
     one.run(5.0)
     one.journal.hold()
@@ -217,7 +217,7 @@ def test_a_full_journal_holds_the_engine_and_nothing_is_lost(live):
     assert {"speed", "paused", "resumed"} <= {n["kind"] for n in one.notifications()}
 
 
-def test_a_store_that_is_away_is_reported_and_takes_no_tasks(one):
+def test_unavailable_journal_is_reported_and_refuses_tasks(one):
     one.run(5.0)
     one.journal.fail()
     assert one.run(1.0).storage == "away"
@@ -226,13 +226,13 @@ def test_a_store_that_is_away_is_reported_and_takes_no_tasks(one):
     one.journal.release()
     assert one.run(1.0).storage == "ok"
     assert one.engine.submit(TASK).result(5) > 0
-    [told] = one.notifications("storage")
-    assert told["level"] == "warning"
-    assert "nothing was lost" in told["message"]
+    [notification] = one.notifications("storage")
+    assert notification["level"] == "warning"
+    assert "nothing was lost" in notification["message"]
 
 
-def test_a_journal_that_refuses_gets_the_batch_again(live):
-    class Moody(MemoryJournal):
+def test_batch_refused_by_the_journal_is_sent_again(live):
+    class RefusingJournal(MemoryJournal):
         refusals = 0
 
         def append(self, batch):
@@ -241,7 +241,7 @@ def test_a_journal_that_refuses_gets_the_batch_again(live):
                 raise JournalFull("not now")
             super().append(batch)
 
-    one = live(schedulers=["greedy"], journal=Moody()).started()
+    one = live(schedulers=["greedy"], journal=RefusingJournal()).started()
     one.run(10.0)
     one.engine.pause()
     one.run(1.0)
@@ -251,7 +251,7 @@ def test_a_journal_that_refuses_gets_the_batch_again(live):
     assert [event.seq for event in one.journal.events] == list(range(1, len(one.journal.events) + 1))
 
 
-def test_course_changes_while_stopped_count_for_the_next_run(live):
+def test_settings_changed_while_stopped_apply_to_the_next_run(live):
     one = live(LiveConfig(schedulers=("greedy",)))
     one.engine.open()
     one.engine.set_scenario(scenario_named("small"), 0.12)

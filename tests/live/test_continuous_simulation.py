@@ -1,22 +1,22 @@
-"""The live engine: what it hands over adds up, whatever happens to it."""
+"""The live engine: batches, updates, restarts and errors."""
 
 import itertools
 import json
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from hybrid_scheduler import Cluster, InvalidInputError, create
-from hybrid_scheduler.live import EngineClosed, LiveConfig, ResultColumns
+from hybrid_scheduler import Cluster, create
+from hybrid_scheduler.live import EngineClosed, LiveConfig
+from hybrid_scheduler.live.batch_records import RESULT_COLUMNS
 from hybrid_scheduler.live.live_run import LiveRun
 from hybrid_scheduler.metrics import jain_index
 from hybrid_scheduler.testing import FakeClock
 from hybrid_scheduler.workload import generate, scenario_named
 
 RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
-COLUMNS = [field.name for field in fields(ResultColumns) if field.name != "model_version"]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_every_task_has_one_result_per_scheduler_and_everything_is_numbered(play
         assert batch.tasks.task_id.tolist() == list(range(task_id, task_id + len(batch)))
         assert batch.first_result_id == result_id
         assert tuple(batch.results) == RULES
-        assert all(len(getattr(r, name)) == len(batch) for r in batch.results.values() for name in COLUMNS)
+        assert all(len(getattr(r, name)) == len(batch) for r in batch.results.values() for name in RESULT_COLUMNS)
         assert len(batch.optimal_fraction) == len(batch.optimal_time) == len(batch)
         ordinal, task_id = ordinal + len(batch), task_id + len(batch)
         result_id += len(batch) * len(RULES)
@@ -51,8 +51,8 @@ def test_every_task_has_one_result_per_scheduler_and_everything_is_numbered(play
             json.dumps(event.body, allow_nan=False)
 
 
-def test_rows_are_those_of_a_batch_run(played):
-    """Chunk by chunk on a living cluster, bit for bit what one run over the same tasks gives."""
+def test_rows_equal_those_of_a_batch_run(played):
+    """Decided chunk by chunk, the rows are bit for bit those of one run over the same tasks."""
     n, config = played.engine.status().tasks_processed, played.config
     tasks = generate(config.scenario, n, config.seed, platform=config.platform, physics=config.physics, first_id=1)
     assert np.array_equal(played.task_column("arrival_time"), tasks.arrival_time)
@@ -93,7 +93,7 @@ def test_regret_is_the_difference_to_the_oracle(played, live):
 def test_comparison_equals_a_recomputation_from_the_batches(played):
     devices = len(played.config.platform)
     for row in played.engine.status().comparison:
-        column = {name: played.column(row.name, name) for name in COLUMNS}
+        column = {name: played.column(row.name, name) for name in RESULT_COLUMNS}
         latency = column["latency"]
         assert row.tasks == len(latency)
         for value, expected in (
@@ -116,7 +116,7 @@ def test_comparison_equals_a_recomputation_from_the_batches(played):
         assert row.state == "ready"
 
 
-def test_utilisation_is_that_of_the_intervals(played):
+def test_utilisation_covers_the_time_since_the_last_update(played):
     updates = played.updates()
     names = [device.name for device in played.config.platform.devices]
     for before, update in list(itertools.pairwise(updates))[3:30:5]:
@@ -127,7 +127,6 @@ def test_utilisation_is_that_of_the_intervals(played):
             for part, owner in (("cpu", played.config.platform.cpu_of[device]), ("gpu", device)):
                 start = played.column(scheduler, f"{part}_start")
                 stop = start + played.column(scheduler, f"{part}_time")
-                # Whoever arrives later cannot have worked in this interval.
                 inside = np.clip(np.minimum(stop, end) - np.maximum(start, begin), 0.0, None)
                 for index, name in enumerate(names):
                     busy[name] += float(np.nansum(inside[owner == index]))
@@ -142,13 +141,13 @@ def test_updates_show_the_newest_decisions(played):
     assert len(update["decisions"]) % len(RULES) == 0
     assert update["decisions"][-1]["task_id"] == update["task"]["id"]
     assert len(update["decisions"]) + update["omitted"] >= len(RULES)
-    shown = {d["scheduler"]: d for d in update["decisions"] if d["task_id"] == update["task"]["id"]}
+    newest = {d["scheduler"]: d for d in update["decisions"] if d["task_id"] == update["task"]["id"]}
     for name, latest in update["latest_results"].items():
-        assert latest["latency"] == shown[name]["latency"]
-        assert latest["device"] == shown[name]["device"]
+        assert latest["latency"] == newest[name]["latency"]
+        assert latest["device"] == newest[name]["device"]
 
 
-def test_many_tasks_in_an_update_leave_decisions_out(live):
+def test_update_omits_decisions_beyond_the_limit(live):
     one = live(LiveConfig(schedulers=RULES, speed=1000.0)).started()
     one.run(1.0)
     update = one.updates()[-1]
@@ -156,7 +155,7 @@ def test_many_tasks_in_an_update_leave_decisions_out(live):
     assert update["omitted"] > 10_000
 
 
-def test_a_restart_in_the_middle_changes_no_row(live):
+def test_restart_changes_no_row(live):
     config = LiveConfig(schedulers=RULES, speed=20.0)
     undisturbed = live(config).started()
     undisturbed.run(15.0)
@@ -172,7 +171,7 @@ def test_a_restart_in_the_middle_changes_no_row(live):
     for name in ("task_id", "size", "arrival_time"):
         assert np.array_equal(second.task_column(name)[:n], undisturbed.task_column(name))
     for scheduler in RULES:
-        for name in COLUMNS:
+        for name in RESULT_COLUMNS:
             ours, theirs = second.column(scheduler, name)[:n], undisturbed.column(scheduler, name)
             assert np.array_equal(ours, theirs, equal_nan=True), (scheduler, name)
     for row in status.comparison:
@@ -181,7 +180,7 @@ def test_a_restart_in_the_middle_changes_no_row(live):
         assert row.avg_regret == pytest.approx(second.column(row.name, "regret").mean(), rel=1e-9, abs=1e-12)
 
 
-def test_a_paused_run_comes_back_paused(live):
+def test_paused_run_is_paused_after_a_restart(live):
     first = live(schedulers=["greedy"]).started()
     first.run(5.0)
     before = first.engine.pause()
@@ -192,7 +191,7 @@ def test_a_paused_run_comes_back_paused(live):
     assert after.tasks_processed == before.tasks_processed
 
 
-def test_a_stopped_run_does_not_come_back(live):
+def test_stopped_run_is_not_resumed(live):
     first = live(schedulers=["greedy"]).started()
     first.run(5.0)
     first.engine.stop()
@@ -203,7 +202,7 @@ def test_a_stopped_run_does_not_come_back(live):
     assert status.next_task_id == first.engine.status().next_task_id
 
 
-def test_other_settings_end_the_old_run(live):
+def test_changed_settings_end_the_old_run(live):
     first = live(schedulers=["greedy"]).started()
     first.run(5.0)
     first.engine.close()
@@ -215,7 +214,7 @@ def test_other_settings_end_the_old_run(live):
     assert "settings have changed" in second.notifications("run_stopped")[0]["message"]
 
 
-def test_a_broken_checkpoint_is_reported_and_a_new_run_begins(live):
+def test_damaged_checkpoint_is_reported_and_a_new_run_begins(live):
     first = live(schedulers=["greedy"]).started()
     first.run(5.0)
     first.engine.close()
@@ -245,11 +244,11 @@ def test_rush_hour_empties_all_clusters_after_each_episode(live):
     assert any(note.startswith("round_robin is unstable above about 0.1") for note in status.notes)
 
 
-def test_the_default_load_needs_no_words(played):
+def test_default_load_gives_no_warnings(played):
     assert played.engine.status().notes == ()
 
 
-def test_same_seed_and_commands_same_batches(live):
+def test_same_seed_and_commands_give_the_same_batches(live):
     def rows():
         one = live(LiveConfig(schedulers=("random", "hybrid_ml", "oracle"), speed=20.0)).started()
         one.run(3.0)
@@ -269,20 +268,20 @@ def test_same_seed_and_commands_same_batches(live):
         assert [replace(v, seconds=None) for v in a.versions] == [replace(v, seconds=None) for v in b.versions]
         assert len(a) == len(b)
         for name in a.results:
-            assert repr([plain(getattr(a.results[name], c)) for c in COLUMNS]) == repr(
-                [plain(getattr(b.results[name], c)) for c in COLUMNS]
+            assert repr([plain(getattr(a.results[name], c)) for c in RESULT_COLUMNS]) == repr(
+                [plain(getattr(b.results[name], c)) for c in RESULT_COLUMNS]
             )
 
 
-def test_virtual_time_slips_where_the_machine_cannot_follow(live, monkeypatch):
-    """A chunk that takes longer than the tasks in it last must not pile up work for ever."""
+def test_virtual_time_slips_if_the_machine_is_too_slow(live, monkeypatch):
+    """A machine that takes longer for tasks than they last must not collect work without end."""
     one = live(LiveConfig(schedulers=("greedy",), speed=100.0))
     real = LiveRun.advance
 
     def slow(self, *arguments):
         chunk = real(self, *arguments)
         if chunk is not None:
-            one.clock._now += 0.01 * len(chunk)  # 100 tasks a second, a seventh of what would be due
+            one.clock.spend(0.01 * len(chunk))  # 100 tasks a second, a seventh of what would be due
         return chunk
 
     monkeypatch.setattr(LiveRun, "advance", slow)
@@ -293,7 +292,7 @@ def test_virtual_time_slips_where_the_machine_cannot_follow(live, monkeypatch):
     assert status.tasks_per_second == pytest.approx(85.0, rel=0.3)
 
 
-def test_as_fast_as_possible(live):
+def test_infinite_speed_runs_as_fast_as_possible(live):
     config = LiveConfig(schedulers=("greedy", "oracle"), speed=math.inf)
     one = live(config, clock=FakeClock(tick=0.05)).started()
     status = one.run(1.0)
@@ -303,9 +302,9 @@ def test_as_fast_as_possible(live):
     assert one.engine.set_speed(1.0).speed == 1.0
 
 
-def test_an_error_of_the_engine_stops_the_run_and_is_reported(live, monkeypatch):
-    heard = []
-    one = live(schedulers=["greedy"], on_error=heard.append).started()
+def test_engine_error_stops_the_run_and_is_reported(live, monkeypatch):
+    errors = []
+    one = live(schedulers=["greedy"], on_error=errors.append).started()
     one.run(5.0)
     done = one.engine.status().tasks_processed
     monkeypatch.setattr(LiveRun, "advance", lambda *_: 1 / 0)
@@ -313,7 +312,7 @@ def test_an_error_of_the_engine_stops_the_run_and_is_reported(live, monkeypatch)
     assert status.state == "stopped"
     assert status.notes == ("the engine failed: ZeroDivisionError: division by zero",)
     assert [n["level"] for n in one.notifications("engine_failed")] == ["error"]
-    assert len(heard) == 1
+    assert len(errors) == 1
     monkeypatch.undo()
     assert sum(map(len, one.batches)) == done  # what was made before is kept
     status = one.engine.start()
@@ -321,24 +320,7 @@ def test_an_error_of_the_engine_stops_the_run_and_is_reported(live, monkeypatch)
     assert one.run(5.0).tasks_processed > 0
 
 
-def test_courses_that_cannot_run():
-    for changes, message in [
-        ({"schedulers": ("heft",)}, "schedulers: must be schedulers that decide for each task as it comes"),
-        ({"schedulers": ("shortest_first",)}, "schedulers: must be schedulers that decide"),
-        ({"schedulers": ()}, "schedulers: must be at least one name"),
-        ({"schedulers": ("greedy", "greedy")}, "schedulers: must be different names"),
-        ({"schedulers": ("gredy",)}, "scheduler: must be one of"),
-        ({"speed": 0.0}, "speed"),
-        ({"speed": 20_000.0}, "speed: must be a number from 0.01 to 10000"),
-        ({"utilisation": -1.0}, "utilisation"),
-        ({"seed": -1}, "seed"),
-        ({"memory_policy": "swap"}, "memory_policy"),
-    ]:
-        with pytest.raises(InvalidInputError, match=message):
-            LiveConfig(**changes)
-
-
-def test_nothing_is_answered_before_opening_or_after_closing(live):
+def test_commands_before_open_and_after_close_are_refused(live):
     one = live(schedulers=["greedy"])
     with pytest.raises(EngineClosed):
         one.engine.start()

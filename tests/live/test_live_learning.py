@@ -1,4 +1,4 @@
-"""Learning beside the loop: versions, failures, restarts, schedulers that raise."""
+"""Learning in a live run: model versions, failed trainings, restarts, and schedulers that raise."""
 
 import itertools
 import os
@@ -32,7 +32,7 @@ def learning(live):
     return live(LiveConfig(schedulers=("hybrid_ml", "oracle"), speed=20.0)).started()
 
 
-def test_results_carry_the_version_that_decided(learning):
+def test_results_have_the_model_version_that_decided(learning):
     learning.run(4.0)
     versions = [v for batch in learning.journal.batches for v in batch.versions]
     assert [v.version for v in versions] == list(range(1, len(versions) + 1))
@@ -42,8 +42,8 @@ def test_results_carry_the_version_that_decided(learning):
     ids = learning.task_column("task_id")
     for version in versions:
         assert (ids[used == version.version][:1] == version.at_task).all()
-    told = learning.notifications("retrained")
-    assert [n["version"] for n in told] == [v.version for v in versions[1:]]
+    retrained = learning.notifications("retrained")
+    assert [n["version"] for n in retrained] == [v.version for v in versions[1:]]
     assert all(v.seconds > 0 for v in versions[1:])
     status = learning.engine.status()
     assert (status.comparison[0].state, status.comparison[0].model_version) == ("learned", versions[-1].version)
@@ -57,7 +57,7 @@ def test_results_carry_the_version_that_decided(learning):
     assert card.feature_importance["size"] > card.feature_importance["memory"]
 
 
-def test_a_change_of_scenario_is_noticed(learning):
+def test_model_adapts_to_a_new_scenario(learning):
     learning.run(3.0)
     learning.engine.set_scenario(scenario_named("low-intensity"), 0.1)
     learning.run(20.0)
@@ -65,7 +65,7 @@ def test_a_change_of_scenario_is_noticed(learning):
     assert latency[-200:].mean() < 1.1
 
 
-def test_retraining_on_demand(learning):
+def test_retrain_command_trains_or_says_why_not(learning):
     engine = learning.engine
     learning.run(0.2)
     engine.retrain("hybrid_ml")
@@ -78,20 +78,20 @@ def test_retraining_on_demand(learning):
         engine.retrain("oracle")
 
 
-def test_a_failed_training_leaves_the_old_model(live):
-    def broken(wanted):
-        raise MemoryError("no room for trees")
+def test_failed_training_keeps_the_old_model(live):
+    def broken(request):
+        raise MemoryError("no memory for trees")
 
     one = live(LiveConfig(schedulers=("hybrid_ml",), speed=20.0), trainer=InlineTrainingWorker(broken)).started()
     status = one.run(4.0)
     failed = one.notifications("retrain_failed")
-    assert failed[0]["message"] == "kept the old model: no room for trees"
+    assert failed[0]["message"] == "kept the old model: no memory for trees"
     assert failed[0]["level"] == "warning"
     assert status.state == "running"
     assert status.comparison[0].model_version == 1
 
 
-def test_a_training_that_takes_long_holds_nobody_up(live):
+def test_long_training_does_not_delay_tasks(live):
     class ManualWorker:
         """A training worker whose results the test sets."""
 
@@ -123,7 +123,7 @@ def test_a_training_that_takes_long_holds_nobody_up(live):
     assert version.at_task >= before
 
 
-def _wanted():
+def _request():
     tasks = Workload(
         task_id=range(80),
         size=np.linspace(100.0, 2000.0, 80),
@@ -135,41 +135,41 @@ def _wanted():
     return TrainingRequest(Samples(features(tasks), logs, np.zeros((80, 2)), 0), 1, 5, None, True, "test")
 
 
-def die_if_whole(wanted):
-    """Stands in for the work in the training process."""
-    if wanted.whole:
+def die_if_whole(request):
+    """Replacement of `train` in the training process."""
+    if request.whole:
         os._exit(3)
-    return train(wanted)
+    return train(request)
 
 
 @pytest.mark.slow
-def test_a_training_process_that_dies_is_replaced():
+def test_training_process_that_dies_is_replaced():
     trainer = ProcessTrainingWorker(die_if_whole)
     try:
         with pytest.raises(Exception, match="terminated abruptly"):
-            trainer.submit(_wanted()).result(120)
-        trained = trainer.submit(replace(_wanted(), whole=False)).result(120)
+            trainer.submit(_request()).result(120)
+        trained = trainer.submit(replace(_request(), whole=False)).result(120)
     finally:
         trainer.close()
     assert isinstance(trained, TrainedModel)
     assert len(trained.fitted.trees) == 5
 
 
-def test_what_was_grown_for_a_world_that_is_gone_is_dropped():
+def test_model_trained_before_a_drift_is_dropped():
     times = OnlineDurationModel()
     times.start(workstation(), 0)
     times.synchronous = False
-    wish = _wanted()
-    assert times.apply(wish, wish.fit(), 1)
-    times._era += 1
-    assert times.apply(wish, wish.fit(), 2) == []
+    request = _request()
+    assert times.apply(request, request.fit(), 1)
+    before_drift = replace(request, era=request.era - 1)
+    assert times.apply(before_drift, request.fit(), 2) == []
     assert len(times.versions) == 1
 
 
 # ---------------------------------------------------------------- restarts
 
 
-def test_learners_are_warm_after_a_restart_and_versions_go_on(live, tmp_path):
+def test_models_and_version_numbers_continue_after_a_restart(live, tmp_path):
     config = LiveConfig(schedulers=("hybrid_ml", "rl_agent", "oracle"), speed=20.0)
     first = live(config, snapshots=tmp_path).started()
     status = first.run(3.0)
@@ -196,7 +196,7 @@ def test_learners_are_warm_after_a_restart_and_versions_go_on(live, tmp_path):
     assert not file.exists()  # a stopped run is not resumed
 
 
-def test_a_damaged_snapshot_is_refused_and_the_shipped_model_decides(live, tmp_path):
+def test_damaged_snapshot_is_refused_and_the_packaged_model_decides(live, tmp_path):
     config = LiveConfig(schedulers=("rl_agent",))
     first = live(config, snapshots=tmp_path).started()
     first.run(1.0)
@@ -214,7 +214,7 @@ def test_a_damaged_snapshot_is_refused_and_the_shipped_model_decides(live, tmp_p
 
 @pytest.fixture
 def fragile():
-    """Breaks where the test says, after 20 tasks."""
+    """A scheduler that fails after 20 tasks, in the method that the test chooses."""
 
     class Fragile(Online):
         where = "decide"
@@ -226,12 +226,12 @@ def fragile():
         def decide(self, task, view):
             self.count += 1
             if self.count > 20 and self.where == "decide":
-                raise RuntimeError("lost my way")
+                raise RuntimeError("a bug")
             return Decision(99 if self.count > 20 and self.where == "answer" else 1, 1.0)
 
         def observe(self, outcome):
             if self.count > 20 and self.where == "observe":
-                raise RuntimeError("lost my way")
+                raise RuntimeError("a bug")
 
     register("fragile")(Fragile)
     yield Fragile
@@ -239,13 +239,13 @@ def fragile():
 
 
 @pytest.mark.parametrize("where", ["decide", "answer", "observe"])
-def test_a_scheduler_that_raises_is_switched_off_alone(live, fragile, where):
+def test_scheduler_that_raises_is_switched_off_alone(live, fragile, where):
     fragile.where = where
     one = live(schedulers=["greedy", "fragile", "oracle"]).started()
     status = one.run(20.0)
     assert status.state == "running"
-    [told] = one.notifications("scheduler_failed")
-    assert (told["level"], told["scheduler"]) == ("error", "fragile")
+    [notification] = one.notifications("scheduler_failed")
+    assert (notification["level"], notification["scheduler"]) == ("error", "fragile")
     row = {row.name: row for row in status.comparison}["fragile"]
     assert row.state == "off"
     assert any(note.startswith("fragile is off: ") for note in status.notes)
@@ -264,8 +264,8 @@ def test_a_scheduler_that_raises_is_switched_off_alone(live, fragile, where):
     assert again.engine.open().comparison[1].state == "off"  # it stays off for this run
 
 
-def test_a_live_run_takes_its_memory_at_once(live, monkeypatch):
-    """What fills up during the first minutes would look like a leak, and end a run that has too little."""
+def test_live_run_allocates_replay_memory_at_the_start(live, monkeypatch):
+    """Memory that grows during the first minutes would look like a leak."""
     taken = []
     monkeypatch.setattr(ReplayBuffer, "preallocate", lambda self: taken.append(self.capacity))
     Cluster().run(generate(scenario_named("default"), 20, 1), RLAgent(), seed=1)

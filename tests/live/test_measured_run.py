@@ -1,4 +1,4 @@
-"""Measured runs go into the history whole, and the run under way goes on around them."""
+"""Measured runs: their checks, their JSON, their batch, and how they are stored beside an active run."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -27,7 +27,7 @@ RUN_ID = "01J00000000000000000000009"
 # ------------------------------------------------------------------------------------------ the batch
 
 
-def test_a_batch_is_numbered_from_the_counters():
+def test_batch_is_numbered_from_the_counters():
     batch = batch_of(measured_run(5), RUN_ID, Counters(101, 1001, 11), now=2000.0)
     assert batch.tasks.task_id.tolist() == [101, 102, 103, 104, 105]
     assert (batch.first_ordinal, batch.first_result_id) == (0, 1001)
@@ -38,7 +38,7 @@ def test_a_batch_is_numbered_from_the_counters():
     assert RUN_ID in event.body["message"]
 
 
-def test_its_record_says_what_it_is():
+def test_record_describes_the_measured_run():
     run = measured_run(5)
     record = batch_of(run, RUN_ID, Counters(), now=2000.0).run
     assert (record.source, record.status, record.created_at, record.ended_at) == (
@@ -55,12 +55,12 @@ def test_its_record_says_what_it_is():
     assert record.config_hash == batch_of(run, RUN_ID, Counters(50, 60, 70), now=0.0).run.config_hash
 
 
-def test_dashboards_stay_with_the_run_they_follow():
+def test_notification_goes_to_the_watched_run():
     (event,) = batch_of(measured_run(2), RUN_ID, Counters(), now=0.0, watched="another").events
     assert event.run_id == "another"
 
 
-def test_the_comparison_comes_from_the_checkpoint():
+def test_checkpoint_holds_the_comparison():
     run = measured_run(30)
     batch = batch_of(run, RUN_ID, Counters(), now=0.0)
     saved = batch.state["lanes"]["cpu_only"]["statistics"]
@@ -71,12 +71,12 @@ def test_the_comparison_comes_from_the_checkpoint():
     assert row.avg_latency == pytest.approx(np.nanmean(columns.latency))
     assert row.avg_wait == pytest.approx(np.nanmean(columns.latency - columns.actual_time))
     assert row.makespan == np.nanmax(columns.finish_time)
-    assert (row.avg_energy, row.avg_cost) == (None, None)  # nobody knows
+    assert (row.avg_energy, row.avg_cost) == (None, None)  # unknown
     assert (row.total_energy, row.total_cost) == (0.0, 0.0)
     assert saved["sums"]["energy"] is None
 
 
-def test_json_and_back():
+def test_json_round_trip_keeps_everything():
     run = measured_run(9)
     again = measured_from_json(measured_to_json(run))
     assert measured_to_json(again) == measured_to_json(run)
@@ -88,7 +88,7 @@ def test_json_and_back():
 
 
 def changed(column, row, value):
-    """The run of a good one with one value of the first scheduler's that is not."""
+    """Return results of a valid run with one value of the first scheduler replaced."""
     run = measured_run(6)
     values = getattr(run.results["greedy"], column).copy()
     values[row] = value
@@ -123,20 +123,20 @@ def changed(column, row, value):
         ({"tasks": measured_run(7).tasks.rows(1, 7)}, "tasks.task_id"),
     ],
 )
-def test_what_cannot_have_been_measured_is_refused(changes, field):
+def test_impossible_values_are_refused(changes, field):
     with pytest.raises(InvalidInputError) as raised:
         measured_run(6, **changes)
     assert raised.value.field == field
 
 
-def test_a_device_that_the_machine_has_not():
+def test_unknown_device_is_refused():
     content = measured_to_json(measured_run(3))
     content["results"]["greedy"]["device"][1] = "gpu_0"
     with pytest.raises(InvalidInputError, match=r"results\.greedy\.device: must be one of cpu_narrow, cpu_wide"):
         measured_from_json(content)
 
 
-def test_too_many_tasks():
+def test_too_many_tasks_are_refused():
     with pytest.raises(InvalidInputError, match="at most 20,000"):
         measured_run(20_001)
 
@@ -149,7 +149,7 @@ def one(live):
     return live(schedulers=["greedy", "oracle"]).started()
 
 
-def test_the_run_under_way_goes_on_around_it(one):
+def test_active_run_goes_on_while_a_measured_run_is_stored(one):
     before = one.run(5.0)
     run_id = one.engine.store_measured(measured_run(40)).result(10)
     status = one.run(5.0)
@@ -170,7 +170,7 @@ def test_the_run_under_way_goes_on_around_it(one):
     assert status.tasks_processed == len(theirs)
 
 
-def test_the_live_rows_are_those_of_a_run_that_was_left_alone(live):
+def test_storing_a_measured_run_changes_no_live_row(live):
     alone, disturbed = (live(schedulers=["greedy", "oracle"]).started() for _ in range(2))
     for one in (alone, disturbed):
         one.run(3.0)
@@ -184,15 +184,15 @@ def test_the_live_rows_are_those_of_a_run_that_was_left_alone(live):
     np.testing.assert_array_equal(*rows)
 
 
-def test_watchers_hear_of_it_in_the_stream_they_follow(one):
+def test_notification_is_in_the_stream_of_the_active_run(one):
     status = one.run(1.0)
     one.engine.store_measured(measured_run()).result(10)
-    (told,) = [event for event in one.journal.events if event.body.get("kind") == "measured_run"]
-    assert told.run_id == status.run_id
-    assert one.engine.status().last_seq >= told.seq
+    (notification,) = [event for event in one.journal.events if event.body.get("kind") == "measured_run"]
+    assert notification.run_id == status.run_id
+    assert one.engine.status().last_seq >= notification.seq
 
 
-def test_without_any_run_it_is_told_of_itself(live):
+def test_notification_is_in_its_own_stream_without_an_active_run(live):
     one = live(schedulers=["greedy"])
     one.engine.open()
     run_id = one.engine.store_measured(measured_run()).result(10)
@@ -201,17 +201,17 @@ def test_without_any_run_it_is_told_of_itself(live):
     assert one.engine.status().next_task_id == 13
 
 
-def test_it_is_acknowledged_only_when_it_is_durable(one):
+def test_measured_run_is_acknowledged_when_durable(one):
     one.run(1.0)
     one.journal.hold()
-    answer = one.engine.store_measured(measured_run())
-    one.engine.pause()  # answered after it: the batch is with the journal
-    assert not answer.done()
+    run_id = one.engine.store_measured(measured_run())
+    one.engine.pause()  # a later command: the batch is with the journal
+    assert not run_id.done()
     one.journal.release()
-    assert len(answer.result(10)) == 26
+    assert len(run_id.result(10)) == 26
 
 
-def test_one_that_is_on_its_way_already_is_not_stored_again(one):
+def test_run_that_is_being_stored_is_not_stored_twice(one):
     one.run(1.0)
     one.journal.hold()
     named = measured_run(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB")
@@ -224,7 +224,7 @@ def test_one_that_is_on_its_way_already_is_not_stored_again(one):
     assert [batch.run.run_id for batch in one.journal.batches].count(named.run_id) == 1
 
 
-def test_no_room_is_said_at_once_and_uses_no_numbers(live):
+def test_full_journal_refuses_at_once_and_uses_no_ids(live):
     one = live(schedulers=["greedy"], journal=MemoryJournal(most_batches=1)).started()
     one.run(1.0)
     one.journal.hold()
@@ -238,14 +238,14 @@ def test_no_room_is_said_at_once_and_uses_no_numbers(live):
     assert one.engine.store_measured(measured_run()).result(10)
 
 
-def test_a_store_that_is_away(one):
+def test_unavailable_journal_refuses_a_measured_run(one):
     one.run(1.0)
     one.journal.fail()
     with pytest.raises(JournalUnavailable):
         one.engine.store_measured(measured_run()).result(10)
 
 
-def test_a_restart_goes_on_with_the_live_run(live):
+def test_restart_resumes_the_live_run_not_the_measured_one(live):
     one = live(schedulers=["greedy", "oracle"]).started()
     one.run(4.0)
     one.engine.store_measured(measured_run(9)).result(10)
@@ -261,7 +261,7 @@ def test_a_restart_goes_on_with_the_live_run(live):
     assert ids.tolist() == list(range(1, len(ids) + 1))
 
 
-def test_tasks_of_ones_own_before_and_after(one):
+def test_ids_of_submitted_tasks_skip_the_measured_run(one):
     task = SubmittedTask(1000.0, 0.5, 100.0)
     one.engine.pause()
     first = one.engine.submit(task).result(10)
@@ -269,7 +269,7 @@ def test_tasks_of_ones_own_before_and_after(one):
     assert one.engine.submit(task).result(10) == first + 11
 
 
-def test_a_closed_engine_takes_nothing(live):
+def test_closed_engine_refuses_a_measured_run(live):
     one = live(schedulers=["greedy"])
     with pytest.raises(EngineClosed):
         one.engine.store_measured(measured_run())

@@ -24,6 +24,8 @@ _T = TypeVar("_T")
 class WorkerProcess:
     """One process that runs functions in turn; it is started when needed, and replaced after it died.
 
+    The process also ends when this object is deleted, because its end of the pipe is closed then.
+
     Parameters
     ----------
     name

@@ -2,6 +2,6 @@
 
 from .comparison import Comparison, compare
 from .online_scheduler import OnlineScheduler, Placement
-from .virtual_multi_gpu import BASELINES, VirtualMultiGPU
+from .virtual_multi_gpu import VirtualMultiGPU
 
-__all__ = ["BASELINES", "Comparison", "OnlineScheduler", "Placement", "VirtualMultiGPU", "compare"]
+__all__ = ["Comparison", "OnlineScheduler", "Placement", "VirtualMultiGPU", "compare"]

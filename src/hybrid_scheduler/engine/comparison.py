@@ -1,4 +1,4 @@
-"""One batch run: the same tasks through several schedulers, each on its own cluster, measured alike."""
+"""Batch comparison: the same tasks through several schedulers, each on its own cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,21 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What each scheduler made of the same workload."""
+    """Results of several schedulers for the same workload.
+
+    Attributes
+    ----------
+    workload
+        The tasks.
+    platform
+        The devices.
+    results
+        The run of each scheduler, by its specification.
+    lower_bound
+        Lower bound on the makespan; None if there is none.
+    isolated
+        Seconds that each task takes at least, alone on the empty machine.
+    """
 
     workload: Workload
     platform: Platform
@@ -43,7 +57,7 @@ class Comparison:
 
     @cached_property
     def summaries(self) -> dict[str, Summary]:
-        """Regret is against the run called "oracle", where there is one."""
+        """Summaries by scheduler. Regret is against the scheduler "oracle", if it is among them."""
         oracle = self.results.get("oracle")
         return {
             name: summarise(
@@ -59,11 +73,11 @@ class Comparison:
         }
 
     def win_rates(self) -> dict[str, dict[str, float]]:
-        """Share of tasks on which the row's latency beats the column's."""
+        """Return the share of tasks for which the row's latency is below the column's."""
         return win_rates({name: result.outcomes.latency for name, result in self.results.items()})
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON body shared by the command line and the reports."""
+        """Return the JSON body shared by the command line and the reports."""
         return {
             "tasks": len(self.workload),
             "platform": self.platform.name,
@@ -74,7 +88,13 @@ class Comparison:
     # ---------------------------------------------------------------- for notebooks
 
     def to_pandas(self, *, tasks: bool = False) -> pd.DataFrame:
-        """One row per scheduler with its summary; with `tasks` one row per scheduler and task."""
+        """Return a table with one row per scheduler.
+
+        Parameters
+        ----------
+        tasks
+            Return one row per scheduler and task instead.
+        """
         import pandas as pd
 
         if not tasks:
@@ -98,15 +118,31 @@ class Comparison:
         return pd.concat(parts, ignore_index=True)
 
     def diff(self, other: Comparison) -> pd.DataFrame:
-        """This run minus another of the same tasks: one row per scheduler that took part in both and number."""
+        """Return the differences between this comparison and another one of the same tasks.
+
+        Parameters
+        ----------
+        other
+            The comparison to subtract.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per metric and scheduler that is in both: this, other, difference, ratio.
+
+        Raises
+        ------
+        InvalidInputError
+            If the tasks differ, or no scheduler is in both.
+        """
         import pandas as pd
 
         mine, theirs = self.workload.columns(), other.workload.columns()
         if len(self.workload) != len(other.workload) or any(
             not np.array_equal(mine[name], theirs[name]) for name in mine
         ):
-            what = f"{len(self.workload):,} and {len(other.workload):,} tasks"
-            raise InvalidInputError("runs of a diff", "of the same tasks", f"different ones: {what}")
+            counts = f"{len(self.workload):,} and {len(other.workload):,} tasks"
+            raise InvalidInputError("runs of a diff", "of the same tasks", f"different ones: {counts}")
         shared = [name for name in self.results if name in other.results]
         if not shared:
             raise InvalidInputError(
@@ -121,22 +157,22 @@ class Comparison:
         return table
 
     def __repr__(self) -> str:
-        """One line: a shell shows it for every comparison that is not assigned, and the outcomes fill pages."""
+        """Return one line, because the outcomes would fill pages of a shell."""
         return f"<Comparison of {', '.join(self.results)} on {len(self.workload):,} tasks, {self.platform.name}>"
 
     def _repr_html_(self) -> str:
-        shown = ("mean_latency", "p99_latency", "mean_time", "makespan", "energy", "cost", "load_balance")
+        metrics = ("mean_latency", "p99_latency", "mean_time", "makespan", "energy", "cost", "load_balance")
         rows = sorted(self.summaries.items(), key=lambda item: item[1].latency.mean)
-        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in ("scheduler", *shown))
+        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in ("scheduler", *metrics))
         body = "".join(
             f"<tr><th>{escape(name)}</th>"
-            + "".join(f"<td>{summary.as_dict()[column]:.4g}</td>" for column in shown)
+            + "".join(f"<td>{summary.as_dict()[column]:.4g}</td>" for column in metrics)
             + "</tr>"
             for name, summary in rows
         )
         bound = "" if self.lower_bound is None else f", lower bound on the makespan {self.lower_bound:.4g} s"
-        about = f"{len(self.workload):,} tasks on {escape(self.platform.name)}{bound}; seconds, joules, dollars"
-        return f"<table><caption>{about}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        caption = f"{len(self.workload):,} tasks on {escape(self.platform.name)}{bound}; seconds, joules, dollars"
+        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def compare(
@@ -175,9 +211,9 @@ def compare(
     if len(set(schedulers)) < len(schedulers):
         raise InvalidInputError("schedulers", "different names", list(schedulers))
     used = _machine(machine, platform, physics, noise, memory_policy, tariff, objective)
-    contestants = {spec: create(spec) for spec in schedulers}  # a wrong name fails before any work is done
+    created = {spec: create(spec) for spec in schedulers}  # a wrong name fails before any work is done
     results = {}
-    for spec, scheduler in contestants.items():
+    for spec, scheduler in created.items():
         report = (lambda done, spec=spec: progress(spec, done)) if progress else None
         results[spec] = used.run(workload, scheduler, seed=seed, progress=report)
     return Comparison.of(workload, used, results)
@@ -191,6 +227,6 @@ def _machine(machine: Machine | None, *parts: object) -> Machine:
 
 
 def _charges(result: RunResult) -> Charges:
-    # A bill of its own: the result would keep five columns per run for as long as the comparison lives.
+    # Computed anew, because the cached one would keep five columns per run as long as the comparison exists.
     bill = EnergyAndCost(result.outcomes, result.platform, result.tariff)
     return Charges(bill.energy, bill.energy_blended, bill.rent, bill.electricity, bill.cost)

@@ -1,4 +1,4 @@
-"""A queue in front of a scheduler: submit tasks as they come, process them when it suits."""
+"""Queue in front of an online scheduler: tasks are submitted one by one and decided on request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..schedulers import create
 
 
 class Placement(NamedTuple):
-    """What became of a submitted task."""
+    """Decision and outcome of a submitted task."""
 
     task: Task
     decision: Decision
@@ -22,10 +22,30 @@ class Placement(NamedTuple):
 
 
 class OnlineScheduler:
-    """Decides for tasks one by one on a virtual machine and learns from what has finished by then.
+    """Scheduler with a queue on a simulated machine. It learns from the tasks that have finished.
 
-    `model` is a scheduler or its name, as in ``OnlineScheduler("hybrid_ml", num_gpus=4)``. Time is the tasks'
-    arrival time: a task must not arrive before one that was already processed.
+    Time is the tasks' arrival time: a task must not arrive before one that was already processed.
+
+    Parameters
+    ----------
+    model
+        An online scheduler or its specification.
+    num_gpus
+        Number of GPUs of the default workstation.
+    platform
+        The devices; replaces the default workstation.
+    physics
+        Seconds of tasks on devices; analytic by default.
+    seed
+        Seed of schedulers that draw random numbers.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import OnlineScheduler, Task
+    >>> queue = OnlineScheduler("greedy", num_gpus=2)
+    >>> queue.submit_task(Task(1, size=1000.0, compute_intensity=0.9, memory_required=100.0, arrival_time=0.0))
+    >>> [placement.task.task_id for placement in queue.process_queue()]
+    [1]
     """
 
     def __init__(
@@ -50,9 +70,15 @@ class OnlineScheduler:
         self._ids: set[int] = set()
 
     def submit_task(self, task: Task) -> None:
-        """Add a task to the queue. Nothing is decided yet."""
+        """Add a task to the queue; it is decided by `process_queue`.
+
+        Raises
+        ------
+        InvalidInputError
+            If the task is not valid, was submitted before, or arrives before an earlier one.
+        """
         latest = self._waiting[-1].arrival_time if self._waiting else self._now
-        Workload.from_tasks([task])  # refuses what is not a task
+        Workload.from_tasks([task])  # raises if the task is not valid
         if task.arrival_time < latest:
             raise InvalidInputError("arrival_time", f"not before {latest:g}", task.arrival_time)
         if task.dependencies:
@@ -63,7 +89,7 @@ class OnlineScheduler:
         self._waiting.append(task)
 
     def process_queue(self) -> list[Placement]:
-        """Decide for every waiting task in turn, and put it onto the cluster."""
+        """Decide for every waiting task in turn, place it on the cluster, and return the placements."""
         if self._waiting and not self._started:
             self.cluster.start_scheduler(self.scheduler, Workload.from_tasks(self._waiting), seed=self._seed)
             self._started = True
@@ -80,11 +106,11 @@ class OnlineScheduler:
         return done
 
     def get_utilization(self) -> dict[str, Any]:
-        """Busy share of every device since the first arrival, and their mean."""
+        """Return the busy share of every device since the first arrival, and their mean."""
         return self.cluster.get_utilization()
 
     def _report_finished(self) -> None:
-        """Outcomes reach the scheduler at their virtual finish, never earlier."""
+        """Report the outcomes whose virtual finish has come; the scheduler learns of none earlier."""
         while self._running and self._running[0][0] <= self._now:
             self.scheduler.observe(heapq.heappop(self._running)[2])
 

@@ -31,6 +31,15 @@ def stability_limit(
 
     One long run at a low load gives the seconds that a task takes of each device, and with that the arrival rate at
     which the busiest device is full.
+
+    Parameters
+    ----------
+    spec
+        The scheduler's specification.
+    scenario, platform, physics, memory_policy
+        The tasks, and what they run on.
+    tasks, seed
+        Length and seed of the run.
     """
     workload = generate(scenario, tasks, seed, platform=platform, physics=physics, utilisation=0.1)
     busy = Cluster(platform, physics, memory_policy=memory_policy).run(workload, create(spec)).busy

@@ -1,4 +1,4 @@
-"""The continuous run: tasks without end through every scheduler, in batches for a journal."""
+"""Live run: an endless stream of tasks through every scheduler, in batches for a journal."""
 
 from .batch_records import (
     Batch,

@@ -1,29 +1,48 @@
-"""What waits to be handed to the journal: tasks with their results, events, versions, promises to clients.
+"""Builder of batches for the journal: tasks with their results, events, model versions, acknowledgements.
 
-Everything is numbered here, in the order in which it happened. A batch is built when it can be handed over; what
-comes while the journal is full waits and goes with the next one.
+Everything is numbered here, in the order in which it happened. A batch is built when it can be handed over. What
+comes while the journal is full waits for the next batch.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from concurrent.futures import Future
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core import InvalidInputError, Workload
-from .batch_records import Batch, Counters, Event, IdempotencyKey, ResultColumns, RunRecord, VersionRecord
+from .batch_records import (
+    RESULT_COLUMNS,
+    Batch,
+    Counters,
+    Event,
+    IdempotencyKey,
+    ResultColumns,
+    RunRecord,
+    VersionRecord,
+)
 from .journal import Journal, JournalFull
 from .live_run import LiveChunk
 
-#: A client that asks again soon after is answered from memory; the store knows the older keys.
-_KEYS = 10_000
+#: Number of keys that are answered from memory; the database knows the older ones.
+_MAX_KEYS = 10_000
 
 
 class BatchBuilder:
-    """Used by the engine's thread alone."""
+    """What waits for the journal. Only the engine thread uses it.
+
+    Parameters
+    ----------
+    journal
+        Takes the batches.
+    counters
+        The first numbers of tasks, results and events.
+    device_names
+        The devices of the run, in the order of their codes.
+    """
 
     def __init__(self, journal: Journal, counters: Counters, device_names: tuple[str, ...]) -> None:
         self._journal, self.counters, self.device_names = journal, counters, device_names
@@ -37,26 +56,27 @@ class BatchBuilder:
         self._chunks: list[LiveChunk] = []
         self._events: list[Event] = []
         self._versions: list[VersionRecord] = []
-        self._promises: list[tuple[int, Future[int]]] = []
+        self._acknowledgements: list[tuple[int, Future[int]]] = []
         self._idempotency: list[IdempotencyKey] = []
 
-    # ---------------------------------------------------------------- taking in
+    # ---------------------------------------------------------------- adding
 
     @property
     def has_capacity(self) -> bool:
-        """Whether new tasks may be made."""
+        """Whether new tasks may be decided."""
         return not self._unsent and self._journal.has_capacity
 
     @property
     def rows(self) -> int:
-        """Results that wait."""
+        """The number of results that wait."""
         return sum(len(chunk) * len(chunk.results) for chunk in self._chunks)
 
     def fits(self, chunk: LiveChunk) -> bool:
-        """Whether the chunk can go into one batch with those before it: the same lanes with the same models."""
+        """Return whether the chunk can share a batch with those before it: same lanes, same models."""
         return not self._chunks or self._chunks[0].deciders == chunk.deciders
 
     def add(self, chunk: LiveChunk, first_ordinal: int) -> None:
+        """Add tasks with their results; `first_ordinal` is the first one's position in the run."""
         if not self._chunks:
             self._first_ordinal = first_ordinal
         self._chunks.append(chunk)
@@ -66,42 +86,55 @@ class BatchBuilder:
         )
 
     def event(self, type: str, run_id: str, t: float, created_at: float, body: dict[str, Any]) -> None:
+        """Add a message of the stream and number it."""
         self._events.append(Event(self.counters.next_seq, type, run_id, t, created_at, body))
         self.counters = self.counters._replace(next_seq=self.counters.next_seq + 1)
 
     def version(self, record: VersionRecord) -> None:
+        """Add a version of a model."""
         self._versions.append(record)
 
-    # ---------------------------------------------------------------- promises
+    # ---------------------------------------------------------------- acknowledgements
 
-    def promised(self, key: IdempotencyKey) -> Future[int] | None:
-        """The answer to an earlier submission with this key."""
+    def submitted(self, key: IdempotencyKey) -> Future[int] | None:
+        """Return the future of an earlier submission with this key; None if there is none.
+
+        Raises
+        ------
+        InvalidInputError
+            If the key was used for another task.
+        """
         known = self._keys.get(key.key)
         if known is None:
             return None
-        fingerprint, answer = known
-        if answer.done() and answer.exception() is not None:
-            del self._keys[key.key]  # that one came to nothing: try again
+        fingerprint, task_id = known
+        if task_id.done() and task_id.exception() is not None:
+            del self._keys[key.key]  # the earlier submission failed: try again
             return None
         if fingerprint != key.fingerprint:
             raise InvalidInputError("Idempotency-Key", "new, or sent with the same task as before", key.key)
-        return answer
+        return task_id
 
-    def promise(self, task_id: int, answer: Future[int], key: IdempotencyKey | None) -> None:
-        """`answer` gets the id once the batch is durable."""
-        self._promises.append((task_id, answer))
+    def acknowledge(self, task_id: int, acknowledged: Future[int], key: IdempotencyKey | None) -> None:
+        """Set the future to the task's id once the batch is durable."""
+        self._acknowledgements.append((task_id, acknowledged))
         if key is not None:
             self._idempotency.append(replace(key, task_id=task_id))
-            self._keys[key.key] = key.fingerprint, answer
-            while len(self._keys) > _KEYS:
+            self._keys[key.key] = key.fingerprint, acknowledged
+            while len(self._keys) > _MAX_KEYS:
                 self._keys.popitem(last=False)
 
     # ---------------------------------------------------------------- handing over
 
     def flush(self, run: RunRecord, state: dict[str, Any]) -> None:
-        """Make a batch of all that waits and hand it over; while the journal is full nothing is made.
+        """Build a batch of all that waits and hand it over, unless the journal is full.
 
-        `state` is the run's checkpoint right after the last task that waits.
+        Parameters
+        ----------
+        run
+            The record of the run.
+        state
+            The run's checkpoint right after the last task that waits.
         """
         self.deliver()
         if not self.has_capacity:
@@ -132,6 +165,7 @@ class BatchBuilder:
         return committed
 
     def deliver(self) -> None:
+        """Hand over the batches that the journal has capacity for."""
         while self._unsent and self._journal.has_capacity:
             try:
                 self._journal.append(self._unsent[0])
@@ -148,7 +182,7 @@ class BatchBuilder:
             "versions": tuple(self._versions),
             "events": tuple(self._events),
             "idempotency": tuple(self._idempotency),
-            "committed": self._committed() if self._promises else None,
+            "committed": self._committed() if self._acknowledgements else None,
         }
         if not self._chunks:
             return Batch(**common)
@@ -167,20 +201,20 @@ class BatchBuilder:
         )
 
     def _committed(self) -> Future[None]:
-        promises = list(self._promises)
+        acknowledgements = list(self._acknowledgements)
 
-        def answer(done: Future[None]) -> None:  # in the thread that commits
+        def acknowledge(done: Future[None]) -> None:  # runs in the thread that commits
             error = None if done.cancelled() else done.exception()
-            for task_id, promise in promises:
-                if promise.done():
+            for task_id, acknowledged in acknowledgements:
+                if acknowledged.done():
                     continue
                 if error is None and not done.cancelled():
-                    promise.set_result(task_id)
+                    acknowledged.set_result(task_id)
                 else:
-                    promise.set_exception(error or RuntimeError("the store gave up"))
+                    acknowledged.set_exception(error or RuntimeError("the journal gave up"))
 
         committed: Future[None] = Future()
-        committed.add_done_callback(answer)
+        committed.add_done_callback(acknowledge)
         return committed
 
 
@@ -197,11 +231,10 @@ def _joined(parts: list[Workload]) -> Workload:
     return Workload(**columns, kind=kinds, external_id=external)
 
 
-_COLUMNS = tuple(field.name for field in fields(ResultColumns) if field.name != "model_version")
-
-
 def _concatenated(parts: list[ResultColumns]) -> ResultColumns:
     if len(parts) == 1:
         return parts[0]
-    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in RESULT_COLUMNS
+    }
     return ResultColumns(**columns, model_version=parts[0].model_version)

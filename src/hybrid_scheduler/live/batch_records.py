@@ -1,20 +1,23 @@
-"""What the live engine hands to whoever keeps it: one `Batch` is everything that one transaction must hold."""
+"""Records that the live engine hands to the journal: one `Batch` is the content of one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Floats, Workload
+from ..core import Floats, InvalidInputError, Workload
+
+#: Longest name, in characters.
+_MAX_TEXT = 200
 
 
 class Counters(NamedTuple):
-    """The next number of each kind. They are stored with every batch and never step back, even when rows go."""
+    """The next number of each kind: stored with every batch, never decreasing, even if rows are deleted."""
 
     next_task_id: int = 1
     next_result_id: int = 1
@@ -23,7 +26,7 @@ class Counters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One run: a seed, a scenario and a machine, with the tasks that came since it began."""
+    """One run: its seed, scenario, machine and state."""
 
     run_id: str
     created_at: float
@@ -44,7 +47,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class ResultColumns:
-    """What one scheduler made of a batch's tasks. NaN stands for "none": a part that did not run, no oracle."""
+    """Results of one scheduler for the tasks of a batch. NaN means none: a part that did not run, or no oracle."""
 
     #: Index into the platform's devices.
     device: NDArray[np.int32]
@@ -66,9 +69,13 @@ class ResultColumns:
     model_version: int | None = None
 
 
+#: Names of the columns that hold one value per task.
+RESULT_COLUMNS = tuple(column.name for column in fields(ResultColumns) if column.name != "model_version")
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One message of the stream. `body` holds the fields of its type."""
+    """One message of the stream. The fields of `body` depend on `type`."""
 
     seq: int
     type: str
@@ -91,13 +98,13 @@ class VersionRecord:
     trigger: str
     at_task: int
     created_at: float
-    #: How long the training took; None where it was loaded.
+    #: Duration of the training; None for a model that was loaded.
     seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """A client's key for a task it sent, and the digest of what it sent."""
+    """A client's key for a task it sent, and the digest of the task."""
 
     key: str
     fingerprint: str
@@ -106,10 +113,10 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Stored whole or not at all."""
+    """The content of one transaction: stored completely or not at all."""
 
     run: RunRecord
-    #: The run's checkpoint (JSON): it takes the place of the one before.
+    #: The run's checkpoint (JSON), which replaces the one before.
     state: dict[str, Any]
     counters: Counters
     device_names: tuple[str, ...]
@@ -134,17 +141,25 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """The newest tasks of a run with what became of them: learners are warmed with these after a restart."""
+    """The newest tasks of a run with their results, from which models learn again after a restart."""
 
     tasks: Workload
     results: Mapping[str, ResultColumns]
 
 
 class Recovered(NamedTuple):
-    """What a store knows when it is opened."""
+    """State of a journal when it is opened."""
 
     counters: Counters
-    #: The newest run that no person stopped, with its last checkpoint.
+    #: The newest run that was not stopped, with its last checkpoint.
     run: RunRecord | None = None
     state: dict[str, Any] | None = None
     recent: Recent | None = None
+
+
+def check_text(field: str, text: object) -> None:
+    """Raise `InvalidInputError` for a text that is too long, or that the database or JSON cannot hold."""
+    if not isinstance(text, str) or not 0 < len(text) <= _MAX_TEXT:
+        raise InvalidInputError(field, f"a text of 1 to {_MAX_TEXT} characters", text)
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidInputError(field, "a text without NUL and half characters", text)

@@ -1,4 +1,4 @@
-"""Wall time, which tests replace, and virtual time, which runs at a speed against it."""
+"""Clocks and pacing of the live run: wall time, virtual time, chunk size and task rate."""
 
 from __future__ import annotations
 
@@ -11,76 +11,97 @@ from typing import Protocol
 from ..core import InvalidInputError
 from ..workload.argument_checks import positive_number
 
-SLOWEST, FASTEST = 0.01, 10_000.0
-#: A machine that is further behind than this, in wall seconds, lets virtual time slip instead of catching up.
-_MOST_BEHIND = 0.25
+_SLOWEST, _FASTEST = 0.01, 10_000.0
+#: Wall seconds that the run may be late before virtual time slips.
+_MAX_LAG_S = 0.25
 
 
 class Clock(Protocol):
-    """What the engine knows of the world's time."""
+    """Source of wall time, which tests replace."""
 
     def now(self) -> float:
-        """Seconds that never step back, for intervals."""
+        """Return seconds that never step back, for intervals."""
 
     def unix(self) -> float:
-        """Seconds since 1970, for stamps."""
+        """Return seconds since 1970, for timestamps."""
 
     def effort(self) -> float:
-        """Seconds of work of this thread: on a machine that is shared, less than what passes meanwhile."""
+        """Return the CPU seconds of this thread, which do not count the time of other programs."""
 
     def wait(self, timeout: float, wake: threading.Event) -> None:
-        """Return after so many seconds, or when `wake` is set."""
+        """Wait so many seconds, or until `wake` is set."""
 
 
 class WallClock:
-    """The real one."""
+    """The clock of the operating system."""
 
     def now(self) -> float:
+        """Return seconds that never step back."""
         return time.monotonic()
 
     def unix(self) -> float:
+        """Return seconds since 1970."""
         return time.time()
 
     def effort(self) -> float:
+        """Return the CPU seconds of this thread."""
         return time.thread_time()
 
     def wait(self, timeout: float, wake: threading.Event) -> None:
+        """Wait so many seconds, or until `wake` is set."""
         wake.wait(timeout)
 
 
 def checked_speed(speed: float) -> float:
-    """Virtual seconds per wall second; infinity means as fast as possible."""
+    """Return a valid speed, in virtual seconds per wall second; infinity means as fast as possible.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is neither infinity nor in the allowed range.
+    """
     number = speed if speed == math.inf else positive_number("speed", speed)
-    if number != math.inf and not SLOWEST <= number <= FASTEST:
-        raise InvalidInputError("speed", f"a number from {SLOWEST:g} to {FASTEST:g}", speed)
+    if number != math.inf and not _SLOWEST <= number <= _FASTEST:
+        raise InvalidInputError("speed", f"a number from {_SLOWEST:g} to {_FASTEST:g}", speed)
     return number
 
 
 class VirtualTime:
-    """Where virtual time should be by now. It stands still unless somebody asks."""
+    """Virtual time as a function of wall time: where the run should be by now.
+
+    Parameters
+    ----------
+    clock
+        Wall time.
+    speed
+        Virtual seconds per wall second; infinity for no limit.
+    now
+        Virtual time at the start.
+    """
 
     def __init__(self, clock: Clock, speed: float, now: float = 0.0) -> None:
         self._clock, self.speed = clock, speed
         self.set(now)
 
     def set(self, now: float) -> None:
-        """It is `now`, and time goes on from here."""
+        """Set virtual time, which goes on from here."""
         self._base, self._wall = now, self._clock.now()
 
     def change_speed(self, speed: float, now: float) -> None:
+        """Set the speed from virtual time `now` on."""
         self.set(now)
         self.speed = speed
 
     @property
     def due(self) -> float:
-        """Infinity if there is no speed limit."""
+        """Where virtual time should be; infinity if there is no speed limit."""
         if self.speed == math.inf:
             return math.inf
         return self._base + (self._clock.now() - self._wall) * self.speed
 
     def slip(self, reached: float) -> None:
-        """Forgive what a slow machine cannot make up for: a backlog of virtual time must not grow without end."""
-        if self.due - reached > _MOST_BEHIND * self.speed:
+        """Continue from what was reached if the run is too late: a slow machine would never catch up."""
+        if self.due - reached > _MAX_LAG_S * self.speed:
             self.set(reached)
 
 

@@ -1,4 +1,4 @@
-"""How other threads talk to the engine's: they leave a wish, and are answered once it has taken effect."""
+"""Queue of commands from other threads to the engine thread, and the futures that carry the results back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..core import HybridSchedulerError, InvalidInputError, Task, Workload
+from ..core import HybridSchedulerError, Task, Workload
+from .batch_records import check_text
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-#: Longer names are not names.
-_LONGEST_TEXT = 200
 
 
 class EngineClosed(HybridSchedulerError):
@@ -24,7 +23,7 @@ class EngineClosed(HybridSchedulerError):
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTask:
-    """A task of the user's own. It arrives when the engine takes it."""
+    """A task submitted by a client. It arrives when the engine takes it."""
 
     size: float
     compute_intensity: float
@@ -34,72 +33,67 @@ class SubmittedTask:
 
     def __post_init__(self) -> None:
         self.arriving(0, 0.0)
-        for name, text in (("kind", self.kind), ("external_id", self.external_id)):
-            if text is None and name == "external_id":
-                continue
-            check_text(name, text)
+        check_text("kind", self.kind)
+        if self.external_id is not None:
+            check_text("external_id", self.external_id)
 
     def arriving(self, task_id: int, now: float) -> Workload:
-        """As a workload of one; refuses what is not a task."""
+        """Return a workload of this task alone; raises `InvalidInputError` if it is not valid."""
         size, intensity, memory = self.size, self.compute_intensity, self.memory_required
         return Workload.from_tasks([Task(task_id, size, intensity, memory, now, (), self.kind, self.external_id)])
 
 
-def check_text(field: str, text: object) -> None:
-    """Refuse what no database stores and no JSON carries."""
-    if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_TEXT:
-        raise InvalidInputError(field, f"a text of 1 to {_LONGEST_TEXT} characters", text)
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidInputError(field, "a text without NUL and half characters", text)
-
-
 class CommandQueue:
-    """Commands in the order they came. Any thread may ask; one thread answers."""
+    """Commands in the order they came. Any thread may submit them; the engine thread runs them."""
 
     def __init__(self) -> None:
-        #: Set while there is something to do.
+        #: Set when a command has come.
         self.wake = threading.Event()
         self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._open = False
 
     def open(self) -> None:
+        """Accept commands from now on."""
         self._open = True
 
-    def ask(self, command: Callable[[], _T]) -> Future[_T]:
-        """The future gets what the command returns, or raises."""
-        answer: Future[_T] = Future()
-        with self._lock:  # or a command could slip in after the last look
+    def submit(self, command: Callable[[], _T]) -> Future[_T]:
+        """Add a command; the future gets its result or its error.
+
+        Raises
+        ------
+        EngineClosed
+            If the queue is not open.
+        """
+        result: Future[_T] = Future()
+        with self._lock:  # otherwise a command could be added after `close` has emptied the queue
             if not self._open:
                 raise EngineClosed("the engine is not open")
-            self._waiting.put((command, answer))
+            self._waiting.put((command, result))
         self.wake.set()
-        return answer
+        return result
 
-    def answer_all(self) -> int:
-        """Run what waits; returns how many commands that were."""
-        count = 0
+    def run_all(self) -> None:
+        """Run the commands that wait."""
         while not self._waiting.empty():
-            command, answer = self._waiting.get()
-            count += 1
-            if not answer.set_running_or_notify_cancel():
+            command, result = self._waiting.get()
+            if not result.set_running_or_notify_cancel():
                 continue
             try:
-                answer.set_result(command())
+                result.set_result(command())
             except Exception as error:
                 if not isinstance(error, HybridSchedulerError):
                     _log.exception("a command of the engine failed")
-                answer.set_exception(error)
-        return count
+                result.set_exception(error)
 
     def close(self) -> None:
-        """Refuse new commands, and those that still wait."""
+        """Refuse new commands, and fail those that still wait."""
         with self._lock:
             self._open = False
         while not self._waiting.empty():
-            _, answer = self._waiting.get()
-            if answer.set_running_or_notify_cancel():
-                answer.set_exception(EngineClosed("the engine is closing"))
+            _, result = self._waiting.get()
+            if result.set_running_or_notify_cancel():
+                result.set_exception(EngineClosed("the engine is closing"))
 
 
 def pending_future() -> Future[Any]:

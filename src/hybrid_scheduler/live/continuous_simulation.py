@@ -1,8 +1,8 @@
-"""The live engine: tasks without end through every scheduler, each on its own virtual cluster.
+"""Live engine: an endless stream of tasks through every scheduler, each on its own virtual cluster.
 
-One thread does everything: answer commands, make tasks as virtual time passes, hand batches to the journal. It
-never waits for a client, a disk or a training. Other threads leave commands, and are answered once these have taken
-effect.
+One thread runs the controller: it executes commands, decides for tasks as virtual time passes, and hands batches to
+the journal. It never waits for a client, a disk or a training. Other threads send commands to it and get the result
+once the command has taken effect.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..core.ulid import UlidGenerator
 from ..learning.duration.retraining import ProcessTrainingWorker, TrainingWorker
 from ..workload import Scenario
 from ..workload.argument_checks import positive_number
-from .batch_records import IdempotencyKey
+from .batch_records import IdempotencyKey, check_text
 from .clock import Clock, WallClock, checked_speed
-from .command_queue import CommandQueue, EngineClosed, SubmittedTask, check_text, pending_future
+from .command_queue import CommandQueue, EngineClosed, SubmittedTask, pending_future
 from .controller import LiveController
 from .journal import Journal
 from .live_config import LiveConfig
@@ -37,11 +37,36 @@ _ERROR_PAUSE_S = 0.05
 
 
 class ContinuousSimulation:
-    """Start it with `open`, end it with `close`; everything in between may be called from any thread.
+    """The live engine. Between `open` and `close` every method may be called from any thread.
 
-    Commands are idempotent and return the `LiveStatus` after they took effect. `trainer` None trains in another
-    process; `snapshots` is the folder for what a restart could not learn again; `on_error` hears of errors of the
-    engine itself, which also stop the run and show in the status.
+    Commands are idempotent and return the `LiveStatus` after they took effect. Before `open` and after `close` they
+    raise `EngineClosed`.
+
+    Parameters
+    ----------
+    config
+        The run to begin with.
+    journal
+        Stores the batches.
+    clock
+        Wall time; by default that of the operating system.
+    trainer
+        Where models are trained; by default in another process.
+    snapshots
+        Folder for the weights that a restart could not learn again; None keeps none.
+    on_error
+        Called with an error of the engine itself, which also stops the run and appears in the status.
+    entropy
+        Returns random bytes for the ids of runs.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import ContinuousSimulation, LiveConfig
+    >>> from hybrid_scheduler.testing import MemoryJournal
+    >>> engine = ContinuousSimulation(LiveConfig(schedulers=("greedy",)), MemoryJournal())
+    >>> engine.open().state, engine.start().state, engine.pause().state
+    ('stopped', 'running', 'paused')
+    >>> engine.close()
     """
 
     def __init__(
@@ -68,7 +93,13 @@ class ContinuousSimulation:
     # ---------------------------------------------------------------- opening and closing
 
     def open(self) -> LiveStatus:
-        """Become the engine of the journal, and go on with the run that was under way. Raises `EngineBusy`."""
+        """Start the engine thread, and resume the run of the journal that was not stopped.
+
+        Raises
+        ------
+        EngineBusy
+            If another engine has the journal.
+        """
         if self._thread is not None:
             raise EngineClosed("the engine was opened before")
         recovered = self._journal.open()
@@ -77,13 +108,13 @@ class ContinuousSimulation:
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._thread.start()
         try:
-            return self._do(lambda: self._controller.recover(recovered))
+            return self._run_command(lambda: self._controller.recover(recovered))
         except BaseException:
             self.close()
             raise
 
     def close(self, timeout: float = 5.0) -> None:
-        """End the thread and store what is left. The run stays as it is: the next engine goes on with it."""
+        """End the thread and store what is left, within `timeout` seconds each. The next engine resumes the run."""
         if self._thread is None or self._closing:
             return
         self._closing = True
@@ -97,100 +128,123 @@ class ContinuousSimulation:
     # ---------------------------------------------------------------- commands
 
     def start(self) -> LiveStatus:
-        """Be running: begin a run if there is none, go on if it is paused."""
-        return self._do(self._controller.start)
+        """Begin a run if there is none, or resume it if it is paused."""
+        return self._run_command(self._controller.start)
 
     def stop(self) -> LiveStatus:
-        """End the run. It will not be resumed."""
-        return self._do(self._controller.stop)
+        """End the run; it will not be resumed."""
+        return self._run_command(self._controller.stop)
 
     def pause(self) -> LiveStatus:
-        return self._do(self._controller.pause)
+        """Stop virtual time; queues and models stay."""
+        return self._run_command(self._controller.pause)
 
     def resume(self) -> LiveStatus:
-        return self._do(self._controller.resume)
+        """Let virtual time go on after a pause."""
+        return self._run_command(self._controller.resume)
 
     def set_speed(self, speed: float) -> LiveStatus:
-        """Virtual seconds per wall second; infinity for as fast as possible."""
-        wanted = checked_speed(speed)
-        return self._do(lambda: self._controller.set_speed(wanted))
+        """Set the virtual seconds per wall second; infinity means as fast as possible."""
+        checked = checked_speed(speed)
+        return self._run_command(lambda: self._controller.set_speed(checked))
 
     def set_scenario(self, scenario: Scenario, utilisation: float | None = None) -> LiveStatus:
-        """Other tasks from now on; queues, models and averages stay."""
+        """Draw the next tasks from another scenario; queues, models and averages stay.
+
+        Parameters
+        ----------
+        scenario
+            The scenario.
+        utilisation
+            Offered load as a share of capacity; None means the scenario's own.
+        """
         if utilisation is not None:
             positive_number("utilisation", utilisation)
-        return self._do(lambda: self._controller.set_scenario(scenario, utilisation))
+        return self._run_command(lambda: self._controller.set_scenario(scenario, utilisation))
 
     def restart(self, config: LiveConfig) -> LiveStatus:
         """End the run and begin another."""
-        return self._do(lambda: self._controller.begin(config))
+        return self._run_command(lambda: self._controller.begin(config))
 
     def retrain(self, scheduler: str) -> LiveStatus:
-        """Train a learned scheduler's model anew from its window. Nothing happens while it is being trained."""
-        return self._do(lambda: self._controller.retrain(scheduler))
+        """Train the model of a learned scheduler from its window, unless it is being trained."""
+        return self._run_command(lambda: self._controller.retrain(scheduler))
 
     def submit(self, task: SubmittedTask, key: IdempotencyKey | None = None) -> Future[int]:
-        """A task of the user's own, through every scheduler. The future gets its id when it is durable.
+        """Send a task through every scheduler; does not wait.
 
-        The same key and task again gives the same id. Raises `JournalUnavailable`; does not wait.
+        Parameters
+        ----------
+        task
+            The task, which arrives now.
+        key
+            The same key with the same task again gives the same id.
+
+        Returns
+        -------
+        Future
+            Gets the task's id when the task is durable, or `JournalUnavailable`.
         """
         if key is not None:
             check_text("Idempotency-Key", key.key)
-        return self._promised(lambda answer: self._controller.submit(task, key, answer))
+        return self._run_later(lambda task_id: self._controller.submit(task, key, task_id))
 
     def store_measured(self, run: MeasuredRun) -> Future[str]:
-        """Keep a run that was measured elsewhere. The future gets its id when it is durable.
+        """Store a run that was measured on real devices; does not wait.
 
-        `JournalUnavailable` where nothing can be stored. Does not wait.
+        Returns
+        -------
+        Future
+            Gets the run's id when the run is durable, or `JournalUnavailable`.
         """
-        return self._promised(lambda answer: self._controller.store_measured(run, answer))
+        return self._run_later(lambda run_id: self._controller.store_measured(run, run_id))
 
     def forget(self) -> Future[int]:
         """Delete every task with its results; the future gets their number. Ids are not used again."""
         deleted: Future[int] = pending_future()
-        self._do(lambda: self._controller.forget(deleted))
+        self._run_command(lambda: self._controller.forget(deleted))
         return deleted
 
     def models(self) -> list[ModelCard]:
-        """What is known of the learned schedulers' models."""
-        return self._ask(self._controller.models)
+        """Return descriptions of the learned schedulers' models."""
+        return self._commands.submit(self._controller.models).result()
 
     def model_card(self, scheduler: str) -> ModelCard:
-        return self._ask(lambda: self._controller.model_card(scheduler))
+        """Return the description of one learned scheduler's model."""
+        return self._commands.submit(lambda: self._controller.model_card(scheduler)).result()
 
     def status(self) -> LiveStatus:
-        """The state as of the last update or command; never waits."""
+        """Return the status after the last update or command; never waits."""
         storage = "away" if self._journal.unavailable else "ok"
         return replace(self._controller.last_status, unsaved_batches=self._journal.unsaved, storage=storage)
 
-    def _do(self, command: Callable[[], Any]) -> LiveStatus:
-        def publish() -> LiveStatus:
+    def _run_command(self, command: Callable[[], None]) -> LiveStatus:
+        """Run a command on the engine thread and wait for the status after it."""
+
+        def run() -> LiveStatus:
             command()
             return self._controller.publish_status()
 
-        return self._ask(publish)
+        return self._commands.submit(run).result()
 
-    def _ask(self, command: Callable[[], _T]) -> _T:
-        return self._commands.ask(command).result()
+    def _run_later(self, command: Callable[[Future[_T]], None]) -> Future[_T]:
+        """Run a command that sets a future later; an error of the command is set at once."""
+        result: Future[_T] = pending_future()
 
-    def _promised(self, command: Callable[[Future[_T]], None]) -> Future[_T]:
-        """A command that answers later; if it is refused, that is the answer."""
-        answer: Future[_T] = pending_future()
-
-        def refuse(done: Future[None]) -> None:
+        def set_error(done: Future[None]) -> None:
             error = done.exception()
-            if error is not None and not answer.done():
-                answer.set_exception(error)
+            if error is not None and not result.done():
+                result.set_exception(error)
 
-        self._commands.ask(lambda: command(answer)).add_done_callback(refuse)
-        return answer
+        self._commands.submit(lambda: command(result)).add_done_callback(set_error)
+        return result
 
     # ---------------------------------------------------------------- the engine thread
 
     def _loop(self) -> None:
         while not self._closing:
             try:
-                self._commands.answer_all()
+                self._commands.run_all()
                 idle = self._controller.step()
             except Exception as error:
                 self._failed(error)
@@ -198,7 +252,7 @@ class ContinuousSimulation:
             self._clock.wait(idle, self._commands.wake)
             self._commands.wake.clear()
         try:
-            self._commands.answer_all()
+            self._commands.run_all()
             self._controller.finish()
         except Exception as error:
             self._failed(error)

@@ -162,7 +162,7 @@ class LiveController:
 
     def submit(self, task: SubmittedTask, key: IdempotencyKey | None, task_id: Future[int]) -> None:
         """Place a client's task; `task_id` gets its id when the task is durable."""
-        earlier = self._batches.promised(key) if key is not None else None
+        earlier = self._batches.submitted(key) if key is not None else None
         if earlier is not None:
             forward_result(earlier, task_id)
             return
@@ -173,7 +173,7 @@ class LiveController:
         self._pass_time()
         new_id, before = self._next_task, self._checkpoint()
         self._add_chunk(self._run.place(task.arriving(new_id, self._run.now)), before)
-        self._batches.promise(new_id, task_id, key)
+        self._batches.acknowledge(new_id, task_id, key)
         self._flush()
 
     def store_measured(self, measured: MeasuredRun, stored_id: Future[str]) -> None:

@@ -1,7 +1,7 @@
-"""Where the live engine writes: the protocol that a store implements.
+"""Protocol of the journal: where the live engine writes its batches.
 
 Call order: `open` once, before anything else; then `append` and `forget` as often as needed; `close` at the end.
-Only the engine's thread calls `append`. None of the calls but `open` and `close` waits for a disk.
+Only the engine thread calls `append`. Only `open` and `close` wait for a disk.
 """
 
 from __future__ import annotations
@@ -14,40 +14,55 @@ from .batch_records import Batch, Recovered
 
 
 class JournalUnavailable(HybridSchedulerError):
-    """The store cannot take anything now. Nothing is lost: what was not acknowledged is tried again."""
+    """The journal cannot take anything now. Nothing is lost: what was not acknowledged is tried again."""
 
 
 class JournalFull(HybridSchedulerError):
-    """Too much waits to be stored. Whoever appends looks at `has_capacity` first."""
+    """Too much waits to be stored. Look at `has_capacity` before `append`."""
 
 
 class EngineBusy(HybridSchedulerError):
-    """Another engine writes to this store."""
+    """Another engine writes to this journal."""
 
 
 class Journal(Protocol):
-    """Keeps batches in order, each whole or not at all, and makes their events known once they are durable."""
+    """Store of batches, in order and each completely or not at all.
+
+    It publishes the events of a batch once the batch is durable.
+    """
 
     def open(self) -> Recovered:
-        """Become the one engine of this store, and learn where the last one ended. Raises `EngineBusy`."""
+        """Become the one engine of this journal, and return where the last one ended.
+
+        Raises
+        ------
+        EngineBusy
+            If another engine has it.
+        """
 
     @property
     def has_capacity(self) -> bool:
-        """False while so much waits to be stored that no new tasks should be made."""
+        """False while so much waits to be stored that no new tasks should be decided."""
 
     @property
     def unsaved(self) -> int:
-        """Batches that are not durable yet."""
+        """The number of batches that are not durable yet."""
 
     @property
     def unavailable(self) -> bool:
         """True while the last attempt to store something failed."""
 
     def append(self, batch: Batch) -> None:
-        """Take a batch over. Raises `JournalFull`; never waits."""
+        """Take a batch; never waits.
+
+        Raises
+        ------
+        JournalFull
+            If there is no capacity.
+        """
 
     def forget(self, deleted: Future[int]) -> None:
-        """Delete every task with its results; `deleted` gets their number. Runs and counters stay."""
+        """Delete every task with its results; runs and counters stay. `deleted` gets the number of tasks."""
 
     def close(self, timeout: float = 5.0) -> None:
-        """Store what waits, as long as that takes no longer than `timeout`, and let another engine in."""
+        """Store what waits, within `timeout` seconds, and let another engine open the journal."""

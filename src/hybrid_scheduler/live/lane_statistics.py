@@ -1,4 +1,4 @@
-"""What a lane's results add up to since the run began."""
+"""Statistics of a lane's results since the run began."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..metrics.running_mean import RunningMean
 from .batch_records import ResultColumns
 from .status import SchedulerStatistics
 
-#: Quantiles look back so far.
+#: Number of newest tasks that quantiles are taken over.
 WINDOW = 1000
 _SUMS = ("time", "wait", "energy", "cost", "fraction")
 
@@ -22,7 +22,12 @@ _SUMS = ("time", "wait", "energy", "cost", "fraction")
 class LaneStatistics:
     """Sums over all tasks, a window of the newest latencies, and busy seconds per device.
 
-    A sum is NaN where it is not known of every task, such as the energy of a measured run without a meter.
+    A sum is NaN if the value of some task is unknown, such as the energy of a measured run without a meter.
+
+    Parameters
+    ----------
+    cpu_of
+        For each device the CPU of its node.
     """
 
     def __init__(self, cpu_of: Ints) -> None:
@@ -30,6 +35,7 @@ class LaneStatistics:
         self.forget()
 
     def forget(self) -> None:
+        """Start anew."""
         self.tasks = self.failed = 0
         self._sums = dict.fromkeys(_SUMS, 0.0)
         self._latency, self._regret = RunningMean(), RunningMean()
@@ -38,12 +44,12 @@ class LaneStatistics:
         self._newest = np.empty(0)
 
     def add(self, tasks: Workload, results: ResultColumns) -> None:
-        """Failed tasks are counted and otherwise left out."""
+        """Add results. Failed tasks are counted and otherwise left out."""
         done = results.status != FAILED
-        everything = bool(done.all())
+        all_done = bool(done.all())
 
         def of(column: Floats) -> Floats:
-            return column if everything else column[done]
+            return column if all_done else column[done]
 
         self.tasks += len(tasks)
         self.failed += len(tasks) - int(np.count_nonzero(done))
@@ -65,14 +71,15 @@ class LaneStatistics:
         self._first_arrival = min(self._first_arrival, float(tasks.arrival_time[0]))
         if len(latency):
             self._last_finish = max(self._last_finish, float(of(results.finish_time).max()))
-        self.remember(latency)
+        self.fill_window(latency)
 
-    def remember(self, latency: Floats) -> None:
-        """Add to the window of quantiles alone: what a restart finds in the store."""
+    def fill_window(self, latency: Floats) -> None:
+        """Add latencies to the window of quantiles alone, as after a restart."""
         known = latency[~np.isnan(latency)][-WINDOW:]
         self._newest = np.concatenate([self._newest, known])[-WINDOW:]
 
     def row(self, name: str, state: str, version: int | None) -> SchedulerStatistics:
+        """Return the scheduler's row of the comparison."""
         done = self.tasks - self.failed
         sums = {key: total if total == total else None for key, total in self._sums.items()}
         average = {key: total / done if done and total is not None else None for key, total in sums.items()}
@@ -104,10 +111,10 @@ class LaneStatistics:
             model_version=version,
         )
 
-    # ---------------------------------------------------------------- coming back
+    # ---------------------------------------------------------------- checkpoints
 
     def state(self) -> dict[str, Any]:
-        """JSON, without the window."""
+        """Return the statistics without the window, ready for JSON."""
         return {
             "tasks": self.tasks,
             "failed": self.failed,
@@ -119,6 +126,7 @@ class LaneStatistics:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
+        """Continue from what `state` returned."""
         self.forget()
         self.tasks, self.failed = int(state["tasks"]), int(state["failed"])
         self._sums = {name: math.nan if (total := state["sums"][name]) is None else float(total) for name in _SUMS}

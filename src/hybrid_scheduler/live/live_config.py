@@ -1,4 +1,4 @@
-"""What a live run is about: everything that determines its rows, and how fast it goes."""
+"""Configuration of a live run: everything that determines its results, and its speed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,33 @@ DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent"
 
 @dataclass(frozen=True)
 class LiveConfig:
-    """Checked when it is made. `utilisation` None means the scenario's own; `speed` is virtual per wall seconds."""
+    """Configuration of a live run. The constructor checks it.
+
+    Parameters
+    ----------
+    scenario
+        The distribution of tasks and arrivals.
+    utilisation
+        Offered load as a share of capacity; None means the scenario's own.
+    seed
+        Seed of tasks and schedulers.
+    speed
+        Virtual seconds per wall second; infinity for as fast as possible.
+    schedulers
+        Specifications of online schedulers: ``name`` or ``name(parameter=value)``.
+    platform, physics, noise, memory_policy, tariff, objective
+        The machine and its rules.
+    retrain_interval
+        Outcomes between two trainings of a learned scheduler.
+    update_every
+        Wall seconds between two updates of the stream.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import LiveConfig
+    >>> LiveConfig(schedulers=("greedy", "oracle"), utilisation=0.5).load
+    0.5
+    """
 
     scenario: Scenario = field(default_factory=default_scenario)
     utilisation: float | None = None
@@ -34,7 +60,6 @@ class LiveConfig:
     tariff: Tariff = field(default_factory=Tariff)
     objective: Objective = field(default_factory=Objective)
     retrain_interval: int = 50
-    #: Wall seconds between two updates.
     update_every: float = 0.5
 
     def __post_init__(self) -> None:
@@ -68,6 +93,7 @@ class LiveConfig:
 
     @property
     def load(self) -> float:
+        """Offered load as a share of capacity."""
         return self.scenario.utilisation if self.utilisation is None else self.utilisation
 
     def as_dict(self) -> dict[str, Any]:
@@ -131,7 +157,7 @@ class LiveConfig:
         )
 
 
-#: The name of `LiveConfig` before 0.2; still imported by programs of users.
+#: The name of `LiveConfig` before 0.2, kept for programs of users.
 Course = LiveConfig
 
 

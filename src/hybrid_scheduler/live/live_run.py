@@ -1,4 +1,4 @@
-"""One run under way: the source of its tasks and a lane for every scheduler, moved forward in chunks."""
+"""Live run: the source of its tasks and a lane for every scheduler, advanced in chunks."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .scheduler_lane import SchedulerLane
 from .status import LiveEpisode
 
 _log = logging.getLogger(__name__)
-#: Tasks whose durations set the units of an objective with several goals.
+#: Number of tasks whose durations set the units of an objective with several goals.
 _SAMPLE = 1000
 #: The lane that regret is measured against.
-ORACLE = "oracle"
-#: Triggers of versions that nobody trained just now.
-LOADED = ("pretrained", "restart")
+_ORACLE = "oracle"
+#: Triggers of versions that were not trained in this run.
+_LOADED = ("pretrained", "restart")
 _CHECKPOINT_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class LiveChunk:
-    """Consecutive tasks and what every live lane made of them."""
+    """Consecutive tasks and the results of every lane that is not switched off."""
 
     tasks: Workload
     results: dict[str, ResultColumns]
@@ -47,13 +47,13 @@ class LiveChunk:
 
     @property
     def deciders(self) -> tuple[tuple[str, int | None], ...]:
-        """Who decided, with which model: the same for all tasks of a chunk, and of a batch."""
+        """Schedulers with their model versions, which are the same for all tasks of a chunk and of a batch."""
         return tuple((name, columns.model_version) for name, columns in self.results.items())
 
 
 @dataclass(frozen=True, slots=True)
 class LaneEvent:
-    """Something that happened to a lane. `model` comes with a new version; kind "loaded" needs no words."""
+    """Something that happened to a lane. A new version has a `model`; kind "loaded" gets no notification."""
 
     kind: str
     scheduler: str
@@ -65,7 +65,19 @@ class LaneEvent:
 
 
 class LiveRun:
-    """Moves forward when told to, and never by itself."""
+    """Tasks and lanes of a run. It advances only when it is called.
+
+    Parameters
+    ----------
+    config
+        The configuration.
+    trainer
+        Where models of learned schedulers are trained.
+    first_task
+        The id of the first task.
+    snapshot
+        Returns the scheduler of that name with its stored weights, or None.
+    """
 
     def __init__(
         self,
@@ -81,7 +93,7 @@ class LiveRun:
         )
         #: Virtual time: everything that arrives by now has been decided.
         self.now = 0.0
-        #: Tasks so far.
+        #: Number of tasks so far.
         self.ordinal = 0
         #: Events since the controller last emptied the list.
         self.lane_events: list[LaneEvent] = []
@@ -138,18 +150,34 @@ class LiveRun:
 
     @property
     def live(self) -> list[SchedulerLane]:
+        """The lanes that are not switched off."""
         return [lane for lane in self.lanes if lane.failure is None]
 
-    # ---------------------------------------------------------------- moving forward
+    # ---------------------------------------------------------------- advancing
 
     def advance(self, first_id: int, most: int, until: float) -> LiveChunk | None:
-        """Decide for the next tasks, at most so many, that arrive by `until`; None if there is none."""
+        """Decide for the next tasks that arrive by `until`.
+
+        Parameters
+        ----------
+        first_id
+            The id of the first of them.
+        most
+            Largest number of tasks.
+        until
+            Virtual time.
+
+        Returns
+        -------
+        LiveChunk or None
+            None if no task arrives by then.
+        """
         length = self.source.scenario.episode_length
         left = most if length is None else min(most, length - self._episode_tasks)
         piece = self.source.peek(left, until)
         if len(piece.size) == 0:
             return None
-        chunk = self._through(join_chunks([piece], first_id))
+        chunk = self._decide(join_chunks([piece], first_id))
         self.source.take(len(chunk))
         return chunk
 
@@ -159,10 +187,10 @@ class LiveRun:
             self.now = max(self.now, due)
 
     def place(self, task: Workload) -> LiveChunk:
-        """Decide for a task from outside, which arrives now."""
-        return self._through(task)
+        """Decide for a client's task, which arrives now."""
+        return self._decide(task)
 
-    def _through(self, tasks: Workload) -> LiveChunk:
+    def _decide(self, tasks: Workload) -> LiveChunk:
         rows = self._decide_one_by_one(tasks)
         part = tasks if rows == len(tasks) else tasks.rows(0, rows)
         outcomes: dict[str, Outcomes] = {}
@@ -171,7 +199,7 @@ class LiveRun:
                 outcomes[lane.name] = lane.close(rows) if lane.rule is None else lane.run_rule(part)
             except Exception as error:
                 self._switch_off(lane, error, int(part.task_id[0]))
-        oracle = outcomes[ORACLE].latency if ORACLE in outcomes else None
+        oracle = outcomes[_ORACLE].latency if _ORACLE in outcomes else None
         results = {}
         for lane in self.live:
             results[lane.name] = lane.columns(outcomes[lane.name], oracle)
@@ -186,9 +214,9 @@ class LiveRun:
         return LiveChunk(part, results, *isolated_split(table, columns, platform, part.memory_required))
 
     def _decide_one_by_one(self, tasks: Workload) -> int:
-        """The lanes that are not compiled, in step; returns how many tasks were decided.
+        """Let the lanes that are not compiled decide task by task; returns the number of decided tasks.
 
-        A chunk ends before a task for which some lane has a new model, so that one model decides a whole chunk.
+        The chunk ends before a task for which some lane has a new model, so that one model decides a whole chunk.
         """
         slow = [lane for lane in self.live if lane.rule is None]
         for lane in slow:
@@ -216,7 +244,7 @@ class LiveRun:
         return None
 
     def _switch_off(self, lane: SchedulerLane, error: Exception, at_task: int) -> None:
-        """A scheduler that raises no longer takes part; the others go on."""
+        """Switch off a lane whose scheduler raised an error; the others go on."""
         _log.error("scheduler %s failed at task %d", lane.name, at_task, exc_info=error)
         lane.failure = f"{type(error).__name__}: {error}"
         message = f"switched off after an error: {lane.failure}"
@@ -225,16 +253,16 @@ class LiveRun:
     # ---------------------------------------------------------------- learning
 
     def begin(self, first_task: int) -> None:
-        """Note what the lanes start with."""
+        """Report the models that the lanes start with."""
         for lane in self.lanes:
             self.learn(lane, first_task)
 
     def learn(self, lane: SchedulerLane, at_task: int) -> None:
-        """Note what the lane's scheduler has to tell, and hand its latest wish to the trainer."""
+        """Report the learning events of a lane, and start the training that its model requests."""
         self._add_learning_events(lane, lane.events(), at_task)
         if lane.learner is not None:
             for number, model, seconds in lane.learner.new_versions():
-                kind = "loaded" if model.trigger in LOADED else "retrained"
+                kind = "loaded" if model.trigger in _LOADED else "retrained"
                 message = f"version {number} from {model.samples} outcomes"
                 self.lane_events.append(LaneEvent(kind, lane.name, message, at_task, number, model, seconds))
             lane.learner.start_training()
@@ -259,18 +287,21 @@ class LiveRun:
 
     @property
     def episode(self) -> LiveEpisode | None:
+        """Progress of the episode; None if the scenario has none."""
         length = self.source.scenario.episode_length
         return None if length is None else LiveEpisode(self._episode, self._episode_tasks, length)
 
     @property
     def episode_over(self) -> bool:
+        """Whether the episode has all its tasks."""
         episode = self.episode
         return episode is not None and episode.tasks >= episode.length
 
     def end_episode(self, at_task: int) -> None:
-        """All clusters start empty together. Virtual time moves to where the last of them has finished its work:
+        """Let all clusters start empty together.
 
-        dropping the work instead would leave results of tasks that never ended.
+        Virtual time moves to where the last of them has finished its work. Dropping the work instead would leave
+        results of tasks that never ended.
         """
         drained = max([self.now, *(float(lane.cluster.free_at_view.max()) for lane in self.live)])
         self.source.pause_until(drained)
@@ -281,14 +312,14 @@ class LiveRun:
         self._episode, self._episode_tasks = self._episode + 1, 0
 
     def change_scenario(self, scenario: Scenario, utilisation: float | None) -> None:
-        """From now on other tasks; queues and models stay."""
+        """Draw other tasks from now on; queues and models stay."""
         self.source.change(scenario, utilisation, self.now)
         self._episode, self._episode_tasks = 1, 0
 
-    # ---------------------------------------------------------------- looking
+    # ---------------------------------------------------------------- load of the devices
 
     def utilisations(self) -> dict[str, dict[str, float]]:
-        """Busy share of every device since the last call."""
+        """Return the busy share of every device since the last call, by scheduler."""
         since, before = self._marks
         after = [lane.cluster.busy_by(self.now) for lane in self.lanes]
         self._marks = (self.now, after)
@@ -300,15 +331,16 @@ class LiveRun:
         }
 
     def backlogs(self) -> dict[str, dict[str, float]]:
+        """Return the seconds of queued work of every device, by scheduler."""
         names = [device.name for device in self.config.platform.devices]
         return {
             lane.name: dict(zip(names, lane.cluster.backlog(self.now).tolist(), strict=True)) for lane in self.live
         }
 
-    # ---------------------------------------------------------------- coming back
+    # ---------------------------------------------------------------- checkpoints
 
     def checkpoint(self) -> dict[str, Any]:
-        """Where the run stands, in JSON."""
+        """Return the state of the run, ready for JSON."""
         return {
             "format": _CHECKPOINT_FORMAT,
             "scenario": scenario_to_json(self.source.scenario),
@@ -321,7 +353,7 @@ class LiveRun:
         }
 
     def restore(self, state: dict[str, Any], recent: Recent | None, next_task: int) -> None:
-        """Go on from a checkpoint: rules bit for bit, learners warmed with the recent tasks."""
+        """Continue from a checkpoint: rules bit for bit, models by learning from the recent tasks."""
         if state["format"] != _CHECKPOINT_FORMAT:
             raise ValueError(f"the checkpoint has format {state['format']}, not {_CHECKPOINT_FORMAT}")
         scenario = scenario_from_json(state["scenario"])
@@ -331,7 +363,7 @@ class LiveRun:
         self._episode, self._episode_tasks = map(int, state["episode"])
         for lane in self.lanes:
             lane.restore(state["lanes"][lane.name], recent, self.now)
-            lane.events()  # what it told while it was warmed is old news
+            lane.events()  # drops those about tasks that an earlier process decided
             for number, model, _ in lane.learner.new_versions() if lane.learner else ():
                 warmed = replace(model, trigger="restart")
                 self.lane_events.append(LaneEvent("loaded", lane.name, "", next_task, number, warmed))

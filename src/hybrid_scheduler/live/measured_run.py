@@ -1,4 +1,7 @@
-"""A run that was measured on real devices, and the one batch that puts it into the history."""
+"""Run that was measured on real devices: its checks, its JSON form, and the batch that stores it.
+
+The JSON form has columns of equal length, with null where a value is unknown.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,18 +20,16 @@ from ..core.canonical_json import content_hash
 from ..core.outcome import FAILED, STATUS_NAMES
 from ..core.ulid import ULID
 from ..workload.argument_checks import whole_number
-from .batch_records import Batch, Counters, Event, ResultColumns, RunRecord
-from .command_queue import check_text
+from .batch_records import RESULT_COLUMNS, Batch, Counters, Event, ResultColumns, RunRecord, check_text
 from .lane_statistics import LaneStatistics
 from .update_builder import notification
 
-#: More than that is not one run on one machine, and would hold the writer up.
+#: A larger run would keep the journal busy for too long.
 MOST_TASKS, MOST_SCHEDULERS = 20_000, 16
 
-_COLUMNS = tuple(field.name for field in fields(ResultColumns) if field.name != "model_version")
-#: NaN in these says that nobody knows; for a task that failed, the others are NaN too.
-_MAYBE = ("energy_consumption", "execution_cost", "predicted_time")
-_KNOWN = ("actual_time", "latency", "start_time", "finish_time")
+#: Columns in which NaN means unknown; in the required ones it is allowed for failed tasks alone.
+_OPTIONAL = ("energy_consumption", "execution_cost", "predicted_time")
+_REQUIRED = ("actual_time", "latency", "start_time", "finish_time")
 _TASK_NUMBERS = ("size", "compute_intensity", "memory_required", "arrival_time")
 _OPTIMA = ("optimal_fraction", "optimal_time")
 _RESULT_NUMBERS = (
@@ -39,20 +40,20 @@ _RESULT_NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """Tasks that really ran, once under each scheduler. Checked when it is made.
+    """Tasks that ran on real devices, once under each scheduler. The constructor checks them.
 
-    Moments count from the first submission under that scheduler. Under another one the same task may have been
-    submitted at another moment: a task's arrival is the earliest of them.
+    Times count from the first submission under that scheduler. Under another scheduler the same task may have been
+    submitted at another time: a task's arrival is the earliest of them.
     """
 
-    #: Unix seconds.
+    #: Seconds since 1970.
     created_at: float
     ended_at: float
     seed: int
-    #: What ran, such as "kernels: matmul, sort".
+    #: Description of the tasks, such as "kernels: matmul, sort".
     scenario: str
     platform: Platform
-    #: Whatever else should be remembered, in JSON.
+    #: Further settings to store, as JSON.
     config: dict[str, Any]
     #: Numbered from 0.
     tasks: Workload
@@ -60,7 +61,7 @@ class MeasuredRun:
     #: The best measured choice of every task; NaN where there is none.
     optimal_fraction: Floats
     optimal_time: Floats
-    #: The sender's name for it, so that sending it again does not store it again; None leaves it to the engine.
+    #: The sender's id, so that sending the run again does not store it twice; None lets the engine choose.
     run_id: str | None = None
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ class MeasuredRun:
 
     def _check(self, name: str, results: ResultColumns) -> None:
         where, n = f"results.{name}", len(self.tasks)
-        for column in _COLUMNS:
+        for column in RESULT_COLUMNS:
             if len(getattr(results, column)) != n:
                 raise InvalidInputError(
                     f"{where}.{column}", f"one value per task ({n})", f"{len(getattr(results, column))} values"
@@ -99,10 +100,10 @@ class MeasuredRun:
         _check_codes(f"{where}.device", results.device, [device.name for device in self.platform.devices])
         _check_codes(f"{where}.status", results.status, STATUS_NAMES)
         _check_column(f"{where}.gpu_fraction", results.gpu_fraction, n, upto=1.0)
-        for column in _MAYBE:
+        for column in _OPTIONAL:
             _check_column(f"{where}.{column}", getattr(results, column), n, unknown=True)
         failed = results.status == FAILED
-        for column in _KNOWN:
+        for column in _REQUIRED:
             values = getattr(results, column)
             _refuse(f"{where}.{column}", "null for a task that failed", values, failed & ~np.isnan(values))
             _refuse(
@@ -111,34 +112,52 @@ class MeasuredRun:
         for column in ("actual_time", "latency"):
             values = getattr(results, column)
             _refuse(f"{where}.{column}", "> 0", values, ~failed & ~(values > 0))
-        # Views of a stretch of time look for tasks by their arrival.
+        # Queries for a time interval find tasks by their arrival.
         start, arrival = results.start_time, self.tasks.arrival_time
         _refuse(f"{where}.start_time", "at or after the task's arrival_time", start, ~failed & ~(start >= arrival))
         _refuse(f"{where}.finish_time", "after start_time", results.finish_time, results.finish_time < start)
         for part in ("cpu", "gpu"):
-            begun, seconds = getattr(results, f"{part}_start"), getattr(results, f"{part}_time")
-            _check_column(f"{where}.{part}_start", begun, n, unknown=True)
+            start, seconds = getattr(results, f"{part}_start"), getattr(results, f"{part}_time")
+            _check_column(f"{where}.{part}_start", start, n, unknown=True)
             _check_column(f"{where}.{part}_time", seconds, n)
-            _refuse(f"{where}.{part}_time", "0 where nothing started", seconds, np.isnan(begun) & (seconds != 0))
+            _refuse(f"{where}.{part}_time", "0 where nothing started", seconds, np.isnan(start) & (seconds != 0))
 
     @property
     def schedulers(self) -> tuple[str, ...]:
+        """The names of the schedulers."""
         return tuple(self.results)
 
     @property
     def device_names(self) -> tuple[str, ...]:
+        """The names of the devices, in the order of their codes."""
         return tuple(device.name for device in self.platform.devices)
 
 
 def batch_of(run: MeasuredRun, run_id: str, counters: Counters, *, now: float, watched: str | None = None) -> Batch:
-    """Everything of the run in one transaction, numbered from these counters; `committed` says when it is durable.
+    """Return everything of the run as one batch.
 
-    `watched` is the run that open dashboards follow: they hear of the new one in its stream, and stay with it.
+    Parameters
+    ----------
+    run
+        The measured run.
+    run_id
+        Its id in the history.
+    counters
+        The first numbers of its tasks, results and events.
+    now
+        Seconds since 1970.
+    watched
+        The run that open dashboards follow. The notification goes into its stream.
+
+    Returns
+    -------
+    Batch
+        Its future `committed` is set when the batch is durable.
     """
-    n, several = len(run.tasks), len(run.results)
-    after = Counters(counters.next_task_id + n, counters.next_result_id + n * several, counters.next_seq + 1)
-    own = {"seed": run.seed, "schedulers": list(run.schedulers), "platform": _described(run.platform)}
-    config = {**run.config, **own}
+    n, lanes = len(run.tasks), len(run.results)
+    after = Counters(counters.next_task_id + n, counters.next_result_id + n * lanes, counters.next_seq + 1)
+    settings = {"seed": run.seed, "schedulers": list(run.schedulers), "platform": _platform_json(run.platform)}
+    config = {**run.config, **settings}
     message = f"{n:,} tasks measured on {run.platform.name} ({run.scenario}) are stored as run {run_id}"
     body = notification("measured_run", message)
     return Batch(
@@ -156,7 +175,7 @@ def batch_of(run: MeasuredRun, run_id: str, counters: Counters, *, now: float, w
             status="stopped",
             ended_at=run.ended_at,
         ),
-        state={"lanes": {name: _lane(run, results) for name, results in run.results.items()}},
+        state={"lanes": {name: _lane_state(run, results) for name, results in run.results.items()}},
         counters=after,
         device_names=run.device_names,
         tasks=_numbered(run.tasks, counters.next_task_id),
@@ -169,15 +188,15 @@ def batch_of(run: MeasuredRun, run_id: str, counters: Counters, *, now: float, w
     )
 
 
-def _lane(run: MeasuredRun, results: ResultColumns) -> dict[str, Any]:
-    """A scheduler's part of a checkpoint: the comparison of a run is read from there."""
+def _lane_state(run: MeasuredRun, results: ResultColumns) -> dict[str, Any]:
+    """Return a scheduler's part of the checkpoint, from which the comparison of a run is read."""
     statistics = LaneStatistics(run.platform.cpu_of)
     statistics.add(run.tasks, results)
     return {"statistics": statistics.state(), "version": results.model_version, "failure": None}
 
 
-def _described(platform: Platform) -> dict[str, Any]:
-    """What is known of real devices; their watts and prices are not."""
+def _platform_json(platform: Platform) -> dict[str, Any]:
+    """Return what is known of real devices; their watts and prices are unknown."""
     devices = [{"name": device.name, "kind": device.kind, "node": device.node} for device in platform.devices]
     return {"name": platform.name, "devices": devices}
 
@@ -193,6 +212,7 @@ def _numbered(tasks: Workload, first: int) -> Workload:
 
 
 def measured_to_json(run: MeasuredRun) -> dict[str, Any]:
+    """Return the run ready for JSON."""
     tasks, names = run.tasks, run.device_names
     return {
         "run_id": run.run_id,
@@ -200,10 +220,7 @@ def measured_to_json(run: MeasuredRun) -> dict[str, Any]:
         "ended_at": run.ended_at,
         "seed": run.seed,
         "scenario": run.scenario,
-        "platform": {
-            "name": run.platform.name,
-            "devices": [{"name": each.name, "kind": each.kind, "node": each.node} for each in run.platform.devices],
-        },
+        "platform": _platform_json(run.platform),
         "config": run.config,
         "tasks": {
             **{name: getattr(tasks, name).tolist() for name in _TASK_NUMBERS},
@@ -222,15 +239,26 @@ def measured_to_json(run: MeasuredRun) -> dict[str, Any]:
 
 
 def measured_from_json(content: dict[str, Any]) -> MeasuredRun:
-    """The run again. Refuses what does not fit together; fields must be there and of their types."""
+    """Return the run that `measured_to_json` wrote.
+
+    Parameters
+    ----------
+    content
+        The JSON object. Its fields must exist and have their types.
+
+    Raises
+    ------
+    InvalidInputError
+        If columns do not fit together or values are out of range.
+    """
     tasks = content["tasks"]
     n = len(tasks["size"])
     for name in (*_TASK_NUMBERS, "kind"):
         if len(tasks[name]) != n:
             raise InvalidInputError(f"tasks.{name}", f"one value per task ({n})", f"{len(tasks[name])} values")
-    given = content["platform"]
-    devices = (Device(each["name"], each["kind"], each["node"], memory=math.inf) for each in given["devices"])
-    platform = Platform(given["name"], tuple(devices))
+    described = content["platform"]
+    devices = (Device(one["name"], one["kind"], one["node"], memory=math.inf) for one in described["devices"])
+    platform = Platform(described["name"], tuple(devices))
     return MeasuredRun(
         run_id=content.get("run_id"),
         created_at=content["created_at"],
@@ -257,7 +285,7 @@ def _columns(where: str, columns: dict[str, Any], platform: Platform) -> ResultC
     return ResultColumns(
         device=np.array([code_of[name] for name in columns["device"]], dtype=np.int32),
         **numbers,
-        # No oracle takes part on a real machine: it would have to know what has not happened.
+        # There is no oracle on a real machine, because the times on the other devices are unknown.
         regret=np.full(len(columns["device"]), np.nan),
         status=np.array([STATUS_NAMES.index(name) for name in columns["status"]], dtype=np.uint8),
     )

@@ -1,7 +1,7 @@
-"""What a learned scheduler cannot learn again from the last thousand tasks: the weights of an agent, on disk.
+"""Snapshots of models that a restart could not learn again from the newest tasks, such as an agent's weights.
 
-For schedulers that have ``save_model(path)`` and take a ``model``. Files are written beside the engine's thread.
-They belong to one run: another run starts from the model that ships.
+Snapshots are made of schedulers with a method ``save_model(path)`` and a parameter ``model``. A thread of its own
+writes the files. They belong to one run: another run starts from the model of the package.
 """
 
 from __future__ import annotations
@@ -22,26 +22,35 @@ from .clock import Clock
 from .scheduler_lane import SchedulerLane
 
 _log = logging.getLogger(__name__)
-#: Wall seconds between two.
-_EVERY = 60.0
+#: Wall seconds between two snapshots.
+_INTERVAL_S = 60.0
 
 
 class ModelSnapshots:
-    """Without a folder nothing is kept."""
+    """Snapshots in a folder.
+
+    Parameters
+    ----------
+    folder
+        Where the files go; None keeps no snapshots.
+    clock
+        Wall time.
+    """
 
     def __init__(self, folder: Path | None, clock: Clock) -> None:
         self._folder, self._clock = folder, clock
-        self._next = clock.now() + _EVERY
+        self._next = clock.now() + _INTERVAL_S
         self._writing: Future[None] | None = None
         self._writer = ThreadPoolExecutor(1, "snapshots") if folder else None
 
     def path(self, run_id: str, spec: str) -> Path | None:
+        """Return the file of a scheduler's snapshot; None without a folder."""
         if self._folder is None:
             return None
         return self._folder / f"{run_id}.{re.sub(r'[^A-Za-z0-9_-]+', '-', spec)[:80]}.pth"
 
     def scheduler(self, run_id: str, spec: str) -> Scheduler | None:
-        """The scheduler with the weights it had; None if none were kept."""
+        """Return the scheduler with the weights of its snapshot; None if there is none."""
         path = self.path(run_id, spec)
         if path is None or not path.exists():
             return None
@@ -49,12 +58,13 @@ class ModelSnapshots:
         return schedulers()[name].factory(**{**arguments, "model": path})
 
     def save_if_due(self, run_id: str, lanes: Iterable[SchedulerLane]) -> None:
+        """Save if the last snapshot is old enough."""
         if self._clock.now() >= self._next:
             self.save(run_id, lanes)
 
     def save(self, run_id: str, lanes: Iterable[SchedulerLane]) -> None:
         """Copy the weights now, write them in the background."""
-        self._next = self._clock.now() + _EVERY
+        self._next = self._clock.now() + _INTERVAL_S
         if self._writer is None or (self._writing is not None and not self._writing.done()):
             return
         jobs = [
@@ -68,32 +78,32 @@ class ModelSnapshots:
             self._writing = self._writer.submit(_write, jobs)
 
     def drop(self, run_id: str) -> None:
-        """A run has ended: it will not be resumed."""
+        """Delete the snapshots of a run that has ended."""
         if self._folder is not None and self._writer is not None:
             self._writer.submit(_remove, self._folder, run_id)
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait until everything is written."""
         if self._writer is not None:
             self._writer.shutdown(wait=True)
 
 
 def _frozen(scheduler: Any) -> Any:
-    """A copy whose weights the engine no longer changes."""
-    still = copy.copy(scheduler)
+    """Return a copy whose weights the engine does not change."""
+    frozen = copy.copy(scheduler)
     agent = getattr(scheduler, "agent_", None)
     if agent is not None:
-        still.agent_ = copy.copy(agent)
-        still.agent_.weights = agent.weights.copy()
-    return still
+        frozen.agent_ = copy.copy(agent)
+        frozen.agent_.weights = agent.weights.copy()
+    return frozen
 
 
 def _write(jobs: list[tuple[Any, Path]]) -> None:
     for scheduler, path in jobs:
         try:
-            scheduler.save_model(path)  # whole or not at all
+            scheduler.save_model(path)  # writes the file completely or not at all
         except Exception:
-            _log.exception("the model could not be kept in %s", path)
+            _log.exception("the snapshot could not be written to %s", path)
 
 
 def _remove(folder: Path, run_id: str) -> None:

@@ -1,4 +1,4 @@
-"""One scheduler on its own virtual cluster, fed chunk by chunk."""
+"""Lane of a live run: one scheduler on its own virtual cluster, fed chunk by chunk."""
 
 from __future__ import annotations
 
@@ -23,17 +23,30 @@ from .live_config import LiveConfig
 from .status import ModelCard
 
 #: Longer states of a rule are written as bytes.
-_LIST_AT_MOST = 64
-#: Above capacity queues grow without end; what ends that late teaches nothing.
-_MOST_PENDING = 100_000
+_MAX_LIST = 64
+#: Above capacity queues grow without end; outcomes that late are of no use to a model.
+_MAX_PENDING = 100_000
 
 
 class SchedulerLane:
-    """A compiled rule takes a chunk in one call. Any other scheduler goes task by task:
+    """One scheduler with its cluster, its statistics and its model.
 
-    open(chunk); for each row: catch_up(arrival), decide(row); close(rows)
+    A compiled rule takes a chunk in one call of `run_rule`. Any other scheduler goes task by task: `open` with the
+    chunk; for each row `catch_up` with the arrival time and `decide`; then `close`. Outcomes reach a scheduler at
+    their virtual finish, never earlier, also across chunks.
 
-    Outcomes reach a scheduler at their virtual finish, never earlier, also across chunks.
+    Parameters
+    ----------
+    name
+        The scheduler's specification.
+    scheduler
+        The scheduler, not yet started.
+    config
+        The configuration of the run.
+    sample
+        Tasks whose durations set the units of an objective with several goals.
+    trainer
+        Where the model of a learned scheduler is trained.
     """
 
     def __init__(
@@ -41,42 +54,44 @@ class SchedulerLane:
     ) -> None:
         self.name, self.scheduler = name, scheduler
         self.cluster = config.machine.cluster()
-        self._told = self.cluster.start_scheduler(
+        self._known_times = self.cluster.start_scheduler(
             scheduler, sample, seed=config.seed, objective=config.objective, endless=True
         )
         self.rule = scheduler if isinstance(scheduler, FastRule) and not scheduler.learns else None
         self.learner: LaneModel | None = None
         if isinstance(scheduler, LearnsDurations):
             self.learner = LaneModel(scheduler, trainer)
-            if "retrain_interval=" not in name.replace(" ", ""):  # the scheduler's own word counts more
+            if "retrain_interval=" not in name.replace(" ", ""):  # a given parameter takes precedence
                 scheduler.times_.refresh = config.retrain_interval
         self.statistics = LaneStatistics(config.platform.cpu_of)
-        #: Why it no longer takes part.
+        #: The error after which the lane was switched off.
         self.failure: str | None = None
-        # Outcomes by virtual finish. Those that an earlier process decided come with their task: the scheduler
-        # itself does not remember them, its model of durations can still learn from them.
+        # Outcomes by virtual finish. Those that an earlier process decided come with their task: the scheduler does
+        # not know these tasks, but its duration model can still learn from them.
         self._pending: list[tuple[float, int, Outcome, Task | None]] = []
 
     @property
     def version(self) -> int | None:
+        """The number of the model that decides now; None without a model."""
         return self.learner.version if self.learner else None
 
     @property
     def state(self) -> str:
+        """ready, warming, learned, fallback, or off after it failed."""
         own = getattr(self.scheduler, "state", None)  # a compiled rule's is an array
         return "off" if self.failure is not None else own if isinstance(own, str) else "ready"
 
     def events(self) -> list[LearningEvent]:
-        """What the scheduler has to tell since the last call."""
-        told = getattr(self.scheduler, "events_", None)
-        if not told:
+        """Return the scheduler's learning events since the last call."""
+        new = getattr(self.scheduler, "events_", None)
+        if not new:
             return []
-        events = list(told)
-        told.clear()
+        events = list(new)
+        new.clear()
         return events
 
     def model_card(self) -> ModelCard:
-        """Return what the scheduler tells of its model, by the attributes that learned schedulers have."""
+        """Return the description of the scheduler's model, read from the attributes of learned schedulers."""
         importance = getattr(self.scheduler, "feature_importance", None)
         agent = getattr(self.scheduler, "agent_", None)
         numbers: dict[str, float | int | None] | None = None
@@ -94,17 +109,19 @@ class SchedulerLane:
     # ---------------------------------------------------------------- running
 
     def run_rule(self, chunk: Workload) -> Outcomes:
+        """Decide for a whole chunk with a compiled rule."""
         assert self.rule is not None
         return self.cluster.run_more(chunk, self.rule)
 
     def open(self, chunk: Workload) -> None:
+        """Begin a chunk that is decided task by task."""
         self._chunk, self._outcomes = chunk, Outcomes.empty(chunk)
         self._table = self.cluster.physics.times(chunk, self.cluster.platform)
-        if self._told is not None:
-            self._told.remember(chunk)
+        if self._known_times is not None:
+            self._known_times.remember(chunk)
 
     def catch_up(self, now: float) -> bool:
-        """Report what has finished by now; True if the model has changed since."""
+        """Report the outcomes that have finished by now; returns True if the model changed."""
         before = self.version
         while self._pending and self._pending[0][0] <= now:
             _, _, outcome, task = heapq.heappop(self._pending)
@@ -115,6 +132,7 @@ class SchedulerLane:
         return self.version != before
 
     def decide(self, row: int) -> None:
+        """Decide for one task of the chunk and place it."""
         task, cluster = self._chunk[row], self.cluster
         view = View(task.arrival_time, cluster.free_at_view, cluster.platform)
         decision = cluster.check_decision(self.scheduler.decide(task, view), self.scheduler)
@@ -128,19 +146,19 @@ class SchedulerLane:
             self._outcomes,
         )
         if row == 0 and self.learner is not None:  # the same model decides the whole chunk
-            self._believed, self._decided_by = self.learner.times.model_, self.learner.version
+            self._deciding_model, self._deciding_version = self.learner.times.model_, self.learner.version
         ran = self._outcomes.status[row] != FAILED
-        if ran and self.scheduler.learns and len(self._pending) < _MOST_PENDING:
+        if ran and self.scheduler.learns and len(self._pending) < _MAX_PENDING:
             outcome = self._outcomes[row]
             if self.scheduler.wants_labels:
                 outcome = replace(outcome, labels=cluster.labels(task.task_id, self._table[row]))
             heapq.heappush(self._pending, (outcome.finish, task.task_id, outcome, None))
 
     def close(self, rows: int) -> Outcomes:
-        """What became of the first rows; no others were decided."""
+        """End the chunk and return the outcomes of the first rows; no others were decided."""
         out, chunk = self._outcomes, self._chunk.rows(0, rows)
-        if self._told is not None:
-            self._told.forget()
+        if self._known_times is not None:
+            self._known_times.forget()
         return Outcomes(
             chunk,
             out.device[:rows],
@@ -153,9 +171,9 @@ class SchedulerLane:
         )
 
     def columns(self, outcomes: Outcomes, oracle: Floats | None) -> ResultColumns:
-        """As they are stored. `oracle` is the oracle's latency for the same tasks."""
+        """Return the outcomes as they are stored; `oracle` is the oracle's latency for the same tasks."""
         bill = EnergyAndCost(outcomes, self.cluster.platform, self.cluster.tariff)
-        nothing = np.full(len(outcomes), np.nan)
+        unknown = np.full(len(outcomes), np.nan)
         return ResultColumns(
             device=outcomes.device,
             gpu_fraction=outcomes.fraction,
@@ -169,17 +187,17 @@ class SchedulerLane:
             gpu_time=outcomes.accelerator_time,
             energy_consumption=bill.energy,
             execution_cost=bill.cost,
-            regret=nothing if oracle is None else outcomes.latency - oracle,
-            predicted_time=self._predicted(outcomes) if self.learner else nothing,
+            regret=unknown if oracle is None else outcomes.latency - oracle,
+            predicted_time=self._predicted(outcomes) if self.learner else unknown,
             status=outcomes.status,
-            model_version=self._decided_by if self.learner else None,
+            model_version=self._deciding_version if self.learner else None,
         )
 
     def _predicted(self, outcomes: Outcomes) -> Floats:
-        """The seconds that the model which decided expects of the placement."""
-        if self._believed is None:
+        """Return the seconds that the deciding model expected of the placement."""
+        if self._deciding_model is None:
             return np.full(len(outcomes), np.nan)
-        table, platform = self._believed.table(outcomes.workload), self.cluster.platform
+        table, platform = self._deciding_model.table(outcomes.workload), self.cluster.platform
         rows, share = np.arange(len(outcomes)), outcomes.fraction
         cpu = table[rows, platform.class_of[platform.cpu_of[outcomes.device]]]
         accelerator = table[rows, platform.class_of[outcomes.device]]
@@ -187,9 +205,10 @@ class SchedulerLane:
         part = np.where(share > 0.0, accelerator[:, 1] + share * accelerator[:, 0], 0.0)
         return np.maximum(rest, part)
 
-    # ---------------------------------------------------------------- coming back
+    # ---------------------------------------------------------------- checkpoints
 
     def checkpoint(self) -> dict[str, Any]:
+        """Return the state of the lane, ready for JSON."""
         return {
             "cluster": self.cluster.state(),
             "rule": None if self.rule is None else _written(self.rule.state),
@@ -199,6 +218,7 @@ class SchedulerLane:
         }
 
     def restore(self, state: dict[str, Any], recent: Recent | None, now: float) -> None:
+        """Continue from a checkpoint; the model learns from the recent tasks."""
         self.cluster.restore(state["cluster"])
         if self.rule is not None and state["rule"] is not None:
             self.rule.state[:] = _read(state["rule"])
@@ -206,14 +226,14 @@ class SchedulerLane:
         self.failure = state["failure"]
         if recent is not None and self.name in recent.results:
             results = recent.results[self.name]
-            self.statistics.remember(results.latency)
+            self.statistics.fill_window(results.latency)
             if self.learner is not None:
-                self._warm(self.learner, recent.tasks, results, now)
+                self._learn_recent(self.learner, recent.tasks, results, now)
         if self.learner is not None:
             self.learner.resume_from(state["version"] or 0)
 
-    def _warm(self, learner: LaneModel, tasks: Workload, results: ResultColumns, now: float) -> None:
-        """Feed the model with what the store remembers, in the order of finish; the unfinished come later."""
+    def _learn_recent(self, learner: LaneModel, tasks: Workload, results: ResultColumns, now: float) -> None:
+        """Let the model learn from stored tasks in the order of finish; unfinished ones are reported later."""
         table = self.cluster.physics.times(tasks, self.cluster.platform)
         labelled = self.scheduler.wants_labels
         for row in np.argsort(results.finish_time, kind="stable").tolist():
@@ -247,7 +267,7 @@ def learned_lane(lanes: Iterable[SchedulerLane], name: str) -> SchedulerLane:
 
 
 def _written(state: Floats) -> list[float] | str:
-    if len(state) <= _LIST_AT_MOST and np.isfinite(state).all():
+    if len(state) <= _MAX_LIST and np.isfinite(state).all():
         return [float(value) for value in state]
     return base64.b64encode(state.astype("<f8").tobytes()).decode()
 

@@ -1,4 +1,4 @@
-"""What the engine says about itself."""
+"""Status of the live engine as plain values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ if TYPE_CHECKING:
     from .live_config import LiveConfig
     from .live_run import LiveRun
 
-#: running, paused, stopped; held: running, but the store has no room, so no tasks are made.
-STATES = ("running", "paused", "stopped", "held")
-
 
 @dataclass(frozen=True, slots=True)
 class SchedulerStatistics:
-    """One scheduler since the run began or history was deleted. None: not known, or nothing to average yet."""
+    """Results of one scheduler since the run began or its history was deleted. None means unknown or none yet."""
 
     name: str
     tasks: int
@@ -48,12 +45,13 @@ class SchedulerStatistics:
     model_version: int | None
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the fields ready for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveEpisode:
-    """Where a scenario of episodes stands."""
+    """Progress of a scenario that has episodes."""
 
     number: int
     tasks: int
@@ -62,8 +60,9 @@ class LiveEpisode:
 
 @dataclass(frozen=True, slots=True)
 class LiveStatus:
-    """One moment of the engine, as plain values."""
+    """State of the engine at one time."""
 
+    #: running, paused, stopped, or held: running, but no tasks are decided because the journal is full.
     state: str
     is_running: bool
     is_paused: bool
@@ -89,7 +88,7 @@ class LiveStatus:
     comparison: tuple[SchedulerStatistics, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the status ready for JSON."""
         plain = asdict(self)
         for name in ("schedulers", "notes", "comparison"):
             plain[name] = list(plain[name])
@@ -98,7 +97,7 @@ class LiveStatus:
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What is known of one learned scheduler's model."""
+    """Description of a learned scheduler's model."""
 
     scheduler_name: str
     state: str
@@ -108,6 +107,7 @@ class ModelCard:
     agent: dict[str, float | int | None] | None
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the fields ready for JSON."""
         return asdict(self)
 
 

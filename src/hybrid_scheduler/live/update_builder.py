@@ -1,4 +1,4 @@
-"""The bodies of events: plain values that any JSON writer takes."""
+"""Bodies of the events of the stream, as plain values ready for JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .batch_records import VersionRecord
 from .live_run import LaneEvent, LiveChunk, LiveRun
 from .status import LiveStatus
 
-MOST_DECISIONS, MOST_LOGS = 200, 10
+_MAX_DECISIONS, _MAX_LOGS = 200, 10
 
 _LEVELS = {
     "drift": "warning",
@@ -24,7 +24,7 @@ _LEVELS = {
 }
 
 
-def finite(value: float | None) -> float | None:
+def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
@@ -37,6 +37,19 @@ def notification(
     version: int | None = None,
     at_task: int | None = None,
 ) -> dict[str, Any]:
+    """Return the body of a `notification`.
+
+    Parameters
+    ----------
+    kind
+        What happened, such as "paused".
+    message
+        One sentence.
+    level
+        info, warning or error; by default that of the kind.
+    scheduler, version, at_task
+        The scheduler, its model version and the task it is about.
+    """
     return {
         "level": level or _LEVELS.get(kind, "info"),
         "kind": kind,
@@ -73,7 +86,7 @@ def version_record(event: LaneEvent, run_id: str, now: float) -> VersionRecord |
 
 
 class UpdateBuilder:
-    """The newest decisions since the last update, as they go into it."""
+    """Builder of updates from the newest decisions since the last one."""
 
     def __init__(self) -> None:
         self._chunks: list[LiveChunk] = []
@@ -81,21 +94,23 @@ class UpdateBuilder:
         self._turn = 0
 
     def add(self, chunk: LiveChunk) -> None:
+        """Add decided tasks; old ones that do not fit into an update are dropped."""
         self._chunks.append(chunk)
         self._decisions += len(chunk) * len(chunk.results)
-        while len(self._chunks) > 1 and sum(len(c) * len(c.results) for c in self._chunks[1:]) >= MOST_DECISIONS:
+        while len(self._chunks) > 1 and sum(len(c) * len(c.results) for c in self._chunks[1:]) >= _MAX_DECISIONS:
             del self._chunks[0]
 
     def clear(self) -> None:
+        """Drop the tasks after an update."""
         self._chunks.clear()
         self._decisions = 0
 
     def update(self, run: LiveRun, status: LiveStatus) -> dict[str, Any]:
-        """The body of a `simulation_update`."""
+        """Return the body of a `simulation_update`."""
         utilisations = run.utilisations()
-        chosen = utilization_scheduler(run)
+        chosen = _utilization_scheduler(run)
         devices = utilisations.get(chosen, {})
-        decisions = self._decisions_shown(run.config.platform)
+        decisions = self._newest_decisions(run.config.platform)
         task, latest = self._newest(run.config.platform)
         mean = sum(devices.values()) / len(devices) if devices else 0.0
         return {
@@ -131,55 +146,55 @@ class UpdateBuilder:
         }
         latest = {
             name: {
-                "time": finite(r.actual_time[row]),
-                "latency": finite(r.latency[row]),
-                "energy": finite(r.energy_consumption[row]),
-                "cost": finite(r.execution_cost[row]),
+                "time": _finite(r.actual_time[row]),
+                "latency": _finite(r.latency[row]),
+                "energy": _finite(r.energy_consumption[row]),
+                "cost": _finite(r.execution_cost[row]),
                 "device": platform.devices[int(r.device[row])].name,
-                "fraction": finite(r.gpu_fraction[row]),
-                "regret": finite(r.regret[row]),
+                "fraction": _finite(r.gpu_fraction[row]),
+                "regret": _finite(r.regret[row]),
             }
             for name, r in chunk.results.items()
         }
         return task, latest
 
-    def _decisions_shown(self, platform: Platform) -> list[dict[str, Any]]:
-        """Whole tasks, newest last."""
+    def _newest_decisions(self, platform: Platform) -> list[dict[str, Any]]:
+        """Return the decisions of all schedulers about the newest tasks, newest last."""
         parts: list[list[dict[str, Any]]] = []
-        room = MOST_DECISIONS
+        left = _MAX_DECISIONS
         for chunk in reversed(self._chunks):
             lanes = len(chunk.results)
             if lanes == 0:
                 continue
-            rows = min(len(chunk), room // lanes)
+            rows = min(len(chunk), left // lanes)
             parts.append(_decisions(chunk, len(chunk) - rows, platform))
-            room -= rows * lanes
+            left -= rows * lanes
             if rows < len(chunk):
                 break
         return [decision for part in reversed(parts) for decision in part]
 
     def logs(self, platform: Platform) -> list[dict[str, Any]]:
-        """A few sentences about the newest tasks; the schedulers take turns."""
+        """Return the bodies of a few `log` events about the newest tasks; the schedulers take turns."""
         newest = (
             (chunk, row) for chunk in reversed(self._chunks) if chunk.results for row in reversed(range(len(chunk)))
         )
-        said = []
-        for chunk, row in reversed(list(islice(newest, MOST_LOGS))):
+        logs = []
+        for chunk, row in reversed(list(islice(newest, _MAX_LOGS))):
             names = list(chunk.results)
             self._turn += 1
-            said.append(_log_of(chunk, row, names[self._turn % len(names)], platform))
-        return said
+            logs.append(_log_of(chunk, row, names[self._turn % len(names)], platform))
+        return logs
 
 
-def utilization_scheduler(run: LiveRun) -> str:
-    """Whose devices an update shows first: a learned scheduler's where there is one."""
+def _utilization_scheduler(run: LiveRun) -> str:
+    """Return the scheduler whose utilization an update shows first: a learned one if there is one."""
     lanes = run.live or run.lanes
     return next((lane.name for lane in lanes if lane.learner is not None), lanes[0].name)
 
 
 def _decisions(chunk: LiveChunk, begin: int, platform: Platform) -> list[dict[str, Any]]:
     tasks = chunk.tasks
-    about = list(
+    descriptions = list(
         zip(
             tasks.task_id[begin:].tolist(),
             tasks.size[begin:].tolist(),
@@ -206,12 +221,12 @@ def _decisions(chunk: LiveChunk, begin: int, platform: Platform) -> list[dict[st
             "task_id": task_id,
             "scheduler": name,
             "device": platform.devices[values[0]].name,
-            **{field: finite(value) for field, value in zip(_FIELDS, values[1:], strict=True)},
+            **{field: _finite(value) for field, value in zip(_FIELDS, values[1:], strict=True)},
             "size": size,
             "intensity": intensity,
             "memory": memory,
         }
-        for row, (task_id, size, intensity, memory) in enumerate(about)
+        for row, (task_id, size, intensity, memory) in enumerate(descriptions)
         for name, values in ((name, rows[row]) for name, rows in columns.items())
     ]
 

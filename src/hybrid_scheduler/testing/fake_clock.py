@@ -51,6 +51,10 @@ class FakeClock:
                 self._deadline = None
                 self._wake.set()
 
+    def spend(self, seconds: float) -> None:
+        """Let so much time pass in the middle of the thread's work; called by that thread itself."""
+        self._now += seconds
+
     def settle(self) -> None:
         """Wait until the thread has nothing more to do at this moment."""
         with self._changed:
