@@ -43,9 +43,9 @@ class Nothing:
         pass
 
 
-def measure(journal: Any, course: LiveConfig, seconds: float) -> tuple[float, float]:
+def measure(journal: Any, config: LiveConfig, seconds: float) -> tuple[float, float]:
     """Durable tasks per wall second, and per CPU second of this process with all its threads."""
-    engine = ContinuousSimulation(course, journal)
+    engine = ContinuousSimulation(config, journal)
     engine.open()
     engine.start()
     stop = threading.Event()
@@ -76,9 +76,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=None, help="where the SQLite file goes")
     options = parser.parse_args()
     schedulers = tuple(options.schedulers.split(","))
-    course = LiveConfig(schedulers=schedulers, speed=math.inf)
+    config = LiveConfig(schedulers=schedulers, speed=math.inf)
     lanes = len(schedulers)
-    show("engine alone", *measure(Nothing(), course, options.seconds), lanes)
+    show("engine alone", *measure(Nothing(), config, options.seconds), lanes)
     try:
         from hybrid_scheduler.storage import DatabaseAddress, SqlJournal
     except ImportError:
@@ -86,7 +86,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         file = Path(folder) / "bench.db"
-        show("into SQLite", *measure(SqlJournal(DatabaseAddress.sqlite(file)), course, options.seconds), lanes)
+        show("into SQLite", *measure(SqlJournal(DatabaseAddress.sqlite(file)), config, options.seconds), lanes)
 
 
 def show(what: str, per_second: float, per_cpu_second: float, lanes: int) -> None:

@@ -17,7 +17,7 @@ from ..learning.duration.online_duration_model import LearningEvent
 from ..learning.duration.retraining import LearnsDurations, TrainingWorker
 from ..physics import EnergyAndCost
 from .batch_records import Recent, ResultColumns
-from .lane_learning import LaneModel
+from .lane_model import LaneModel
 from .lane_statistics import LaneStatistics
 from .live_config import LiveConfig
 from .status import ModelCard
