@@ -12,7 +12,7 @@ from .tools import GUIDE, NOTE, sections, table
 MEASURED = GUIDE / "schedulers" / "measured.json"
 
 
-_KNOWS = {"nothing": "nothing", "told": "told times", "realised": "real times"}
+_KNOWLEDGE = {"nothing": "nothing", "told": "durations", "realised": "real durations"}
 #: Between these two stands a scheduler's table of measurements.
 _OPEN, _CLOSE = "<!-- measured -->", "<!-- /measured -->"
 
@@ -24,7 +24,7 @@ def schedulers_page() -> str:
         (
             f"[{info.look.glyph} `{name}`]({name}.md)",
             info.protocol,
-            _KNOWS[info.knows.value],
+            _KNOWLEDGE[info.knows.value],
             "yes" if info.published else "",
             info.summary,
         )

@@ -1,4 +1,4 @@
-"""`python -m hybrid_scheduler` is the command `hybrid-scheduler`."""
+"""Entry point of `python -m hybrid_scheduler`, the same as the command `hybrid-scheduler`."""
 
 from .cli import main
 

@@ -6,21 +6,21 @@ from numba import njit
 from hybrid_scheduler.cli import compile_notice
 
 
-@pytest.mark.parametrize(("patience", "notices"), [(0.0, [compile_notice.NOTICE]), (60.0, [])])
-def test_the_notice(patience: float, notices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_notice, "_PATIENCE", patience)
-    told: list[str] = []
-    with compile_notice.announced(told.append):
+@pytest.mark.parametrize(("notice_after", "notices"), [(0.0, [compile_notice.NOTICE]), (60.0, [])])
+def test_the_notice(notice_after: float, notices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_notice, "_NOTICE_AFTER_S", notice_after)
+    notices_given: list[str] = []
+    with compile_notice.compile_notice(notices_given.append):
         njit(lambda x: x + 1)(1)
         njit(lambda x: x + 2)(1)
-    assert told == notices
+    assert notices_given == notices
 
 
 def test_nothing_is_told_when_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_notice, "_PATIENCE", 0.0)
+    monkeypatch.setattr(compile_notice, "_NOTICE_AFTER_S", 0.0)
     function = njit(lambda x: x + 1)
     function(1)
-    told: list[str] = []
-    with compile_notice.announced(told.append):
+    notices_given: list[str] = []
+    with compile_notice.compile_notice(notices_given.append):
         function(2)
-    assert told == []
+    assert notices_given == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hybrid_scheduler.cli import diagnostics
+from hybrid_scheduler.cli import doctor
 
 Run = Callable[..., Any]
 
@@ -48,7 +48,7 @@ def test_bad_settings_fail(run: Run) -> None:
 
 
 def test_a_missing_package_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnostics, "NEEDED", ("numpy", "no-such-package"))
+    monkeypatch.setattr(doctor, "_REQUIRED", ("numpy", "no-such-package"))
     result = run("doctor")
     assert result.exit_code == 1
     assert "missing: no-such-package" in result.stdout
@@ -56,7 +56,7 @@ def test_a_missing_package_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_folders_that_cannot_be_written_are_warnings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnostics, "_why_not_writable", lambda folder: "Read-only file system")
+    monkeypatch.setattr(doctor, "_why_not_writable", lambda folder: "Read-only file system")
     result = run("doctor")
     assert result.exit_code == 0
     assert "!  kernel cache" in result.stdout
@@ -66,8 +66,8 @@ def test_folders_that_cannot_be_written_are_warnings(run: Run, monkeypatch: pyte
 
 def test_a_place_that_cannot_be_written() -> None:
     Path("file").touch()
-    assert diagnostics._why_not_writable(Path("file/below")) is not None
-    assert diagnostics._why_not_writable(Path("new/below")) is None
+    assert doctor._why_not_writable(Path("file/below")) is not None
+    assert doctor._why_not_writable(Path("new/below")) is None
     assert not Path("new").exists()
 
 
@@ -79,7 +79,7 @@ def test_a_gpu(answer: str, detail: str, run: Run, monkeypatch: pytest.MonkeyPat
     program = Path("nvidia-smi").absolute()
     program.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
     program.chmod(0o755)
-    monkeypatch.setattr(diagnostics.shutil, "which", lambda name: str(program))
-    check = diagnostics._gpu()
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: str(program))
+    check = doctor._gpu()
     assert check.status == "info"
     assert detail in check.detail

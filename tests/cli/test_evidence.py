@@ -288,7 +288,7 @@ def test_sweep_as_a_table_and_again(run: Run) -> None:
     assert "8 cells in here/results.parquet".replace("/", str(Path("a/b"))[1]) in result.stdout
     before = Path("here/results.parquet").read_bytes()
     again = swept(run)
-    assert "8 of 8 cells are there already" in again.stderr
+    assert "8 of 8 cells are already finished" in again.stderr
     assert Path("here/results.parquet").read_bytes() == before
     found = document(swept(run, "--json"))
     assert len(found["groups"]) == 4

@@ -71,7 +71,7 @@ def test_interrupted_resumed_and_repeated(program: Program, tmp_path: Path) -> N
     process.send_signal(signal.SIGINT)
     output, talk = process.communicate(timeout=120)
     assert (process.returncode, output) == (130, "")
-    assert talk == "interrupted: finished phases are kept; run it again to go on\n"
+    assert talk == "interrupted: finished phases are kept; run the command again to continue\n"
     # Only whole files of finished phases are there.
     assert files(here) == {name for name in ARTEFACTS if "profiles" in name or "workload_traces" in name}
 

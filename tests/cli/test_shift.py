@@ -45,7 +45,7 @@ def test_the_table(run: Run, asked: list[int]) -> None:
     assert table["hybrid_ml, bandit"] == ["–", "–", "13.90", "1.061", "±", "0.003", "1.080", "7.5", "(12)"]
     for words in (
         "oracle feedback",
-        "bandit: only what was executed",
+        "bandit: only the executed choice",
         "every policy of a seed sees the same stream",
     ):
         assert words in result.stdout

@@ -120,4 +120,4 @@ def test_the_caption_says_what_is_unusual(run: Callable[..., Any]) -> None:
     ).stdout  # fmt: skip
     assert "accelerators (1 CPU + 1 GPU + 1 TPU + 1 FPGA)" in output
     assert "noise σ 0.2 · memory policy fail · objective 1 latency + 2 energy" in output
-    assert "tasks failed for want of memory: greedy " in output
+    assert "tasks that failed for lack of memory: greedy " in output

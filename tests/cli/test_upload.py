@@ -49,7 +49,7 @@ def settings(server, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(upload, "_directly", busy)
-    monkeypatch.setattr(upload, "_PAUSE", 0.0)
+    monkeypatch.setattr(upload, "_RETRY_AFTER_S", 0.0)
     return load_settings(overrides={"server.port": server.server_port})
 
 
@@ -63,8 +63,8 @@ def test_it_is_sent_again_under_the_same_name(server, settings):
 
 def test_at_last_it_is_given_up(server, settings, monkeypatch):
     server.answers = [503]
-    monkeypatch.setattr(upload, "_PATIENCE", 0.0)
-    monkeypatch.setattr(upload, "_ANSWER", 10.0)
-    with pytest.raises(HybridSchedulerError, match="did not take the run: the database is away"):
+    monkeypatch.setattr(upload, "_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(upload, "_RESPONSE_TIMEOUT_S", 10.0)
+    with pytest.raises(HybridSchedulerError, match="did not accept the run: the database is away"):
         upload.store(measured_run(6), settings)
     assert len(server.sent) == 1

@@ -170,7 +170,7 @@ def test_the_commands_create_and_check(address, tmp_path, monkeypatch, capsys):
     if address.is_sqlite:
         assert said("init") == f"{address}: created (version {newest_revision()})\n"
     assert said("upgrade") == f"{address}: is up to date (version {newest_revision()})\n"
-    assert said("verify").endswith(f"{address}: everything is in order\n")
+    assert said("verify").endswith(f"{address}: all checks passed\n")
     with_connection(address, lambda c: c.exec_driver_sql("DROP TABLE commands"))
     assert said("verify", code=1).endswith(f"{address}: wrong: tables\n")
     document = json.loads(said("verify", "--json", code=1))

@@ -1,10 +1,10 @@
-"""The command line: thin commands, one printer."""
+"""Command line: one module per command, and what the commands share."""
 
 import sys
 
 
 def main() -> None:
-    """The door of the console script. What it needs is imported behind it, to keep start-up quick."""
+    """Run the console script `hybrid-scheduler`; imports wait until here, which keeps start-up quick."""
     try:
         from .app import app
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The program `hybrid-scheduler`: its commands and what they share."""
+"""The program `hybrid-scheduler`: its commands and its shared options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .sweep import sweep
 from .trace import trace
 from .train import train
 
-#: Options of the program itself, and whether a value follows.
+#: Options of the program itself, and whether a value follows each.
 _SHARED = {
     "--config": True,
     "--plugin": True,
@@ -46,9 +46,10 @@ _SHARED = {
 
 
 class Program(TyperGroup):
-    """Ends every command in one place, and takes shared options on either side of the command's name."""
+    """Command group that accepts shared options before and after the command's name, and ends every command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Move shared options before the command's name, then parse."""
         shared: list[str] = []
         others: list[str] = []
         words = iter(args)
@@ -73,13 +74,14 @@ class Program(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        session = CommandContext()
+        """Run a command with a context of its own, and turn its end into an exit code."""
+        command = CommandContext()
         parse_and_run = super().main
 
-        def command() -> Any:
-            return parse_and_run(args, prog_name, complete_var, False, windows_expand_args, obj=session, **extra)
+        def run() -> Any:
+            return parse_and_run(args, prog_name, complete_var, False, windows_expand_args, obj=command, **extra)
 
-        code = exit_code_of(command, session)
+        code = exit_code_of(run, command)
         if standalone_mode:
             sys.exit(code)
         return code
@@ -92,12 +94,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 fine, 1 failed, 2 usage or bad input, 130 interrupted.",
+    epilog="Exit codes: 0 success, 1 failure, 2 usage error or bad input, 130 interrupted.",
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         Printer().text(f"hybrid-scheduler {__version__}")
         raise typer.Exit
 
@@ -107,48 +109,50 @@ def program(
     context: typer.Context,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Settings to use instead of ./config.yaml.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Read settings from this file instead of ./config.yaml.", show_default=False
+        ),
     ] = None,
     plugin: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", help="A Python file with schedulers of your own; may be repeated.", show_default=False
+            metavar="FILE", help="Load your own schedulers from a Python file; may be repeated.", show_default=False
         ),
     ] = None,
     log_level: Annotated[
         str | None,
         typer.Option(
             metavar="LEVEL",
-            help="Show and log messages from this level on: debug, info, warning, …",
+            help="Lowest level of messages to show and log: debug, info, warning, …",
             show_default=False,
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result and errors.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result and errors.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Where should each task run: on the CPU, on a GPU, or split between them?
+    """Decide for each task: run it on the CPU, on a GPU, or split it between them.
 
-    Simulates and compares scheduling policies on a machine of CPUs and GPUs.
+    The program simulates, compares and executes scheduling policies on machines with CPUs and GPUs.
 
     Example: hybrid-scheduler simulate --scenario mixed --utilisation 0.7
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(BAD_INPUT)
-    session: CommandContext = context.obj
-    session.printer = Printer(quiet=quiet)
-    session.config_file = config
+    command: CommandContext = context.obj
+    command.printer = Printer(quiet=quiet)
+    command.config_file = config
     if plugin:
         from ..schedulers.plugins import add_file
 
         for file in plugin:
             add_file(file)
-    session.log_level = log_level
+    command.log_level = log_level
 
 
-#: In the order of the help: the live run, comparisons, learning, the real machine, traces, the house itself.
+#: In the order of the help: live run, comparisons, learning, real hardware, traces, maintenance.
 _COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve,
     "simulate": simulate,

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler bench`: how fast it is, as ratios to peers in the same run."""
+"""`hybrid-scheduler bench`: speed as ratios to other libraries in the same run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from .command_context import CommandContext
 
-#: Benchmarks are no part of the package: they bring the peers they measure against.
+#: Benchmarks are not in the package: they need the libraries they compare with.
 _FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
 _FILES = {
     "simulation": "__main__.py",
@@ -27,10 +27,13 @@ _FILES = {
 def bench(
     context: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help=f"Of {', '.join(_FILES)}; all by default.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help=f"Benchmarks to run: {', '.join(_FILES)}; all by default."),
     ] = None,
 ) -> None:
-    """Measure speed beside peers, as ratios. Needs a checkout of the project and a quiet machine.
+    """Measure speed as ratios to other libraries.
+
+    Needs a checkout of the project and a machine without other work.
 
     \b
     Examples:

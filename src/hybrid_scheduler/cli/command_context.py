@@ -1,4 +1,4 @@
-"""What every command has at hand: the printer, the settings once they are asked for, and the log."""
+"""Context of one command: its printer, its settings and its log."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .printer import Printer
 if TYPE_CHECKING:
     from ..config import LoggingSettings, Settings
 
-#: Which option sets which key, so that messages speak of what was typed.
-OPTION_NAMES = {
+#: Option of each settings key, so that messages name what the user typed.
+_OPTION_NAMES = {
     "simulation.scenario": "--scenario",
     "simulation.utilisation": "--utilisation",
     "simulation.tasks": "--tasks",
@@ -30,45 +30,55 @@ OPTION_NAMES = {
 
 
 class CommandContext:
-    """One call of the program."""
+    """State of one call of the program."""
 
     def __init__(self) -> None:
         self.printer = Printer()
         self.config_file: Path | None = None
         self.log_level: str | None = None
-        #: What is said when the user interrupts; a command that keeps something says so here.
+        #: Message after an interrupt; a command that keeps partial results replaces it.
         self.after_interrupt = "nothing was written"
         self._log_file: str | None = None
         self._logging = False
 
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:
-        """The settings with these options on top; from here on messages are logged.
+        """Load the settings with these options on top, and open the log.
 
-        Options are keys and the text that was typed; those that were not given are None.
+        Parameters
+        ----------
+        options
+            Settings keys and the text that was typed; None for options that were not given.
+
+        Raises
+        ------
+        InvalidInputError, SeveralProblemsError
+            If a setting or an option is wrong.
         """
         from ..config import load_settings
 
         given = {"logging.level": self.log_level, **(options or {})}
         typed = {key: value for key, value in given.items() if value is not None}
-        settings = load_settings(self.config_file, typed, option_names=OPTION_NAMES)
+        settings = load_settings(self.config_file, typed, option_names=_OPTION_NAMES)
         self.open_log(settings.logging)
         return settings
 
     def open_log(self, settings: LoggingSettings) -> None:
+        """Send messages to stderr and to the log file from here on."""
         from . import logging_setup
 
-        # Talk stays small: the level of the settings is the file's, unless it was asked for on the command line.
-        usual = "ERROR" if self.printer.quiet else "WARNING"
-        logging_setup.to_stderr(self.printer, settings.level if self.log_level else usual)
+        # The level of the settings is for the file; only --log-level changes what the terminal shows.
+        default = "ERROR" if self.printer.quiet else "WARNING"
+        logging_setup.to_stderr(self.printer, settings.level if self.log_level else default)
         self._logging = True
         self._log_file = settings.file if logging_setup.to_file(settings) else None
 
     @property
     def is_logging(self) -> bool:
+        """Whether the log is open."""
         return self._logging
 
     def keep_traceback(self, error: BaseException) -> str | None:
-        """Write it to the log file, and return the file's name if there is one."""
+        """Write the traceback to the log file, and return the file's name if there is one."""
         from ..config import LoggingSettings
         from . import logging_setup
 
@@ -86,7 +96,32 @@ class CommandContext:
         elif not self.printer.quiet:
             self.printer.report("warning", text)
 
+    def renamed_option(self, old: str, old_value: str | None, new: str, value: str | None) -> str | None:
+        """Return the value of a renamed option, and warn if the user typed the old name.
+
+        Parameters
+        ----------
+        old, new
+            Both names of the option, dashes included.
+        old_value, value
+            What was typed for each; None for an option that was not given.
+
+        Raises
+        ------
+        InvalidInputError
+            If both names were typed.
+        """
+        if old_value is None:
+            return value
+        if value is not None:
+            from ..core import InvalidInputError
+
+            raise InvalidInputError(old, f"left out with {new}, its new name", old_value)
+        self.show_warning(f"{old} is deprecated and will be removed in the next release; use {new}")
+        return old_value
+
     def close(self) -> None:
+        """Close the log."""
         if self._logging:
             from . import logging_setup
 

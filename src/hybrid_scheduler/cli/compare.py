@@ -1,4 +1,4 @@
-"""`hybrid-scheduler compare`: who is better on the same seeds, and how sure is that?"""
+"""`hybrid-scheduler compare`: schedulers on paired seeds, with intervals and significance tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .number_format import NOTHING, SECONDS, significant, unit_for
-from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
+from .options import (
+    BatchOption,
+    JsonOption,
+    NoiseOption,
+    PlatformOption,
+    ProcessesOption,
+    ScenarioOption,
+    SchedulersOption,
+    UtilisationOption,
+)
 from .printer import Printer
 from .table import Column
 
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
 _SIGNIFICANT = "*"
 GROWS = "↗"
 _SEEDS = 20
-#: Neighbouring batches that are more alike than this are worth a word.
+#: Correlation of neighbouring batches from which a remark is shown.
 _ALIKE = 0.3
 
 
@@ -33,55 +42,60 @@ def compare(
     utilisation: UtilisationOption = None,
     batch: BatchOption = False,
     trace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Your own tasks: one run, judged batch by batch.")
+        str | None,
+        typer.Option(metavar="FILE", help="Your own tasks from a file: one run, compared batch by batch."),
     ] = None,
-    tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks per seed.")] = None,
-    schedulers: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Who is compared, as in greedy,oracle(grid=21).")
-    ] = None,
+    tasks: Annotated[str | None, typer.Option(metavar="N", help="Tasks per seed.")] = None,
+    schedulers: SchedulersOption = None,
     platform: PlatformOption = None,
     noise: NoiseOption = None,
     seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="How many paired seeds, at least 2; 20 if not given.")
+        int | None, typer.Option(metavar="N", help="Number of paired seeds, at least 2; 20 by default.")
     ] = None,
     first_seed: Annotated[
-        int, typer.Option(metavar="N", help="The first of them; with --trace that of noise and draws.")
+        int, typer.Option(metavar="N", help="First seed; with --trace the seed of noise and random choices.")
     ] = 3000,
     batches: Annotated[
-        int | None, typer.Option(metavar="N", help="Into how many batches a trace is cut; 20 if it is long enough.")
+        int | None,
+        typer.Option(metavar="N", help="Batches to cut a trace into; 20 by default if it is long enough."),
     ] = None,
     metric: Annotated[
-        str, typer.Option(metavar="NAME", help="What is judged, as in simulate --json.")
+        str, typer.Option(metavar="NAME", help="Metric to compare, by its name in simulate --json.")
     ] = "mean_latency",
     baseline: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Whom all are measured against; the first if not given.")
+        str | None, typer.Option(metavar="NAME", help="Scheduler to compare the others with; the first by default.")
     ] = None,
     until_clear: Annotated[
         bool,
-        typer.Option("--until-clear", help="Stop as soon as all are told from the baseline; looks are paid for."),
+        typer.Option(
+            "--until-clear",
+            help="Stop once all differences from the baseline are clear; p-values allow for the interim checks.",
+        ),
     ] = False,
     fail_if_slower: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Exit 1 if this one is worse than the baseline, surely.")
+        str | None,
+        typer.Option(metavar="NAME", help="Exit 1 if this scheduler is significantly worse than the baseline."),
     ] = None,
-    processes: Annotated[
-        int | None, typer.Option(metavar="N", help="Seeds at a time; one per core if not given.", min=1)
-    ] = None,
+    processes: ProcessesOption = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the judgement, every seed and a record to replay.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the result, every seed and a record for replay to this folder."),
     ] = None,
     real: Annotated[
-        bool, typer.Option("--real", help="Run kernels on this machine at once, and simulate the same beside it.")
+        bool,
+        typer.Option("--real", help="Run real kernels on this machine, and simulate the same tasks beside them."),
     ] = False,
-    store: Annotated[bool, typer.Option("--store", help="With --real: put the run into the history.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    store: Annotated[bool, typer.Option("--store", help="With --real: store the run in the history.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare schedulers on paired seeds, with intervals and tests.
 
-    Every seed is one workload that all schedulers get. Different means: the Wilcoxon test, corrected for all pairs,
-    and the 95 % interval of the mean difference both say so. All else is too close to call.
+    Every seed is one workload that all schedulers get. Two schedulers count as different if the Wilcoxon test,
+    corrected for all pairs, and the 95 % interval of the mean difference agree. Otherwise the result is too close
+    to call.
 
-    A trace is one run: it is cut into batches of consecutive tasks, which are compared pair by pair; where
-    neighbouring batches are alike, intervals are widened.
+    A trace is one run: it is cut into batches of consecutive tasks, which are compared pair by pair. Where
+    neighbouring batches are correlated, the intervals are widened.
 
     \b
     Examples:
@@ -109,7 +123,7 @@ def compare(
     )
     from ..core import InvalidInputError
     from ..experiments.paired_comparison import baseline_of, check_metric, compare_seeds, compare_trace
-    from .compile_notice import announced
+    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
 
@@ -130,9 +144,9 @@ def compare(
         check_empty(out)
     chosen = range(first_seed, first_seed + (seeds or _SEEDS))
     total = spec.tasks * len(spec.schedulers) if trace else len(chosen)
-    with announced(command.printer.note), command.printer.progress(total) as update:
+    with compile_notice(command.printer.note), command.printer.progress(total) as update:
         if trace is not None:
-            found = compare_trace(spec, first_seed, added_up(update))
+            found = compare_trace(spec, first_seed, _added_up(update))
         else:
             found = compare_seeds(
                 spec, chosen, metric=metric, baseline=against, until_clear=until_clear, processes=processes,
@@ -142,14 +156,14 @@ def compare(
     if out is not None:
         write(out, found, judgement)
     if as_json:
-        command.printer.document(document(found, judgement))
+        command.printer.document(_document(found, judgement))
     else:
-        show(command.printer, found, judgement)
+        _show(command.printer, found, judgement)
     _fail_if_slower(judgement, fail_if_slower)
 
 
-def added_up(update: Callable[[str, int], None]) -> Callable[[str, int], None]:
-    """Progress of single steps as progress of all together."""
+def _added_up(update: Callable[[str, int], None]) -> Callable[[str, int], None]:
+    """Turn reports of single steps into reports of the total."""
     done = 0
 
     def advance(name: str, count: int) -> None:
@@ -169,14 +183,14 @@ def check_empty(folder: Path) -> None:
 
 
 def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
-    """The judgement, every seed as a row, and the record that `replay` repeats."""
+    """Write the judgement, every seed as a row, and the record that `replay` repeats."""
     from ..core.canonical_json import pretty_json
     from ..experiments import run_record
     from ..experiments.replay import comparison_events
     from ..reports.table_files import write_table
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "comparison.json").write_text(pretty_json(document(found, judgement)), encoding="utf-8")
+    (folder / "comparison.json").write_text(pretty_json(_document(found, judgement)), encoding="utf-8")
     rows = [
         {"seed": run.seed, "scheduler": name, **numbers}
         for run in found.runs
@@ -187,7 +201,7 @@ def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
     run_record.write_run(folder, run_record.COMPARE, found.spec, seeds, comparison_events(found.runs))
 
 
-def document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
+def _document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
     from .. import __version__
 
     spec = found.spec
@@ -223,10 +237,10 @@ def _fail_if_slower(judgement: Judgement, name: str | None) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------------ for people
+# ------------------------------------------------------------------------------------------ table
 
 
-def show(printer: Printer, found: PairedComparison, judgement: Judgement) -> None:
+def _show(printer: Printer, found: PairedComparison, judgement: Judgement) -> None:
     words = "more" if not judgement.less_is_better else "less"
     stopped = ", stopped when it was clear" if found.stopped_early else ""
     trace = found.spec.trace
@@ -234,16 +248,16 @@ def show(printer: Printer, found: PairedComparison, judgement: Judgement) -> Non
     printer.facts([*found.spec.facts, repeated])
     printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}"])
     printer.text()
-    printer.sheet(standings(judgement))
+    printer.table(_standings(judgement))
     printer.text()
     printer.text(Text(f"{judgement.unit} won by row against column", style="bold"))
-    printer.sheet(matrix(judgement))
+    printer.table(_matrix(judgement))
     printer.text()
-    for remark in remarks(judgement):
+    for remark in _remarks(judgement):
         printer.text(Text(remark, style="dim"))
 
 
-def standings(judgement: Judgement) -> list[Column]:
+def _standings(judgement: Judgement) -> list[Column]:
     rows = judgement.standings
     timed = judgement.metric.endswith(("_time", "_latency", "_wait", "makespan", "_regret"))
     unit = unit_for([row.value.mean for row in rows], SECONDS) if timed else None
@@ -266,7 +280,7 @@ def standings(judgement: Judgement) -> list[Column]:
     ]
 
 
-def matrix(judgement: Judgement) -> list[Column]:
+def _matrix(judgement: Judgement) -> list[Column]:
     names = [row.name for row in judgement.standings]
     columns = [Column("", [named(name) for name in names], number=False)]
     for number, column in enumerate(names, 1):
@@ -283,34 +297,34 @@ def matrix(judgement: Judgement) -> list[Column]:
     return columns
 
 
-def remarks(judgement: Judgement) -> list[str]:
+def _remarks(judgement: Judgement) -> list[str]:
     found = [
-        f"{_SIGNIFICANT} surely better: Wilcoxon (Holm, all pairs) and the interval of the difference agree",
+        f"{_SIGNIFICANT} significantly better: Wilcoxon (Holm, all pairs) and the interval of the difference agree",
         f"effect r: rank-biserial, -1 if all {judgement.unit} are lower than the baseline's, 1 if all are higher",
     ]
     if judgement.unit == "batches":
         found.append(
-            "on these tasks the numbers are exact; intervals are about more of the same kind, and know nothing of "
-            "what the trace has not seen, such as rare congestion"
+            "on these tasks the numbers are exact; intervals are for more tasks of the same kind, and do not cover "
+            "what the trace does not contain, such as rare congestion"
         )
     if any(math.isinf(row.value.half_width) for row in judgement.standings):
         found.append(f"{GROWS} keeps changing throughout the trace: the mean depends on its length, no interval")
     elif judgement.neighbour_correlation > _ALIKE:
         found.append(
-            f"neighbouring batches are alike (correlation up to {judgement.neighbour_correlation:.2f}): "
-            "intervals are widened for it, and may still be too narrow; trust a longer trace, or fewer --batches"
+            f"neighbouring batches are correlated (up to {judgement.neighbour_correlation:.2f}): intervals are widened, "
+            "and may still be too narrow; use a longer trace, or fewer --batches"
         )
     if judgement.seeds < judgement.seeds_needed:
         found.insert(
             0,
-            f"{judgement.seeds} {judgement.unit} cannot tell any pair of {len(judgement.standings)} schedulers "
-            f"apart, however clear: take at least {judgement.seeds_needed}",
+            f"{judgement.seeds} {judgement.unit} are too few to separate any pair of {len(judgement.standings)} "
+            f"schedulers: use at least {judgement.seeds_needed}",
         )
     return found
 
 
 def named(spec: str) -> Text:
-    """The scheduler's glyph in its colour, and its name as it is typed."""
+    """Return a scheduler's glyph in its colour, and its name as it is typed."""
     from ..schedulers import schedulers
     from ..schedulers.registry import parse_spec
 
@@ -320,6 +334,7 @@ def named(spec: str) -> Text:
 
 
 def interval(one: Interval, size: float = 1.0) -> str:
+    """Return ``mean ± half width`` in units of `size`."""
     if math.isinf(one.half_width):  # a queue that grows: its mean depends on the run's length
         return f"{significant(one.mean / size)} {GROWS}"
     return f"{significant(one.mean / size)} ± {significant(one.half_width / size)}"

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler db`: create, upgrade and check the database that the settings choose."""
+"""`hybrid-scheduler db`: commands that create, upgrade and check the database."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext
+from .options import JsonOption
 from .table import Column
 
 if TYPE_CHECKING:
@@ -24,14 +25,19 @@ db = typer.Typer(
 _Url = Annotated[
     str | None,
     typer.Option(
-        "--url", metavar="URL", help="sqlite:///FILE or postgresql://… instead of the settings.", show_default=False
+        "--url",
+        metavar="URL",
+        help="Database to use instead of the settings': sqlite:///FILE or postgresql://…",
+        show_default=False,
     ),
 ]
 
 
 @db.command()
 def init(context: typer.Context, url: _Url = None) -> None:
-    """Create the tables. A database that has them stays as it is.
+    """Create the tables.
+
+    A database that already has them is not changed.
 
     Example: hybrid-scheduler db init
     """
@@ -40,7 +46,9 @@ def init(context: typer.Context, url: _Url = None) -> None:
 
 @db.command()
 def upgrade(context: typer.Context, url: _Url = None) -> None:
-    """Bring the tables up to date. The engine does the same when it starts.
+    """Upgrade the tables to this version.
+
+    The engine does the same when it starts.
 
     Example: hybrid-scheduler db upgrade
     """
@@ -51,11 +59,11 @@ def upgrade(context: typer.Context, url: _Url = None) -> None:
 def verify(
     context: typer.Context,
     url: _Url = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Check the schema, the file and the rows; nothing is changed.
+    """Check the schema, the file and the rows without changing them.
 
-    Exit code 1 if something is wrong.
+    The exit code is 1 if something is wrong.
 
     Example: hybrid-scheduler db verify
     """
@@ -70,14 +78,14 @@ def verify(
         command.printer.document(content)
     else:
         signs = [Text("✓", "green") if finding.ok else Text("✗", "red") for finding in findings]
-        command.printer.sheet(
+        command.printer.table(
             [
                 Column("", signs, number=False),
                 Column("", [finding.name for finding in findings], number=False),
                 Column("", [Text(finding.detail) for finding in findings], number=False, flexible=True),
             ]
         )
-        command.printer.text(f"{address}: " + (f"wrong: {', '.join(wrong)}" if wrong else "everything is in order"))
+        command.printer.text(f"{address}: " + (f"wrong: {', '.join(wrong)}" if wrong else "all checks passed"))
     if wrong:
         raise typer.Exit(1)
 

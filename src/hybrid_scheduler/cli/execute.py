@@ -1,4 +1,4 @@
-"""`hybrid-scheduler execute`: real kernels on this machine, placed by the schedulers, measured."""
+"""`hybrid-scheduler execute`: real kernels on this machine, placed by schedulers and measured."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .number_format import NOTHING, SECONDS, percent, significant, unit_for, with_unit
+from .options import JsonOption
 from .printer import Printer, uninterrupted
 from .table import Column
 
@@ -21,57 +22,66 @@ if TYPE_CHECKING:
     from ..runtime.kernel_benchmark import KernelBenchmark
     from .upload import UploadedRun
 
-BACKENDS = ("local", "ray")
-SIZES = "64,1024"
+_BACKENDS = ("local", "ray")
+_SIZES = "64,1024"
 _TASKS = 100
-#: One that learns and one that is told.
+#: One scheduler that learns durations and one that knows them.
 _COMPARED = "hybrid_ml,earliest_finish"
 
 
 def execute(
     context: typer.Context,
     mix: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Kernels, such as matmul,sort; all if left out.")
+        str | None, typer.Option(metavar="A,B", help="Kernels to run, such as matmul,sort; all by default.")
     ] = None,
-    tasks: Annotated[int, typer.Option(metavar="N", help="How many kernels are run and judged.")] = _TASKS,
+    tasks: Annotated[int, typer.Option(metavar="N", help="Number of kernels to run and measure.")] = _TASKS,
     learn: Annotated[
-        int, typer.Option(metavar="N", help="Kernels that learning schedulers run before, at other sizes.")
+        int, typer.Option(metavar="N", help="Kernels that learning schedulers run first, at other sizes.")
     ] = 0,
     scheduler: Annotated[
-        str, typer.Option("--scheduler", "--schedulers", metavar="A,B", help="Who decides; several are compared.")
+        str,
+        typer.Option("--scheduler", "--schedulers", metavar="A,B", help="Schedulers to run; several are compared."),
     ] = "hybrid_ml",
-    sizes: Annotated[str, typer.Option(metavar="MIN,MAX", help="Sizes lie between, log-uniformly.")] = SIZES,
+    sizes: Annotated[
+        str, typer.Option(metavar="MIN,MAX", help="Smallest and largest size; sizes are log-uniform.")
+    ] = _SIZES,
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same kernels and sizes.")] = 0,
     batch: Annotated[
-        bool, typer.Option("--batch", help="Submit everything at once, not one after the other.")
+        bool, typer.Option("--batch", help="Submit all kernels at once instead of one after the other.")
     ] = False,
     whole: Annotated[bool, typer.Option("--whole", help="Never split a kernel between devices.")] = False,
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Limit of one kernel's run.")] = None,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="Device to use beside the CPU: auto, cpu, cuda or mps.")
+    ] = "auto",
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of one kernel.")] = None,
     profile: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Profile to calibrate from; else a quick one is made.")
+        str | None,
+        typer.Option(metavar="FILE", help="Profile to calibrate from; a quick one is measured by default."),
     ] = None,
     other_machine: Annotated[
-        bool, typer.Option("--other-machine", help="Use a profile of another machine nevertheless.")
+        bool, typer.Option("--other-machine", help="Accept a profile of another machine.")
     ] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Also simulate the stream, calibrated, beside the real one.")
+        bool, typer.Option("--compare", help="Also simulate the same tasks on the calibrated machine.")
     ] = False,
-    backend: Annotated[str, typer.Option(metavar="NAME", help="local, or ray for several machines.")] = "local",
+    backend: Annotated[
+        str, typer.Option(metavar="NAME", help="Where kernels run: local, or ray for several machines.")
+    ] = "local",
     address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Ray cluster to use; else one is started here.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Ray cluster to use; one is started here by default.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the results here, as JSON and CSV.")
+        Path | None, typer.Option(metavar="DIR", help="Write the results to this folder, as JSON and CSV.")
     ] = None,
     store: Annotated[
-        bool, typer.Option("--store", help="Put the run into the history: the dashboard shows it as measured.")
+        bool, typer.Option("--store", help="Store the run in the history; the dashboard shows it as measured.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Run a stream of real kernels and see how good the schedulers' choices were.
+    """Run real kernels and rate the schedulers' choices.
 
-    Every kernel is also run on every device: the ratio is to the faster one. Other work on the machine disturbs.
+    Every kernel also runs on every device, and the ratio is to the fastest one. Other work on the machine distorts
+    the results.
 
     \b
     Examples:
@@ -80,21 +90,21 @@ def execute(
       hybrid-scheduler execute --scheduler earliest_finish --compare --batch
       hybrid-scheduler execute --scheduler hybrid_ml,greedy --store
     """
-    execute_stream(
+    _execute_stream(
         context.obj, mix=mix, tasks=tasks, learn=learn, scheduler=scheduler, sizes=sizes, seed=seed, batch=batch,
         whole=whole, device=device, timeout=timeout, profile=profile, other_machine=other_machine, compare=compare,
         backend=backend, address=address, out=out, store=store, as_json=as_json,
     )  # fmt: skip
 
 
-def execute_stream(
+def _execute_stream(
     command: CommandContext,
     *,
     scheduler: str,
     tasks: int = _TASKS,
     mix: str | None = None,
     learn: int = 0,
-    sizes: str = SIZES,
+    sizes: str = _SIZES,
     seed: int = 0,
     batch: bool = False,
     whole: bool = False,
@@ -109,7 +119,7 @@ def execute_stream(
     store: bool = False,
     as_json: bool = False,
 ) -> None:
-    """What `execute` does, and `compare --real`."""
+    """Run the kernels, print the result and store it: the body of `execute` and of `compare --real`."""
     settings = command.settings()
     from ..core import InvalidInputError, UnknownNameError
     from ..runtime.contention_profile import ContentionCalibration
@@ -117,8 +127,8 @@ def execute_stream(
     from ..runtime.kernel_stream import make_stream
     from ..schedulers import split_specs
 
-    if backend not in BACKENDS:
-        raise UnknownNameError("--backend", backend, BACKENDS)
+    if backend not in _BACKENDS:
+        raise UnknownNameError("--backend", backend, _BACKENDS)
     if learn < 0:
         raise InvalidInputError("--learn", "a whole number >= 0", learn)
     smallest, largest = _range(sizes)
@@ -151,13 +161,13 @@ def execute_stream(
             _write(out, document, contest.rows())
             command.printer.note(f"wrote {out}")
         if not as_json:
-            show(command.printer, document)
-        try:  # whatever becomes of storing, what was measured is shown
+            _show(command.printer, document)
+        try:  # the measurements are printed even if storing them fails
             if store:
-                kept = _store(contest, document, settings, began=began)
-                document["run_id"] = kept.run_id
+                uploaded = _store(contest, document, settings, began=began)
+                document["run_id"] = uploaded.run_id
                 if not as_json:
-                    command.printer.text(kept.words)
+                    command.printer.text(uploaded.message)
         finally:
             if as_json:
                 command.printer.document(document)
@@ -173,7 +183,13 @@ def compare_real(
     store: bool,
     as_json: bool,
 ) -> None:
-    """`compare --real`: a stream executed at once and simulated from the calibration, side by side."""
+    """Run `compare --real`: the same kernels executed and simulated on the calibrated machine.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is given that `--real` does not use.
+    """
     from ..core import InvalidInputError
 
     if not real:
@@ -187,13 +203,13 @@ def compare_real(
             raise InvalidInputError(parameter.opts[0], "left out with --real", value, hint=hint)
     if tasks is not None and not tasks.isdigit():
         raise InvalidInputError("--tasks", "a whole number >= 1", tasks)
-    execute_stream(
+    _execute_stream(
         context.obj, scheduler=schedulers or _COMPARED, tasks=int(tasks or _TASKS), batch=True, compare=True,
         out=out, store=store, as_json=as_json,
     )  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------ what was asked for
+# ------------------------------------------------------------------------------------------ options
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -285,10 +301,10 @@ def _store(contest: KernelBenchmark, document: dict[str, Any], settings: Setting
     return store(run, settings)
 
 
-# ------------------------------------------------------------------------------------------ the table
+# ------------------------------------------------------------------------------------------ table
 
 
-def show(printer: Printer, document: dict[str, Any]) -> None:
+def _show(printer: Printer, document: dict[str, Any]) -> None:
     machine = document["machine"]
     gpu = machine["gpu"]["name"] if machine["gpu"] else "no GPU"
     printer.facts([machine["cpu"], gpu, f"devices {', '.join(document['devices'])}"])
@@ -297,7 +313,7 @@ def show(printer: Printer, document: dict[str, Any]) -> None:
     always = [(f"always {name}", values) for name, values in document["always"].items()]
     rows: list[tuple[str, dict[str, Any]]] = [*document["schedulers"].items(), *always]
     unit = unit_for([values["total_seconds"] for _, values in rows], SECONDS)
-    printer.sheet(
+    printer.table(
         [
             Column("scheduler", [name for name, _ in rows], number=False),
             Column(f"total\n{unit.symbol}", [unit.show(values["total_seconds"]) for _, values in rows]),
@@ -307,19 +323,19 @@ def show(printer: Printer, document: dict[str, Any]) -> None:
             Column("decision", [_seconds(values.get("decision_seconds_per_task")) for _, values in rows], 1),
             Column("learning", [_seconds(values.get("learning_seconds_per_task")) for _, values in rows], 5),
             Column("GPU\nJ/task", [_joules(values) for _, values in rows], 4),
-            Column("not fine", [_trouble(values) for _, values in rows], 6),
+            Column("not\ndone", [_unfinished(values) for _, values in rows], 6),
         ]
     )
     if "compare" in document:
         _show_compared(printer, document["compare"])
     printer.text()
-    printer.text(Text(headline(document), style="bold"))
+    printer.text(Text(_headline(document), style="bold"))
 
 
 def _show_compared(printer: Printer, compared: dict[str, Any]) -> None:
     printer.text()
     rows = list(compared.values())
-    printer.sheet(
+    printer.table(
         [
             Column("scheduler", list(compared), number=False),
             Column("real\nmakespan", [_seconds(row["real_makespan_seconds"]) for row in rows]),
@@ -332,10 +348,12 @@ def _show_compared(printer: Printer, compared: dict[str, Any]) -> None:
     )
 
 
-def headline(document: dict[str, Any]) -> str:
+def _headline(document: dict[str, Any]) -> str:
     name, values = min(document["schedulers"].items(), key=lambda item: item[1]["ratio"] or float("inf"))
     best = with_unit(document["best_seconds"], SECONDS)
-    return f"best measured choice for every kernel: {best}; {name} {significant(values['ratio'])} times that"
+    return (
+        f"best measured choice for every kernel: {best}; {name} takes {significant(values['ratio'])} times as long"
+    )
 
 
 def _best(rows: list[tuple[str, dict[str, Any]]]) -> frozenset[int]:
@@ -351,7 +369,7 @@ def _joules(values: dict[str, Any]) -> str:
     return significant(values.get("joules_per_task", {}).get("gpu"))
 
 
-def _trouble(values: dict[str, Any]) -> str:
+def _unfinished(values: dict[str, Any]) -> str:
     if "statuses" not in values:
         return NOTHING
     others = sum(count for status, count in values["statuses"].items() if status != "done")

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler heavy`: many tasks through every scheduler, in memory that does not grow."""
+"""`hybrid-scheduler heavy`: large simulations in constant memory."""
 
 from __future__ import annotations
 
@@ -10,42 +10,52 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .number_format import DOLLARS, JOULES, NOTHING, SECONDS, significant, three_decimals, unit_for, with_unit
-from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
+from .options import (
+    BatchOption,
+    JsonOption,
+    NoiseOption,
+    PlatformOption,
+    ScenarioOption,
+    SeedOption,
+    UtilisationOption,
+)
 from .printer import Printer
 from .table import Column
 
 if TYPE_CHECKING:
     from ..experiments.heavy_simulation import HeavyResult
 
-REPORT, PLOTS, RECORD = "heavy_simulation_report.csv", "plots", "heavy_simulation"
-#: Figures that need no single task.
-FIGURES = (
+_REPORT, _PLOTS, _RECORD = "heavy_simulation_report.csv", "plots", "heavy_simulation"
+#: Figures that can be drawn without single tasks.
+_FIGURES = (
     "latency_cdf", "cost_comparison", "makespan", "average_duration", "speed_up", "load_balance", "pareto_front",
 )  # fmt: skip
 
 
 def heavy(
     context: typer.Context,
-    tasks: Annotated[int, typer.Option(metavar="N", help="How many; a hundred million is fine.", min=1)] = 10_000,
+    tasks: Annotated[
+        int, typer.Option(metavar="N", help="Number of tasks; a hundred million is fine.", min=1)
+    ] = 10_000,
     scenario: ScenarioOption = None,
     utilisation: UtilisationOption = None,
     batch: BatchOption = False,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")] = None,
+    seed: SeedOption = None,
     schedulers: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Who takes part; beyond 5 million tasks no learners.")
+        str | None, typer.Option(metavar="A,B", help="Schedulers to compare; learning ones up to 5 million tasks.")
     ] = None,
     platform: PlatformOption = None,
     noise: NoiseOption = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report and the plots go.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the report and the plots.")] = Path(
         "data/results"
     ),
     vector: Annotated[bool, typer.Option("--vector", help="Also write every plot as SVG and PDF.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Run many tasks, draw what came of it, and write one row per scheduler.
+    """Run a large simulation and write a table and plots.
 
-    Schedulers that do not learn take their tasks in chunks and keep nothing but sums, so memory does not grow with
-    the number of tasks. Quantiles are exact to 0.1 %; the interval of the mean latency is by batch means.
+    Schedulers that do not learn process their tasks in chunks and keep only sums, so memory does not grow with the
+    number of tasks. Quantiles are exact to 0.1 %; the interval of the mean latency comes from batch means.
 
     \b
     Examples:
@@ -66,41 +76,41 @@ def heavy(
     from dataclasses import replace
 
     from ..experiments.heavy_simulation import run_heavy
-    from .compile_notice import announced
+    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
 
     check_sources(None, utilisation=utilisation, batch=batch or None)
     spec = replace(spec_from_settings(settings, batch=batch), tasks=tasks)
     _check(out)
-    with announced(command.printer.note), command.printer.progress(tasks * len(spec.schedulers)) as update:
+    with compile_notice(command.printer.note), command.printer.progress(tasks * len(spec.schedulers)) as update:
         result = run_heavy(spec, settings.simulation.seed, progress=update)
         update("drawing", tasks * len(spec.schedulers))
-        written = write(out, result, vector=vector)
+        written = _write(out, result, vector=vector)
     if as_json:
-        command.printer.document(document(result))
+        command.printer.document(_document(result))
     else:
-        show(command.printer, result, written)
+        _show(command.printer, result, written)
 
 
-def write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
-    """The table, the record and the plots."""
+def _write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
+    """Write the table, the record and the plots."""
     from ..experiments import run_record
     from ..experiments.heavy_simulation import COLUMNS
     from ..reports import figures
     from ..reports.table_files import write_table
 
     out.mkdir(parents=True, exist_ok=True)
-    write_table(out / REPORT, COLUMNS, result.rows)
-    run_record.write_run(out / RECORD, run_record.HEAVY, result.spec, [result.seed], result.events())
-    written = [out / REPORT]
+    write_table(out / _REPORT, COLUMNS, result.rows)
+    run_record.write_run(out / _RECORD, run_record.HEAVY, result.spec, [result.seed], result.events())
+    written = [out / _REPORT]
     formats = figures.FORMATS if vector else ("png",)
-    for name, figure in figures.draw_all(evidence(result), FIGURES).items():
-        written += figures.save(figure, out / PLOTS, name, formats)
+    for name, figure in figures.draw_all(_evidence(result), _FIGURES).items():
+        written += figures.save(figure, out / _PLOTS, name, formats)
     return written
 
 
-def evidence(result: HeavyResult) -> Any:
+def _evidence(result: HeavyResult) -> Any:
     import numpy as np
 
     from ..experiments.heavy_simulation import COLUMNS
@@ -128,7 +138,7 @@ def evidence(result: HeavyResult) -> Any:
     )
 
 
-def document(result: HeavyResult) -> dict[str, Any]:
+def _document(result: HeavyResult) -> dict[str, Any]:
     from .. import __version__
     from ..experiments.quantile_sketch import RELATIVE_ERROR
 
@@ -150,7 +160,7 @@ def document(result: HeavyResult) -> dict[str, Any]:
     }
 
 
-def show(printer: Printer, result: HeavyResult, written: list[Path]) -> None:
+def _show(printer: Printer, result: HeavyResult, written: list[Path]) -> None:
     from .compare import named
 
     rows = sorted(result.rows, key=lambda row: row["mean_latency"])
@@ -160,8 +170,8 @@ def show(printer: Printer, result: HeavyResult, written: list[Path]) -> None:
 
     def latency(row: dict[str, Any]) -> str:
         half = row["mean_latency_half_width"]
-        shown = seconds.show(row["mean_latency"])
-        return shown if half is None else f"{shown} ± {seconds.show(half)}"
+        mean = seconds.show(row["mean_latency"])
+        return mean if half is None else f"{mean} ± {seconds.show(half)}"
 
     bound = result.lower_bound
     printer.facts(
@@ -173,7 +183,7 @@ def show(printer: Printer, result: HeavyResult, written: list[Path]) -> None:
     )
     printer.text()
     s = seconds.symbol
-    printer.sheet(
+    printer.table(
         [
             Column("scheduler", [named(row["scheduler"]) for row in rows], number=False),
             Column(f"latency\nmean ± 95 %, {s}", [latency(row) for row in rows]),
@@ -187,7 +197,7 @@ def show(printer: Printer, result: HeavyResult, written: list[Path]) -> None:
         ]
     )
     printer.text()
-    printer.text(f"{written[0]} and {len(written) - 1} plots in {written[0].parent / PLOTS}")
+    printer.text(f"{written[0]} and {len(written) - 1} plots in {written[0].parent / _PLOTS}")
     printer.text(Text("± by batch means within the run; quantiles to 0.1 %", style="dim"))
 
 

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler import`: a trace of somebody else becomes one that can be chosen by name."""
+"""`hybrid-scheduler import`: traces in other formats, stored as traces of this program."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .command_context import CommandContext
+from .options import JsonOption
 from .table import Column
 
 if TYPE_CHECKING:
     from ..workload import ReadReport
 
-#: Bad rows that a terminal shows; --json lists up to 1,000.
+#: Bad rows that the terminal lists; --json lists up to 1,000.
 _SHOWN = 5
 
 
@@ -23,11 +24,11 @@ def import_trace(
     format: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="swf, wfformat, alibaba, azure or gavel; else the file's beginning decides."
+            metavar="NAME", help="swf, wfformat, alibaba, azure or gavel; detected from the file by default."
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What to call it; the file's own name by default.")
+        str | None, typer.Option(metavar="NAME", help="Name of the new trace; the file's own name by default.")
     ] = None,
     scale: Annotated[
         float, typer.Option(metavar="X", help="Multiply all times: 0.001 turns an hour into 3.6 seconds.")
@@ -35,12 +36,12 @@ def import_trace(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave bad rows out instead of refusing the file.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a trace of that name.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing trace of that name.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Read a trace in a foreign format and keep it under data/workload_traces.
+    """Import a trace from another format into data/workload_traces.
 
-    Says how each column was understood and which rows could not be used. Nothing is written unless all is well.
+    The command prints how it read each column and which rows it could not use. A file with errors is not imported.
 
     \b
     Examples:
@@ -74,7 +75,7 @@ def import_trace(
         f"{FORMATS[str(found)].title}: {report.rows_kept} of {report.rows_read} tasks kept as {target.as_posix()}"
     )
     printer.text()
-    printer.sheet(
+    printer.table(
         [
             Column("column", list(report.mapping), number=False),
             Column("taken from", list(report.mapping.values()), number=False, flexible=True),

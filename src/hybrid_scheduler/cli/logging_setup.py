@@ -1,4 +1,7 @@
-"""Where log messages go: a few to stderr, the rest to a file. Only the command line sets this up."""
+"""Set-up of logging: warnings to stderr, the rest to a file.
+
+Only the command line sets it up; a library must not. It is a module of its own because it loads Loguru.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,26 @@ if TYPE_CHECKING:
     from ..config import LoggingSettings
     from .printer import Printer
 
-#: Set on messages that are for the file alone, such as the traceback of an error that was explained already.
+#: Set on messages for the file only, such as the traceback of an error that was already explained.
 _FILE_ONLY = "file_only"
 _FORMAT = "{time:YYYY-MM-DD HH:mm:ss.SSS} {level: <8} {process} {name}:{line} {message}"
 
 
 def to_stderr(printer: Printer, level: str) -> None:
-    """Start afresh, with messages from this level on as plain lines on stderr."""
+    """Replace all handlers by one that prints messages from this level on as plain lines on stderr."""
 
     def show(message: Message) -> None:
         printer.report(message.record["level"].name.lower(), message.record["message"])
 
-    def wanted(record: Record) -> bool:
+    def for_terminal(record: Record) -> bool:
         return _FILE_ONLY not in record["extra"]
 
     logger.remove()
-    logger.add(show, level=level, format="{message}", filter=wanted, backtrace=False, diagnose=False)
+    logger.add(show, level=level, format="{message}", filter=for_terminal, backtrace=False, diagnose=False)
 
 
 def to_file(settings: LoggingSettings) -> bool:
-    """Add the log file. Where it cannot be written, a warning says so and the run goes on without it."""
+    """Add the log file, and return whether it can be written; if not, a warning says so."""
     try:
         logger.add(
             settings.file,
@@ -41,7 +44,7 @@ def to_file(settings: LoggingSettings) -> bool:
             retention=settings.retention,
             encoding="utf-8",
             backtrace=False,
-            diagnose=False,  # it would write down the values of variables, whatever they hold
+            diagnose=False,  # it would write the values of variables, secrets included
         )
     except OSError as error:
         logger.warning(f"no log file: cannot write {settings.file} ({error.strerror or error})")
@@ -50,12 +53,12 @@ def to_file(settings: LoggingSettings) -> bool:
 
 
 def keep_traceback(error: BaseException) -> None:
-    """The whole story of an error, for the file alone."""
+    """Write an error with its traceback to the log file only."""
     logger.bind(**{_FILE_ONLY: True}).opt(exception=error).error(f"{type(error).__name__}: {error}")
 
 
 def close() -> None:
-    """Let go of the file, so that a program which calls a command keeps nothing open."""
+    """Close the file, so that a program which calls a command keeps nothing open."""
     logger.remove()
 
 

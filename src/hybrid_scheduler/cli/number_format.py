@@ -1,4 +1,4 @@
-"""Numbers as people read them: three significant digits, in a unit that suits a whole column."""
+"""Number formats for tables: three significant digits, in one unit per column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTHING = "–"
 
 
 def significant(value: float | None) -> str:
-    """1.02, 23.4, 0.0307, 812000; a dash for what was not computed."""
+    """Return three significant digits (1.02, 23.4, 0.0307, 812000), or a dash for None and NaN."""
     if value is None or math.isnan(value):
         return NOTHING
     if math.isinf(value):
@@ -26,22 +26,24 @@ def significant(value: float | None) -> str:
 
 
 def three_decimals(value: float | None) -> str:
-    """For indices between 0 and 1, where 0.998 and 0.980 should line up."""
+    """Return three decimals, for indices between 0 and 1, where 0.998 and 0.980 should line up."""
     return NOTHING if value is None or math.isnan(value) else f"{value:.3f}"
 
 
 def percent(share: float | None) -> str:
+    """Return a share as whole per cent."""
     return NOTHING if share is None or math.isnan(share) else f"{100 * share:.0f}%"
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A symbol and how much of the base unit it stands for."""
+    """A unit: its symbol and its size in base units."""
 
     symbol: str
     size: float = 1.0
 
     def show(self, value: float | None) -> str:
+        """Return a value of the base unit as a number in this unit, without the symbol."""
         return significant(None if value is None else value / self.size)
 
 
@@ -51,7 +53,7 @@ DOLLARS = (Unit("µ$", 1e-6), Unit("m$", 1e-3), Unit("$"))
 
 
 def unit_for(values: Iterable[float | None], units: tuple[Unit, ...]) -> Unit:
-    """The largest unit in which the middle of the values is at least 1."""
+    """Return the largest unit in which the median of the values is at least 1."""
     known = [value for value in values if value is not None and math.isfinite(value) and value > 0]
     middle = median(known) if known else 1.0
     fitting = [unit for unit in units if unit.size <= middle]
@@ -59,6 +61,6 @@ def unit_for(values: Iterable[float | None], units: tuple[Unit, ...]) -> Unit:
 
 
 def with_unit(value: float | None, units: tuple[Unit, ...]) -> str:
-    """One number on its own: "201 s"."""
+    """Return one number with its unit, such as "201 s"."""
     unit = unit_for([value], units)
     return f"{unit.show(value)} {unit.symbol}"

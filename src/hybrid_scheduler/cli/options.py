@@ -1,4 +1,4 @@
-"""Options that several commands have, and those that are more than one value: taken apart, contradictions found."""
+"""Options that several commands share, and checks of option combinations."""
 
 from __future__ import annotations
 
@@ -9,24 +9,33 @@ import typer
 from ..core import InvalidInputError, UnknownNameError
 
 ScenarioOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default, mixed or transfer.")
+    str | None, typer.Option(metavar="NAME", help="Kind of tasks, such as default, mixed or transfer.")
 ]
 UtilisationOption = Annotated[
     str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
 ]
-BatchOption = Annotated[bool, typer.Option("--batch", help="All tasks are there at time 0.")]
+BatchOption = Annotated[bool, typer.Option("--batch", help="All tasks arrive at time 0.")]
+SchedulersOption = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Schedulers to compare, such as greedy,oracle(grid=21).")
+]
 PlatformOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Machine, such as workstation, laptop or mixed-gpus.")
+    str | None, typer.Option(metavar="NAME", help="Simulated machine, such as workstation, laptop or mixed-gpus.")
 ]
 NoiseOption = Annotated[
     str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
 ]
+SeedOption = Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")]
+FirstSeedOption = Annotated[int, typer.Option(metavar="N", help="First seed; the others follow it.")]
+ProcessesOption = Annotated[
+    int | None, typer.Option(metavar="N", help="Seeds to run in parallel; one per core by default.", min=1)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 
 _GOALS = ("latency", "energy", "cost")
 
 
 def weights(objective: str | None) -> dict[str, str]:
-    """``latency=1,energy=0.5`` as settings; whoever names weights names all that count."""
+    """Return ``latency=1,energy=0.5`` as settings; goals that are not named get the weight 0."""
     if objective is None:
         return {}
     weights = dict.fromkeys(_GOALS, "0")
@@ -41,7 +50,20 @@ def weights(objective: str | None) -> dict[str, str]:
 
 
 def check_sources(trace: str | None, **others: object) -> None:
-    """A trace brings its own tasks and times; a batch has no load."""
+    """Refuse options that contradict each other.
+
+    Parameters
+    ----------
+    trace
+        The option `--trace`: a trace brings its own tasks and arrival times.
+    **others
+        The other options by name, None where not given. A batch has no utilisation.
+
+    Raises
+    ------
+    InvalidInputError
+        If another option is given with a trace, or a utilisation with a batch.
+    """
     for name, value in others.items():
         if trace is not None and value is not None:
             raise InvalidInputError(f"--{name.replace('_', '-')}", "left out with --trace", value)

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler pipeline`: profile, generate, train, schedule, evaluate."""
+"""`hybrid-scheduler pipeline`: profiling, task generation, training, scheduling and evaluation in one run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .number_format import DOLLARS, JOULES, SECONDS, percent, significant, unit_for, with_unit
+from .options import JsonOption
 from .printer import Printer
 from .table import Column
 
@@ -26,21 +27,26 @@ _STEPS = 1000
 def pipeline(
     context: typer.Context,
     trace: Annotated[
-        str | None, typer.Option(metavar="CSV", help="Schedule these tasks, and learn from tasks like them.")
+        str | None, typer.Option(metavar="CSV", help="Schedule the tasks of this file, and train on similar ones.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="500 tasks and short training: under a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use 500 tasks and short training: under a minute.")
+    ] = False,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same models.")] = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder that gets data/ and models/.", show_default=False)
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder for data/ and models/; the current one by default.", show_default=False
+        ),
     ] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Do everything again.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Repeat finished phases.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """From this machine to a verdict: profile it, generate tasks, train, schedule, evaluate.
+    """Run all phases: profile, generate, train, schedule, evaluate.
 
-    Baselines and freshly trained learners schedule the same tasks close to the capacity of the simulated machine;
-    no learner has seen them. A phase whose inputs have not changed since it last finished is not done again, so an
-    interrupted run goes on where it stopped. The machine and the ranges of the tasks come from config.yaml.
+    Baselines and newly trained learners schedule the same tasks close to the capacity of the simulated machine; no
+    learner has seen these tasks in training. A phase runs again only if its inputs have changed, so an interrupted
+    run continues where it stopped. The machine and the ranges of the tasks come from config.yaml.
 
     \b
     Examples:
@@ -52,7 +58,7 @@ def pipeline(
     from ..experiments.pipeline import run_pipeline
 
     study = _study(settings, trace, quick=quick)
-    command.after_interrupt = "finished phases are kept; run it again to go on"
+    command.after_interrupt = "finished phases are kept; run the command again to continue"
     printer = command.printer
     with printer.progress(_PHASES * _STEPS) as update:
         report = run_pipeline(
@@ -69,7 +75,7 @@ def pipeline(
 
 
 def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStudy:
-    """Everything that can be wrong is found here, before anything is written."""
+    """Build the study; bad input raises here, before anything is written."""
     from dataclasses import replace
 
     from ..experiments.pipeline import QUICK, USUAL, PipelineStudy, like_trace
@@ -90,7 +96,7 @@ def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStu
 
 
 def _line(number: int, done: PhaseResult) -> str:
-    """2/5 generate   0.31 s   data/workload_traces/workload_train.csv, …"""
+    """Return the line of a finished phase: ``2/5 generate   0.3 s   data/…/workload_train.csv``."""
     state = "kept" if done.skipped else f"{done.seconds:.1f} s"
     why = "nothing it depends on has changed" if done.skipped else done.phase.outputs[0]
     return f"{number + 1}/{_PHASES} {done.phase.name:<9} {state:>7}   {why}"
@@ -136,10 +142,10 @@ def _show(printer: Printer, study: PipelineStudy, report: PipelineReport, out: P
     joules = unit_for([row["energy"] for row in rows], JOULES)
     dollars = unit_for([row["cost"] for row in rows], DOLLARS)
 
-    def column(header: str, name: str, shown: Any, rank: int, best: Any = min) -> Column:
-        cells = [shown(row[name]) for row in rows]
+    def column(header: str, name: str, show: Any, rank: int, best: Any = min) -> Column:
+        cells = [show(row[name]) for row in rows]
         known = [row[name] for row in rows if row[name] == row[name]]
-        winners = {shown(best(known))} if best and known else set()
+        winners = {show(best(known))} if best and known else set()
         return Column(header, cells, rank, best=frozenset(i for i, cell in enumerate(cells) if cell in winners))
 
     known = [looks[row["scheduler"]] for row in rows]
@@ -148,7 +154,7 @@ def _show(printer: Printer, study: PipelineStudy, report: PipelineReport, out: P
     facts = [*study.caption, f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"]
     printer.facts(facts)
     printer.text()
-    printer.sheet(
+    printer.table(
         [
             Column("scheduler", names, number=False),
             column("makespan\ns", "makespan", significant, 0),

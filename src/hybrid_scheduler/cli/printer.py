@@ -1,4 +1,4 @@
-"""The one printer: stdout carries the result, stderr the talk."""
+"""Printer of all commands: results to stdout, messages and progress to stderr."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rich.text import Text
 from ..core.canonical_json import pretty_json
 from .table import Column, table
 
-#: A bar that comes and goes within a blink only flickers.
-_PATIENCE = 0.5
+#: Seconds until a progress bar appears: one that vanishes at once only flickers.
+_BAR_AFTER_S = 0.5
 
 
 class Printer:
-    """Writes to whatever stdout and stderr are when it is made."""
+    """Writer to stdout and stderr as they are when it is created."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         for stream in (sys.stdout, sys.stderr):
@@ -38,19 +38,19 @@ class Printer:
     # ---------------------------------------------------------------- results
 
     def document(self, content: Any) -> None:
-        """One strict JSON document, in one write."""
+        """Print one strict JSON document, in one write."""
         self._out.file.write(pretty_json(content))
         self._out.file.flush()
 
     def text(self, text: str | Text = "") -> None:
-        """A line of the result; on a terminal it is folded between words."""
+        """Print a line of the result; on a terminal it wraps between words."""
         if self.width and text:
             self._out.print(Padding(Text.assemble(text), (0, 1), expand=False))
         else:
             self._out.print(text, soft_wrap=True)
 
     def facts(self, facts: Sequence[str]) -> None:
-        """Short facts in a row; where they do not fit, the line breaks between two of them."""
+        """Print short facts in a row; where they do not fit, the line breaks between two of them."""
         row = ""
         for fact in facts:
             longer = f"{row} · {fact}" if row else fact
@@ -61,12 +61,13 @@ class Printer:
         if row:
             self.text(row)
 
-    def sheet(self, columns: Sequence[Column]) -> None:
+    def table(self, columns: Sequence[Column]) -> None:
+        """Print a table; on a terminal only the columns that fit."""
         rendered = table(columns, self.width)
         if self.width:
             self._out.print(Padding(rendered, (0, 0, 0, 1), expand=False))
             return
-        # A pipe has no width: make room for the widest line, and leave no blanks behind its end.
+        # A pipe has no width: allow any line length, and strip the blanks at the end.
         endless = Console(file=io.StringIO(), width=10_000, color_system=None)
         with endless.capture() as capture:
             endless.print(rendered)
@@ -78,20 +79,32 @@ class Printer:
         """Columns of the terminal; None when the result goes into a pipe or a file."""
         return self._out.width if self._out.is_terminal else None
 
-    # ---------------------------------------------------------------- talk
+    # ---------------------------------------------------------------- messages
 
     def note(self, text: str) -> None:
+        """Print a remark to stderr, unless the user wants only results."""
         if not self.quiet:
             self._err.print(Text(text, style="dim"), soft_wrap=True)
 
     def report(self, kind: str, text: str) -> None:
-        """``error: ...``, ``hint: ...``, ``warning: ...``: always one line."""
+        """Print ``error: ...``, ``hint: ...`` or ``warning: ...`` to stderr, always as one line."""
         style = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}.get(kind, "dim")
         self._err.print(Text.assemble((f"{kind}:", style), " ", " ".join(text.split("\n"))), soft_wrap=True)
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Callable[[str, int], None]]:
-        """A bar for a long run; call what is yielded with (what is going on, units done in all)."""
+        """Show a progress bar on a terminal.
+
+        Parameters
+        ----------
+        total
+            Units of the whole run.
+
+        Yields
+        ------
+        callable
+            Takes a description of the present step and the units done so far.
+        """
         if self.quiet or not self._err.is_terminal:
             yield lambda *_: None
             return
@@ -110,7 +123,7 @@ class Printer:
 
         def update(description: str, done: int) -> None:
             bar.update(task, description=description, completed=done)
-            if time.monotonic() - began > _PATIENCE:
+            if time.monotonic() - began > _BAR_AFTER_S:
                 bar.start()
 
         try:
@@ -121,7 +134,7 @@ class Printer:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """From here to the end an interrupt would leave half a result: it is ignored for that moment."""
+    """Ignore interrupts within this block, where one would leave half a result."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler profile`: how fast is this machine, and from which size does its GPU pay off?"""
+"""`hybrid-scheduler profile`: measured speed of this machine, and the sizes from which its GPU pays off."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .number_format import JOULES, NOTHING, SECONDS, significant, with_unit
+from .options import JsonOption
 from .printer import Printer
 from .table import Column
 
@@ -21,23 +22,30 @@ PROFILE = Path("data/profiles/hardware_profile.json")
 
 def profile(
     context: typer.Context,
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="Device to measure beside the CPU: auto, cpu, cuda or mps.")
+    ] = "auto",
     sizes: Annotated[
-        str, typer.Option(metavar="N,N", help="Each kernel reads about n² numbers.")
+        str, typer.Option(metavar="N,N", help="Sizes to measure; a kernel of size n reads about n² numbers.")
     ] = "256,512,1024,2048",
     kernels: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Such as matmul,sort; all eight if left out.")
+        str | None,
+        typer.Option(metavar="A,B", help="Kernels to measure, such as matmul,sort; all eight by default."),
     ] = None,
-    budget: Annotated[str, typer.Option(metavar="SECONDS", help="What does not fit is skipped and listed.")] = "60",
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the profile goes.")] = PROFILE,
+    budget: Annotated[
+        str, typer.Option(metavar="SECONDS", help="Time limit; measurements beyond it are skipped and listed.")
+    ] = "60",
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write the profile to.")] = PROFILE,
     plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Draw crossover sizes and a roofline here.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write plots of crossover sizes and a roofline to this folder."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure this machine: kernels on CPU and GPU, copies, energy.
 
-    Data starts and ends in main memory, so a GPU's time includes both copies. Other work on the machine disturbs.
+    Data starts and ends in main memory, so a GPU's time includes both copies. Other work on the machine distorts
+    the results.
 
     \b
     Examples:
@@ -45,7 +53,7 @@ def profile(
       hybrid-scheduler profile --sizes 64,256,1024,4096 --budget 120 --plots figures
     """
     command: CommandContext = context.obj
-    command.settings()  # from here on warnings are told in our way
+    command.settings()  # opens the log
     wanted = _numbers(sizes)
     seconds = _seconds(budget)
     names = None if kernels is None else [name.strip() for name in kernels.split(",")]
@@ -87,10 +95,11 @@ def _seconds(text: str) -> float:
         raise InvalidInputError("--budget", "a number of seconds", text) from None
 
 
-# ------------------------------------------------------------------------------------------ the table
+# ------------------------------------------------------------------------------------------ table
 
 
 def show(printer: Printer, profile: Profile) -> None:
+    """Print a profile: the machine, a table of the measurements, and the main result."""
     machine = profile.machine
     printer.facts([machine.cpu, f"{machine.cores} cores, {machine.threads} threads used", f"machine {machine.id}"])
     if machine.gpu:
@@ -99,17 +108,17 @@ def show(printer: Printer, profile: Profile) -> None:
     copy = ((profile.cpu_memory_bandwidth, "CPU"), (profile.gpu_memory_bandwidth, "GPU"))
     printer.facts([f"{name} memory {significant(rate / 1e9)} GB/s" for rate, name in copy if rate])
     printer.text()
-    printer.sheet(columns(profile))
+    printer.table(_columns(profile))
     printer.text()
-    printer.text(Text(headline(profile), style="bold"))
+    printer.text(Text(_headline(profile), style="bold"))
     for one in profile.skipped:
         printer.text(Text(f"skipped {one.kernel} {one.size} on {one.device}: {one.reason}", style="dim"))
     for note in profile.notes:
         printer.text(Text(note, style="dim"))
 
 
-def columns(profile: Profile) -> list[Column]:
-    """One row per kernel and size; the kernel is named once. Columns in which nothing was measured are left out."""
+def _columns(profile: Profile) -> list[Column]:
+    """Return one row per kernel and size, without the columns in which nothing was measured."""
     points = [point for kernel in profile.kernels for point in profile.of(kernel)]
     kernels = [point.kernel for point in points]
     names = [name if i == 0 or kernels[i - 1] != name else "" for i, name in enumerate(kernels)]
@@ -134,7 +143,7 @@ def columns(profile: Profile) -> list[Column]:
 
 
 def _faster(points: list[Point]) -> frozenset[int]:
-    """Rows in which the GPU is worth it."""
+    """Return the rows in which the GPU is faster."""
     return frozenset(i for i, point in enumerate(points) if (point.cpu_gpu_ratio or 0) > 1)
 
 
@@ -154,8 +163,8 @@ def _giga(rate: float | None) -> str:
     return significant(None if rate is None else rate / 1e9)
 
 
-def headline(profile: Profile) -> str:
-    """From which size the GPU pays off, kernel by kernel; without a GPU, what all threads gain."""
+def _headline(profile: Profile) -> str:
+    """Return the sizes from which the GPU pays off; without a GPU, the gain from all threads."""
     if profile.machine.gpu is not None:
         sizes = {kernel: profile.crossover(kernel) for kernel in profile.kernels}
         always = [kernel for kernel, size in sizes.items() if size == 0]

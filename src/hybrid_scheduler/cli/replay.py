@@ -1,4 +1,4 @@
-"""`hybrid-scheduler replay RUN_DIR`: does a recorded run come out the same again?"""
+"""`hybrid-scheduler replay RUN_DIR`: repetition of a recorded run, compared byte by byte."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Annotated
 import typer
 
 from .command_context import CommandContext
+from .options import JsonOption, ProcessesOption
 
 
 def replay(
     context: typer.Context,
     run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The folder of a recorded run.")],
-    processes: Annotated[
-        int | None, typer.Option(metavar="N", help="Seeds at a time; one per core if not given.", min=1)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    processes: ProcessesOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Repeat a recorded run and compare its log, byte for byte.
 
-    Exit 1 if a byte differs: then the first line that differs is shown, and which versions have changed since.
+    If a byte differs, the exit code is 1, and the command prints the first different line and the versions that
+    have changed since.
 
     Example: hybrid-scheduler replay results/tails
     """
@@ -29,11 +29,11 @@ def replay(
     from ..core import HybridSchedulerError
     from ..experiments.replay import replay as repeat
     from ..experiments.run_record import read_run
-    from .compile_notice import announced
+    from .compile_notice import compile_notice
 
     record = read_run(run_dir)
     total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
-    with announced(command.printer.note), command.printer.progress(total) as update:
+    with compile_notice(command.printer.note), command.printer.progress(total) as update:
         found = repeat(run_dir, processes=processes, progress=update)
     if as_json:
         command.printer.document(

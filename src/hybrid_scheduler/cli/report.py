@@ -1,4 +1,4 @@
-"""`hybrid-scheduler report`: one file to hand over, HTML or PDF."""
+"""`hybrid-scheduler report`: one run as a self-contained HTML or PDF file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .command_context import CommandContext
-from .options import BatchOption, ScenarioOption, UtilisationOption
+from .options import (
+    BatchOption,
+    FirstSeedOption,
+    NoiseOption,
+    PlatformOption,
+    ProcessesOption,
+    ScenarioOption,
+    SchedulersOption,
+    UtilisationOption,
+)
 
 if TYPE_CHECKING:
     from ..experiments.paired_comparison import PairedComparison
@@ -22,38 +31,45 @@ _SEEDS = 10
 def report(
     context: typer.Context,
     run_dir: Annotated[
-        Path | None, typer.Argument(metavar="[RUN_DIR]", help="A recorded run; or choose what to run below.")
+        Path | None,
+        typer.Argument(
+            metavar="[RUN_DIR]", help="Folder of a recorded run; without it the options below choose a new run."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Ends in .html or .pdf.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File to write; ends in .html or .pdf.")
+    ] = Path("report.html"),
     scenario: ScenarioOption = None,
     utilisation: UtilisationOption = None,
     batch: BatchOption = False,
-    trace: Annotated[str | None, typer.Option(metavar="FILE", help="Your own tasks instead of a scenario.")] = None,
-    tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks per seed.")] = None,
-    schedulers: Annotated[str | None, typer.Option(metavar="A,B", help="Who takes part.")] = None,
-    platform: Annotated[str | None, typer.Option(metavar="NAME", help="The machine.")] = None,
-    noise: Annotated[str | None, typer.Option(metavar="SIGMA", help="Log-normal noise, 0 for none.")] = None,
-    seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Paired seeds, 10 if not given; 1 for a single run.", min=1)
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Your own tasks from a file instead of a scenario.")
     ] = None,
-    first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.")] = 3000,
+    tasks: Annotated[str | None, typer.Option(metavar="N", help="Tasks per seed.")] = None,
+    schedulers: SchedulersOption = None,
+    platform: PlatformOption = None,
+    noise: NoiseOption = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Number of paired seeds, 10 by default; 1 for a single run.", min=1),
+    ] = None,
+    first_seed: FirstSeedOption = 3000,
     batches: Annotated[
-        int | None, typer.Option(metavar="N", help="Into how many batches a trace is cut, for its intervals.")
+        int | None, typer.Option(metavar="N", help="Batches to cut a trace into, for its intervals.")
     ] = None,
     figures: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these figures, as in latency_cdf,gantt.")
+        str | None, typer.Option(metavar="A,B", help="Figures to draw, such as latency_cdf,gantt; all by default.")
     ] = None,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the run with its record, for replay and trace.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the run and its record in this folder, for replay and trace."),
     ] = None,
-    processes: Annotated[int | None, typer.Option(metavar="N", help="Seeds at a time.", min=1)] = None,
+    processes: ProcessesOption = None,
 ) -> None:
-    """Write a report: verdicts, tables, figures, method and environment in one file that needs nothing else.
+    """Write a self-contained report as HTML or PDF.
 
-    Of a recorded run, or of one that is made now. A trace is one run: its intervals come from batches of
-    consecutive tasks, where there are enough that arrive over time.
+    It holds the verdicts, tables, figures, method and environment of a recorded run, or of a new one. A trace is
+    one run: its intervals come from batches of consecutive tasks, where there are enough that arrive over time.
 
     \b
     Examples:
@@ -76,7 +92,7 @@ def report(
     from ..experiments.report_builder import check_suffix, make_report, write_report
     from ..reports.figures import FIGURES
     from .compare import check_empty
-    from .compile_notice import announced
+    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
 
@@ -96,7 +112,7 @@ def report(
     study: PairedComparison | None
     record: RunFile | None
     count = 1 if trace else seeds or _SEEDS
-    with announced(command.printer.note), command.printer.progress(count + 1) as update:
+    with compile_notice(command.printer.note), command.printer.progress(count + 1) as update:
         if run_dir is not None:
             spec, seed, study, record = _stored(run_dir)
         else:

@@ -1,4 +1,4 @@
-"""`--out DIR`: a comparison as files. They appear all at once, or not at all."""
+"""Files of `simulate --out DIR`, written all at once or not at all."""
 
 from __future__ import annotations
 
@@ -25,22 +25,28 @@ from ..experiments.paired_comparison import seed_run
 from ..experiments.replay import comparison_events
 from .inputs import SimulationInputs
 
-SUMMARY = "summary.json"
-#: Up to so many tasks of all schedulers together the log tells every single one: some 400 bytes each.
+_SUMMARY = "summary.json"
+#: Up to this number of tasks over all schedulers the log holds every task, about 400 bytes each.
 _LOGGED_TASKS = 200_000
-_OURS = re.compile(r"summary\.(json|csv)|tasks-.+\.parquet|run\.json|events\.jsonl|trace\.parquet")
+_OWN_FILES = re.compile(r"summary\.(json|csv)|tasks-.+\.parquet|run\.json|events\.jsonl|trace\.parquet")
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
-    """Refuse now what could not be written after a long run."""
+    """Raise now if the folder could not be written after a long run.
+
+    Raises
+    ------
+    InvalidInputError
+        If the folder is a file, holds other files, cannot be written, or is not empty and `force` is false.
+    """
     target = folder.resolve()
     if target.exists() and not target.is_dir():
         raise InvalidInputError("--out", "a folder", str(folder))
     try:
-        taken = target.exists() and any(target.iterdir())
-        if taken and not _is_ours(target):
+        occupied = target.exists() and any(target.iterdir())
+        if occupied and not _has_only_own_files(target):
             raise InvalidInputError("--out", "a folder that is new, empty or written by this command", str(folder))
-        if taken and not force:
+        if occupied and not force:
             hint = "--force replaces its results"
             raise InvalidInputError("--out", "a new or empty folder", str(folder), hint=hint)
         parent = next(path for path in target.parents if path.exists())
@@ -59,9 +65,21 @@ def staged(
     document: dict[str, Any],
     record: Callable[[Path], object] | None = None,
 ) -> Iterator[Callable[[], None]]:
-    """Write all files into a temporary folder beside `folder`; calling what is yielded moves it into place.
+    """Write all files into a temporary folder beside `folder`.
 
-    `record` adds its own to the folder, such as the record of the run.
+    Parameters
+    ----------
+    folder
+        The target, or None to write nothing.
+    comparison, document
+        Results and their JSON form.
+    record
+        Writes further files into the temporary folder, such as the record of the run.
+
+    Yields
+    ------
+    callable
+        Moves the temporary folder to its place.
     """
     if folder is None:
         yield lambda: None
@@ -89,14 +107,14 @@ def staged(
 
 
 def _write(folder: Path, comparison: Comparison, document: dict[str, Any]) -> None:
-    (folder / SUMMARY).write_text(pretty_json(document), encoding="utf-8")
+    (folder / _SUMMARY).write_text(pretty_json(document), encoding="utf-8")
     _write_summaries(folder / "summary.csv", document["schedulers"])
     for spec, result in comparison.results.items():
-        _write_tasks(folder / f"tasks-{file_name(spec)}.parquet", result)
+        _write_tasks(folder / f"tasks-{_file_name(spec)}.parquet", result)
 
 
 def _write_summaries(path: Path, summaries: dict[str, dict[str, Any]]) -> None:
-    """One row per scheduler. What is listed per device stays in the JSON: a cluster has thousands of them."""
+    """Write one row per scheduler, without numbers per device: a cluster has thousands of devices."""
     rows = [
         {"scheduler": spec} | {key: value for key, value in summary.items() if not isinstance(value, dict)}
         for spec, summary in summaries.items()
@@ -136,7 +154,7 @@ def _write_tasks(path: Path, result: RunResult) -> None:
 
 
 def write_record(inputs: SimulationInputs, comparison: Comparison, folder: Path) -> None:
-    """What `replay` repeats. Of a long run the log has one line per scheduler, with a digest of all its tasks."""
+    """Write the record that `replay` repeats; for a long run the log has one digest per scheduler."""
     spec = replace(inputs.spec, schedulers=tuple(comparison.results))
     if len(comparison.workload) * len(comparison.results) <= _LOGGED_TASKS:
         run_record.write_run(
@@ -147,14 +165,14 @@ def write_record(inputs: SimulationInputs, comparison: Comparison, folder: Path)
         run_record.write_run(folder, run_record.COMPARE, spec, [inputs.seed], found)
 
 
-def file_name(spec: str) -> str:
-    """round_robin(variant=half) -> round_robin-variant=half"""
+def _file_name(spec: str) -> str:
+    """Return a file name for a scheduler: round_robin(variant=half) -> round_robin-variant=half."""
     return re.sub(r"[^\w.=+-]+", "-", spec).strip("-")
 
 
-def _is_ours(folder: Path) -> bool:
+def _has_only_own_files(folder: Path) -> bool:
     names = [entry.name for entry in folder.iterdir()]
-    return SUMMARY in names and all(_OURS.fullmatch(name) for name in names)
+    return _SUMMARY in names and all(_OWN_FILES.fullmatch(name) for name in names)
 
 
 def _beside(folder: Path) -> Path:
@@ -162,7 +180,7 @@ def _beside(folder: Path) -> Path:
 
 
 def _replace(target: Path, stage: Path) -> None:
-    """Put `stage` where `target` is; what was there goes only when the new one is in place."""
+    """Move `stage` to `target`; an old folder is deleted only when the new one is in place."""
     if not target.exists():
         os.rename(stage, target)
         return

@@ -1,26 +1,29 @@
-"""`hybrid-scheduler schedulers`: who can be compared, and what each is allowed to know."""
+"""`hybrid-scheduler schedulers`: list of the registered schedulers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.text import Text
 
 from .command_context import CommandContext
+from .options import JsonOption
 from .table import Column
 
 if TYPE_CHECKING:
     from ..schedulers import SchedulerInfo
 
-_KNOWS = {"nothing": "nothing", "told": "told times", "realised": "real times"}
+_KNOWLEDGE = {"nothing": "nothing", "told": "durations", "realised": "real durations"}
 
 
 def schedulers(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List every scheduler with its rule and its parameters.
+
+    The column "knows" says which durations a scheduler may use: none, expected ones, or the real ones.
 
     Example: hybrid-scheduler schedulers --json
     """
@@ -33,11 +36,11 @@ def schedulers(
         return
     names = [Text.assemble((info.look.glyph, info.look.dark), " ", info.name) for info in known]
     rules = [Text.assemble(info.summary, (_parameters(info), "dim")) for info in known]
-    command.printer.sheet(
+    command.printer.table(
         [
             Column("scheduler", names, number=False),
             Column("protocol", [info.protocol for info in known], 2, number=False),
-            Column("knows", [_KNOWS.get(info.knows, str(info.knows)) for info in known], 1, number=False),
+            Column("knows", [_KNOWLEDGE.get(info.knows, str(info.knows)) for info in known], 1, number=False),
             Column("rule, parameters", rules, number=False, flexible=True),
         ]
     )

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler serve`: the live run, its interface and its dashboard."""
+"""`hybrid-scheduler serve`: server of the live run, its REST interface and its dashboard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .command_context import CommandContext
-from .options import UtilisationOption
+from .options import ScenarioOption, SchedulersOption, UtilisationOption
 
 if TYPE_CHECKING:
     from ..server.composition import RunningServer
@@ -16,25 +16,27 @@ if TYPE_CHECKING:
 def serve(
     context: typer.Context,
     host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; another than 127.0.0.1 needs a token.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Address to listen on; any other than 127.0.0.1 needs a token."),
     ] = None,
-    port: Annotated[str | None, typer.Option(metavar="N", help="Port to listen on, 0 for any free one.")] = None,
+    port: Annotated[str | None, typer.Option(metavar="N", help="Port to listen on; 0 takes any free one.")] = None,
     role: Annotated[
-        str, typer.Option(metavar="NAME", help="all, or engine and api in two processes over PostgreSQL.")
+        str, typer.Option(metavar="NAME", help="all, or engine and api for two processes that share PostgreSQL.")
     ] = "all",
-    scenario: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Mix of tasks, such as default or mixed.")
-    ] = None,
+    scenario: ScenarioOption = None,
     utilisation: UtilisationOption = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks.")] = None,
-    speed: Annotated[str | None, typer.Option(metavar="X", help="Virtual seconds per second.")] = None,
-    schedulers: Annotated[str | None, typer.Option(metavar="A,B", help="Who takes part.")] = None,
-    no_start: Annotated[bool, typer.Option("--no-start", help="Wait for somebody to start the run.")] = False,
+    speed: Annotated[str | None, typer.Option(metavar="X", help="Simulated seconds per real second.")] = None,
+    schedulers: SchedulersOption = None,
+    no_start: Annotated[
+        bool,
+        typer.Option("--no-start", help="Do not start the run; wait for the dashboard or the API to start it."),
+    ] = False,
 ) -> None:
-    """Run without end and show it in the browser.
+    """Start the server: a continuous run, its API and its dashboard.
 
-    Begins a run, or goes on with the one that was under way. Everything is kept in the database; Ctrl-C ends the
-    server and not the run.
+    The command starts a new run, or resumes the one that was in progress. All results are kept in the database.
+    Ctrl-C stops the server; the next start resumes the run.
 
     \b
     Examples:
@@ -42,9 +44,9 @@ def serve(
       hybrid-scheduler serve --scenario rush-hour --speed 4
       API_TOKEN=$(openssl rand -hex 32) hybrid-scheduler serve --host 0.0.0.0
     """
-    # Not above: these bring the web framework, which --help does not need.
+    # Imported here, because --help does not need the web framework.
     from ..server.server_process import serve as run_server
-    from .compile_notice import announced
+    from .compile_notice import compile_notice
 
     command: CommandContext = context.obj
     settings = command.settings(
@@ -58,7 +60,7 @@ def serve(
             "simulation.schedulers": schedulers,
         }
     )
-    command.after_interrupt = "the run is kept; serve goes on with it"
+    command.after_interrupt = "the run is kept; serve resumes it"
 
     def ready(url: str, running: RunningServer) -> None:
         if not url:
@@ -68,6 +70,6 @@ def serve(
         else:
             command.printer.text(f"dashboard  {url}   (Ctrl-C stops; the run is kept)")
 
-    with announced(command.printer.note):
-        chosen = settings.live.speed if speed is not None else None
-        run_server(settings, role=role, start=not no_start, speed=chosen, ready=ready)
+    with compile_notice(command.printer.note):
+        given_speed = settings.live.speed if speed is not None else None
+        run_server(settings, role=role, start=not no_start, speed=given_speed, ready=ready)

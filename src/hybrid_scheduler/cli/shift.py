@@ -1,4 +1,4 @@
-"""`hybrid-scheduler shift`: who notices that the tasks have changed, and how soon?"""
+"""`hybrid-scheduler shift`: recovery of learned policies after a shift in the workload."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 from ..experiments import FIRST_REPORTED_SEED as FIRST_SEED
 from .command_context import CommandContext
 from .number_format import NOTHING, significant
+from .options import JsonOption
 from .printer import Printer
 from .table import Column
 
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 def shift(
     context: typer.Context,
     seeds: Annotated[
-        int, typer.Option(metavar="N", help="How many pairs of training and test tasks, at least 2.")
+        int,
+        typer.Option(metavar="N", help="Number of seeds, at least 2; each has its own training and test tasks."),
     ] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Train on large compute-bound tasks, then send small ones that carry much data.
+    """Measure how policies react when the workload changes.
 
-    The published table beside ours. On the training tasks the GPU always wins, on the 500 that follow the CPU does.
+    Training tasks are large and compute-bound, so the GPU is always faster; the 500 test tasks are small and
+    transfer much data, so the CPU is. The table shows the published numbers beside the measured ones.
 
     Example: hybrid-scheduler shift --seeds 5
     """
@@ -56,10 +59,10 @@ def shift(
             }
         )
     else:
-        show(command.printer, rows, seeds, TRAINING_TASKS, TEST_TASKS)
+        _show(command.printer, rows, seeds, TRAINING_TASKS, TEST_TASKS)
 
 
-def show(printer: Printer, rows: list[ShiftRow], seeds: int, training: int, test: int) -> None:
+def _show(printer: Printer, rows: list[ShiftRow], seeds: int, training: int, test: int) -> None:
     printer.facts(
         [
             f"{test} tasks after {training:,} of the other kind",
@@ -68,22 +71,22 @@ def show(printer: Printer, rows: list[ShiftRow], seeds: int, training: int, test
         ]
     )
     printer.text()
-    printer.sheet(
+    printer.table(
         [
             Column("policy", [_name(row.name) for row in rows], number=False),
-            Column("published\nsum, s", [_two(row.published_total) for row in rows], 3),
-            Column("published\nratio", [_two(row.published_ratio) for row in rows], 2),
-            Column("ours\nsum, s", [_two(row.total) for row in rows], 1),
+            Column("published\nsum, s", [_two_decimals(row.published_total) for row in rows], 3),
+            Column("published\nratio", [_two_decimals(row.published_ratio) for row in rows], 2),
+            Column("ours\nsum, s", [_two_decimals(row.total) for row in rows], 1),
             Column("ours\nratio ± 95 %", [_interval(row) for row in rows]),
-            Column("worst\nseed", [_three(row.worst_ratio) for row in rows], 4),
+            Column("worst\nseed", [_three_decimals(row.worst_ratio) for row in rows], 4),
             Column("tasks to recover\nmedian (worst)", [_recovery(row) for row in rows], 0),
         ]
     )
     printer.text()
     for remark in (
         "ratio: sum of times over the optimum's, on the same tasks: every policy of a seed sees the same stream",
-        "oracle feedback (the default of the learners): after each task the simulation tells what both sides would "
-        "have taken; bandit: only what was executed is known, as on real hardware",
+        "oracle feedback (the default of the learners): after each task the simulation reports the times of both "
+        "devices; bandit: only the executed choice is known, as on real hardware",
         "recovered: the first task from which 20 in a row cost at most 5 % more than the optimum; "
         f"{NOTHING} if that did not happen on every seed",
     ):
@@ -91,7 +94,7 @@ def show(printer: Printer, rows: list[ShiftRow], seeds: int, training: int, test
 
 
 def _name(name: str) -> Text:
-    """In the colour of the scheduler it belongs to, where there is one."""
+    """Return a policy's name with the glyph of its scheduler, where there is one."""
     from ..schedulers import schedulers
 
     base, comma, variant = name.partition(",")
@@ -100,11 +103,11 @@ def _name(name: str) -> Text:
     return Text.assemble(mark, " ", base, (comma + variant, "dim"))
 
 
-def _two(value: float | None) -> str:
+def _two_decimals(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2f}"
 
 
-def _three(value: float) -> str:
+def _three_decimals(value: float) -> str:
     return f"{value:.3f}" if value < 10 else significant(value)
 
 

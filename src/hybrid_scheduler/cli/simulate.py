@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from .command_context import CommandContext
-from .options import BatchOption, NoiseOption, PlatformOption, ScenarioOption, UtilisationOption
+from .compare import GROWS
+from .number_format import DOLLARS, JOULES, SECONDS, percent, significant, three_decimals, unit_for, with_unit
+from .options import (
+    BatchOption,
+    JsonOption,
+    NoiseOption,
+    PlatformOption,
+    ScenarioOption,
+    SeedOption,
+    UtilisationOption,
+)
+from .printer import Printer
+from .table import EXTRA, Column
+
+if TYPE_CHECKING:
+    from ..core import Floats, Platform
+    from ..engine import Comparison
+    from ..metrics import Summary
+    from ..schedulers import SchedulerInfo
+    from .inputs import SimulationInputs
+
+#: Closer than this, three digits show no difference.
+_TOO_CLOSE = 1.005
 
 
 def simulate(
@@ -16,31 +41,38 @@ def simulate(
     scenario: ScenarioOption = None,
     utilisation: UtilisationOption = None,
     batch: BatchOption = False,
-    trace: Annotated[str | None, typer.Option(metavar="FILE", help="Tasks from a .csv or .parquet file.")] = None,
-    tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks.")] = None,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")] = None,
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Read tasks from a .csv or .parquet file.")
+    ] = None,
+    tasks: Annotated[str | None, typer.Option(metavar="N", help="Number of tasks.")] = None,
+    seed: SeedOption = None,
     schedulers: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Who is compared, as in greedy,oracle(grid=21); or all.")
+        str | None,
+        typer.Option(metavar="A,B", help="Schedulers to compare, such as greedy,oracle(grid=21); or all."),
     ] = None,
     platform: PlatformOption = None,
-    physics: Annotated[str | None, typer.Option(metavar="NAME", help="How long tasks take.")] = None,
+    physics: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Model of durations and energy, such as analytic.")
+    ] = None,
     noise: NoiseOption = None,
     memory_policy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What does not fit on a GPU: clip, to_cpu or fail.")
+        str | None,
+        typer.Option(metavar="NAME", help="Handling of tasks too large for a GPU's memory: clip, to_cpu or fail."),
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(metavar="A=1,B=2", help="Weights of latency, energy, cost; unnamed ones are 0.")
+        str | None, typer.Option(metavar="A=1,B=2", help="Weights of latency, energy and cost; the others are 0.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the summary, every task's result and a record.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the summary, every task's result and a record to this folder."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what an earlier --out wrote.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the results of an earlier --out.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare schedulers on the same tasks.
 
-    Each scheduler has a simulated machine of its own. What is not given as an option comes from the environment,
-    config.yaml or the defaults.
+    Each scheduler has a simulated machine of its own. Values that are not given as options come from the
+    environment, config.yaml or the defaults.
 
     \b
     Examples:
@@ -48,11 +80,10 @@ def simulate(
       hybrid-scheduler simulate --batch --schedulers all --objective latency=1,energy=1
       hybrid-scheduler simulate --trace week.csv --out results/week --json
     """
-    # Not above: these bring NumPy and the compiler, which --help does not need.
+    # Imported here, because --help needs neither NumPy nor the compiler.
     from functools import partial
 
-    from .comparison_view import show
-    from .compile_notice import announced
+    from .compile_notice import compile_notice
     from .inputs import read_inputs, run_simulation
     from .options import check_sources, weights
     from .printer import uninterrupted
@@ -77,7 +108,7 @@ def simulate(
     if out is not None:
         check_folder(out, force=force)
     inputs = read_inputs(settings, batch=batch, trace=trace)
-    with announced(command.printer.note):
+    with compile_notice(command.printer.note):
         comparison = run_simulation(inputs, command.printer)
     document = inputs.document(comparison)
     with staged(out, comparison, document, partial(write_record, inputs, comparison)) as commit, uninterrupted():
@@ -85,4 +116,208 @@ def simulate(
         if as_json:
             command.printer.document(document)
         else:
-            show(command.printer, inputs, comparison)
+            _show(command.printer, inputs, comparison)
+
+
+# ------------------------------------------------------------------------------------------ table
+
+
+def _show(printer: Printer, inputs: SimulationInputs, comparison: Comparison) -> None:
+    summaries = dict(sorted(comparison.summaries.items(), key=lambda item: _rank(item[1])))
+    growing = {
+        name
+        for name, result in comparison.results.items()
+        if queue_grows(inputs.workload.arrival_time, result.outcomes.latency, comparison.isolated)
+    }
+    for facts in _caption(inputs, comparison):
+        printer.facts(facts)
+    printer.text()
+    printer.table(_columns(summaries, growing, wide=bool(printer.width)))
+    printer.text()
+    printer.text(Text(headline(summaries), style="bold"))
+    for remark in _remarks(summaries, growing):
+        printer.text(Text(remark, style="dim"))
+
+
+def _rank(summary: Summary) -> tuple[bool, float]:
+    mean = summary.latency.mean
+    return mean != mean, mean  # a run in which every task failed has no mean: last
+
+
+# ------------------------------------------------------------------------------------------ caption
+
+
+def _caption(inputs: SimulationInputs, comparison: Comparison) -> Iterator[list[str]]:
+    """Yield the inputs of the run, in lines of facts."""
+    if inputs.trace is not None:
+        source = f"trace {inputs.trace}"
+    elif inputs.batch:
+        source = f"{inputs.scenario}, all at once"
+    else:
+        source = f"{inputs.scenario} at {inputs.utilisation:.3g} of capacity"
+    yield [source, f"{len(inputs.workload):,} tasks", f"seed {inputs.settings.simulation.seed}"]
+    bound = comparison.lower_bound
+    yield [
+        f"{inputs.platform.name} ({_devices(inputs.platform)})",
+        f"{inputs.physics.name} physics",
+        "no lower bound" if bound is None else f"lower bound {with_unit(bound, SECONDS)}",
+    ]
+    yield list(_unusual(inputs))
+
+
+def _unusual(inputs: SimulationInputs) -> Iterator[str]:
+    """Yield settings that change the meaning of the numbers, where they differ from the defaults."""
+    settings = inputs.settings
+    if settings.physics.noise_sigma:
+        yield f"noise σ {settings.physics.noise_sigma:g}"
+    if settings.simulation.memory_policy != "clip":
+        yield f"memory policy {settings.simulation.memory_policy}"
+    weights = settings.objective
+    if not weights.weights().is_latency_only:
+        named = (("latency", weights.latency), ("energy", weights.energy), ("cost", weights.cost))
+        yield "objective " + " + ".join(f"{weight:g} {name}" for name, weight in named if weight)
+
+
+def _devices(platform: Platform) -> str:
+    """Return a short description, such as "1 CPU + 4 GPUs"."""
+    counts = Counter(device.kind.upper() for device in platform.devices)
+    return " + ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items())
+
+
+# ------------------------------------------------------------------------------------------ table
+
+
+def _columns(summaries: dict[str, Summary], growing: set[str], *, wide: bool) -> list[Column]:
+    """Return the columns of the table; `wide` adds those for a large terminal."""
+    rows = list(summaries.values())
+    seconds = unit_for([row.latency.mean for row in rows], SECONDS)
+    joules = unit_for([row.energy for row in rows], JOULES)
+    dollars = unit_for([row.cost for row in rows], DOLLARS)
+
+    def column(
+        header: str,
+        value: Callable[[Summary], float | None],
+        show: Callable[[float | None], str],
+        rank: int,
+        best: str = "least",
+    ) -> Column:
+        values = [value(row) for row in rows]
+        cells = [show(one) for one in values]
+        return Column(header, cells, rank, best=_best(values, cells, best))
+
+    s = seconds.symbol
+    standard = [
+        Column("scheduler", [_label(name, name in growing) for name in summaries], number=False),
+        column(f"latency\nmean, {s}", lambda row: row.latency.mean, seconds.show, 0),
+        column(f"p95\n{s}", lambda row: row.latency.p95, seconds.show, 5),
+        column(f"p99\n{s}", lambda row: row.latency.p99, seconds.show, 1),
+        column(f"time\n{s}", lambda row: row.time.mean, seconds.show, 6),
+        column("span /\nbound", lambda row: row.makespan_over_bound, significant, 2),
+        column(f"energy\n{joules.symbol}", lambda row: row.energy, joules.show, 3),
+        column(f"cost\n{dollars.symbol}", lambda row: row.cost, dollars.show, 4),
+        column("load\nbalance", lambda row: row.load_balance, three_decimals, 7, "most"),
+    ]
+    if not wide:
+        return standard
+    return [
+        *standard,
+        column(f"wait\n{s}", lambda row: row.wait.mean, seconds.show, EXTRA + 1),
+        column("slow-\ndown", lambda row: row.mean_slowdown, significant, EXTRA),
+        column("busy", lambda row: row.average_utilization, percent, EXTRA + 2, "none"),
+        column("on\nGPU", lambda row: row.mean_gpu_fraction, percent, EXTRA + 3, "none"),
+        column(f"p50\n{s}", lambda row: row.latency.p50, seconds.show, EXTRA + 4),
+        column(f"max\n{s}", lambda row: row.latency.max, seconds.show, EXTRA + 5),
+        column("tasks\n/ s", lambda row: row.throughput, significant, EXTRA + 6, "most"),
+    ]
+
+
+def _best(values: Sequence[float | None], cells: Sequence[str], best: str) -> frozenset[int]:
+    """Return the rows with the best value; none where all are equal."""
+    known = [
+        (value, cell) for value, cell in zip(values, cells, strict=True) if value is not None and value == value
+    ]
+    if best == "none" or not known or len(set(cells)) == 1:
+        return frozenset()
+    _, winner = (min if best == "least" else max)(known)
+    return frozenset(row for row, cell in enumerate(cells) if cell == winner)
+
+
+def _label(spec: str, growing: bool) -> Text:
+    info, parameters = _info(spec)
+    label = f"{info.label} ({parameters})" if parameters else info.label
+    mark = (f" {GROWS}", "bold red") if growing else ""
+    return Text.assemble((info.look.glyph, info.look.dark), " ", label, mark)
+
+
+def _info(spec: str) -> tuple[SchedulerInfo, str]:
+    from ..schedulers import schedulers as registered
+    from ..schedulers.registry import parse_spec
+
+    name, arguments = parse_spec(spec)
+    return registered()[name], ", ".join(f"{key}={value}" for key, value in arguments.items())
+
+
+# ------------------------------------------------------------------------------------------ remarks
+
+
+def queue_grows(arrival: Floats, latency: Floats, isolated: Floats) -> bool:
+    """Return whether latency keeps growing, so that its mean depends on the length of the run.
+
+    That is the case if the last quarter of the tasks takes more than three times as long as the first, and more
+    than ten times as long as on an empty machine. A batch, whose tasks all arrive at once, never counts.
+    """
+    import numpy as np
+
+    quarter = len(arrival) // 4
+    if quarter == 0 or arrival[0] == arrival[-1]:
+        return False
+    first, last = latency[:quarter], latency[-quarter:]
+    if np.isnan(first).all() or np.isnan(last).all():
+        return False
+    late = float(np.nanmean(last))
+    return late > 3 * float(np.nanmean(first)) and late > 10 * float(isolated[-quarter:].mean())
+
+
+def _remarks(summaries: dict[str, Summary], growing: set[str]) -> Iterator[str]:
+    if growing:
+        yield f"{GROWS} queue grows: too much load for this scheduler, its latency depends on the run's length"
+    for what, field in (
+        ("that failed for lack of memory", "failed"),
+        ("clipped to fit a GPU's memory", "clipped"),
+        ("moved to the CPU for lack of memory", "moved_to_cpu"),
+    ):
+        counts = {name: getattr(summary, field) for name, summary in summaries.items()}
+        found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+        if found:
+            yield f"tasks {what}: {found}"
+
+
+def headline(summaries: dict[str, Summary]) -> str:
+    """Return one sentence that names the best scheduler and the distance of the others.
+
+    Parameters
+    ----------
+    summaries
+        Summaries by scheduler, sorted by mean latency.
+    """
+    means = {name: s.latency.mean for name, s in summaries.items() if s.latency.mean == s.latency.mean}
+    if not means:
+        return "no task was completed"
+    best = next(iter(means.values()))
+    leaders = [name for name, mean in means.items() if mean <= best * _TOO_CLOSE]
+    others = [name for name in means if name not in leaders]
+    if len(means) == 1:
+        slowdown = summaries[leaders[0]].mean_slowdown
+        alone = "" if slowdown is None else f", {significant(slowdown)}x what the tasks take on an empty machine"
+        return f"{leaders[0]}: mean latency {with_unit(best, SECONDS)}{alone}"
+    lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{_listed(leaders)} lead together"
+    if not others:
+        return lead
+    if "oracle" in others:
+        return f"{lead} with {significant(best / means['oracle'])}x the oracle's mean latency"
+    whose = "the oracle's" if "oracle" in leaders else "its" if len(leaders) == 1 else "their"
+    return f"{lead}; {others[0]} is {significant(means[others[0]] / best)}x {whose} mean latency"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"

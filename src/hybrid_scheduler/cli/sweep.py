@@ -1,4 +1,4 @@
-"""`hybrid-scheduler sweep`: schedulers × scenarios × loads × machines × seeds, resumable, here or on Ray."""
+"""`hybrid-scheduler sweep`: all combinations of schedulers, scenarios, loads, machines and seeds."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.text import Text
 from .command_context import CommandContext
 from .compare import interval, named
 from .number_format import NOTHING, SECONDS, significant, unit_for
+from .options import FirstSeedOption, JsonOption, NoiseOption, SchedulersOption
 from .printer import Printer
 from .table import Column
 
@@ -25,48 +26,55 @@ _BACKENDS = ("local", "ray")
 _BATCH = "batch"
 _SEEDS = 10
 #: Seconds between two lines of progress where there is no terminal.
-_QUIET = 10.0
+_LINE_EVERY_S = 10.0
 
 
 def sweep(
     context: typer.Context,
-    schedulers: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Who takes part, as in greedy,oracle(grid=21).")
-    ] = None,
+    schedulers: SchedulersOption = None,
     scenarios: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Mixes of tasks; default if not given.")
+        str | None,
+        typer.Option(metavar="A,B", help="Kinds of tasks, such as mixed,transfer; only default if not given."),
     ] = None,
     loads: Annotated[
         str | None,
-        typer.Option(metavar="X,Y", help="Shares of capacity, or batch; the scenario's own if not given."),
+        typer.Option(metavar="X,Y", help="Loads as shares of capacity, or batch; the scenario's own by default."),
     ] = None,
-    trace: Annotated[str | None, typer.Option(metavar="FILE", help="Your own tasks instead of scenarios.")] = None,
-    platforms: Annotated[str, typer.Option(metavar="A,B", help="Machines.")] = "workstation",
-    tasks: Annotated[str | None, typer.Option(metavar="N", help="How many tasks per cell.")] = None,
-    noise: Annotated[str | None, typer.Option(metavar="SIGMA", help="Log-normal noise, 0 for none.")] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="N", help="How many seeds; 10 if not given.", min=1)] = None,
-    first_seed: Annotated[int, typer.Option(metavar="N", help="The first of them.")] = 3000,
-    metric: Annotated[str, typer.Option(metavar="NAME", help="What the table shows.")] = "mean_latency",
-    backend: Annotated[str, typer.Option(metavar="NAME", help="local or ray.")] = "local",
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Your own tasks from a file instead of scenarios.")
+    ] = None,
+    platforms: Annotated[str, typer.Option(metavar="A,B", help="Simulated machines.")] = "workstation",
+    tasks: Annotated[str | None, typer.Option(metavar="N", help="Tasks per run.")] = None,
+    noise: NoiseOption = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", help="Number of seeds; 10 by default.", min=1)] = None,
+    first_seed: FirstSeedOption = 3000,
+    metric: Annotated[str, typer.Option(metavar="NAME", help="Metric of the printed table.")] = "mean_latency",
+    backend: Annotated[str, typer.Option(metavar="NAME", help="Where runs execute: local or ray.")] = "local",
     ray_address: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="A running Ray cluster, or auto; else one is started here."),
+        typer.Option(metavar="HOST:PORT", help="Ray cluster to use, or auto; one is started here by default."),
     ] = None,
-    processes: Annotated[int | None, typer.Option(metavar="N", help="Cells at a time, locally.", min=1)] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Runs in parallel on this machine; one per core by default.", min=1),
+    ] = None,
     adversary: Annotated[
-        str | None, typer.Option(metavar="A:B", help="Search for the tasks on which A does worst against B.")
+        str | None, typer.Option(metavar="A:B", help="Search for the tasks on which A is worst compared with B.")
     ] = None,
-    evaluations: Annotated[int, typer.Option(metavar="N", help="Steps of that search.", min=1)] = 120,
+    evaluations: Annotated[
+        int, typer.Option(metavar="N", help="Number of evaluations in that search.", min=1)
+    ] = 120,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Results; a sweep that was stopped goes on here.")
+        Path, typer.Option(metavar="DIR", help="Folder of the results; an interrupted sweep continues there.")
     ] = Path("data/results/sweep"),
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run every combination and write one table (results.parquet).
 
-    Every finished cell is kept at once: a sweep that was stopped or killed goes on where it was, and one that is
-    extended runs only what is new. On Ray the same cells run over a cluster; those of a node that dies run again.
-    A trace is one run per scheduler and machine, with intervals from batches of consecutive tasks.
+    A cell is one combination with one seed, and is stored as soon as it is finished: an interrupted sweep continues
+    where it stopped, and an extended one runs only the new cells. On Ray the cells run on a cluster; those of a
+    failed node run again. A trace is one run per scheduler and machine, with intervals from batches of consecutive
+    tasks.
 
     \b
     Examples:
@@ -78,7 +86,7 @@ def sweep(
     command: CommandContext = context.obj
     from ..core import UnknownNameError
     from ..experiments.paired_comparison import check_metric
-    from .compile_notice import announced
+    from .compile_notice import compile_notice
     from .options import check_sources
 
     if backend not in _BACKENDS:
@@ -100,15 +108,15 @@ def sweep(
     from ..experiments.sweep_backends import Local, Ray
 
     cells = cells_of(specs, range(first_seed, first_seed + (1 if trace else seeds or _SEEDS)))
-    command.after_interrupt = "finished cells are kept; run it again to go on"
+    command.after_interrupt = "finished cells are kept; run the command again to continue"
     where = Ray(ray_address) if backend == "ray" else Local(processes)
-    with announced(command.printer.note), command.printer.progress(len(cells)) as bar:
+    with compile_notice(command.printer.note), command.printer.progress(len(cells)) as bar:
         rows = run_sweep(cells, out, where, progress=_progress(command.printer, bar))
-    table = summary(rows, metric)
+    table = _summary(rows, metric)
     if as_json:
         command.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
     else:
-        show(command.printer, table, metric)
+        _show(command.printer, table, metric)
         command.printer.text()
         command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
 
@@ -155,31 +163,31 @@ def _listed(text: str) -> list[str]:
 
 
 def _progress(printer: Printer, bar: Callable[[str, int], None]) -> Callable[[str, int, int], None]:
-    """On a terminal a bar with the time left; elsewhere a line now and then."""
-    began, told, first = time.monotonic(), time.monotonic(), -1
+    """Return a reporter: a bar with the time left on a terminal, elsewhere a line every ten seconds."""
+    began, last_line, first = time.monotonic(), time.monotonic(), -1
 
     def report(name: str, done: int, total: int) -> None:
-        nonlocal told, first
+        nonlocal last_line, first
         bar(name, done)
         if first < 0:
             first = done
             if done:
-                printer.note(f"{done} of {total} cells are there already")
+                printer.note(f"{done} of {total} cells are already finished")
         now = time.monotonic()
-        if sys.stderr.isatty() or now - told < _QUIET or done == first:
+        if sys.stderr.isatty() or now - last_line < _LINE_EVERY_S or done == first:
             return
-        told = now
+        last_line = now
         left = (now - began) / (done - first) * (total - done)
         printer.note(f"{done} of {total} cells, about {left:.0f} s left")
 
     return report
 
 
-# ------------------------------------------------------------------------------------------ the table
+# ------------------------------------------------------------------------------------------ table
 
 
-def summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
-    """Mean and interval, per scheduler in each combination: over seeds, or by batch means within a trace."""
+def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
+    """Return mean and interval of every combination: over seeds, or by batch means within a trace."""
     import numpy as np
 
     from ..metrics import Interval, t_interval
@@ -207,7 +215,7 @@ def summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     return found
 
 
-def show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
+def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
     from ..metrics import Interval
 
     timed = metric.endswith(("_time", "_latency", "_wait", "makespan"))
@@ -225,7 +233,7 @@ def show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
         repeated = "one trace; interval from batch means"
     printer.facts([metric, f"{repeated}, mean ± 95 %"])
     printer.text()
-    printer.sheet(
+    printer.table(
         [
             Column("scenario", [row["scenario"] for row in table], 1, number=False),
             Column("load", [NOTHING if row["load"] is None else str(row["load"]) for row in table], 2),
@@ -236,7 +244,7 @@ def show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------ the adversary
+# ------------------------------------------------------------------------------------------ worst-case search
 
 
 def _adversary(
@@ -250,7 +258,7 @@ def _adversary(
     from ..experiments.replay import comparison_events
     from ..experiments.worst_case_search import find_worst
     from .compare import check_empty
-    from .compile_notice import announced
+    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
 
     names = [name.strip() for name in pair.split(":")]
@@ -261,7 +269,7 @@ def _adversary(
     spec = spec_from_settings(settings)
     if seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    with announced(command.printer.note), command.printer.progress(evaluations) as bar:
+    with compile_notice(command.printer.note), command.printer.progress(evaluations) as bar:
         found = find_worst(
             spec, metric=metric, evaluations=evaluations, seed=settings.simulation.seed,
             confirmation_seeds=seeds, processes=processes,
@@ -315,8 +323,8 @@ def _show_worst(printer: Printer, found: WorstCase, out: Path) -> None:
     )
     printer.text(
         Text(
-            f"found in {found.evaluations} steps (there {found.searched_ratio:.3g} ×, luck included), confirmed "
-            f"on {len(found.paired.runs)} other seeds; hybrid-scheduler replay {out} repeats that",
+            f"found in {found.evaluations} evaluations (ratio in the search {found.searched_ratio:.3g}), confirmed "
+            f"on {len(found.paired.runs)} other seeds; hybrid-scheduler replay {out} repeats the confirmation",
             style="dim",
         )
     )

@@ -1,4 +1,4 @@
-"""A table that always fits: what does not matter most is left out before anything would wrap."""
+"""Terminal tables that always fit: less important columns are left out before a line would wrap."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ from rich.text import Text
 
 _GAPS = (2, 1)
 _MARGIN = 1
-#: Columns of this rank and above are for wide screens: never worth moving the others closer together.
+#: Columns of this rank and above are for wide terminals; they never reduce the gap between the others.
 EXTRA = 10
 
 
 @dataclass(frozen=True)
 class Column:
-    """`header` may have two lines. `rank` 0 always stays; of the others the highest is the first to go."""
+    """A column of a table.
+
+    The header may have two lines. Columns of rank 0 always stay; of the others the highest rank is left out first.
+    """
 
     header: str
     cells: Sequence[str | Text]
     rank: int = 0
     number: bool = True
     best: frozenset[int] = frozenset()
-    #: Prose: takes the width that is left and is folded there.
+    #: Text that takes the remaining width and wraps.
     flexible: bool = False
 
     @property
     def width(self) -> int:
+        """Width in characters."""
         if self.flexible:
             return 24
         texts = [*self.header.split("\n"), *(str(cell) for cell in self.cells)]
@@ -38,29 +42,31 @@ class Column:
 
 
 def table(columns: Sequence[Column], width: int | None) -> RenderableType:
-    """The rows under each other, with a rule below the header where somebody looks; bare for a pipe (no width)."""
-    shown, gap = fitting(columns, width)
-    sheet = Table(
+    """Return a renderable table; without a width, which means a pipe, it has no rule below the header."""
+    kept, gap = fitting(columns, width)
+    rendered = Table(
         box=SIMPLE_HEAD if width else None,
         padding=(0, gap - 1 if width else gap, 0, 0),  # the box itself puts one space between columns
         pad_edge=False,
         show_edge=False,
-        show_header=any(column.header for column in shown),
+        show_header=any(column.header for column in kept),
         header_style="bold",
         border_style="dim",
     )
-    lines = max(column.header.count("\n") for column in shown)
-    for column in shown:
+    lines = max(column.header.count("\n") for column in kept)
+    for column in kept:
         side: JustifyMethod = "right" if column.number else "left"
-        header = "\n" * (lines - column.header.count("\n")) + column.header  # short ones stand at the bottom
-        sheet.add_column(Text(header, justify=side), justify=side, no_wrap=not column.flexible)
-    for row in range(len(shown[0].cells)):
-        sheet.add_row(*(_cell(column, row) for column in shown))
-    return sheet
+        header = (
+            "\n" * (lines - column.header.count("\n")) + column.header
+        )  # short headers are aligned at the bottom
+        rendered.add_column(Text(header, justify=side), justify=side, no_wrap=not column.flexible)
+    for row in range(len(kept[0].cells)):
+        rendered.add_row(*(_cell(column, row) for column in kept))
+    return rendered
 
 
 def fitting(columns: Sequence[Column], width: int | None) -> tuple[list[Column], int]:
-    """The columns that fit side by side, the most important ones first served, and the gap between them."""
+    """Return the columns that fit side by side, by importance, and the gap between them."""
     if width is None:
         return list(columns), _GAPS[0]
     for gap in _GAPS:
@@ -72,10 +78,10 @@ def fitting(columns: Sequence[Column], width: int | None) -> tuple[list[Column],
 
 def _kept(columns: Sequence[Column], width: int, gap: int) -> set[int]:
     kept: set[int] = set()
-    room = width + gap
+    remaining = width + gap
     for index in sorted(range(len(columns)), key=lambda i: columns[i].rank):
-        room -= columns[index].width + gap
-        if room < 0 and columns[index].rank > 0:
+        remaining -= columns[index].width + gap
+        if remaining < 0 and columns[index].rank > 0:
             break
         kept.add(index)
     return kept

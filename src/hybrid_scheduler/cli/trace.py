@@ -1,4 +1,4 @@
-"""`hybrid-scheduler trace RUN_DIR`: a recorded run for chrome://tracing and ui.perfetto.dev."""
+"""`hybrid-scheduler trace RUN_DIR`: a recorded run as a file for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from .command_context import CommandContext
 def trace(
     context: typer.Context,
     run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The folder of a recorded run.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The trace to write.")] = Path(
-        "trace.json"
-    ),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")] = Path("trace.json"),
     seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Which seed of a comparison; the first if not given.")
+        int | None, typer.Option(metavar="N", help="Seed of a comparison; the first by default.")
     ] = None,
 ) -> None:
-    """Write a run as a trace: one process per scheduler, one row per device, one block per executed part.
+    """Write a recorded run as a timeline for ui.perfetto.dev.
 
-    Open the file in ui.perfetto.dev or chrome://tracing. Seconds of the simulation are seconds of the trace.
+    The file has one process per scheduler, one row per device and one block per executed part. It opens in
+    ui.perfetto.dev and chrome://tracing; one second of the simulation is one second of the timeline.
 
     Example: hybrid-scheduler trace results/tails -o trace.json
     """
@@ -33,7 +32,7 @@ def trace(
     from ..core import HybridSchedulerError, InvalidInputError
     from ..experiments.run_record import HEAVY, read_run
     from ..reports.perfetto_trace import comparison_parts, perfetto_trace
-    from .compile_notice import announced
+    from .compile_notice import compile_notice
 
     record = read_run(run_dir)
     if record.kind == HEAVY:
@@ -46,7 +45,7 @@ def trace(
         raise InvalidInputError("--seed", f"one of the run's, {record.seeds[0]} to {record.seeds[-1]}", chosen)
     spec = record.spec
     with (
-        announced(command.printer.note),
+        compile_notice(command.printer.note),
         command.printer.progress(spec.tasks * len(spec.schedulers)) as bar,
     ):
         done = dict.fromkeys(spec.schedulers, 0)

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler train`: the models of Hybrid ML and of the RL agent, from nothing."""
+"""`hybrid-scheduler train`: training of the duration forest and of the RL agent from scratch."""
 
 from __future__ import annotations
 
@@ -9,29 +9,26 @@ import typer
 
 from .command_context import CommandContext
 from .number_format import significant
+from .options import JsonOption
 
-#: Forest first, then the agent: the bar's steps for each.
+#: Steps of the progress bar for each model.
 _FOREST, _AGENT = 100, 900
 
 
 def train(
     context: typer.Context,
-    release: Annotated[
-        bool, typer.Option("--release", help="Replace the models that ship inside the package.")
-    ] = False,
+    release: Annotated[bool, typer.Option("--release", help="Replace the models inside the package.")] = False,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same models.", show_default="0")] = None,
-    minutes: Annotated[
-        float, typer.Option(metavar="M", help="At most so much processor time for the agent.")
-    ] = 3.0,
+    minutes: Annotated[float, typer.Option(metavar="M", help="Limit of processor time for the agent.")] = 3.0,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the models go.", show_default="models")
+        Path | None, typer.Option(metavar="DIR", help="Folder of the models.", show_default="models")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Train the forest and the agent on tasks of every scenario.
+    """Train the models of hybrid_ml and rl_agent.
 
-    Training uses seeds below 1000, and every published figure seeds from 1000 on. An agent that was stopped by
-    --minutes depends on the machine's speed.
+    Training uses tasks of every scenario with seeds below 1000; every published figure uses seeds from 1000 on. If
+    --minutes stops the agent's training, the result depends on the machine's speed.
 
     \b
     Examples:
@@ -51,14 +48,14 @@ def train(
     folder = out or Path("models")
     forest = DEFAULT_TIMES if release else folder / "scheduler_model.skops"
     agent = SHIPPED_MODEL if release else folder / "rl_agent.pth"
-    command.after_interrupt = "a model that was finished is kept, the other is as it was"
+    command.after_interrupt = "a finished model is kept; the other is unchanged"
     printer = command.printer
     with printer.progress(_FOREST + _AGENT) as update:
         update("forest", 0)
         metrics = train_default_times_model(forest, number)
         printer.note(f"wrote {forest}")
         update("agent", _FOREST)
-        with fixed_threads(1):  # a small network: more threads would only wait for each other
+        with fixed_threads(1):  # the network is small: more threads would only wait for each other
             model = train_default_agent(
                 agent, number, minutes, lambda share, _: update("agent", _FOREST + int(share * _AGENT))
             )
@@ -82,7 +79,7 @@ def _check(release: bool, minutes: float, out: Path | None) -> None:
 
 
 def _seed(text: str | None) -> int:
-    """Not the settings' seed: what is trained must not depend on what is simulated."""
+    """Parse the seed; it is not the settings' seed, because models must not depend on what is simulated."""
     from ..core import InvalidInputError
 
     if text is None:

@@ -1,4 +1,4 @@
-"""Putting a measured run into the history: directly, or through the server that has the database."""
+"""Upload of a measured run to the history: directly, or through the server that holds the database."""
 
 from __future__ import annotations
 
@@ -12,34 +12,45 @@ if TYPE_CHECKING:
     from ..config import ServerSettings, Settings
     from ..live import MeasuredRun
 
-#: Seconds until a run is given up that neither database nor server takes, and between tries.
-_PATIENCE, _PAUSE = 60.0, 2.0
-#: Seconds for one answer.
-_ANSWER = 60.0
-#: What a server says whose database is away.
-_AWAY = 503
-#: A database that was away may still take it when it is back: nobody can promise that nothing was stored.
-_HINT = "--out keeps results as files; look into the history before storing them again"
+#: Seconds until an upload that neither database nor server accepts fails, and between two attempts.
+_TIMEOUT_S, _RETRY_AFTER_S = 60.0, 2.0
+#: Seconds for one response.
+_RESPONSE_TIMEOUT_S = 60.0
+#: Status of a server whose database is unavailable.
+_UNAVAILABLE = 503
+#: A database that was unavailable may still store the run later, so the message cannot say that nothing was stored.
+_HINT = "--out keeps results as files; check the history before you store them again"
 
 
 class UploadedRun(NamedTuple):
+    """A stored run: its id and its page."""
+
     run_id: str
-    #: Where it can be looked at; while no server runs, once one does.
+    #: Page of the run, on the server that is running or will run.
     url: str
     by_server: bool
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
+        """One line for the user."""
         see = "see" if self.by_server else "hybrid-scheduler serve shows it at"
         return f"stored as run {self.run_id}; {see} {self.url}"
 
 
 def store(run: MeasuredRun, settings: Settings) -> UploadedRun:
-    """The run's id once it is durable. A server that runs is the only one to write: it is asked then."""
+    """Store a run and return once it is durable.
+
+    While a server is running, only the server may write to the database, so the run is sent to it.
+
+    Raises
+    ------
+    HybridSchedulerError
+        If neither the database nor the server accepts the run in time.
+    """
     from ..core.ulid import UlidGenerator
     from ..live import EngineBusy
 
-    # Named here: however often it has to be sent, it is one run.
+    # The id is chosen here, so that a run that is sent twice is stored once.
     run = replace(run, run_id=UlidGenerator(time.time, os.urandom)())
     try:
         run_id, by_server = _directly(run, settings), False
@@ -60,9 +71,9 @@ def _directly(run: MeasuredRun, settings: Settings) -> str:
         batch = batch_of(run, run.run_id, counters, now=time.time())
         assert batch.committed is not None
         journal.append(batch)
-        batch.committed.result(_PATIENCE)
+        batch.committed.result(_TIMEOUT_S)
     except (TimeoutError, JournalUnavailable):
-        raise HybridSchedulerError(f"{journal.address}: did not take the run in time", hint=_HINT) from None
+        raise HybridSchedulerError(f"{journal.address}: did not store the run in time", hint=_HINT) from None
     finally:
         journal.close()
     return batch.run.run_id
@@ -82,18 +93,20 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
     token = resolve_token(server.token.get_secret_value(), server.token_file, server.host)
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
     body = json.dumps(measured_to_json(run), allow_nan=False, separators=(",", ":")).encode()
-    opener = build_opener(ProxyHandler({}))  # it is this machine: no proxy lies between
-    until = time.monotonic() + _PATIENCE
+    opener = build_opener(ProxyHandler({}))  # the server is on this machine: no proxy
+    until = time.monotonic() + _TIMEOUT_S
     while True:
         try:
-            with opener.open(Request(url, body, headers), timeout=_ANSWER) as answer:
-                return str(json.load(answer)["run_id"])
+            with opener.open(Request(url, body, headers), timeout=_RESPONSE_TIMEOUT_S) as response:
+                return str(json.load(response)["run_id"])
         except HTTPError as error:
-            if error.code == _AWAY and time.monotonic() < until:
+            if error.code == _UNAVAILABLE and time.monotonic() < until:
                 error.close()
-                time.sleep(_PAUSE)
+                time.sleep(_RETRY_AFTER_S)
                 continue
-            raise HybridSchedulerError(f"{url} did not take the run: {_said(error)}", hint=_HINT) from None
+            raise HybridSchedulerError(
+                f"{url} did not accept the run: {_server_message(error)}", hint=_HINT
+            ) from None
         except (OSError, HTTPException, ValueError, KeyError) as error:
             reason = getattr(error, "reason", None) or error
             raise HybridSchedulerError(
@@ -103,8 +116,8 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
             ) from None
 
 
-def _said(error: Any) -> str:
-    """The server's own sentence, or at least its number."""
+def _server_message(error: Any) -> str:
+    """Return the server's message, or at least its status."""
     try:
         return str(json.load(error)["error"]["message"])
     except (ValueError, KeyError, TypeError, OSError):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import Workload, compare
-from hybrid_scheduler.cli.comparison_view import headline, queue_grows
+from hybrid_scheduler.cli.simulate import headline, queue_grows
 from hybrid_scheduler.metrics import Spread, Summary
 
 
