@@ -87,7 +87,7 @@ def test_compare_fails_if_slower(run: Run) -> None:
 
 def test_few_seeds_are_named_as_such(run: Run) -> None:
     result = run("compare", *SMALL, "--schedulers", "greedy,oracle", "--seeds", "3", "--processes", "1")
-    assert "take at least 6" in result.stdout
+    assert "use at least 6" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hybrid_scheduler import InvalidInputError, UnknownNameError, compare
 from hybrid_scheduler.learning.duration.online_duration_model import ModelVersion
 from hybrid_scheduler.metrics import Interval
 from hybrid_scheduler.reports import figures
-from hybrid_scheduler.reports.figure_data import FigureData, NothingToDraw
+from hybrid_scheduler.reports.figure_data import FigureData, MissingFigureData
 from hybrid_scheduler.reports.figures.figure_layout import with_interval
 from hybrid_scheduler.reports.figures.pareto_front import front
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -18,7 +18,7 @@ NAMES = ("cpu_only", "round_robin", "random", "greedy", "earliest_finish", "pric
 
 
 @pytest.fixture(scope="module")
-def evidence() -> FigureData:
+def data() -> FigureData:
     """Three seeds of seven schedulers, two of them dressed up as learners."""
     runs = [compare(generate(scenario_named("mixed"), 300, seed, utilisation=0.8), NAMES) for seed in range(3)]
     rows = [run.as_dict()["schedulers"] for run in runs]
@@ -56,8 +56,8 @@ def texts_of(figure):
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
-def test_no_text_lies_on_another_and_axes_are_named(name, evidence):
-    figure = figures.draw(name, evidence)
+def test_no_text_lies_on_another_and_axes_are_named(name, data):
+    figure = figures.draw(name, data)
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts_of(figure)]
     overlaps = [
         (one, other)
@@ -74,50 +74,50 @@ def test_no_text_lies_on_another_and_axes_are_named(name, evidence):
             assert axes.get_xlabel()
 
 
-def test_intervals_are_drawn(evidence):
-    axes = figures.draw("makespan", evidence).axes[0]
+def test_intervals_are_drawn(data):
+    axes = figures.draw("makespan", data).axes[0]
     lines = [line for line in axes.get_lines() if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
     assert len(lines) == len(NAMES)
     drawn = sorted(tuple(map(float, line.get_xdata())) for line in lines)
-    expected = sorted((one.low, one.high) for one in evidence.intervals("makespan").values())
+    expected = sorted((one.low, one.high) for one in data.intervals("makespan").values())
     assert np.array(drawn) == pytest.approx(np.array(expected))
 
 
-def test_one_run_has_no_intervals_unless_batch_means_give_one(evidence):
-    single = FigureData({m: {n: v[:1] for n, v in one.items()} for m, one in evidence.samples.items()})
+def test_one_run_has_no_intervals_unless_batch_means_give_one(data):
+    single = FigureData({m: {n: v[:1] for n, v in one.items()} for m, one in data.samples.items()})
     assert all(one.half_width == 0 for one in single.intervals("makespan").values())
-    assert single.whiskers("mean_latency") == "one run"
+    assert single.interval_label("mean_latency") == "one run"
     banded = FigureData(single.samples, bands={"mean_latency": {"oracle": Interval(1.0, 0.5, 1.5)}})
     assert banded.intervals("mean_latency")["oracle"].half_width == 0.5
-    assert "batch means" in banded.whiskers("mean_latency")
-    assert "batch means" not in banded.whiskers("makespan")
+    assert "batch means" in banded.interval_label("mean_latency")
+    assert "batch means" not in banded.interval_label("makespan")
 
 
 @pytest.mark.parametrize("kind", figures.FORMATS)
-def test_the_same_bytes_every_time(kind, evidence, tmp_path):
+def test_the_same_bytes_every_time(kind, data, tmp_path):
     for folder in ("one", "two"):
-        figures.save(figures.draw("cost_comparison", evidence), tmp_path / folder, "cost", (kind,))
+        figures.save(figures.draw("cost_comparison", data), tmp_path / folder, "cost", (kind,))
     first, second = ((tmp_path / folder / f"cost.{kind}").read_bytes() for folder in ("one", "two"))
     assert first == second
     assert len(first) > 1000
 
 
-def test_unknown_figures_and_formats(evidence, tmp_path):
+def test_unknown_figures_and_formats(data, tmp_path):
     with pytest.raises(UnknownNameError, match="figure: must be one of") as caught:
-        figures.draw("latency_cdff", evidence)
+        figures.draw("latency_cdff", data)
     assert caught.value.hint == "did you mean 'latency_cdf'?"
     with pytest.raises(UnknownNameError, match="figure format"):
-        figures.save(figures.draw("makespan", evidence), tmp_path, "x", ("gif",))
+        figures.save(figures.draw("makespan", data), tmp_path, "x", ("gif",))
 
 
-def test_what_is_not_there_cannot_be_drawn(evidence):
+def test_what_is_not_there_cannot_be_drawn(data):
     bare = FigureData({})
     for name in figures.FIGURES:
-        with pytest.raises(NothingToDraw):
+        with pytest.raises(MissingFigureData):
             figures.draw(name, bare)
-    assert issubclass(NothingToDraw, InvalidInputError)
+    assert issubclass(MissingFigureData, InvalidInputError)
     assert figures.draw_all(bare) == {}
-    numbers = FigureData(evidence.samples)
+    numbers = FigureData(data.samples)
     assert set(figures.draw_all(numbers)) == {
         "makespan", "average_duration", "speed_up", "cost_comparison", "load_balance", "pareto_front",
     }  # fmt: skip

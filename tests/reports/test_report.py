@@ -11,8 +11,8 @@ from hybrid_scheduler.experiments.report_builder import make_report, write_repor
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.reports.html_report import as_html
 from hybrid_scheduler.reports.pdf_report import as_pdf
-from hybrid_scheduler.reports.perfetto_trace import comparison_parts, perfetto_trace
-from hybrid_scheduler.reports.report_content import ReportContent, Section, Table, Words
+from hybrid_scheduler.reports.perfetto_trace import comparison_blocks, perfetto_trace
+from hybrid_scheduler.reports.report_content import ReportContent, Section, TableBlock, TextBlock
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 FEW = ("makespan", "latency_cdf")
@@ -41,7 +41,7 @@ def test_html_stands_alone(report):
 
 def test_words_are_escaped():
     hostile = ReportContent(
-        "<b>&", ["<x>"], "<script>", [Section("a<b", [Words("<i>"), Table(["<h>"], [["<td>"]])])]
+        "<b>&", ["<x>"], "<script>", [Section("a<b", [TextBlock("<i>"), TableBlock(["<h>"], [["<td>"]])])]
     )
     text = as_html(hostile)
     assert "<script>" not in text
@@ -93,7 +93,7 @@ def test_a_trace_by_hand():
 
 def test_a_trace_holds_every_second_of_work():
     run = compare(WorkloadGenerator(1).generate_workload(50, utilisation=0.5), ["greedy"])
-    parts = list(comparison_parts(run))
+    parts = list(comparison_blocks(run))
     worked = sum(end - start for _, _, start, end, _ in parts)
     assert worked == pytest.approx(run.results["greedy"].busy.sum())
     assert {lane[1] for lane, *_ in parts} == {device.name for device in run.platform.devices}

@@ -53,8 +53,8 @@ def calibrate(
 ) -> None:
     """Fit duration models to a hardware profile, and test them.
 
-    There is one model per kernel and device, tested on sizes that were left out of its fit. Without an argument the command reads the profile that
-    `hybrid-scheduler profile` wrote.
+    There is one model per kernel and device, tested on sizes that were left out of its fit. Without an argument
+    the command reads the profile that `hybrid-scheduler profile` wrote.
 
     \b
     Examples:

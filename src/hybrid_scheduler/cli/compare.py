@@ -311,8 +311,8 @@ def _remarks(judgement: Judgement) -> list[str]:
         found.append(f"{GROWS} keeps changing throughout the trace: the mean depends on its length, no interval")
     elif judgement.neighbour_correlation > _ALIKE:
         found.append(
-            f"neighbouring batches are correlated (up to {judgement.neighbour_correlation:.2f}): intervals are widened, "
-            "and may still be too narrow; use a longer trace, or fewer --batches"
+            f"neighbouring batches are correlated (up to {judgement.neighbour_correlation:.2f}): intervals are "
+            "widened, and may still be too narrow; use a longer trace, or fewer --batches"
         )
     if judgement.seeds < judgement.seeds_needed:
         found.insert(

@@ -105,12 +105,12 @@ def _write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
     run_record.write_run(out / _RECORD, run_record.HEAVY, result.spec, [result.seed], result.events())
     written = [out / _REPORT]
     formats = figures.FORMATS if vector else ("png",)
-    for name, figure in figures.draw_all(_evidence(result), _FIGURES).items():
+    for name, figure in figures.draw_all(_figure_data(result), _FIGURES).items():
         written += figures.save(figure, out / _PLOTS, name, formats)
     return written
 
 
-def _evidence(result: HeavyResult) -> Any:
+def _figure_data(result: HeavyResult) -> Any:
     import numpy as np
 
     from ..experiments.heavy_simulation import COLUMNS

@@ -31,7 +31,7 @@ def trace(
 
     from ..core import HybridSchedulerError, InvalidInputError
     from ..experiments.run_record import HEAVY, read_run
-    from ..reports.perfetto_trace import comparison_parts, perfetto_trace
+    from ..reports.perfetto_trace import comparison_blocks, perfetto_trace
     from .compile_notice import compile_notice
 
     record = read_run(run_dir)
@@ -54,7 +54,7 @@ def trace(
             done[scheduler] += count
             bar(scheduler, sum(done.values()))
 
-        content = perfetto_trace(comparison_parts(spec.run(chosen, advance)))
+        content = perfetto_trace(comparison_blocks(spec.run(chosen, advance)))
     try:
         out.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:

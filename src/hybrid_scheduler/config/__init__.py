@@ -1,4 +1,7 @@
-"""Typed settings. Nothing is read when this package is imported."""
+"""Typed settings from the command line, the environment and config.yaml.
+
+Nothing is read when this package is imported.
+"""
 
 from .loading import (
     CONFIG_FILE,

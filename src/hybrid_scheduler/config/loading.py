@@ -1,8 +1,7 @@
-"""Where settings come from, and who wins: command line > environment > .env > config.yaml > defaults.
+"""Loading of settings, in the order command line > environment > .env > config.yaml > defaults.
 
-`load_settings` reads once, and whoever runs the program (the command line, the server) passes plain values down.
-Every value remembers where it was given until it has been checked, so that a message can name the file and line,
-the variable or the option that has to change.
+`load_settings` reads once; the command line and the server pass plain values on. Every value keeps its source until
+it has been checked, so that a message can name the file and line, the variable or the option that has to change.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .sections import Settings
 CONFIG_FILE = Path("config.yaml")
 ENV_FILE = Path(".env")
 
-#: Short variables for what people set most; every key also has its long one, HYBRID_<SECTION>__<KEY>.
+#: Short variables for frequent settings; every key also has a long one, HYBRID_<SECTION>__<KEY>.
 SHORT_VARIABLES = {
     "ENVIRONMENT": "environment",
     "NUM_GPUS": "simulation.num_gpus",
@@ -46,7 +45,7 @@ SHORT_VARIABLES = {
     "LOG_LEVEL": "logging.level",
     "LOG_FILE": "logging.file",
 }
-LONG_PREFIX = "HYBRID_"
+_LONG_PREFIX = "HYBRID_"
 
 
 class SeveralProblemsError(HybridSchedulerError):
@@ -71,12 +70,12 @@ def _fields() -> Iterator[tuple[str, FieldInfo]]:
 #: Every key by its dotted path.
 FIELDS = dict(_fields())
 SECTIONS = frozenset(key.partition(".")[0] for key in FIELDS if "." in key)
-VARIABLES = {LONG_PREFIX + key.replace(".", "__").upper(): key for key in FIELDS}
+VARIABLES = {_LONG_PREFIX + key.replace(".", "__").upper(): key for key in FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A value as it came. `name` is what a person has to change, and `where` it stands."""
+    """An unchecked value. `name` is what the user has to change, and `where` the file or variable it is in."""
 
     value: Any
     name: str
@@ -93,11 +92,30 @@ def load_settings(
     *,
     option_names: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Merge the layers and check the result.
+    """Merge the layers of settings and check the result.
 
-    `overrides` holds values by dotted key ("simulation.seed"); `option_names` says which command-line option
-    each came from, for messages. Without `config_file` the current folder's config.yaml is read if there is one.
-    Raises `InvalidInputError` for one problem and `SeveralProblemsError` for more.
+    Parameters
+    ----------
+    config_file
+        File to read; without it ./config.yaml is read if it exists.
+    overrides
+        Values by dotted key, such as "simulation.seed".
+    environ
+        Environment variables; `os.environ` by default.
+    option_names
+        Command-line option of each override, for messages.
+
+    Returns
+    -------
+    Settings
+        Checked and complete.
+
+    Raises
+    ------
+    InvalidInputError
+        If one setting is wrong.
+    SeveralProblemsError
+        If several settings are wrong.
     """
     problems: list[InvalidInputError] = []
     names = option_names or {}
@@ -149,7 +167,7 @@ def _from_file(config_file: str | os.PathLike[str] | None, problems: list[Invali
 
 
 def _file_entries(text: str, file: str, problems: list[InvalidInputError]) -> Iterator[tuple[str, _Given]]:
-    """The keys of the file, read as YAML nodes because only those know their line."""
+    """Yield the keys of the file, read as YAML nodes because only nodes know their line."""
     loader = yaml.SafeLoader(text)
     try:
         root = loader.get_single_node()
@@ -196,10 +214,10 @@ def _read_env_file() -> dict[str, str]:
 
 
 def _from_variables(environ: Mapping[str, str], where: str, problems: list[InvalidInputError]) -> _Layer:
-    """Variables by either name; the long one wins because it cannot be meant for anybody else."""
+    """Return the variables by either name; the long one wins because no other program uses it."""
     layer = {key: _Given(environ[name], name, where) for name, key in SHORT_VARIABLES.items() if environ.get(name)}
     for name, value in environ.items():
-        if not name.startswith(LONG_PREFIX):
+        if not name.startswith(_LONG_PREFIX):
             continue
         if name not in VARIABLES:
             problems.append(_unknown("variable", name, VARIABLES, where))
@@ -209,7 +227,7 @@ def _from_variables(environ: Mapping[str, str], where: str, problems: list[Inval
 
 
 def _unknown(kind: str, name: str, choices: Iterable[str], where: str) -> InvalidInputError:
-    """An unknown name with the nearest known one. All of them would be too many to list."""
+    """Return an error for an unknown name, with the nearest known one as the hint."""
     known = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), known, n=1)
     section = name.rpartition(".")[0]
@@ -219,21 +237,21 @@ def _unknown(kind: str, name: str, choices: Iterable[str], where: str) -> Invali
 
 
 def _translated(error: ValidationError, given: _Layer) -> Iterator[InvalidInputError]:
-    """One plain sentence per wrong setting, in the words of whoever gave it."""
-    told: set[str] = set()
+    """Yield one error per wrong setting, under the name that the user gave it."""
+    reported: set[str] = set()
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"][:2])
-        if key in told:  # a range with two bad ends is one problem
+        if key in reported:  # a range with two bad ends is one problem
             continue
-        told.add(key)
+        reported.add(key)
         one = given.get(key) or next((g for k, g in given.items() if k.startswith(key)), _Given(None, key))
         cause = problem.get("ctx", {}).get("error")
         if isinstance(cause, InvalidInputError):
-            # Its own field is worth saying only where it is more exact than ours ("variant" of a scheduler).
+            # The cause's own field is named only where it is more exact ("variant" of a scheduler).
             name = one.name if cause.field in key else f"{one.name}: {cause.field}"
             yield InvalidInputError(name, cause.allowed, cause.got, where=one.where, hint=cause.hint)
         elif key not in FIELDS:
             yield _unknown("key", key, FIELDS, "overrides")
         else:
-            shown = "something else" if FIELDS[key].annotation is SecretStr else one.value
-            yield InvalidInputError(one.name, str(FIELDS[key].description), shown, where=one.where)
+            value = "something else" if FIELDS[key].annotation is SecretStr else one.value
+            yield InvalidInputError(one.name, str(FIELDS[key].description), value, where=one.where)

@@ -1,4 +1,4 @@
-"""Every setting, by section, with its default."""
+"""Settings by section, with their defaults."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Section(BaseModel):
 
 
 class SimulationSettings(_Section):
-    """What is simulated, on which machine, by whom."""
+    """Tasks, simulated machine and schedulers."""
 
     scenario: ScenarioName = "default"
     tasks: Count = 2000
@@ -65,14 +65,14 @@ class SimulationSettings(_Section):
     retrain_interval: Count = 50
 
     def build_platform(self) -> Platform:
-        """Return the simulated platform. Only the workstation can be resized."""
+        """Return the simulated platform; only the workstation takes its size from the settings."""
         if self.platform == "workstation":
             return workstation(self.num_gpus, self.memory_per_gpu)
         return platform_named(self.platform)
 
 
 class WorkloadSettings(_Section):
-    """The ranges of the scenario `default`."""
+    """Ranges of the tasks of the scenario `default`."""
 
     size_range: PositiveRange = (500.0, 1500.0)
     intensity_range: ShareRange = (0.1, 0.9)
@@ -80,7 +80,7 @@ class WorkloadSettings(_Section):
 
 
 class PhysicsSettings(_Section):
-    """How long tasks take, and what they cost."""
+    """Durations and costs of tasks."""
 
     name: PhysicsName = "analytic"
     coefficient: Positive = 4e-6
@@ -91,17 +91,19 @@ class PhysicsSettings(_Section):
     count_electricity: Switch = True
 
     def build_model(self) -> Physics:
+        """Return the model of durations and energy."""
         physics = physics_named(self.name)
         if isinstance(physics, AnalyticPhysics):
             return replace(physics, coefficient=self.coefficient, launch_overhead=self.launch_overhead)
         return physics
 
     def tariff(self) -> Tariff:
+        """Return the prices of machine time and electricity."""
         return Tariff(self.dollars_per_kwh, self.count_rent, self.count_electricity)
 
 
 class ObjectiveSettings(_Section):
-    """What "best" means: only the proportions of the weights count."""
+    """Weights of the goals; only their proportions count."""
 
     latency: AtLeastZero = 1.0
     energy: AtLeastZero = 0.0
@@ -113,18 +115,19 @@ class ObjectiveSettings(_Section):
         return self
 
     def weights(self) -> Objective:
+        """Return the objective that schedulers minimise."""
         return Objective(self.latency, self.energy, self.cost)
 
 
 class LiveSettings(_Section):
-    """The continuous run: the tasks, the machine and the schedulers of `simulation`, in real time."""
+    """Speed and update interval of the continuous run."""
 
     speed: Speed = 1.0
     update_interval: Interval = 0.5
 
 
 class StorageSettings(_Section):
-    """Where history is kept. Without a URL or a PostgreSQL host that is one SQLite file."""
+    """Database, Redis and history file; without a URL or a PostgreSQL host the database is an SQLite file."""
 
     database_url: Hidden = SecretStr("")
     sqlite_file: Word = "data/hybrid_scheduler.db"
@@ -141,7 +144,7 @@ class StorageSettings(_Section):
     retention_tasks: Amount = 0
 
     def address(self) -> DatabaseAddress:
-        """The database that these settings choose."""
+        """Return the address of the configured database."""
         from ..storage.database_address import DatabaseAddress
 
         if url := self.database_url.get_secret_value():
@@ -158,7 +161,7 @@ class StorageSettings(_Section):
 
 
 class ServerSettings(_Section):
-    """Who may talk to the server."""
+    """Address, access and limits of the server."""
 
     host: Word = "127.0.0.1"
     port: Port = 8000
@@ -173,7 +176,7 @@ class ServerSettings(_Section):
 
 
 class LoggingSettings(_Section):
-    """What goes to the log file."""
+    """Log file and its level."""
 
     level: Level = "INFO"
     file: Word = "logs/app.log"
@@ -182,7 +185,7 @@ class LoggingSettings(_Section):
 
 
 class Settings(_Section):
-    """Everything that can be configured."""
+    """All settings."""
 
     environment: Word = "development"
     simulation: SimulationSettings = SimulationSettings()
@@ -195,7 +198,7 @@ class Settings(_Section):
     logging: LoggingSettings = LoggingSettings()
 
     def scenario(self, name: str) -> Scenario:
-        """A scenario by name; the everyday mixes take their ranges from here."""
+        """Return a scenario by name; `default` and `rush-hour` take their ranges from the section `workload`."""
         from ..workload.scenarios import default_scenario, scenario_named
 
         scenario, ranges = scenario_named(name), self.workload

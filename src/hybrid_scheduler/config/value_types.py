@@ -1,4 +1,4 @@
-"""The kinds of values a setting can have. A description finishes the sentence "must be ..."."""
+"""Types of setting values; each description completes the sentence "must be ..."."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from ..core import PLATFORMS, InvalidInputError, UnknownNameError
 from ..physics import PHYSICS
 
-#: In place of a list of schedulers: every registered one that can run the workload.
+#: Stands for every registered scheduler that can run the workload.
 ALL_SCHEDULERS = "all"
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 
@@ -64,7 +64,7 @@ def _known_schedulers(specs: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _numbers(value: object) -> object:
-    """A range as the environment spells it: "500,1500" or "[500, 1500]"."""
+    """Split a range that is written as text: "500,1500" or "[500, 1500]"."""
     return value.strip().strip("[]()").split(",") if isinstance(value, str) else value
 
 
@@ -101,9 +101,9 @@ PositiveRange = Annotated[
 Range = Annotated[
     tuple[AtLeastZero, AtLeastZero], *_RANGE, Field(description="two numbers [low, high] with 0 <= low <= high")
 ]
-Share = Annotated[float, _NUMBER, Field(ge=0, le=1)]
+_Share = Annotated[float, _NUMBER, Field(ge=0, le=1)]
 ShareRange = Annotated[
-    tuple[Share, Share], *_RANGE, Field(description="two numbers [low, high] with 0 <= low <= high <= 1")
+    tuple[_Share, _Share], *_RANGE, Field(description="two numbers [low, high] with 0 <= low <= high <= 1")
 ]
 Specs = Annotated[
     tuple[Word, ...],

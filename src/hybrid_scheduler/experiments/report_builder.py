@@ -17,10 +17,18 @@ from ..reports.figure_data import FigureData
 from ..reports.figure_style import label_of
 from ..reports.figures.figure_layout import with_interval
 from ..reports.html_report import as_html
-from ..reports.method_notes import CAPTIONS, METHOD, TRACE_METHOD
 from ..reports.pdf_report import as_pdf
 from ..reports.performance_analysis import three_digits
-from ..reports.report_content import Picture, ReportContent, Section, Table, Words
+from ..reports.report_content import (
+    CAPTIONS,
+    METHOD,
+    TRACE_METHOD,
+    FigureBlock,
+    ReportContent,
+    Section,
+    TableBlock,
+    TextBlock,
+)
 from . import run_record
 from .evaluation import DetailedRun, run_detailed
 from .paired_comparison import BATCHES, Judgement, PairedComparison, SeedRun
@@ -140,7 +148,7 @@ def make_report(
         Section("Results", _results(data, judgement)),
         *([Section("Who is better", _verdicts(judgement))] if judgement else []),
         Section("Figures", _pictures(data, figure_names)),
-        Section("Method", [Words(text) for text in (METHOD if spec.trace is None else TRACE_METHOD)]),
+        Section("Method", [TextBlock(text) for text in (METHOD if spec.trace is None else TRACE_METHOD)]),
         Section("What was run", [_configuration(spec, paired, seed)]),
         Section("Environment", [_environment(record)]),
     ]
@@ -217,7 +225,7 @@ def headline(spec: ExperimentSpec, data: FigureData, judgement: Judgement | None
     return f"{lead}. Too close to call against it: {', '.join(close)}; the others are worse beyond doubt."
 
 
-def _results(data: FigureData, judgement: Judgement | None) -> list[Words | Table]:
+def _results(data: FigureData, judgement: Judgement | None) -> list[TextBlock | TableBlock]:
     found = {metric: data.intervals(metric) for metric in _OVERVIEW if _known(data, metric)}
     names = list(found["mean_latency"])
     rows = [[label_of(name), *(_cell(found[metric].get(name)) for metric in found)] for name in names]
@@ -229,7 +237,7 @@ def _results(data: FigureData, judgement: Judgement | None) -> list[Words | Tabl
             "whole has one value and no interval."
         )
     header = ["scheduler", *(_OVERVIEW[metric] for metric in found)]
-    return [Table(header, rows, note, strong=frozenset({0}))]
+    return [TableBlock(header, rows, note, strong=frozenset({0}))]
 
 
 def _known(data: FigureData, metric: str) -> bool:
@@ -240,7 +248,7 @@ def _cell(one: Interval | None) -> str:
     return "–" if one is None else with_interval(one)
 
 
-def _verdicts(judgement: Judgement) -> list[Words | Table]:
+def _verdicts(judgement: Judgement) -> list[TextBlock | TableBlock]:
     rows = []
     for standing in judgement.standings:
         pair = standing.pair
@@ -266,7 +274,7 @@ def _verdicts(judgement: Judgement) -> list[Words | Table]:
         "won /\nlost",
         "verdict",
     ]
-    table = Table(
+    table = TableBlock(
         header, rows,
         f"Mean latency against {label_of(judgement.baseline)} over {judgement.seeds} paired {judgement.unit}. "
         f"Effect r: rank-biserial, from -1 (lower in all {judgement.unit}) to 1.",
@@ -277,17 +285,17 @@ def _verdicts(judgement: Judgement) -> list[Words | Table]:
         [f"{number} {label_of(row)}", *(_won(judgement, row, column) for column in names)]
         for number, row in enumerate(names, 1)
     ]
-    matrix = Table(
+    matrix = TableBlock(
         [f"{judgement.unit} won by row", *(str(number) for number in range(1, len(names) + 1))], wins,
         "A star marks a difference that is beyond doubt.",
     )  # fmt: skip
-    blocks: list[Words | Table] = [table, matrix]
+    blocks: list[TextBlock | TableBlock] = [table, matrix]
     if judgement.seeds < judgement.seeds_needed:
         words = (
             f"{judgement.seeds} {judgement.unit} are too few to tell any pair apart: "
             f"take at least {judgement.seeds_needed}."
         )
-        blocks.insert(0, Words(words))
+        blocks.insert(0, TextBlock(words))
     return blocks
 
 
@@ -299,16 +307,20 @@ def _won(judgement: Judgement, row: str, column: str) -> str:
     return f"{won}{'*' if judgement.better(pair.verdict) else ''}"
 
 
-def _pictures(data: FigureData, figure_names: Sequence[str]) -> list[Words | Picture]:
+def _pictures(data: FigureData, figure_names: Sequence[str]) -> list[TextBlock | FigureBlock]:
     drawn = figures.draw_all(data, figure_names)
-    found: list[Words | Picture] = [Picture(name, figure, CAPTIONS[name]) for name, figure in drawn.items()]
+    found: list[TextBlock | FigureBlock] = [
+        FigureBlock(name, figure, CAPTIONS[name]) for name, figure in drawn.items()
+    ]
     missing = [name for name in figure_names if name not in drawn]
     if missing:
-        found.append(Words(f"Not drawn, because these runs have nothing to show in them: {', '.join(missing)}."))
+        found.append(
+            TextBlock(f"Not drawn, because these runs have nothing to show in them: {', '.join(missing)}.")
+        )
     return found
 
 
-def _configuration(spec: ExperimentSpec, paired: PairedComparison | None, seed: int) -> Table:
+def _configuration(spec: ExperimentSpec, paired: PairedComparison | None, seed: int) -> TableBlock:
     machine = spec.machine
     devices = ", ".join(device.name for device in machine.platform.devices[:12])
     more = len(machine.platform.devices) - 12
@@ -322,7 +334,7 @@ def _configuration(spec: ExperimentSpec, paired: PairedComparison | None, seed: 
         ["objective", f"latency {machine.objective.latency:g}, energy {machine.objective.energy:g}, "
                       f"cost {machine.objective.cost:g}"],
     ]  # fmt: skip
-    return Table(["what", "value"], rows, words=frozenset({1}))
+    return TableBlock(["what", "value"], rows, words=frozenset({1}))
 
 
 def _scenario_rows(spec: ExperimentSpec, seeds: str) -> list[list[str]]:
@@ -351,7 +363,7 @@ def _trace_rows(trace: TraceSource, seed: int) -> list[list[str]]:
     ]
 
 
-def _environment(record: RunFile | None) -> Table:
+def _environment(record: RunFile | None) -> TableBlock:
     found = record.versions if record else run_record.versions()
     rows = [[name, version] for name, version in found.items()]
     if record:
@@ -364,4 +376,6 @@ def _environment(record: RunFile | None) -> Table:
         ]
     else:
         rows.append(["system release", platform.release()])
-    return Table(["what", "value"], rows, "hybrid-scheduler replay repeats a recorded run.", words=frozenset({1}))
+    return TableBlock(
+        ["what", "value"], rows, "hybrid-scheduler replay repeats a recorded run.", words=frozenset({1})
+    )

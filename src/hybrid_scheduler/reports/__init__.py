@@ -1,4 +1,4 @@
-"""What a run leaves for people: figures and tables.
+"""Figures, tables and documents of runs.
 
 Names are imported when first used, and matplotlib when a figure is drawn: most commands need neither.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .figure_style import line_style as line_style
     from .figures import FIGURES as FIGURES
     from .figures import draw as draw
-    from .notebook_plots import gantt as gantt
+    from .figures import gantt as gantt
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -28,7 +28,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "figures": (
             "FIGURES",
             "draw",
+            "gantt",
         ),
-        "notebook_plots": ("gantt",),
     },
 )

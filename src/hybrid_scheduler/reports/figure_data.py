@@ -1,4 +1,4 @@
-"""What figures and reports are made of. Whatever is missing only costs the figures that need it."""
+"""Data behind figures and reports; missing parts only disable the figures that need them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,38 @@ from ..learning.duration.online_duration_model import ModelVersion
 from ..metrics.statistics import Interval, t_interval
 
 
-class NothingToDraw(InvalidInputError):
-    """A figure was asked for whose material this evidence does not have."""
+class MissingFigureData(InvalidInputError):
+    """A figure was requested whose data are missing."""
 
 
 @dataclass(frozen=True)
 class FigureData:
     """Numbers of one or several runs of the same schedulers.
 
-    `samples` holds one value per seed, by metric (the names of the summary) and scheduler; `bands` intervals that
-    come from elsewhere, such as batch means within one run. `comparison` is one run in full.
+    Parameters
+    ----------
+    samples
+        One value per seed, by metric (a name of the summary) and scheduler.
+    caption
+        Short facts for the line below the title.
+    bands
+        Intervals from another source, such as batch means within one run, by metric and scheduler.
+    lower_bound
+        Lower bound of the makespan.
+    distributions
+        Latencies, and the shares of tasks that took at most as long, by scheduler.
+    comparison
+        One run with all its tasks.
+    predicted
+        Predicted times of the tasks of `comparison`, by scheduler.
+    versions, importances
+        Model versions and feature importances of the learners.
     """
 
     samples: Mapping[str, Mapping[str, Floats]]
-    #: Short facts for the line below the title.
     caption: Sequence[str] = ()
     bands: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
     lower_bound: float | None = None
-    #: Latencies and the shares of tasks that took at most as long.
     distributions: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
     comparison: Comparison | None = None
     predicted: Mapping[str, Floats] = field(default_factory=dict)
@@ -39,32 +53,37 @@ class FigureData:
 
     @property
     def schedulers(self) -> list[str]:
+        """Names of the schedulers."""
         return list(next(iter(self.samples.values()), {}))
 
     @property
     def seeds(self) -> int:
+        """Largest number of seeds of any sample."""
         return max((len(values) for one in self.samples.values() for values in one.values()), default=0)
 
     def intervals(self, metric: str) -> dict[str, Interval]:
-        """Mean and 95 % interval of every scheduler, best first; of a single run the interval is the value."""
+        """Return mean and 95 % interval of every scheduler, best first; a single run has an empty interval."""
         if metric not in self.samples:
-            raise NothingToDraw("figure", f"one whose numbers are there: {metric} is not among them", metric)
+            raise MissingFigureData(
+                "figure", f"one whose numbers are available: {metric} is not among them", metric
+            )
         found = {
             name: self.bands.get(metric, {}).get(name) or interval_of(values)
             for name, values in self.samples[metric].items()
             if len(values) and np.isfinite(values).all()
         }
         if not found:
-            raise NothingToDraw("figure", f"one whose numbers are there: no run has {metric}", metric)
+            raise MissingFigureData("figure", f"one whose numbers are available: no run has {metric}", metric)
         return dict(sorted(found.items(), key=lambda item: item[1].mean))
 
-    def full(self) -> Comparison:
+    def single_run(self) -> Comparison:
+        """Return the run with all its tasks, or raise `MissingFigureData`."""
         if self.comparison is None:
-            raise NothingToDraw("figure", "one that needs no single tasks, which were not kept", "no tasks")
+            raise MissingFigureData("figure", "one that needs no single tasks, which were not kept", "no tasks")
         return self.comparison
 
-    def whiskers(self, *metrics: str) -> str:
-        """What the lines beside the marks of these metrics are, in words."""
+    def interval_label(self, *metrics: str) -> str:
+        """Describe the intervals that a figure draws for these metrics."""
         if self.seeds > 1:
             return f"mean of {self.seeds} seeds and its 95 % interval"
         banded = any(self.bands.get(metric) for metric in metrics)
@@ -72,6 +91,7 @@ class FigureData:
 
 
 def interval_of(values: Floats) -> Interval:
+    """Return the Student interval of several values, or the value itself as an empty interval."""
     if len(values) > 1:
         return t_interval(values)
     return Interval(float(values[0]), float(values[0]), float(values[0]))

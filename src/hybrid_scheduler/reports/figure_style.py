@@ -1,7 +1,7 @@
-"""How every figure looks, in one place: colours, glyphs and dashes of the schedulers, fonts, grid, resolution.
+"""Style of all figures: colours, glyphs and dashes of the schedulers, fonts, grid, resolution.
 
 A scheduler is drawn in its light colour from the registry, with its glyph and dash as second and third cue, so that
-a figure also reads in grey and for the colour-blind. There is no global state: figures are made without pyplot.
+a figure can be read in grey and by colour-blind people. There is no global state: figures are made without pyplot.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 300
-#: Of a figure that a notebook shows.
+#: Resolution of a figure in a notebook.
 SCREEN_DPI = 110
 INK, QUIET, HAIRLINE = "#1B2530", "#5A6775", "#DCE1E7"
-#: The first that is installed; the last ships with matplotlib and also has the glyphs that the others lack.
+#: The first installed font is used; the last one comes with matplotlib and has all glyphs.
 _FONTS = ("Inter", "Source Sans 3", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
 
 _DASHES: dict[str, Any] = {
@@ -42,7 +42,7 @@ _MARKERS = {
 
 
 def label_of(spec: str) -> str:
-    """Round Robin (variant=half)"""
+    """Return a scheduler's label, such as "Round Robin (variant=half)"."""
     name, arguments = parse_spec(spec)
     known = schedulers().get(name)
     label = known.label if known else name
@@ -50,13 +50,13 @@ def label_of(spec: str) -> str:
 
 
 def look_of(spec: str) -> Look:
-    """The registry's look; a neutral one for a scheduler that is no longer installed."""
+    """Return the look of a scheduler; a neutral one if it is not installed."""
     known = schedulers().get(parse_spec(spec)[0])
     return known.look if known else Look()
 
 
 def line_style(spec: str) -> dict[str, Any]:
-    """Keywords for a line: colour, dash, width, and the glyph as its marker."""
+    """Return the keywords of matplotlib for a scheduler's line: colour, dash, width and marker."""
     look = look_of(spec)
     marker, filled = _MARKERS.get(look.glyph, ("o", True))
     return {
@@ -72,7 +72,7 @@ def line_style(spec: str) -> dict[str, Any]:
 
 
 def apply_style() -> dict[str, Any]:
-    """The rcParams of matplotlib behind every figure; in a notebook: `plt.rcParams.update(apply_style())`.
+    """Return the rcParams of all figures; in a notebook: `plt.rcParams.update(apply_style())`.
 
     A notebook shows figures in the resolution of a screen, so that it stays small; files have the full one.
     """
@@ -111,8 +111,8 @@ def apply_style() -> dict[str, Any]:
 
 
 @contextmanager
-def styled() -> Iterator[None]:
-    """Within this block figures are drawn in the house style."""
+def style_context() -> Iterator[None]:
+    """Apply the project's figure style within this block."""
     import matplotlib
 
     settings: Any = {**apply_style(), "figure.dpi": DPI}
@@ -121,23 +121,31 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, *, above: float = 0.0, below: float = 0.0) -> Figure:
-    """An empty figure of so many inches that lays itself out, but for shares `above` and `below` that stay free."""
+    """Return an empty figure with automatic layout.
+
+    Parameters
+    ----------
+    width, height
+        Size in inches.
+    above, below
+        Shares of the height that stay free for a title and a legend.
+    """
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    room = (0.0, below, 1.0, 1.0 - above - below)
-    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.10, wspace=0.05, hspace=0.06, rect=room)
+    area = (0.0, below, 1.0, 1.0 - above - below)
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.10, wspace=0.05, hspace=0.06, rect=area)
     return Figure(figsize=(width, height), layout=layout)
 
 
 def heading(axes: Axes, letter: str, title: str, explanation: str) -> None:
-    """A panel's letter and title in bold, and below it what is drawn."""
+    """Write a panel's letter and title in bold, and the explanation below it."""
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "ha": "left"}
-    # The left edge of the axes, whatever their tick labels take: headings of a column stand under each other.
+    # At the left edge of the axes, so that the headings of a column are aligned.
     axes.annotate(f"{letter}   {title}", (0, 1), (0, 20), weight="bold", size=10.5, **place)
     axes.annotate(explanation, (0, 1), (0, 8), color=QUIET, size=8.5, **place)
 
 
 def save_png(figure: Figure, path: Path) -> None:
-    """300 dots per inch; the file holds no date and no version, so that the same data give the same bytes."""
+    """Save with 300 dots per inch and without date or version, so that the same data give the same bytes."""
     figure.savefig(path, format="png", dpi=DPI, metadata={"Software": None})

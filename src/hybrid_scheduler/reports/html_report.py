@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: styles and figures are inside, no request leaves the page."""
+"""HTML reports: one self-contained file with styles and figures, which sends no requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 from html import escape
 from typing import TYPE_CHECKING
 
-from .report_content import Picture, ReportContent, Section, Table, Words
+from .report_content import FigureBlock, ReportContent, Section, TableBlock, TextBlock
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +42,7 @@ footer { color: var(--quiet); font-size: .85rem; padding-block: 2.5rem; overflow
 
 
 def as_html(report: ReportContent) -> str:
-    """The whole file."""
+    """Return the report as an HTML file."""
     contents = "".join(f'<a href="#{_anchor(section)}">{escape(section.title)}</a>' for section in report.sections)
     sections = "\n".join(_section(section) for section in report.sections)
     return f"""<!doctype html>
@@ -79,19 +79,18 @@ def _section(section: Section) -> str:
     return f'<section id="{_anchor(section)}">\n<h2>{escape(section.title)}</h2>\n{blocks}\n</section>'
 
 
-def _block(block: Words | Table | Picture) -> str:
-    if isinstance(block, Words):
+def _block(block: TextBlock | TableBlock | FigureBlock) -> str:
+    if isinstance(block, TextBlock):
         return f"<p>{escape(block.text)}</p>"
-    if isinstance(block, Picture):
+    if isinstance(block, FigureBlock):
         return (
-            f'<figure><img src="data:image/svg+xml;base64,{svg_of(block.figure, block.name)}" '
+            f'<figure><img src="data:image/svg+xml;base64,{_svg(block.figure, block.name)}" '
             f'alt="{escape(block.caption, quote=True)}"><figcaption>{escape(block.caption)}</figcaption></figure>'
         )
-    return table_html(block)
+    return _table(block)
 
 
-def table_html(table: Table) -> str:
-    """Also for notebooks."""
+def _table(table: TableBlock) -> str:
     words = table.words | {0}
 
     def cells(row: list[str] | tuple[str, ...], tag: str) -> str:
@@ -116,8 +115,8 @@ def _class(words: bool) -> str:
     return ' class="words"' if words else ""
 
 
-def svg_of(figure: Figure, name: str) -> str:
-    """Base64; letters as outlines, so that it looks the same without the fonts."""
+def _svg(figure: Figure, name: str) -> str:
+    """Return an SVG image in base64, with text as outlines, so that no fonts are needed."""
     import matplotlib
 
     file = io.BytesIO()

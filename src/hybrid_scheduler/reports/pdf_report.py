@@ -1,4 +1,4 @@
-"""A report as PDF, set by reportlab: A4, numbered pages, figures at print resolution."""
+"""PDF reports: A4, numbered pages, figures at print resolution."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from .report_content import Picture, ReportContent, Table, Words
+from .report_content import FigureBlock, ReportContent, TableBlock, TextBlock
 
 _DPI = 220
-#: Of a figure, in widths of the text: so low that two share a page.
+#: Largest height of a figure in text widths, so that two fit on a page.
 _HIGHEST = 0.64
-#: One that would have to shrink to less than this share gets a page's height instead: its letters must be read.
+#: A figure that would shrink below this share gets a whole page, so that its text stays readable.
 _SMALLEST, _WHOLE_PAGE = 0.8, 1.3
 _INK, _QUIET, _LINE, _WASH, _ACCENT = "#1B2530", "#5A6775", "#DCE1E7", "#F6F8FA", "#157A8B"
 #: Letters that the PDF's own fonts lack.
@@ -20,7 +20,7 @@ _PLAIN = {"→": "to", "ρ": "load", "≤": "at most", "≥": "at least", "−":
 
 
 def as_pdf(report: ReportContent) -> bytes:
-    """The same bytes for the same report: no date is written into it."""
+    """Return the report as a PDF file; it holds no date, so the same report gives the same bytes."""
     from reportlab.lib.pagesizes import A4
     from reportlab.lib.units import mm
     from reportlab.platypus import BaseDocTemplate, Frame, PageTemplate
@@ -90,11 +90,11 @@ def _story(report: ReportContent, width: float) -> Iterator[Any]:
     for section in report.sections:
         title = words(section.title, "section")
         for number, block in enumerate(section.blocks):
-            # A title never stands alone at the foot of a page.
+            # Keep a title together with the first block of its section.
             before = [title] if number == 0 else []
-            if isinstance(block, Words):
+            if isinstance(block, TextBlock):
                 yield KeepTogether([*before, words(block.text, "text")])
-            elif isinstance(block, Picture):
+            elif isinstance(block, FigureBlock):
                 image = _image(block, width)
                 yield KeepTogether([*before, image, words(block.caption, "caption")])
             else:
@@ -107,7 +107,7 @@ def _story(report: ReportContent, width: float) -> Iterator[Any]:
                     yield from [*before, *parts]
 
 
-def _image(picture: Picture, width: float) -> Any:
+def _image(picture: FigureBlock, width: float) -> Any:
     from reportlab.platypus import Image
 
     file = io.BytesIO()
@@ -120,7 +120,7 @@ def _image(picture: Picture, width: float) -> Any:
     return Image(file, across * scale, up * scale, hAlign="LEFT")
 
 
-def _table(table: Table, width: float, styles: dict[str, Any]) -> Any:
+def _table(table: TableBlock, width: float, styles: dict[str, Any]) -> Any:
     from reportlab.lib.colors import HexColor
     from reportlab.platypus import Paragraph
     from reportlab.platypus import Table as Grid
@@ -128,8 +128,8 @@ def _table(table: Table, width: float, styles: dict[str, Any]) -> Any:
     words = table.words | {0}
 
     def cell(text: str, column: int, *, bold: bool) -> Any:
-        shown = escape(_ascii(text)).replace("\n", "<br/>")
-        return Paragraph(f"<b>{shown}</b>" if bold else shown, styles["cell" if column in words else "number"])
+        markup = escape(_ascii(text)).replace("\n", "<br/>")
+        return Paragraph(f"<b>{markup}</b>" if bold else markup, styles["cell" if column in words else "number"])
 
     content = [[cell(text, column, bold=True) for column, text in enumerate(table.header)]] + [
         [cell(text, column, bold=number in table.strong) for column, text in enumerate(row)]
@@ -152,8 +152,8 @@ def _table(table: Table, width: float, styles: dict[str, Any]) -> Any:
     return grid
 
 
-def _widths(table: Table, width: float) -> list[float]:
-    """In proportion to the longest text, with a least width; prose takes what is left."""
+def _widths(table: TableBlock, width: float) -> list[float]:
+    """Return column widths in proportion to the longest text of each column."""
     from reportlab.pdfbase.pdfmetrics import stringWidth
 
     longest = []
@@ -169,7 +169,7 @@ def _widths(table: Table, width: float) -> list[float]:
 
 
 def _ascii(text: str) -> str:
-    """In the letters of the standard fonts; what they lack is spelled out or dropped."""
+    """Return the text in characters of the standard fonts; others are spelled out or dropped."""
     for letter, plain in _PLAIN.items():
         text = text.replace(letter, plain)
     return text.encode("cp1252", "ignore").decode("cp1252")

@@ -1,4 +1,4 @@
-"""A run as a trace for chrome://tracing and ui.perfetto.dev: one process per scheduler, one row per device."""
+"""Timelines for chrome://tracing and ui.perfetto.dev: one process per scheduler, one row per device."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from typing import Any
 
 from ..engine import Comparison
 
-#: A row of the trace: its name, or the name of its group and its own.
-Lane = str | tuple[str, str]
-Part = tuple[Lane, str, float, float, Mapping[str, Any]]
+#: A row of the timeline: its name, or the name of its group and its own.
+_Row = str | tuple[str, str]
+_Block = tuple[_Row, str, float, float, Mapping[str, Any]]
 
 _MICROSECONDS = 1e6
 
 
-def perfetto_trace(parts: Iterable[Part]) -> dict[str, Any]:
-    """Parts are (lane, name, start, end, arguments), in seconds. Lanes are numbered as they come."""
+def perfetto_trace(blocks: Iterable[_Block]) -> dict[str, Any]:
+    """Return a document in Chrome's trace event format.
+
+    Parameters
+    ----------
+    blocks
+        Tuples (row, name, start, end, arguments), in seconds. Rows are numbered in the order of their first block.
+    """
     groups: dict[str, int] = {}
     rows: dict[tuple[str, str], int] = {}
     spans, names = [], []
-    for lane, name, start, end, arguments in parts:
-        group, row = ("hybrid-scheduler", lane) if isinstance(lane, str) else lane
+    for place, name, start, end, arguments in blocks:
+        group, row = ("hybrid-scheduler", place) if isinstance(place, str) else place
         if group not in groups:
             groups[group] = len(groups) + 1
             names.append(_name("process_name", groups[group], 0, group))
@@ -41,8 +47,8 @@ def perfetto_trace(parts: Iterable[Part]) -> dict[str, Any]:
     return {"displayTimeUnit": "ms", "traceEvents": names + spans}
 
 
-def comparison_parts(comparison: Comparison) -> Iterator[Part]:
-    """Every executed part of every scheduler, device by device in the platform's order."""
+def comparison_blocks(comparison: Comparison) -> Iterator[_Block]:
+    """Yield every executed part of every scheduler, device by device in the platform's order."""
     devices = [device.name for device in comparison.platform.devices]
     ids = comparison.workload.task_id.tolist()
     for scheduler, result in comparison.results.items():

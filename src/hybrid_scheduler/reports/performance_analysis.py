@@ -1,4 +1,4 @@
-"""The pipeline's figure: what share each scheduler gives to the GPUs, when, and how soon all tasks are done.
+"""Figure of the pipeline: GPU shares, makespans and speed-ups of the schedulers.
 
 Panels: (a) a histogram of the shares per scheduler, (b) the shares over time, (c) makespans with the bound that no
 schedule can beat, (d) speed-up over using the CPU only.
@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core import Floats, InvalidInputError
-from .figure_style import DPI, HAIRLINE, INK, QUIET, heading, label_of, line_style, look_of, new_figure, styled
+from .figure_style import (
+    DPI,
+    HAIRLINE,
+    INK,
+    QUIET,
+    heading,
+    label_of,
+    line_style,
+    look_of,
+    new_figure,
+    style_context,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Everything is measured against it.
-BASELINE = "cpu_only"
+#: Scheduler that speed-ups refer to.
+_BASELINE = "cpu_only"
 #: Inches; 3240 x 2550 dots at 300 dpi.
 SIZE = (10.8, 8.5)
 _BINS = 25
@@ -29,7 +40,7 @@ _LINES_POINTS = 160
 
 @dataclass(frozen=True)
 class Performance:
-    """What the figure shows: columns in the order of arrival, one entry per scheduler."""
+    """Data of the figure: tasks in the order of arrival, one entry per scheduler."""
 
     arrival: Floats
     #: GPU share of every task; NaN where it failed.
@@ -40,23 +51,25 @@ class Performance:
     caption: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if BASELINE not in self.makespans:
-            raise InvalidInputError("schedulers", f"such that {BASELINE} is among them", list(self.makespans))
+        if _BASELINE not in self.makespans:
+            raise InvalidInputError("schedulers", f"such that {_BASELINE} is among them", list(self.makespans))
         if set(self.fractions) != set(self.makespans):
             raise InvalidInputError("fractions", f"those of {', '.join(self.makespans)}", list(self.fractions))
 
     @property
     def best_first(self) -> list[str]:
+        """Schedulers by makespan, shortest first."""
         return sorted(self.makespans, key=lambda name: self.makespans[name])
 
     def speed_up(self, name: str) -> float:
+        """Return the makespan of the CPU alone divided by that of a scheduler."""
         span = self.makespans[name]
-        return self.makespans[BASELINE] / span if span > 0 else float("nan")
+        return self.makespans[_BASELINE] / span if span > 0 else float("nan")
 
 
 def draw(performance: Performance) -> Figure:
-    """The whole figure, ready to be saved."""
-    with styled():
+    """Draw the whole figure, ready to be saved."""
+    with style_context():
         figure = new_figure(*SIZE, above=0.07, below=0.07)
         (top_left, top_right), (bottom_left, bottom_right) = figure.subplots(2, 2)
         _histograms(top_left, performance)
@@ -70,10 +83,10 @@ def draw(performance: Performance) -> Figure:
 
 
 def _frame(figure: Figure, performance: Performance) -> None:
-    """Title and facts above, one legend for all panels below."""
+    """Add title and facts above, and one legend for all panels below."""
     from matplotlib.lines import Line2D
 
-    figure.text(0.012, 0.985, "Where tasks run, and what it gains", size=14, weight="bold", va="top")
+    figure.text(0.012, 0.985, "GPU shares and speed-ups", size=14, weight="bold", va="top")
     figure.text(0.012, 0.953, "  ·  ".join(performance.caption), size=9, color=QUIET, va="top")
     names = performance.best_first
     samples = [Line2D([], [], label=label_of(name), **line_style(name)) for name in names]
@@ -88,8 +101,8 @@ def _frame(figure: Figure, performance: Performance) -> None:
 
 
 def _histograms(axes: Axes, performance: Performance) -> None:
-    """One row per scheduler: overlaid histograms of eight schedulers could not be told apart."""
-    explanation = "number of tasks by share, each row to its own scale; dark line: mean"
+    """Draw one row per scheduler, because overlaid histograms of eight schedulers cannot be read."""
+    explanation = "tasks by share, each row on its own scale; dark line: mean"
     heading(axes, "a", "Share of each task given to a GPU", explanation)
     names = performance.best_first
     edges = np.linspace(0.0, 1.0, _BINS + 1)
@@ -129,12 +142,12 @@ def _allocation(axes: Axes, performance: Performance) -> None:
     # Best last: its line lies on top.
     for order, name in enumerate(reversed(performance.best_first)):
         means = rolling_mean(performance.fractions[name], window)
-        shown = np.unique(np.linspace(0, len(means) - 1, _LINES_POINTS).astype(int))
-        markers = max(1, len(shown) // 6)
-        # Markers of different lines stand at different places, so that none hides another.
+        points = np.unique(np.linspace(0, len(means) - 1, _LINES_POINTS).astype(int))
+        markers = max(1, len(points) // 6)
+        # Markers of different lines are at different places, so that none hides another.
         first = order * markers // len(performance.makespans)
-        places = time[window - 1 :][shown]
-        axes.plot(places, means[shown], markevery=(first, markers), zorder=3 + order, **line_style(name))
+        places = time[window - 1 :][points]
+        axes.plot(places, means[points], markevery=(first, markers), zorder=3 + order, **line_style(name))
     axes.set_ylim(-0.03, 1.03)
     axes.set_ylabel("GPU fraction, moving mean")
     axes.set_xlabel("arrival time (s)" if spread_out else "task, in order: all arrive at once")
@@ -150,11 +163,13 @@ def _makespans(axes: Axes, performance: Performance) -> None:
 
 def _speed_ups(axes: Axes, performance: Performance) -> None:
     explanation = "its makespan divided by each scheduler's; longer is better"
-    heading(axes, "d", f"Speed-up over {label_of(BASELINE)}", explanation)
+    heading(axes, "d", f"Speed-up over {label_of(_BASELINE)}", explanation)
     _bars(axes, performance, [performance.speed_up(name) for name in performance.best_first], "×")
-    axes.set_xlabel(f"speed-up (×, {label_of(BASELINE)} = 1)")
+    axes.set_xlabel(f"speed-up (×, {label_of(_BASELINE)} = 1)")
     bound = performance.lower_bound
-    _bound_line(axes, performance.makespans[BASELINE] / bound if bound else None, "no schedule can gain more:", "×")
+    _bound_line(
+        axes, performance.makespans[_BASELINE] / bound if bound else None, "no schedule can gain more:", "×"
+    )
 
 
 def _bars(axes: Axes, performance: Performance, values: Sequence[float], unit: str) -> None:
@@ -184,7 +199,7 @@ def _bound_line(axes: Axes, at: float | None, words: str, unit: str) -> None:
         return
     axes.set_xlim(0, max(axes.get_xlim()[1], 1.14 * at))
     axes.axvline(at, color=INK, linewidth=1.0, linestyle=(0, (3, 2)), zorder=4)
-    # Beside the line where there is more room, above all bars.
+    # On the side of the line with more space, above all bars.
     right_half = at > 0.5 * axes.get_xlim()[1]
     axes.annotate(
         f"{words} {three_digits(at)}{unit}", (at, 0.985), (-5 if right_half else 5, 0), size=8.5, color=INK,
@@ -209,7 +224,7 @@ def _name_rows(axes: Axes, names: Sequence[str], offset: float = 0.0) -> None:
 
 
 def rolling_mean(values: Floats, window: int) -> Floats:
-    """Mean of every `window` values in a row; NaN are left out, and where all are NaN so is the mean."""
+    """Return the mean of every `window` consecutive values; NaN are left out unless all are NaN."""
     known = np.isfinite(values)
     totals = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
     counts = np.concatenate([[0], np.cumsum(known)])
@@ -220,7 +235,7 @@ def rolling_mean(values: Floats, window: int) -> Floats:
 
 
 def three_digits(value: float) -> str:
-    """1.02, 23.4, 1,230"""
+    """Return three significant digits with thousands separators: 1.02, 23.4, 1,230."""
     if value == 0 or not np.isfinite(value):
         return f"{value:g}"
     digits = max(0, 2 - int(np.floor(np.log10(abs(float(f"{value:.2e}"))))))

@@ -1,4 +1,4 @@
-"""Tables and JSON that every reader accepts."""
+"""CSV tables without NaN and infinity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """A CSV with these columns; what is not a number stays empty."""
+    """Write a CSV file with these columns; None, NaN and infinity are empty cells."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
@@ -18,12 +18,13 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
+    """Read a CSV file as one mapping per row."""
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def number(cell: str) -> float:
-    """A cell of `read_table`; an empty one is NaN."""
+    """Return a cell of `read_table` as a number; an empty one is NaN."""
     return float(cell) if cell else math.nan
 
 

@@ -1,4 +1,4 @@
-"""Every figure by name, each a function from evidence to a matplotlib figure."""
+"""Figures by name, each a function from data to a matplotlib figure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core import UnknownNameError
-from ..figure_data import FigureData, NothingToDraw
-from . import model_quality, pareto_front, scheduler_bars, task_distributions, timelines, workload_figure
+from ...engine import Comparison
+from ..figure_data import FigureData, MissingFigureData
+from ..figure_style import SCREEN_DPI
+from . import model_quality, pareto_front, scheduler_bars, task_distributions, timelines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +23,7 @@ FIGURES: dict[str, Callable[[FigureData], Figure]] = {
     "load_balance": scheduler_bars.load_balance,
     "latency_cdf": task_distributions.latency_cdf,
     "fraction_distribution": task_distributions.fractions,
-    "workload": workload_figure.workload,
+    "workload": task_distributions.workload,
     "allocation": timelines.allocation,
     "pareto_front": pareto_front.pareto,
     "feature_importance": model_quality.importance,
@@ -33,26 +35,59 @@ FORMATS = ("png", "svg", "pdf")
 DPI = 200
 
 
-def draw(name: str, evidence: FigureData) -> Figure:
-    """The figure of that name; raises `NothingToDraw` where the evidence lacks what it shows."""
+def draw(name: str, data: FigureData) -> Figure:
+    """Draw the figure of that name.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such figure.
+    MissingFigureData
+        If the data lack what the figure shows.
+    """
     if name not in FIGURES:
         raise UnknownNameError("figure", name, FIGURES)
-    return FIGURES[name](evidence)
+    return FIGURES[name](data)
 
 
-def draw_all(evidence: FigureData, names: Iterable[str] = FIGURES) -> dict[str, Figure]:
-    """Those of the named figures that can be drawn, in order."""
+def draw_all(data: FigureData, names: Iterable[str] = FIGURES) -> dict[str, Figure]:
+    """Draw those of the named figures whose data are available, in order."""
     drawn: dict[str, Figure] = {}
     for name in names:
         try:
-            drawn[name] = draw(name, evidence)
-        except NothingToDraw:
+            drawn[name] = draw(name, data)
+        except MissingFigureData:
             continue
     return drawn
 
 
+def gantt(comparison: Comparison) -> Figure:
+    """Draw some tasks in the middle of a run, device by device, in the resolution of a screen.
+
+    Parameters
+    ----------
+    comparison
+        Result of `compare`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A notebook shows it as it is.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import WorkloadGenerator, compare, gantt
+    >>> tasks = WorkloadGenerator(seed=1).generate_workload(50, utilisation=0.5)
+    >>> figure = gantt(compare(tasks, ["greedy", "oracle"]))
+    """
+    facts = [f"{len(comparison.workload):,} tasks", comparison.platform.name]
+    figure = draw("gantt", FigureData({}, facts, comparison=comparison))
+    figure.set_dpi(SCREEN_DPI)
+    return figure
+
+
 def save(figure: Figure, folder: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """One file per format. They hold no date, so that the same data give the same bytes."""
+    """Save one file per format, without dates, so that the same data give the same bytes."""
     import matplotlib
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What all figures share: title and facts above, names of schedulers beside their marks, one legend below."""
+"""Layout that all figures share: titles, legends, row labels, and marks with intervals."""
 
 from __future__ import annotations
 
@@ -10,33 +10,44 @@ import numpy as np
 
 from ...metrics.statistics import Interval
 from ..figure_data import FigureData
-from ..figure_style import HAIRLINE, INK, QUIET, label_of, line_style, look_of, new_figure, styled
+from ..figure_style import HAIRLINE, INK, QUIET, label_of, line_style, look_of, new_figure, style_context
 from ..performance_analysis import three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 7.4
-#: From this ratio of largest to smallest on an axis is logarithmic, else the small ones could not be told apart.
+_WIDTH = 7.4
+#: Ratio of largest to smallest value from which an axis is logarithmic, so that small values differ visibly.
 _LOG_FROM = 12.0
 
 
 @contextmanager
 def framed(
-    evidence: FigureData, title: str, explanation: str, height: float, *, legend: float = 0.0
+    data: FigureData, title: str, explanation: str, height: float, *, legend: float = 0.0
 ) -> Iterator[Figure]:
-    """A styled figure with its heading; the layout is computed when the block ends, while the style holds."""
-    with styled():
-        figure = new_figure(WIDTH, height, above=0.72 / height, below=legend / height)
-        figure.text(0.1 / WIDTH, 1 - 0.10 / height, title, size=13, weight="bold", va="top")
-        figure.text(0.1 / WIDTH, 1 - 0.36 / height, explanation, size=9, color=INK, va="top")
-        figure.text(0.1 / WIDTH, 1 - 0.54 / height, "  ·  ".join(evidence.caption), size=8, color=QUIET, va="top")
+    """Create a figure with its heading, and compute its layout when the block ends.
+
+    Parameters
+    ----------
+    data
+        Its caption is the line below the explanation.
+    title, explanation
+        The two lines above the panels.
+    height, legend
+        Height of the figure and of the space for the legend, in inches.
+    """
+    with style_context():
+        figure = new_figure(_WIDTH, height, above=0.72 / height, below=legend / height)
+        figure.text(0.1 / _WIDTH, 1 - 0.10 / height, title, size=13, weight="bold", va="top")
+        figure.text(0.1 / _WIDTH, 1 - 0.36 / height, explanation, size=9, color=INK, va="top")
+        figure.text(0.1 / _WIDTH, 1 - 0.54 / height, "  ·  ".join(data.caption), size=8, color=QUIET, va="top")
         yield figure
         figure.draw_without_rendering()
 
 
 def legend_below(figure: Figure, names: Sequence[str], columns: int = 4) -> None:
+    """Add a legend of the schedulers below the panels."""
     from matplotlib.lines import Line2D
 
     samples = [Line2D([], [], label=label_of(name), **line_style(name)) for name in names]
@@ -47,12 +58,12 @@ def legend_below(figure: Figure, names: Sequence[str], columns: int = 4) -> None
 
 
 def legend_height(names: Sequence[str], columns: int = 4) -> float:
-    """Inches."""
+    """Return the height of the legend in inches."""
     return 0.12 + 0.2 * -(-len(names) // columns)
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """First on top, in their colours and with their glyphs."""
+    """Label the rows with the schedulers' names in their colours, the first on top."""
     axes.set_yticks([len(names) - 1 - row for row in range(len(names))])
     axes.set_yticklabels([f"{label_of(name)}  {look_of(name).glyph}" for name in names])
     for tick, name in zip(axes.get_yticklabels(), names, strict=True):
@@ -64,7 +75,7 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def dots(axes: Axes, intervals: dict[str, Interval], *, log: bool | None = None, unit: str = "") -> None:
-    """One row per scheduler: its mean as a mark, its interval as a line, and both as numbers beside them."""
+    """Draw one row per scheduler: its mean as a mark, its interval as a line, and both as numbers."""
     names = list(intervals)
     values = np.array([[one.low, one.mean, one.high] for one in intervals.values()])
     positive = values[values > 0]
@@ -79,8 +90,8 @@ def dots(axes: Axes, intervals: dict[str, Interval], *, log: bool | None = None,
             markerfacecolor=style["markerfacecolor"], markeredgewidth=1.3, zorder=3,
         )  # fmt: skip
         axes.annotate(
-            _shown(one, unit), (1, base), (8, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
-            size=8.5, va="center", color=INK, annotation_clip=False,
+            f"{with_interval(one)}{unit}", (1, base), (8, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points", size=8.5, va="center", color=INK, annotation_clip=False,
         )  # fmt: skip
     name_rows(axes, names)
     if logarithmic:
@@ -88,18 +99,14 @@ def dots(axes: Axes, intervals: dict[str, Interval], *, log: bool | None = None,
         plain_log_ticks(axes)
     else:
         low, high = float(values.min()), float(values.max())
-        # Differences of the last digits are none: at least some per cent are in view.
-        room = max(0.08 * (high - low), 0.03 * abs(high)) or 1.0
+        # The axis covers at least some per cent, so that rounding errors do not look like differences.
+        margin = max(0.08 * (high - low), 0.03 * abs(high)) or 1.0
         # From zero unless the differences would vanish; the axis says where it starts.
-        axes.set_xlim(0 if low >= 0 and low < 0.6 * high else low - room, high + room)
-
-
-def _shown(one: Interval, unit: str) -> str:
-    return f"{with_interval(one)}{unit}"
+        axes.set_xlim(0 if low >= 0 and low < 0.6 * high else low - margin, high + margin)
 
 
 def with_interval(one: Interval) -> str:
-    """0.0108 ± 0.0007: as many digits as the interval leaves a meaning; without it where it is as good as none."""
+    """Return ``0.0108 ± 0.0007`` with as many digits as the interval justifies; a tiny interval is left out."""
     half = one.half_width
     if not np.isfinite(half) or half <= 1e-6 * abs(one.mean):
         return three_digits(one.mean)
@@ -108,7 +115,7 @@ def with_interval(one: Interval) -> str:
 
 
 def plain_log_ticks(axes: Axes, which: str = "x") -> None:
-    """0.1, 1, 10 instead of powers, and few enough to read."""
+    """Label a logarithmic axis with 0.1, 1, 10 instead of powers, and with few ticks."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis = axes.xaxis if which == "x" else axes.yaxis

@@ -1,4 +1,4 @@
-"""What the learners learned: which features matter, how good their predictions are, and how that changed."""
+"""Quality of learned models: feature importance, prediction errors and learning curves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..figure_data import FigureData, NothingToDraw
+from ..figure_data import FigureData, MissingFigureData
 from ..figure_style import INK, QUIET, heading, label_of, line_style, look_of
 from .figure_layout import framed, legend_below, legend_height, plain_log_ticks
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 _MOST_POINTS = 4000
 
 
-def importance(evidence: FigureData) -> Figure:
-    """How much each property of a task moves the predicted durations."""
-    if not evidence.importances:
-        raise NothingToDraw("figure feature_importance", "drawn from runs with hybrid_ml", evidence.schedulers)
-    names = list(evidence.importances)
-    features = sorted(evidence.importances[names[0]], key=lambda f: evidence.importances[names[0]][f])
-    explanation = "share of the change in predicted log seconds when tasks swap the property among each other"
+def importance(data: FigureData) -> Figure:
+    """Draw how much each property of a task changes the predicted durations."""
+    if not data.importances:
+        raise MissingFigureData("figure feature_importance", "drawn from runs with hybrid_ml", data.schedulers)
+    names = list(data.importances)
+    features = sorted(data.importances[names[0]], key=lambda f: data.importances[names[0]][f])
+    explanation = "share of the change in predicted log seconds when the property is permuted between tasks"
     height = 1.6 + 0.34 * len(features) * max(1, len(names)) + 0.3
-    with framed(evidence, "What the predictions rest on", explanation, height) as figure:
+    with framed(data, "Feature importance", explanation, height) as figure:
         axes = figure.subplots()
         step = 0.8 / len(names)
         for order, name in enumerate(names):
             for row, feature in enumerate(features):
-                share = evidence.importances[name].get(feature, 0.0)
+                share = data.importances[name].get(feature, 0.0)
                 place = row + 0.4 - step * (order + 0.5)
                 axes.barh(place, share, height=0.9 * step, color=look_of(name).light, alpha=0.85)
                 axes.annotate(
@@ -38,7 +38,7 @@ def importance(evidence: FigureData) -> Figure:
                 )  # fmt: skip
         axes.set_yticks(range(len(features)), [feature.replace("_", " ") for feature in features])
         axes.tick_params(axis="y", length=0)
-        axes.set_xlim(0, 1.12 * max(max(found.values()) for found in evidence.importances.values()))
+        axes.set_xlim(0, 1.12 * max(max(found.values()) for found in data.importances.values()))
         axes.set_xlabel("share")
         axes.grid(False, axis="y")
         if len(names) > 1:
@@ -46,18 +46,18 @@ def importance(evidence: FigureData) -> Figure:
     return figure
 
 
-def predicted_actual(evidence: FigureData) -> Figure:
-    """Every task as a dot: what was expected when it was placed, and what it took."""
-    comparison = evidence.full()
-    names = [name for name, values in evidence.predicted.items() if np.isfinite(values).any()]
+def predicted_actual(data: FigureData) -> Figure:
+    """Draw every task as a dot: its predicted time against its actual time."""
+    comparison = data.single_run()
+    names = [name for name, values in data.predicted.items() if np.isfinite(values).any()]
     if not names:
-        raise NothingToDraw("figure predicted_actual", "drawn from runs with a learner", evidence.schedulers)
-    explanation = "expected before the task ran, against what it took; on the line: exact"
-    with framed(evidence, "Predicted and actual time", explanation, 4.3) as figure:
+        raise MissingFigureData("figure predicted_actual", "drawn from runs with a learner", data.schedulers)
+    explanation = "predicted before the task ran, against the actual time; on the line: exact"
+    with framed(data, "Predicted and actual time", explanation, 4.3) as figure:
         panels = np.atleast_1d(figure.subplots(1, len(names)))
         for letter, axes, name in zip("abcdef", panels, names, strict=False):
             outcomes = comparison.results[name].outcomes
-            predicted, actual = evidence.predicted[name], outcomes.time
+            predicted, actual = data.predicted[name], outcomes.time
             known = np.isfinite(predicted) & outcomes.completed & (predicted > 0) & (actual > 0)
             x, y = predicted[known], actual[known]
             error = float(np.median(np.abs(y / x - 1.0))) if len(x) else float("nan")
@@ -77,16 +77,16 @@ def predicted_actual(evidence: FigureData) -> Figure:
     return figure
 
 
-def curves(evidence: FigureData) -> Figure:
-    """Error of the predictions while the run goes on, and the score of each model version."""
-    comparison = evidence.full()
-    names = [name for name, values in evidence.predicted.items() if np.isfinite(values).any()]
+def curves(data: FigureData) -> Figure:
+    """Draw the prediction error during the run, and the score of each model version."""
+    comparison = data.single_run()
+    names = [name for name, values in data.predicted.items() if np.isfinite(values).any()]
     if not names:
-        raise NothingToDraw("figure learning_curves", "drawn from runs with a learner", evidence.schedulers)
+        raise MissingFigureData("figure learning_curves", "drawn from runs with a learner", data.schedulers)
     window = max(20, len(comparison.workload) // 40)
     height = 3.6 + legend_height(names)
     explanation = "predictions are scored before the task is learned from"
-    with framed(evidence, "Learning curves", explanation, height, legend=legend_height(names)) as figure:
+    with framed(data, "Learning curves", explanation, height, legend=legend_height(names)) as figure:
         left, right = figure.subplots(1, 2)
         heading(left, "a", "Error of predicted times", f"median and middle half of every {window:,} tasks")
         heading(right, "b", "R² of each model version", "of log seconds, when the version was replaced")
@@ -94,7 +94,7 @@ def curves(evidence: FigureData) -> Figure:
             style = line_style(name) | {"markersize": 3.5}
             outcomes = comparison.results[name].outcomes
             with np.errstate(invalid="ignore", divide="ignore"):
-                error = 100 * np.abs(outcomes.time / evidence.predicted[name] - 1.0)
+                error = 100 * np.abs(outcomes.time / data.predicted[name] - 1.0)
             blocks = [error[i : i + window] for i in range(0, len(error) - window + 1, window)]
             known = [
                 (i, np.nanquantile(b, (0.25, 0.5, 0.75))) for i, b in enumerate(blocks) if np.isfinite(b).any()
@@ -104,7 +104,7 @@ def curves(evidence: FigureData) -> Figure:
                 low, middle, high = np.array([quartiles for _, quartiles in known]).T
                 left.fill_between(places, low, high, color=style["color"], alpha=0.15, linewidth=0)
                 left.plot(places, middle, markevery=max(1, len(places) // 8), **style)
-            scored = [(v.at_task, v.r2) for v in evidence.versions.get(name, ()) if v.r2 is not None]
+            scored = [(v.at_task, v.r2) for v in data.versions.get(name, ()) if v.r2 is not None]
             if scored:
                 at, r2 = zip(*scored, strict=True)
                 right.plot(at, r2, markevery=max(1, len(at) // 8), **style)

@@ -1,4 +1,4 @@
-"""Time, energy and money: who cannot be beaten on one without losing on another."""
+"""Pareto front of latency, energy and cost."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 _GOALS = {"mean_latency": "mean latency (s)", "energy": "energy (kJ)", "cost": "cost ($)"}
 
 
-def pareto(evidence: FigureData) -> Figure:
-    """Three views of the same points. The front is over all three goals, so a point may look beaten in one view."""
-    found = {goal: evidence.intervals(goal) for goal in _GOALS}
-    names = [name for name in evidence.schedulers if all(name in found[goal] for goal in _GOALS)]
+def pareto(data: FigureData) -> Figure:
+    """Draw three views of the same points; the front is over all three goals, not over the two of a view."""
+    found = {goal: data.intervals(goal) for goal in _GOALS}
+    names = [name for name in data.schedulers if all(name in found[goal] for goal in _GOALS)]
     best = front({name: [found[goal][name].mean for goal in _GOALS] for name in names})
-    explanation = f"{evidence.whiskers('mean_latency')}; ringed: not beaten on all three goals by anybody"
+    explanation = f"{data.interval_label('mean_latency')}; ringed: no scheduler is better on all three goals"
     height = 3.3 + legend_height(names)
-    with framed(evidence, "Time, energy and cost", explanation, height, legend=legend_height(names)) as figure:
+    with framed(data, "Time, energy and cost", explanation, height, legend=legend_height(names)) as figure:
         views = (("a", "mean_latency", "energy"), ("b", "mean_latency", "cost"), ("c", "energy", "cost"))
         for axes, (letter, across, up) in zip(figure.subplots(1, 3), views, strict=True):
-            heading(axes, letter, f"{_short(up)} against {_short(across)}", "")
+            heading(axes, letter, f"{_short(up)} vs {_short(across)}", "")
             _points(axes, names, best, found[across], found[up], 1e-3 if across == "energy" else 1.0, up)
             axes.set_xlabel(_GOALS[across])
             axes.set_ylabel(_GOALS[up])
@@ -69,9 +69,9 @@ def _short(goal: str) -> str:
 
 
 def front(points: dict[str, list[float]]) -> set[str]:
-    """Those that nobody beats: no other is at most as high everywhere and lower somewhere."""
+    """Return the names that no other dominates, that is, none is at most as high everywhere and lower somewhere."""
 
-    def beaten(name: str) -> bool:
+    def dominated(name: str) -> bool:
         own = points[name]
         return any(
             all(a <= b for a, b in zip(other, own, strict=True)) and other != own
@@ -79,4 +79,4 @@ def front(points: dict[str, list[float]]) -> set[str]:
             if rival != name
         )
 
-    return {name for name in points if not beaten(name)}
+    return {name for name in points if not dominated(name)}

@@ -1,4 +1,4 @@
-"""One number per scheduler, with its interval: makespan, duration, speed-up, cost, load balance."""
+"""Figures with one number per scheduler: makespan, duration, speed-up, cost, load balance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core import Floats
 from ...metrics.statistics import Interval
-from ..figure_data import FigureData, NothingToDraw, interval_of
+from ..figure_data import FigureData, MissingFigureData, interval_of
 from ..figure_style import INK, QUIET, label_of
 from ..performance_analysis import three_digits
 from .figure_layout import dots, framed
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Speed-ups are over the first of these that took part.
-_YARDSTICKS = ("cpu_only", "round_robin")
+#: Speed-ups refer to the first of these that was run.
+_BASELINES = ("cpu_only", "round_robin")
 
 
 def _height(rows: int, panels: int = 1) -> float:
     return 1.1 + panels * (0.48 + 0.225 * rows)
 
 
-def makespan(evidence: FigureData) -> Figure:
-    """Seconds until the last task ended, with the bound that no schedule can beat."""
-    intervals = evidence.intervals("makespan")
-    bound = "; dashed: lower bound" if evidence.lower_bound else ""
-    with framed(evidence, "Makespan", evidence.whiskers() + bound, _height(len(intervals))) as figure:
+def makespan(data: FigureData) -> Figure:
+    """Draw makespans and the lower bound that no schedule can beat."""
+    intervals = data.intervals("makespan")
+    bound = "; dashed: lower bound" if data.lower_bound else ""
+    with framed(data, "Makespan", data.interval_label() + bound, _height(len(intervals))) as figure:
         axes = figure.subplots()
         dots(axes, intervals)
-        _bound(axes, evidence.lower_bound)
+        _bound(axes, data.lower_bound)
         axes.set_xlabel("seconds from the first arrival to the last finish")
     return figure
 
@@ -53,11 +53,11 @@ def _bound(axes: Axes, bound: float | None) -> None:
     )  # fmt: skip
 
 
-def average_duration(evidence: FigureData) -> Figure:
-    """How long a task takes: executing, and from its arrival on."""
-    executing, waiting = evidence.intervals("mean_time"), evidence.intervals("mean_latency")
-    explanation = f"seconds per task; {evidence.whiskers('mean_latency')}"
-    with framed(evidence, "Average duration", explanation, _height(len(executing), 2)) as figure:
+def average_duration(data: FigureData) -> Figure:
+    """Draw mean latency and mean execution time."""
+    executing, waiting = data.intervals("mean_time"), data.intervals("mean_latency")
+    explanation = f"seconds per task; {data.interval_label('mean_latency')}"
+    with framed(data, "Average duration", explanation, _height(len(executing), 2)) as figure:
         top, bottom = figure.subplots(2, 1)
         dots(top, waiting)
         top.set_xlabel("mean latency: from arrival to finish (s)")
@@ -66,42 +66,42 @@ def average_duration(evidence: FigureData) -> Figure:
     return figure
 
 
-def speed_up(evidence: FigureData) -> Figure:
-    """Makespan and mean latency of a yardstick over everybody's, seed by seed."""
-    yardstick = next((name for name in _YARDSTICKS if name in evidence.schedulers), None)
-    if yardstick is None:
-        raise NothingToDraw("figure speed_up", f"drawn with {' or '.join(_YARDSTICKS)}", evidence.schedulers)
-    spans = _ratios(evidence, "makespan", yardstick)
-    latencies = _ratios(evidence, "mean_latency", yardstick)
-    explanation = f"ratios on the same seed; {evidence.whiskers()}; 1 is no gain"
-    with framed(evidence, f"Speed-up over {label_of(yardstick)}", explanation, _height(len(spans), 2)) as figure:
+def speed_up(data: FigureData) -> Figure:
+    """Draw the makespan and the mean latency of a baseline over those of each scheduler, seed by seed."""
+    baseline = next((name for name in _BASELINES if name in data.schedulers), None)
+    if baseline is None:
+        raise MissingFigureData("figure speed_up", f"drawn with {' or '.join(_BASELINES)}", data.schedulers)
+    spans = _ratios(data, "makespan", baseline)
+    latencies = _ratios(data, "mean_latency", baseline)
+    explanation = f"ratios on the same seed; {data.interval_label()}; 1 is no gain"
+    with framed(data, f"Speed-up over {label_of(baseline)}", explanation, _height(len(spans), 2)) as figure:
         for axes, ratios, words in zip(
             figure.subplots(2, 1), (spans, latencies), ("makespan", "mean latency"), strict=True
         ):
             dots(axes, ratios, unit=" ×")
             axes.axvline(1.0, color=QUIET, linewidth=0.9, zorder=1)
-            axes.set_xlabel(f"{words} of {label_of(yardstick)} over that of the scheduler (×)")
+            axes.set_xlabel(f"{words} of {label_of(baseline)} over that of the scheduler (×)")
     return figure
 
 
-def _ratios(evidence: FigureData, metric: str, yardstick: str) -> dict[str, Interval]:
-    evidence.intervals(metric)  # complains if the numbers are missing
-    samples = evidence.samples[metric]
+def _ratios(data: FigureData, metric: str, baseline: str) -> dict[str, Interval]:
+    data.intervals(metric)  # raises if the numbers are missing
+    samples = data.samples[metric]
     ratios: dict[str, Floats] = {
-        name: samples[yardstick] / values
+        name: samples[baseline] / values
         for name, values in samples.items()
-        if len(values) == len(samples[yardstick]) and bool((values > 0).all())
+        if len(values) == len(samples[baseline]) and bool((values > 0).all())
     }
     finite = {name: interval_of(values) for name, values in ratios.items() if np.isfinite(values).all()}
     return dict(sorted(finite.items(), key=lambda item: -item[1].mean))
 
 
-def cost(evidence: FigureData) -> Figure:
-    """Dollars, and the joules behind a part of them."""
-    dollars, joules = evidence.intervals("cost"), evidence.intervals("energy")
+def cost(data: FigureData) -> Figure:
+    """Draw cost and energy."""
+    dollars, joules = data.intervals("cost"), data.intervals("energy")
     title = "Cost and energy of all tasks"
-    explanation = f"rent of busy seconds and electricity; {evidence.whiskers()}"
-    with framed(evidence, title, explanation, _height(len(dollars), 2)) as figure:
+    explanation = f"rent of busy seconds and electricity; {data.interval_label()}"
+    with framed(data, title, explanation, _height(len(dollars), 2)) as figure:
         top, bottom = figure.subplots(2, 1)
         dots(top, dollars, unit=" $")
         top.set_xlabel("dollars")
@@ -114,11 +114,11 @@ def _scaled(one: Interval, factor: float) -> Interval:
     return Interval(one.mean * factor, one.low * factor, one.high * factor)
 
 
-def load_balance(evidence: FigureData) -> Figure:
-    """Jain's index over all devices and over the accelerators alone."""
-    everywhere, gpus = evidence.intervals("load_balance"), evidence.intervals("load_balance_gpu")
-    explanation = f"Jain index of busy seconds: 1 when all are equally busy; {evidence.whiskers()}"
-    with framed(evidence, "Load balance", explanation, _height(len(everywhere), 2)) as figure:
+def load_balance(data: FigureData) -> Figure:
+    """Draw Jain's index over all devices and over the accelerators alone."""
+    everywhere, gpus = data.intervals("load_balance"), data.intervals("load_balance_gpu")
+    explanation = f"Jain index of busy seconds: 1 when all are equally busy; {data.interval_label()}"
+    with framed(data, "Load balance", explanation, _height(len(everywhere), 2)) as figure:
         for axes, found, words in zip(
             figure.subplots(2, 1), (everywhere, gpus), ("all devices", "accelerators alone"), strict=True
         ):

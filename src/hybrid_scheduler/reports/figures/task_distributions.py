@@ -1,4 +1,4 @@
-"""How single tasks fared: the distribution of latencies, and of the shares given to a GPU."""
+"""Distributions over tasks: latencies, shares given to a GPU, and properties of the workload."""
 
 from __future__ import annotations
 
@@ -7,26 +7,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core import Floats
-from ..figure_data import FigureData, NothingToDraw
-from ..figure_style import HAIRLINE, INK, QUIET, line_style, look_of
+from ..figure_data import FigureData, MissingFigureData
+from ..figure_style import HAIRLINE, INK, QUIET, heading, line_style, look_of
+from ..performance_analysis import three_digits
 from .figure_layout import framed, legend_below, legend_height, name_rows, plain_log_ticks
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _POINTS = 400
 _BINS = 40
+_WORKLOAD_COLOR = "#475569"
+#: Ratio of maximum to median from which a histogram has a logarithmic axis.
+_LONG_TAIL = 30.0
 
 
-def latency_cdf(evidence: FigureData) -> Figure:
-    """Share of tasks that were done within a time. The right panel shows the slowest tenth, where tails differ."""
-    curves = dict(evidence.distributions) or _curves(evidence)
+def latency_cdf(data: FigureData) -> Figure:
+    """Draw the distribution of latencies; the right panel shows the slowest tenth, where tails differ."""
+    curves = dict(data.distributions) or _curves(data)
     if not curves:
-        raise NothingToDraw("figure latency_cdf", "drawn from latencies", "none")
+        raise MissingFigureData("figure latency_cdf", "drawn from latencies", "none")
     names = sorted(curves, key=lambda name: float(np.interp(0.5, curves[name][1], curves[name][0])))
-    explanation = "share of tasks done within a time, from arrival to finish; right: the slowest tenth"
+    explanation = "share of tasks finished within a time from arrival; right: the slowest tenth"
     height = 3.9 + legend_height(names)
-    with framed(evidence, "Latency", explanation, height, legend=legend_height(names)) as figure:
+    with framed(data, "Latency", explanation, height, legend=legend_height(names)) as figure:
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         for order, name in enumerate(reversed(names)):
             values, shares = curves[name]
@@ -55,11 +60,11 @@ def latency_cdf(evidence: FigureData) -> Figure:
     return figure
 
 
-def _curves(evidence: FigureData) -> dict[str, tuple[Floats, Floats]]:
-    if evidence.comparison is None:
+def _curves(data: FigureData) -> dict[str, tuple[Floats, Floats]]:
+    if data.comparison is None:
         return {}
     curves = {}
-    for name, result in evidence.comparison.results.items():
+    for name, result in data.comparison.results.items():
         latency = np.sort(result.outcomes.latency[result.outcomes.completed])
         if len(latency):
             shares = np.arange(1, len(latency) + 1) / len(latency)
@@ -70,12 +75,12 @@ def _curves(evidence: FigureData) -> dict[str, tuple[Floats, Floats]]:
     return curves
 
 
-def fractions(evidence: FigureData) -> Figure:
-    """A histogram of the shares per scheduler, under each other: overlaid they could not be told apart."""
-    comparison = evidence.full()
+def fractions(data: FigureData) -> Figure:
+    """Draw one histogram of GPU shares per scheduler, below each other because overlaid ones cannot be read."""
+    comparison = data.single_run()
     names = sorted(comparison.results, key=lambda name: comparison.summaries[name].mean_gpu_fraction)
     explanation = "number of tasks by share, each row to its own scale; dark line and number: mean"
-    with framed(evidence, "Share of each task given to a GPU", explanation, 1.6 + 0.42 * len(names)) as figure:
+    with framed(data, "Share of each task given to a GPU", explanation, 1.6 + 0.42 * len(names)) as figure:
         axes = figure.subplots()
         edges = np.linspace(0.0, 1.0, _BINS + 1)
         for row, name in enumerate(names):
@@ -98,3 +103,44 @@ def fractions(evidence: FigureData) -> Figure:
         axes.set_xlim(-0.01, 1.01)
         axes.set_xlabel("GPU fraction of the task (0 = CPU alone, 1 = GPU alone)")
     return figure
+
+
+def workload(data: FigureData) -> Figure:
+    """Draw histograms of sizes, intensities, memory and times between arrivals."""
+    tasks = data.single_run().workload
+    gaps = np.diff(tasks.arrival_time)
+    together = not (gaps > 0).any()
+    with framed(data, "The workload", "number of tasks; dark line: median", 5.6) as figure:
+        (first, second), (third, fourth) = figure.subplots(2, 2)
+        _histogram(first, "a", "Size", "N", tasks.size)
+        _histogram(second, "b", "Compute intensity", "share of the work a GPU speeds up", tasks.compute_intensity)
+        _histogram(third, "c", "Memory", "MB", tasks.memory_required)
+        if together:
+            heading(fourth, "d", "Time between arrivals", "all tasks arrive at the start")
+            fourth.set_axis_off()
+        else:
+            _histogram(fourth, "d", "Time between arrivals", "seconds", gaps)
+    return figure
+
+
+def _histogram(axes: Axes, letter: str, title: str, unit: str, values: Floats) -> None:
+    positive = values[values > 0]
+    middle = float(np.median(values))
+    long_tail = len(positive) > 0 and float(values.max()) > _LONG_TAIL * middle > 0 and letter != "d"
+    if long_tail:
+        axes.set_xscale("log")
+        edges = np.geomspace(float(positive.min()), float(values.max()), 41)
+    else:
+        edges = np.linspace(float(values.min()), float(values.max()) or 1.0, 41)
+        if edges[0] == edges[-1]:
+            edges = np.array([edges[0] - 0.5, edges[0] + 0.5])
+    counts, _ = np.histogram(values, edges)
+    axes.stairs(counts, edges, fill=True, color=_WORKLOAD_COLOR, alpha=0.35)
+    axes.stairs(counts, edges, color=_WORKLOAD_COLOR, linewidth=0.9)
+    axes.axvline(middle, color=INK, linewidth=1.1)
+    low, high = np.quantile(values, (0.05, 0.95))
+    heading(
+        axes, letter, title, f"median {three_digits(middle)}, 90 % from {three_digits(low)} to {three_digits(high)}"
+    )
+    axes.set_xlabel(unit)
+    axes.set_ylim(bottom=0)

@@ -1,4 +1,4 @@
-"""What happens when: shares over time, and who runs what on which device."""
+"""Figures over time: GPU shares, and Gantt charts of the devices."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _POINTS = 160
-#: Tasks in view of a Gantt chart, devices and schedulers at most.
+#: Most tasks, devices and schedulers in a Gantt chart.
 _TASKS, _DEVICES, _SCHEDULERS = 36, 12, 4
 
 
-def allocation(evidence: FigureData) -> Figure:
-    """The mean share given to a GPU, task by task."""
-    comparison = evidence.full()
+def allocation(data: FigureData) -> Figure:
+    """Draw the mean share given to a GPU over time."""
+    comparison = data.single_run()
     names = list(comparison.results)
     arrival = comparison.workload.arrival_time
     count = len(arrival)
@@ -32,15 +32,15 @@ def allocation(evidence: FigureData) -> Figure:
     time = arrival - arrival[0] if spread_out else np.arange(1.0, count + 1.0)
     explanation = f"GPU fraction, mean of the last {window:,} tasks"
     height = 3.7 + legend_height(names)
-    with framed(evidence, "Allocation over time", explanation, height, legend=legend_height(names)) as figure:
+    with framed(data, "Allocation over time", explanation, height, legend=legend_height(names)) as figure:
         axes = figure.subplots()
         for order, name in enumerate(names):
             outcomes = comparison.results[name].outcomes
             means = rolling_mean(np.where(outcomes.completed, outcomes.fraction, np.nan), window)
-            shown = np.unique(np.linspace(0, len(means) - 1, _POINTS).astype(int))
-            every = max(1, len(shown) // 6)
-            places = time[window - 1 :][shown]
-            axes.plot(places, means[shown], markevery=(order * every // len(names), every), **line_style(name))
+            points = np.unique(np.linspace(0, len(means) - 1, _POINTS).astype(int))
+            every = max(1, len(points) // 6)
+            places = time[window - 1 :][points]
+            axes.plot(places, means[points], markevery=(order * every // len(names), every), **line_style(name))
         axes.set_ylim(-0.03, 1.03)
         axes.set_ylabel("GPU fraction")
         axes.set_xlabel("arrival time (s)" if spread_out else "task, in order: all arrive at once")
@@ -48,9 +48,9 @@ def allocation(evidence: FigureData) -> Figure:
     return figure
 
 
-def gantt(evidence: FigureData) -> Figure:
-    """A few dozen tasks in the middle of the run, the same ones for every scheduler."""
-    comparison = evidence.full()
+def gantt(data: FigureData) -> Figure:
+    """Draw a few dozen tasks in the middle of the run, the same ones for every scheduler."""
+    comparison = data.single_run()
     names = sorted(comparison.results, key=lambda name: comparison.summaries[name].latency.mean)[:_SCHEDULERS]
     devices = comparison.platform.devices[:_DEVICES]
     total = len(comparison.workload)
@@ -64,7 +64,7 @@ def gantt(evidence: FigureData) -> Figure:
         bound = float(comparison.workload.arrival_time[0]) + comparison.lower_bound
         explanation += "; dashed: no schedule can end earlier"
     height = 1.3 + len(names) * (0.5 + 0.19 * len(devices))
-    with framed(evidence, "Who runs what, where and when", explanation, height) as figure:
+    with framed(data, "Tasks on devices over time", explanation, height) as figure:
         panels = np.atleast_1d(figure.subplots(len(names), 1, sharex=True))
         window = _window(comparison, names, first, last)
         for axes, name in zip(panels, names, strict=True):
@@ -80,9 +80,10 @@ def gantt(evidence: FigureData) -> Figure:
 
 
 def _window(comparison: Comparison, names: list[str], first: int, last: int) -> tuple[float, float]:
-    """From the first of the tasks in view to the end of the last, but no further than the arrivals' own spread.
+    """Return begin and end of the chart.
 
-    A run of which every task is in view is shown to its end.
+    It covers the chosen tasks, but at most three times the span of their arrivals; a run with few tasks is drawn
+    to its end.
     """
     arrival = comparison.workload.arrival_time[first:last]
     ends = [float(np.nanmax(comparison.results[name].outcomes.finish[first:last])) for name in names]
@@ -107,13 +108,13 @@ def _gantt(
     for row, where, opened, closed in zip(
         rows[inside].tolist(), device[inside].tolist(), start[inside].tolist(), end[inside].tolist(), strict=True
     ):
-        ours = first <= row < last
+        chosen = first <= row < last
         axes.barh(
             count - 1 - where, closed - opened, left=opened, height=0.74, linewidth=0.4, edgecolor="white",
-            color=color if ours else HAIRLINE, alpha=(0.9 if (row - first) % 2 else 0.6) if ours else 1.0,
+            color=color if chosen else HAIRLINE, alpha=(0.9 if (row - first) % 2 else 0.6) if chosen else 1.0,
         )  # fmt: skip
         visible = min(closed, until) - max(opened, begin)
-        if ours and visible > 0.035 * width:
+        if chosen and visible > 0.035 * width:
             axes.text(
                 max(opened, begin) + visible / 2, count - 1 - where, f"{row + 1}", size=6.5, color="white",
                 ha="center", va="center_baseline", clip_on=True,
