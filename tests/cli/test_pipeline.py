@@ -188,7 +188,7 @@ def test_train_says_what_is_wrong(run: Run, tmp_path: Path) -> None:
 
 def test_train_writes_both_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from hybrid_scheduler.learning import offline_trainer
-    from hybrid_scheduler.learning.dqn.double_dqn import training
+    from hybrid_scheduler.learning.dqn import training
     from hybrid_scheduler.learning.dqn.model_file import load_model
     from hybrid_scheduler.learning.model_files import load_times
 
