@@ -1,6 +1,7 @@
-"""Hybrid ML Scheduler: where should each task run, wholly or split, on CPUs and GPUs?
+"""Hybrid ML Scheduler: places tasks on CPUs and GPUs, in simulation and on real devices.
 
-Public names are imported when first used, so that `hybrid-scheduler --help` does not wait for a compiler.
+Public names are imported on first use, so that `import hybrid_scheduler` and `hybrid-scheduler --help` load neither
+NumPy nor a compiler.
 """
 
 from typing import TYPE_CHECKING
@@ -9,8 +10,12 @@ from ._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .cluster import Cluster as Cluster
+    from .cluster import Machine as Machine
     from .cluster import Noise as Noise
+    from .cluster import PhysicsTimes as PhysicsTimes
     from .cluster import RunResult as RunResult
+    from .cluster import isolated_optimum as isolated_optimum
+    from .cluster import makespan_bound as makespan_bound
     from .compiled import FastRule as FastRule
     from .compiled import rule as rule
     from .core import Central as Central
@@ -22,12 +27,14 @@ if TYPE_CHECKING:
     from .core import Objective as Objective
     from .core import Online as Online
     from .core import Outcome as Outcome
+    from .core import Outcomes as Outcomes
     from .core import Plan as Plan
     from .core import Platform as Platform
     from .core import Scheduler as Scheduler
     from .core import Setting as Setting
     from .core import Static as Static
     from .core import Task as Task
+    from .core import TimeModel as TimeModel
     from .core import UnknownNameError as UnknownNameError
     from .core import View as View
     from .core import Workload as Workload
@@ -35,20 +42,66 @@ if TYPE_CHECKING:
     from .core import workstation as workstation
     from .engine import Comparison as Comparison
     from .engine import OnlineScheduler as OnlineScheduler
+    from .engine import Placement as Placement
     from .engine import VirtualMultiGPU as VirtualMultiGPU
     from .engine import compare as compare
+    from .learning import ModelFileError as ModelFileError
+    from .learning import OfflineTrainer as OfflineTrainer
+    from .learning import Predictor as Predictor
+    from .learning import RandomForestPredictor as RandomForestPredictor
+    from .learning import XGBoostPredictor as XGBoostPredictor
     from .live import ContinuousSimulation as ContinuousSimulation
     from .live import Course as Course
     from .live import LiveConfig as LiveConfig
+    from .live import LiveStatus as LiveStatus
+    from .metrics import Interval as Interval
+    from .metrics import Spread as Spread
+    from .metrics import Summary as Summary
     from .physics import AnalyticPhysics as AnalyticPhysics
+    from .physics import Curve as Curve
+    from .physics import Physics as Physics
+    from .physics import ProfiledPhysics as ProfiledPhysics
     from .physics import SerialPhysics as SerialPhysics
     from .physics import TablePhysics as TablePhysics
     from .physics import Tariff as Tariff
+    from .physics import capacity as capacity
+    from .physics import physics_named as physics_named
+    from .profiling import Calibration as Calibration
+    from .profiling import HardwareProfiler as HardwareProfiler
+    from .profiling import Profile as Profile
+    from .profiling import calibrate as calibrate
+    from .profiling import load_profile as load_profile
+    from .profiling import platform_of as platform_of
+    from .profiling import profile_named as profile_named
+    from .profiling import save_profile as save_profile
     from .reports import gantt as gantt
+    from .runtime import ExecutionRecord as ExecutionRecord
+    from .runtime import HybridExecutor as HybridExecutor
+    from .runtime import KernelCall as KernelCall
+    from .runtime import RayExecutor as RayExecutor
+    from .schedulers import HybridML as HybridML
     from .schedulers import Look as Look
+    from .schedulers import RLAgent as RLAgent
+    from .schedulers import SchedulerInfo as SchedulerInfo
     from .schedulers import create as create
     from .schedulers import register as register
+    from .schedulers import unregister as unregister
+    from .testing import check_scheduler as check_scheduler
+    from .workload import BoundedPareto as BoundedPareto
+    from .workload import LogNormal as LogNormal
+    from .workload import OverloadWarning as OverloadWarning
+    from .workload import ReadReport as ReadReport
+    from .workload import Scenario as Scenario
+    from .workload import Uniform as Uniform
     from .workload import WorkloadGenerator as WorkloadGenerator
+    from .workload import capacity_of as capacity_of
+    from .workload import generate as generate
+    from .workload import graph_named as graph_named
+    from .workload import load_workload as load_workload
+    from .workload import save_workload as save_workload
+    from .workload import scenario_named as scenario_named
+    from .workload import stream as stream
+    from .workload.trace_formats import import_trace as import_trace
 
 __version__ = "0.1.0"
 
@@ -57,8 +110,12 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "cluster": (
             "Cluster",
+            "Machine",
             "Noise",
+            "PhysicsTimes",
             "RunResult",
+            "isolated_optimum",
+            "makespan_bound",
         ),
         "compiled": (
             "FastRule",
@@ -74,12 +131,14 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Objective",
             "Online",
             "Outcome",
+            "Outcomes",
             "Plan",
             "Platform",
             "Scheduler",
             "Setting",
             "Static",
             "Task",
+            "TimeModel",
             "UnknownNameError",
             "View",
             "Workload",
@@ -89,27 +148,83 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "engine": (
             "Comparison",
             "OnlineScheduler",
+            "Placement",
             "VirtualMultiGPU",
             "compare",
+        ),
+        "learning": (
+            "ModelFileError",
+            "OfflineTrainer",
+            "Predictor",
+            "RandomForestPredictor",
+            "XGBoostPredictor",
         ),
         "live": (
             "ContinuousSimulation",
             "Course",
             "LiveConfig",
+            "LiveStatus",
+        ),
+        "metrics": (
+            "Interval",
+            "Spread",
+            "Summary",
         ),
         "physics": (
             "AnalyticPhysics",
+            "Curve",
+            "Physics",
+            "ProfiledPhysics",
             "SerialPhysics",
             "TablePhysics",
             "Tariff",
+            "capacity",
+            "physics_named",
+        ),
+        "profiling": (
+            "Calibration",
+            "HardwareProfiler",
+            "Profile",
+            "calibrate",
+            "load_profile",
+            "platform_of",
+            "profile_named",
+            "save_profile",
         ),
         "reports": ("gantt",),
+        "runtime": (
+            "ExecutionRecord",
+            "HybridExecutor",
+            "KernelCall",
+            "RayExecutor",
+        ),
         "schedulers": (
+            "HybridML",
             "Look",
+            "RLAgent",
+            "SchedulerInfo",
             "create",
             "register",
+            "unregister",
         ),
-        "workload": ("WorkloadGenerator",),
+        "testing": ("check_scheduler",),
+        "workload": (
+            "BoundedPareto",
+            "LogNormal",
+            "OverloadWarning",
+            "ReadReport",
+            "Scenario",
+            "Uniform",
+            "WorkloadGenerator",
+            "capacity_of",
+            "generate",
+            "graph_named",
+            "load_workload",
+            "save_workload",
+            "scenario_named",
+            "stream",
+        ),
+        "workload.trace_formats": ("import_trace",),
     },
 )
 __all__ = [*__all__, "__version__"]

@@ -134,7 +134,7 @@ def schedulers() -> dict[str, SchedulerInfo]:
 
     Examples
     --------
-    >>> from hybrid_scheduler import schedulers
+    >>> from hybrid_scheduler.schedulers import schedulers
     >>> schedulers()["greedy"].label
     'Greedy'
     """
