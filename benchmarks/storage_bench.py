@@ -46,14 +46,12 @@ def tuples(batches: list[Batch]) -> tuple[tuple, dict[str, list[tuple]]]:
     run = batch_rows.run_row(batches[-1].run, pending[-1], 0, {})
     content: dict[str, list[tuple]] = {"tasks": [], "scheduler_results": [], "training_data": [], "events": []}
     for one in pending:
-        content["tasks"] += batch_rows.interleaved([batch_rows.task_columns(one)])
-        content["scheduler_results"] += batch_rows.interleaved(
-            batch_rows.result_parts(one.batch, nan_is_null=False)
-        )
-        content["training_data"] += batch_rows.interleaved(
+        content["tasks"] += batch_rows.interleave([batch_rows.task_columns(one)])
+        content["scheduler_results"] += batch_rows.interleave(batch_rows.result_parts(one.batch, nan_is_null=False))
+        content["training_data"] += batch_rows.interleave(
             [batch_rows.training_columns(one.batch, nan_is_null=False)]
         )
-        content["events"] += batch_rows.interleaved([batch_rows.event_columns(one)])
+        content["events"] += batch_rows.interleave([batch_rows.event_columns(one)])
     return run, content
 
 

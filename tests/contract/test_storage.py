@@ -24,9 +24,9 @@ from hybrid_scheduler.storage import (
     SqlJournal,
     journal_writer,
     open_database,
-    store,
+    retention,
 )
-from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS, seq_of
+from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS, payload_seq
 from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
 from hybrid_scheduler.storage.event_reader import EventReader
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
@@ -107,7 +107,7 @@ async def test_nothing_is_found_in_an_empty_database(journal, repository):
     assert await repository.history(10) == []
     assert [page async for page in repository.iterate_history()] == []
     assert await repository.runs(10) == []
-    assert await repository.newest_run() is None
+    assert await repository.runs(1) == []
     assert await repository.tasks(10) == []
     assert (await repository.comparative())["schedulers"] == []
     assert await repository.model_versions() == []
@@ -121,7 +121,7 @@ async def test_nothing_is_found_in_an_empty_database(journal, repository):
 
 
 def test_a_second_engine_is_refused_in_one_line_until_the_first_has_left(address, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._LOCK_PATIENCE", 0.2)
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._LOCK_TIMEOUT_S", 0.2)
     with opened(address):
         with pytest.raises(EngineBusy, match="another engine is using this database") as refusal:
             SqlJournal(address).open()
@@ -214,7 +214,7 @@ async def test_runs_are_listed_newest_first_with_what_is_known_of_them(journal, 
     assert run["config"] == run_record().config
     assert (run["seed"], run["utilisation"], run["ended_at"]) == (42, 0.1, None)
     assert await repository.run_state(run["run_id"]) == {"tasks": 4, "big": 2**100}
-    assert (await repository.newest_run())["run_id"] == run["run_id"]
+    assert (await repository.runs(1))[0]["run_id"] == run["run_id"]
 
 
 async def test_a_page_of_results_ends_with_a_whole_task(journal, repository):
@@ -334,7 +334,7 @@ async def test_trends_are_means_of_stretches_of_the_run(journal, repository, mon
         row = bucket["schedulers"]["greedy"]
         assert (row["n"], row["avg_latency"]) == (25, pytest.approx(latency[25 * k : 25 * (k + 1)].mean()))
     assert bucket["schedulers"]["round_robin"]["avg_regret"] is None
-    monkeypatch.setattr("hybrid_scheduler.storage.history_analysis.MOST_SAMPLED", 40)
+    monkeypatch.setattr("hybrid_scheduler.storage.history_analysis.MAX_SAMPLED_TASKS", 40)
     sampled = await repository.trends(RUN, 4)
     assert sampled["sampled"]
     for k, bucket in enumerate(sampled["buckets"]):
@@ -392,7 +392,7 @@ async def test_what_is_published_is_what_is_stored_and_only_after_the_commit(add
         page = await Repository(database).events_after(0)
         await database.close()
     assert heard == page.events
-    assert [seq_of(payload) for payload in heard] == [1, 2, 3]
+    assert [payload_seq(payload) for payload in heard] == [1, 2, 3]
     last = orjson.loads(heard[-1])
     assert list(last)[:5] == ["type", "seq", "run_id", "t", "created_at"]
     assert (last["value"], last["numbers"], last["share"]) == (None, [0, 1], 0.5)
@@ -402,14 +402,14 @@ async def test_events_after_a_number_by_type(journal, repository):
     engine = Engine()
     stored(journal, engine.batch(1, events=3), engine.batch(0, events=1, kind="notification"), engine.batch(1))
     page = await repository.events_after(1, limit=2)
-    assert [seq_of(payload) for payload in page.events] == [2, 3]
+    assert [payload_seq(payload) for payload in page.events] == [2, 3]
     assert (page.oldest_seq, page.last_seq) == (1, 5)
     only = await repository.events_after(0, types=["notification"])
-    assert [seq_of(payload) for payload in only.events] == [4]
+    assert [payload_seq(payload) for payload in only.events] == [4]
 
 
 async def test_old_updates_go_and_notifications_stay(journal, repository, monkeypatch):
-    monkeypatch.setattr(store, "EVENTS_KEPT", 20)
+    monkeypatch.setattr(retention, "KEEP_EVENTS", 20)
     monkeypatch.setattr(journal_writer, "PRUNE_EVERY", 10)
     engine = Engine()
     stored(journal, engine.batch(0, events=2, kind="notification"))
@@ -417,7 +417,7 @@ async def test_old_updates_go_and_notifications_stay(journal, repository, monkey
         stored(journal, engine.batch(0, events=10))
     settled(journal, engine)
     page = await repository.events_after(0, limit=1000)
-    assert [seq_of(payload) for payload in page.events] == [1, 2, *range(83, 103)]
+    assert [payload_seq(payload) for payload in page.events] == [1, 2, *range(83, 103)]
     assert (page.oldest_seq, page.last_seq) == (83, 102)
 
 
@@ -436,7 +436,7 @@ async def test_a_tail_hands_out_every_event_once_and_in_order(address, repositor
 
     class Forgetful:
         def publish(self, events):
-            bus.publish([event for event in events if seq_of(event) % 7])
+            bus.publish([event for event in events if payload_seq(event) % 7])
 
     with opened(address, bus=Forgetful()) as journal:
         engine = Engine()
@@ -444,7 +444,7 @@ async def test_a_tail_hands_out_every_event_once_and_in_order(address, repositor
         tail = EventReader(repository, bus, after=2, poll=0.2)
         found = []
         async for payload in tail:
-            found.append(seq_of(payload))
+            found.append(payload_seq(payload))
             if found[-1] < 40 and found[-1] % 2 == 0:
                 journal.append(engine.batch(1, events=2))
             if found[-1] == 40:
@@ -464,14 +464,14 @@ async def test_a_tail_without_a_start_begins_with_what_is_new(address, repositor
         stored(journal, engine.batch(1))
         first = await asyncio.wait_for(waiting, 30)
         await stream.aclose()
-    assert seq_of(first) == 3
+    assert payload_seq(first) == 3
 
 
 # ------------------------------------------------------------------------------------------ going on after an end
 
 
 def test_a_restart_finds_the_run_its_state_and_the_newest_tasks(address, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.storage.recovery.RECENT", 25)
+    monkeypatch.setattr("hybrid_scheduler.storage.recovery.RECENT_TASKS", 25)
     engine = Engine()
     with opened(address) as journal:
         batches = stored(journal, *engine.batches(4, 10))
@@ -542,7 +542,7 @@ async def test_two_runs_in_one_transaction(address, repository, monkeypatch):
 
 
 async def test_forgetting_keeps_runs_and_numbers(address, repository, tmp_path, monkeypatch):
-    monkeypatch.setattr(journal_writer, "DELETED_AT_ONCE", 7)
+    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 7)
     history = HistoryCsv(tmp_path / "data" / "history.csv")
     with opened(address, history=history) as journal:
         engine = Engine()
@@ -595,7 +595,7 @@ async def test_retention_keeps_the_newest_tasks(address, repository):
 
 
 def test_no_room_means_no_more_tasks_but_still_orders(address, monkeypatch):
-    monkeypatch.setattr(journal_writer, "MOST_BATCHES", 3)
+    monkeypatch.setattr(journal_writer, "MAX_WAITING_BATCHES", 3)
     gate = threading.Event()
     real = journal_writer.write_group
 

@@ -16,10 +16,10 @@ from services import fresh_database, postgres_server
 
 from hybrid_scheduler.live.journal import EngineBusy, JournalUnavailable
 from hybrid_scheduler.storage import DatabaseAddress, DatabaseUnavailable, Repository, SqlJournal, open_database
-from hybrid_scheduler.storage.batch_rows import seq_of
+from hybrid_scheduler.storage.batch_rows import payload_seq
 from hybrid_scheduler.storage.event_bus import LocalBus
 from hybrid_scheduler.storage.integrity_check import verify
-from hybrid_scheduler.storage.postgres_store import LOCK
+from hybrid_scheduler.storage.postgres_store import ENGINE_LOCK_ID
 from hybrid_scheduler.storage.sqlite_store import SqliteStore
 
 
@@ -33,7 +33,7 @@ class Watch:
 
     def _heard(self, events):
         with self._changed:
-            self.seqs += map(seq_of, events)
+            self.seqs += map(payload_seq, events)
             self._changed.notify_all()
 
     def wait_for(self, seq, timeout=60):
@@ -102,8 +102,8 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
         first = engine.batch(50)
         journal.append(first)
         first.committed.result(30)
-        pages = in_writer(journal, journal._store.fetch("PRAGMA page_count"))[0][0]
-        in_writer(journal, journal._store.fetch(f"PRAGMA max_page_count = {pages}"))
+        pages = in_writer(journal, journal.store.fetch("PRAGMA page_count"))[0][0]
+        in_writer(journal, journal.store.fetch(f"PRAGMA max_page_count = {pages}"))
         second = engine.batch(500)
         journal.append(second)
         with pytest.raises(JournalUnavailable):
@@ -120,7 +120,7 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
         database = open_database(address)
         assert len(await Repository(database).history(1000)) == 50  # reads go on
         assert watch.seqs == [1]
-        in_writer(journal, journal._store.fetch("PRAGMA max_page_count = 1000000"))
+        in_writer(journal, journal.store.fetch("PRAGMA max_page_count = 1000000"))
         watch.wait_for(3)
         assert len(await Repository(database).history(1000)) == 551
         await database.close()
@@ -132,7 +132,7 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
 
 async def test_readers_that_overlap_do_not_let_the_log_grow(tmp_path, monkeypatch):
     monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store._LOG_LIMIT", 2**20)
-    monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store._CHECKPOINT", 100)
+    monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store._CHECKPOINT_PAGES", 100)
     address = DatabaseAddress.sqlite(tmp_path / "history.db")
     log = tmp_path / "history.db-wal"
     with opened(address) as journal:
@@ -257,7 +257,7 @@ def test_a_commit_whose_answer_got_lost_is_not_stored_twice(address):
     bus = LocalBus()
     watch = Watch(bus)
     with opened(address, bus=bus) as journal:
-        real = journal._store.transaction
+        real = journal.store.transaction
         lost = []
 
         @contextlib.asynccontextmanager
@@ -270,7 +270,7 @@ def test_a_commit_whose_answer_got_lost_is_not_stored_twice(address):
 
         engine = Engine()
         first, second = engine.batch(3), engine.batch(4)
-        journal._store.transaction = forgetful
+        journal.store.transaction = forgetful
         journal.append(first)
         journal.append(second)
         watch.wait_for(2)
@@ -309,7 +309,7 @@ def test_closing_without_a_database_gives_up_in_time(address, monkeypatch):
             raise ConnectionResetError("away")
             yield
 
-        journal._store.transaction = broken
+        journal.store.transaction = broken
         batch = Engine().batch(1)
         journal.append(batch)
         with pytest.raises(JournalUnavailable):
@@ -376,7 +376,7 @@ def test_a_restart_while_nothing_is_to_do_is_not_noticed(server):
 
 @pytest.mark.slow
 def test_a_frozen_server_takes_nothing_and_then_everything_once(server, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT", 1.0)
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT_S", 1.0)
     bus = LocalBus()
     watch = Watch(bus)
     address = DatabaseAddress.from_url(server.url)
@@ -399,7 +399,7 @@ def test_a_frozen_server_takes_nothing_and_then_everything_once(server, monkeypa
 
 @pytest.mark.slow
 async def test_a_frozen_server_is_away_for_readers_and_back_afterwards(server, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.storage.database.PATIENCE", 1.0)
+    monkeypatch.setattr("hybrid_scheduler.storage.database.QUERY_TIMEOUT_S", 1.0)
     address = DatabaseAddress.from_url(server.url)
     with opened(address) as journal:
         batch = Engine().batch(3)
@@ -413,7 +413,7 @@ async def test_a_frozen_server_is_away_for_readers_and_back_afterwards(server, m
             with pytest.raises(DatabaseUnavailable):
                 await question
         server.thaw()
-        monkeypatch.setattr("hybrid_scheduler.storage.database.PATIENCE", 30.0)
+        monkeypatch.setattr("hybrid_scheduler.storage.database.QUERY_TIMEOUT_S", 30.0)
         assert len(await repository.history(5)) == 3
         await database.close()
 
@@ -441,13 +441,13 @@ async def test_readers_find_their_way_back_after_a_restart(server):
 async def test_an_engine_that_lost_the_database_to_another_one_stops(postgres_url, monkeypatch):
     import asyncpg
 
-    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._LOCK_PATIENCE", 0.2)
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._LOCK_TIMEOUT_S", 0.2)
     with fresh_database(postgres_url) as url:
         gone = threading.Event()
         journal = SqlJournal(DatabaseAddress.from_url(url), on_failure=lambda _: gone.set())
         journal.open()
         rival = await asyncpg.connect(url)
-        waiting = asyncio.ensure_future(rival.execute("SELECT pg_advisory_lock($1)", LOCK))
+        waiting = asyncio.ensure_future(rival.execute("SELECT pg_advisory_lock($1)", ENGINE_LOCK_ID))
         admin = await asyncpg.connect(url)
         await admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%engine%'"
@@ -471,12 +471,12 @@ async def test_our_own_dead_session_does_not_keep_us_out(postgres_url):
         bus = LocalBus()
         watch = Watch(bus)
         with opened(DatabaseAddress.from_url(url), bus=bus) as journal:
-            store = journal._store
+            store = journal.store
             kept = store._connection  # stays open, as a zombie that holds the lock
 
             async def lose():
                 store._connection = None
-                journal._away = True
+                journal._in_outage = True
 
             in_writer(journal, lose())
             journal.append(Engine().batch(2))

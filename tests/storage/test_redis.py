@@ -11,7 +11,7 @@ from services import redis_server
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.storage.cache import MemoryCache, RedisCache
 from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
-from hybrid_scheduler.storage.redis_connection import Breaker, RedisAddress
+from hybrid_scheduler.storage.redis_connection import CircuitBreaker, RedisAddress
 
 
 class Ear:
@@ -61,7 +61,7 @@ async def test_a_cache_keeps_what_it_is_given_for_a_while(cache):
 
 
 async def test_the_memory_cache_is_bounded():
-    cache = MemoryCache(most=2)
+    cache = MemoryCache(max_entries=2)
     for name in "abc":
         await cache.set(name, name.encode(), 60)
     assert [await cache.get(name) for name in "abc"] == [None, b"b", b"c"]
@@ -87,7 +87,7 @@ def bus(request):
 
 def listening(bus):
     if isinstance(bus, RedisBus):
-        assert bus.listens.wait(30)
+        assert bus.subscribed.wait(30)
 
 
 def test_subscribers_hear_their_topic_in_order_until_they_leave(bus):
@@ -205,7 +205,7 @@ def test_a_bus_finds_its_way_back(server, fault):
 
 async def test_while_one_tries_the_others_do_not_wait():
     now = [0.0]
-    breaker = Breaker("test", clock=lambda: now[0])
+    breaker = CircuitBreaker("test", clock=lambda: now[0])
     calls = []
 
     async def broken():

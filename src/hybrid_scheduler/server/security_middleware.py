@@ -85,6 +85,7 @@ class SecurityMiddleware:
         self.proxies = parse_networks(options.trusted_proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a request and pass it on."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return

@@ -20,6 +20,7 @@ class WebSocketEndpoint:
         self.app, self.context = app, context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a WebSocket, or pass the request on."""
         if scope["type"] != "websocket":
             await self.app(scope, receive, send)
             return

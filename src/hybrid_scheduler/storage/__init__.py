@@ -1,8 +1,7 @@
-"""Durable history: SQLite or PostgreSQL for rows, Redis or this process for cache and event bus."""
+"""Durable history in SQLite or PostgreSQL, with cache and event bus in Redis or in this process."""
 
-from .database import Database, open_database
+from .database import Database, DatabaseUnavailable, DatabaseUnusable, open_database
 from .database_address import DatabaseAddress
-from .errors import DatabaseUnavailable, DatabaseUnusable
 from .journal_writer import SqlJournal
 from .repository import EventsPage, Repository
 

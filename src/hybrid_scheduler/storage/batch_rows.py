@@ -1,4 +1,4 @@
-"""A batch as rows: column by column, because that is how it came and how it is fastest."""
+"""Conversion of batches to table rows, column by column because batches come as columns."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from . import tables
 #: One list per column, all of the same length.
 Columns = list[list[Any]]
 
+#: Columns of the tables, in their order.
 TASK_COLUMNS = tuple(tables.tasks.c.keys())
 RESULT_COLUMNS = tuple(tables.scheduler_results.c.keys())
 TRAINING_COLUMNS = tuple(tables.training_data.c.keys())
 EVENT_COLUMNS = tuple(tables.events.c.keys())
 RUN_COLUMNS = tuple(tables.runs.c.keys())
 
-#: Those of `scheduler_results` that are columns of `ResultColumns`, in the table's order.
+#: Columns of `scheduler_results` that are float columns of `ResultColumns`, in the table's order.
 RESULT_FLOATS = RESULT_COLUMNS[RESULT_COLUMNS.index("gpu_fraction") : RESULT_COLUMNS.index("status")]
 
 
 @dataclass(frozen=True, slots=True)
 class PendingBatch:
-    """A batch that waits to be stored. What could change under our hands is text already."""
+    """A batch that waits to be stored. State and events, which could still change, are text already."""
 
     number: int
     batch: Batch
@@ -41,20 +42,40 @@ class PendingBatch:
 
     @classmethod
     def of(cls, number: int, batch: Batch, recorded_at: float) -> PendingBatch:
-        """Raises where a value cannot be stored: now, to whoever made it, not later in the writer."""
+        """Return a pending batch.
+
+        Parameters
+        ----------
+        number
+            Position in the journal.
+        batch
+            The batch itself.
+        recorded_at
+            Unix seconds.
+
+        Returns
+        -------
+        PendingBatch
+            The batch with its state and events as text.
+
+        Raises
+        ------
+        InvalidInputError
+            If a value cannot be stored. It is raised to the caller now, not later in the writer.
+        """
         for text in (*(batch.external_ids or ()), *(key.key for key in batch.idempotency)):
             if text is not None and ("\0" in text or not _is_unicode(text)):
-                raise InvalidInputError("external_id", "text without NUL and half characters", text)
-        return cls(number, batch, recorded_at, json_text(batch.state), tuple(map(payload_of, batch.events)))
+                raise InvalidInputError("external_id", "text without NUL and unpaired surrogates", text)
+        return cls(number, batch, recorded_at, json_text(batch.state), tuple(map(event_payload, batch.events)))
 
     @property
     def rows(self) -> int:
-        """Rows of results, which are nearly all of it."""
+        """Number of result rows, which are nearly all rows of a batch."""
         return len(self.batch) * len(self.batch.results)
 
 
-def payload_of(event: Event) -> bytes:
-    """What clients get, and what the table of events holds. NaN becomes null."""
+def event_payload(event: Event) -> bytes:
+    """Return an event as the bytes that clients get and the table of events holds. NaN becomes null."""
     head = {
         "type": event.type,
         "seq": event.seq,
@@ -65,22 +86,40 @@ def payload_of(event: Event) -> bytes:
     return orjson.dumps(head | event.body, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def seq_of(payload: bytes) -> int:
-    """The number of an event without reading all of it: `payload_of` puts it near the front."""
+def payload_seq(payload: bytes) -> int:
+    """Return the number of an event without parsing it: `event_payload` puts it near the front."""
     start = payload.index(b'"seq":') + 6
     return int(payload[start : payload.index(b",", start)])
 
 
 def json_text(content: Any) -> str:
-    """Strict JSON, the same text for the same content."""
+    """Return the content as strict JSON; NaN becomes null."""
     try:
         return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY).decode()
     except TypeError:
-        # States of random generators are whole numbers of 128 bits.
+        # States of random generators are integers of 128 bits, which orjson refuses.
         return json.dumps(content, allow_nan=False, separators=(",", ":"))
 
 
 def run_row(run: RunRecord, pending: PendingBatch, added: int, longest: dict[str, float]) -> tuple[Any, ...]:
+    """Return the row of a run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    pending
+        Its newest batch.
+    added
+        Number of tasks to add to those already stored.
+    longest
+        Longest latency of each scheduler.
+
+    Returns
+    -------
+    tuple
+        Values in the order of `RUN_COLUMNS`.
+    """
     values = {
         "run_id": run.run_id,
         "created_at": run.created_at,
@@ -103,6 +142,7 @@ def run_row(run: RunRecord, pending: PendingBatch, added: int, longest: dict[str
 
 
 def task_columns(pending: PendingBatch) -> Columns:
+    """Return the columns of the batch's tasks."""
     batch = pending.batch
     tasks = batch.tasks
     assert tasks is not None
@@ -128,7 +168,10 @@ def task_columns(pending: PendingBatch) -> Columns:
 
 
 def result_parts(batch: Batch, *, nan_is_null: bool) -> list[Columns]:
-    """One part per scheduler. The rows of a task get neighbouring ids: it is read and indexed task by task."""
+    """Return the columns of results, one part per scheduler.
+
+    The rows of one task get neighbouring ids, because results are read and indexed by task.
+    """
     if batch.tasks is None:
         return []
     n, several = len(batch), len(batch.results)
@@ -153,6 +196,7 @@ def result_parts(batch: Batch, *, nan_is_null: bool) -> list[Columns]:
 
 
 def training_columns(batch: Batch, *, nan_is_null: bool) -> Columns:
+    """Return the columns of the tasks' optima on an idle machine."""
     tasks = batch.tasks
     assert tasks is not None
     assert batch.optimal_fraction is not None
@@ -168,6 +212,7 @@ def training_columns(batch: Batch, *, nan_is_null: bool) -> Columns:
 
 
 def event_columns(pending: PendingBatch) -> Columns:
+    """Return the columns of the batch's events."""
     events = pending.batch.events
     return [
         [int(event.seq) for event in events],
@@ -180,7 +225,7 @@ def event_columns(pending: PendingBatch) -> Columns:
 
 
 def longest_latencies(batch: Batch) -> dict[str, float]:
-    """The longest time of each scheduler from a task's arrival to its finish."""
+    """Return each scheduler's longest time from a task's arrival to its finish."""
     if batch.tasks is None:
         return {}
     arrival = batch.tasks.arrival_time
@@ -188,7 +233,7 @@ def longest_latencies(batch: Batch) -> dict[str, float]:
 
 
 def _largest(result: ResultColumns, arrival: Floats) -> float:
-    # In a measured run a task may have been submitted later than it arrived under another scheduler.
+    # In a measured run a scheduler may have got a task later than its arrival under another scheduler.
     spans = np.fmax(result.latency, result.finish_time - arrival)
     finite = spans[np.isfinite(spans)]
     return float(finite.max()) if len(finite) else 0.0
@@ -201,8 +246,8 @@ def _floats(column: Floats, nan_is_null: bool) -> list[Any]:
     return [None if value != value else value for value in values]
 
 
-def interleaved(parts: Sequence[Columns]) -> list[tuple[Any, ...]]:
-    """Rows, taking one of each part in turn."""
+def interleave(parts: Sequence[Columns]) -> list[tuple[Any, ...]]:
+    """Return rows, one of each part in turn."""
     rows: list[Any] = [None] * (len(parts[0][0]) * len(parts))
     for k, part in enumerate(parts):
         rows[k :: len(parts)] = zip(*part, strict=True)

@@ -1,12 +1,15 @@
-"""Connections for reading, and (PostgreSQL) for the table of commands. History is written by `SqlJournal` alone."""
+"""Database connections for reading, and for the command table of PostgreSQL.
+
+History is written by `SqlJournal` alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -16,15 +19,15 @@ from sqlalchemy import URL, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from ..core import HybridSchedulerError
 from .database_address import DatabaseAddress
-from .errors import DatabaseUnavailable
 
 _log = logging.getLogger(__name__)
 
-#: Seconds that one question to the database may take, with everything around it.
-PATIENCE = 6.0
-STATEMENT_TIMEOUT = 5.0
-CONNECT_TIMEOUT = 3.0
+#: Seconds for all statements on one connection, and for the connection itself.
+QUERY_TIMEOUT_S = 6.0
+_STATEMENT_TIMEOUT_S = 5.0
+CONNECT_TIMEOUT_S = 3.0
 
 DRIVER_ERRORS = (
     SQLAlchemyError,
@@ -35,6 +38,14 @@ DRIVER_ERRORS = (
     OSError,
     TimeoutError,
 )
+
+
+class DatabaseUnavailable(HybridSchedulerError):
+    """The database does not answer now. It may do so later without any change."""
+
+
+class DatabaseUnusable(HybridSchedulerError):
+    """The database answers but cannot be used: it is foreign, damaged, or of another version."""
 
 
 class Database:
@@ -48,75 +59,88 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection that sees one state of the database from its first question to its last."""
-        with _translated(self.address):
-            async with asyncio.timeout(PATIENCE), self.engine.connect() as connection:
+        """Open a connection that sees one state of the database for all its queries.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database does not answer in time.
+        """
+        with _driver_errors_as_unavailable(self.address):
+            async with asyncio.timeout(QUERY_TIMEOUT_S), self.engine.connect() as connection:
                 if not self.address.is_sqlite:
                     yield connection
                     return
-                # A cancelled question would go on in SQLite's thread, and everything else would wait behind it.
+                # A cancelled query would go on in SQLite's thread and block all others: it is interrupted instead.
                 raw = await connection.get_raw_connection()
-                alarm = asyncio.get_running_loop().call_later(STATEMENT_TIMEOUT, _interrupt, raw.driver_connection)
+                timer = asyncio.get_running_loop().call_later(
+                    _STATEMENT_TIMEOUT_S, _interrupt, raw.driver_connection
+                )
                 try:
                     yield connection
                 finally:
-                    alarm.cancel()
+                    timer.cancel()
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction. For commands in PostgreSQL only: an SQLite database has one writer, the journal."""
+        """Open a transaction, in PostgreSQL only: an SQLite database has one writer, the journal.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database does not answer in time.
+        """
         if self.address.is_sqlite:
             raise TypeError("an SQLite database is written by its journal alone")
         if self._writer is None:
             self._writer = _postgres_engine(self.address, read_only=False)
-        with _translated(self.address):
-            async with asyncio.timeout(PATIENCE), self._writer.begin() as connection:
+        with _driver_errors_as_unavailable(self.address):
+            async with asyncio.timeout(QUERY_TIMEOUT_S), self._writer.begin() as connection:
                 yield connection
 
     async def ping(self) -> None:
-        """Raises `DatabaseUnavailable`."""
+        """Check that the database answers.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If it does not.
+        """
         async with self.reading() as connection:
             await connection.execute(text("SELECT 1"))
 
     async def close(self) -> None:
-        with _translated(self.address):
+        """Close all connections."""
+        with _driver_errors_as_unavailable(self.address):
             await self.engine.dispose()
             if self._writer is not None:
                 await self._writer.dispose()
 
 
 def open_database(address: DatabaseAddress) -> Database:
-    """Connects when first asked something, and again whenever a connection was lost."""
+    """Return the database at an address. It connects on first use, and again after a lost connection."""
     return Database(address)
 
 
-def reason_of(error: BaseException) -> str:
-    """One line without statement and parameters."""
+def error_reason(error: BaseException) -> str:
+    """Return one line about an error, without statement and parameters."""
     cause = getattr(error, "orig", None) or error
     inner = getattr(cause, "__cause__", None) if type(cause).__module__.startswith("sqlalchemy") else None
     words = str(inner or cause).strip().splitlines()
     return words[0] if words else type(cause).__name__
 
 
-class _translated:
-    """Turns whatever a driver raises into `DatabaseUnavailable`."""
-
-    def __init__(self, address: DatabaseAddress) -> None:
-        self.address = address
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, DRIVER_ERRORS):
-            _log.debug("%s: %r", self.address, error)
-            raise DatabaseUnavailable(
-                f"{self.address}: the database does not answer ({reason_of(error)})"
-            ) from error
+@contextmanager
+def _driver_errors_as_unavailable(address: DatabaseAddress) -> Iterator[None]:
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        _log.debug("%s: %r", address, error)
+        raise DatabaseUnavailable(f"{address}: the database does not answer ({error_reason(error)})") from error
 
 
 def _sqlite_engine(address: DatabaseAddress) -> AsyncEngine:
-    # Read-only: such a connection can neither write nor move the log into the file, not even when it closes last.
+    # A read-only connection can neither write nor checkpoint the log, not even when it closes last.
     url = URL.create(
         "sqlite+aiosqlite", database=f"file:{quote(str(address.path))}", query={"mode": "ro", "uri": "true"}
     )
@@ -124,7 +148,7 @@ def _sqlite_engine(address: DatabaseAddress) -> AsyncEngine:
         url,
         pool_size=4,
         max_overflow=4,
-        pool_timeout=CONNECT_TIMEOUT,
+        pool_timeout=CONNECT_TIMEOUT_S,
         connect_args={"timeout": 2.0, "isolation_level": None},
         json_deserializer=orjson.loads,
     )
@@ -138,7 +162,7 @@ def _sqlite_engine(address: DatabaseAddress) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN")  # the driver itself would begin before a write only
+        connection.exec_driver_sql("BEGIN")  # the driver itself begins a transaction only before a write
 
     return engine
 
@@ -152,7 +176,7 @@ def _interrupt(connection: Any) -> None:
 def _postgres_engine(address: DatabaseAddress, *, read_only: bool) -> AsyncEngine:
     settings = {
         "application_name": "hybrid-scheduler",
-        "statement_timeout": str(int(STATEMENT_TIMEOUT * 1000)),
+        "statement_timeout": str(int(_STATEMENT_TIMEOUT_S * 1000)),
         "idle_in_transaction_session_timeout": "30000",
     }
     if read_only:
@@ -161,13 +185,13 @@ def _postgres_engine(address: DatabaseAddress, *, read_only: bool) -> AsyncEngin
         "postgresql+asyncpg://",
         pool_size=4,
         max_overflow=4,
-        pool_timeout=CONNECT_TIMEOUT,
+        pool_timeout=CONNECT_TIMEOUT_S,
         pool_pre_ping=True,
         json_deserializer=orjson.loads,
         connect_args={
             **address.asyncpg_arguments(),
-            "timeout": CONNECT_TIMEOUT,
-            "command_timeout": STATEMENT_TIMEOUT + 0.5,
+            "timeout": CONNECT_TIMEOUT_S,
+            "command_timeout": _STATEMENT_TIMEOUT_S + 0.5,
             "server_settings": settings,
         },
     )

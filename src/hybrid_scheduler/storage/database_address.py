@@ -1,4 +1,4 @@
-"""Where the database is: a file, or a server's name, port and account."""
+"""Address of the database: a file, or a server's host, port and account."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """Use `sqlite`, `postgres` or `from_url` to make one. Printing it does not show the password."""
+    """Address of an SQLite file or a PostgreSQL database.
+
+    Create it with `sqlite`, `postgres` or `from_url`. Its text does not contain the password.
+    """
 
     kind: str  # "sqlite" or "postgresql"
     file: Path | None = None
-    #: A name, an address, or the folder of a Unix socket.
+    #: A host name, an IP address, or the folder of a Unix socket.
     host: str = ""
     port: int = 5432
     user: str | None = None
@@ -32,6 +35,13 @@ class DatabaseAddress:
 
     @classmethod
     def sqlite(cls, file: str | os.PathLike[str]) -> DatabaseAddress:
+        """Return the address of an SQLite file.
+
+        Raises
+        ------
+        InvalidInputError
+            If the name cannot be that of a file.
+        """
         path = os.fspath(file)
         if path in ("", ":memory:") or "\0" in path:
             raise InvalidInputError("database file", "the name of a file", path)
@@ -48,6 +58,31 @@ class DatabaseAddress:
         *,
         sslmode: str | None = None,
     ) -> DatabaseAddress:
+        """Return the address of a PostgreSQL database.
+
+        Parameters
+        ----------
+        host
+            A host name, an IP address, or the folder of a Unix socket.
+        port
+            Port of the server.
+        user, password
+            Account; None for the driver's defaults.
+        database
+            Name of the database.
+        sslmode
+            One of PostgreSQL's modes; None for the driver's default.
+
+        Returns
+        -------
+        DatabaseAddress
+            The address.
+
+        Raises
+        ------
+        InvalidInputError
+            If the mode is unknown or the database has no name.
+        """
         if sslmode is not None and sslmode not in _SSL_MODES:
             raise InvalidInputError("sslmode", "one of " + ", ".join(_SSL_MODES), sslmode)
         if not database:
@@ -56,11 +91,19 @@ class DatabaseAddress:
 
     @classmethod
     def from_url(cls, url: str) -> DatabaseAddress:
-        """Takes the forms other programs use, ``postgres://`` and ``postgresql+asyncpg://`` among them."""
+        """Return the address that a URL names, such as ``sqlite:///FILE`` or ``postgresql://HOST/DATABASE``.
+
+        ``postgres://`` and ``postgresql+asyncpg://`` are accepted, too.
+
+        Raises
+        ------
+        InvalidInputError
+            If the URL has another form.
+        """
         try:
             parts = make_url(url)
         except (ArgumentError, ValueError):
-            # Not the text itself: it may hold a password.
+            # The message leaves the URL out: it may contain a password.
             raise InvalidInputError("database url", _FORMS, "something else") from None
         kind = parts.drivername.partition("+")[0]
         if kind == "sqlite":
@@ -82,6 +125,7 @@ class DatabaseAddress:
 
     @property
     def is_sqlite(self) -> bool:
+        """True for an SQLite file."""
         return self.kind == "sqlite"
 
     @property
@@ -93,13 +137,14 @@ class DatabaseAddress:
 
     @property
     def redacted(self) -> str:
-        """For logs and messages."""
+        """The address without the password, for logs and messages."""
         if self.file is not None:
             return str(self.file)
         account = f"{self.user}@" if self.user else ""
         return f"postgresql://{account}{self.host}:{self.port}/{self.database}"
 
     def asyncpg_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `asyncpg.connect`."""
         return {
             "host": self.host,
             "port": self.port,

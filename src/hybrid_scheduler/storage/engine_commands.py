@@ -1,7 +1,7 @@
-"""Orders from API processes to the engine's process, through a table in PostgreSQL.
+"""Commands from API processes to the engine's process, through a table in PostgreSQL.
 
-A command is carried out at most once, and not after its sender has given up. Both sides reckon by the database's
-clock. The bus wakes whoever waits; without one, both sides look ten times a second.
+A command is executed at most once, and not after its sender has given up. Both sides use the database's clock. The
+event bus wakes a waiting process; without a bus, both sides poll ten times a second.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ import orjson
 from sqlalchemy import text
 
 from ..core import HybridSchedulerError, InvalidInputError
-from .database import Database
-from .errors import DatabaseUnavailable
-from .event_bus import ANSWERS, COMMANDS, EventBus
+from .database import Database, DatabaseUnavailable
+from .event_bus import COMMANDS, REPLIES, EventBus
 
 _log = logging.getLogger(__name__)
 
-_POLL = 0.1
+_POLL_INTERVAL_S = 0.1
 _NOW = "EXTRACT(EPOCH FROM clock_timestamp())::double precision"
-#: Seconds that old commands stay, for whoever wants to know what happened.
-_KEPT = 3600.0
+#: Seconds for which old commands stay in the table, for diagnosis.
+_KEEP_COMMANDS_S = 3600.0
+#: Old commands are deleted once in this many polls.
+_POLLS_PER_CLEANUP = 600
 
 Handler = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -35,13 +36,28 @@ class EngineUnavailable(HybridSchedulerError):
 
 
 class CommandReply(NamedTuple):
+    """Reply of the engine to a command."""
+
     ok: bool
-    #: The answer; if not ok: error (its kind), message, hint, and for bad input field, allowed, got.
+    #: The result; if not ok: error (its class), message, hint, and for bad input field, allowed, got.
     body: dict[str, Any]
 
 
 class EngineCommandTable:
-    """One per process: `ask` in API processes, `serve` in the engine's."""
+    """The command table: `ask` is for API processes, `serve` for the engine's.
+
+    Parameters
+    ----------
+    database
+        A PostgreSQL database.
+    bus
+        Wakes waiting processes; None to poll.
+
+    Raises
+    ------
+    InvalidInputError
+        If the database is SQLite.
+    """
 
     def __init__(self, database: Database, bus: EventBus | None = None) -> None:
         if database.address.is_sqlite:
@@ -49,11 +65,33 @@ class EngineCommandTable:
         self._database = database
         self._bus = bus
 
-    # ---------------------------------------------------------------- the API's side
+    # ---------------------------------------------------------------- API process
 
     async def ask(self, kind: str, payload: dict[str, Any] | None = None, timeout: float = 10.0) -> CommandReply:
-        """Send a command and wait. Raises `EngineUnavailable`, and `DatabaseUnavailable` before it was sent."""
-        with _Bell(self._bus, ANSWERS) as bell:
+        """Send a command and wait for the reply.
+
+        Parameters
+        ----------
+        kind
+            Name of the command.
+        payload
+            Its arguments.
+        timeout
+            Seconds to wait.
+
+        Returns
+        -------
+        CommandReply
+            The engine's reply.
+
+        Raises
+        ------
+        EngineUnavailable
+            If no reply comes in time.
+        DatabaseUnavailable
+            If the command cannot be sent.
+        """
+        with _BusSignal(self._bus, REPLIES) as signal:
             async with self._database.writing() as connection:
                 number = await connection.scalar(
                     text(
@@ -66,13 +104,13 @@ class EngineCommandTable:
                 self._bus.publish([str(number).encode()], COMMANDS)
             try:
                 async with asyncio.timeout(timeout):
-                    while (answer := await self._answer(number)) is None:
-                        await bell.wait()
-                    return answer
+                    while (reply := await self._read_reply(number)) is None:
+                        await signal.wait()
+                    return reply
             except TimeoutError:
-                return await self._give_up(kind, number)
+                return await self._withdraw(kind, number)
 
-    async def _answer(self, number: int) -> CommandReply | None:
+    async def _read_reply(self, number: int) -> CommandReply | None:
         with contextlib.suppress(DatabaseUnavailable):
             async with self._database.reading() as connection:
                 query = "SELECT ok, answer FROM commands WHERE id = :id AND answered_at IS NOT NULL"
@@ -80,40 +118,50 @@ class EngineCommandTable:
             return None if row is None else CommandReply(bool(row[0]), orjson.loads(row[1]))
         return None
 
-    async def _give_up(self, kind: str, number: int) -> CommandReply:
-        """Take it back, unless the engine has it already: then the answer may have come this very moment."""
+    async def _withdraw(self, kind: str, number: int) -> CommandReply:
+        """Delete the command unless the engine has taken it; in that case its reply may just have arrived."""
         with contextlib.suppress(DatabaseUnavailable):
             async with self._database.writing() as connection:
                 await connection.execute(
                     text("DELETE FROM commands WHERE id = :id AND taken_at IS NULL"), {"id": number}
                 )
-            answer = await self._answer(number)
-            if answer is not None:
-                return answer
+            reply = await self._read_reply(number)
+            if reply is not None:
+                return reply
         raise EngineUnavailable(f"the engine did not answer to '{kind}' in time", hint="is its process running?")
 
-    # ---------------------------------------------------------------- the engine's side
+    # ---------------------------------------------------------------- engine process
 
     async def serve(self, handler: Handler, stop: asyncio.Event) -> None:
-        """Carry out commands until `stop` is set. They begin in order; a slow one does not hold up the next."""
+        """Execute commands until `stop` is set.
+
+        Commands start in order; a slow one does not delay the next.
+
+        Parameters
+        ----------
+        handler
+            Executes a command and returns the body of its reply.
+        stop
+            Ends the loop.
+        """
         running: set[asyncio.Task[None]] = set()
-        turns = 0
-        with _Bell(self._bus, COMMANDS) as bell:
+        polls = 0
+        with _BusSignal(self._bus, COMMANDS) as signal:
             while not stop.is_set():
                 try:
                     found = await self._take()
-                    if turns % 600 == 0:
-                        await self._sweep()
-                    turns += 1
+                    if polls % _POLLS_PER_CLEANUP == 0:
+                        await self._delete_old()
+                    polls += 1
                 except DatabaseUnavailable as error:
                     _log.debug("commands wait: %s", error)
                     found = []
                 for number, kind, payload in found:
-                    task = asyncio.create_task(self._carry_out(handler, number, kind, payload))
+                    task = asyncio.create_task(self._execute(handler, number, kind, payload))
                     running.add(task)
                     task.add_done_callback(running.discard)
                 if not found:
-                    await bell.wait()
+                    await signal.wait()
         if running:
             await asyncio.wait(running, timeout=5.0)
 
@@ -126,63 +174,63 @@ class EngineCommandTable:
             rows = (await connection.execute(text(query))).all()
         return sorted((row[0], row[1], row[2]) for row in rows)
 
-    async def _sweep(self) -> None:
+    async def _delete_old(self) -> None:
         async with self._database.writing() as connection:
             await connection.execute(
-                text(f"DELETE FROM commands WHERE created_at < {_NOW} - :kept"), {"kept": _KEPT}
+                text(f"DELETE FROM commands WHERE created_at < {_NOW} - :age"), {"age": _KEEP_COMMANDS_S}
             )
 
-    async def _carry_out(self, handler: Handler, number: int, kind: str, payload: str) -> None:
+    async def _execute(self, handler: Handler, number: int, kind: str, payload: str) -> None:
         try:
-            answer = CommandReply(True, await handler(kind, orjson.loads(payload)))
+            reply = CommandReply(True, await handler(kind, orjson.loads(payload)))
         except HybridSchedulerError as error:
-            answer = CommandReply(False, _described(error))
+            reply = CommandReply(False, _error_body(error))
         except Exception:
             _log.exception("the command '%s' failed", kind)
-            answer = CommandReply(False, {"error": "internal", "message": "the command failed", "hint": None})
-        body = orjson.dumps(answer.body, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+            reply = CommandReply(False, {"error": "internal", "message": "the command failed", "hint": None})
+        body = orjson.dumps(reply.body, option=orjson.OPT_SERIALIZE_NUMPY).decode()
         query = f"UPDATE commands SET answered_at = {_NOW}, ok = :ok, answer = :answer WHERE id = :id"
         for _ in range(5):
             with contextlib.suppress(DatabaseUnavailable):
                 async with self._database.writing() as connection:
-                    await connection.execute(text(query), {"ok": answer.ok, "answer": body, "id": number})
+                    await connection.execute(text(query), {"ok": reply.ok, "answer": body, "id": number})
                 break
             await asyncio.sleep(0.5)
         if self._bus is not None:
-            self._bus.publish([str(number).encode()], ANSWERS)
+            self._bus.publish([str(number).encode()], REPLIES)
 
 
-def _described(error: HybridSchedulerError) -> dict[str, Any]:
-    described: dict[str, Any] = {"error": type(error).__name__, "message": str(error), "hint": error.hint}
+def _error_body(error: HybridSchedulerError) -> dict[str, Any]:
+    body: dict[str, Any] = {"error": type(error).__name__, "message": str(error), "hint": error.hint}
     if isinstance(error, InvalidInputError):
-        described |= {"field": error.field, "allowed": error.allowed, "got": str(error.got)[:80]}
-    return described
+        body |= {"field": error.field, "allowed": error.allowed, "got": str(error.got)[:80]}
+    return body
 
 
-class _Bell:
-    """Rings when the bus says something on a topic, or a tenth of a second later."""
+class _BusSignal:
+    """Wakes a waiting task on a message of the bus, or after the poll interval."""
 
     def __init__(self, bus: EventBus | None, topic: str) -> None:
         self._bus = bus
         self._topic = topic
-        self._rung = asyncio.Event()
-        self._leave: Callable[[], None] = lambda: None
+        self._received = asyncio.Event()
+        self._unsubscribe: Callable[[], None] = lambda: None
 
-    def __enter__(self) -> _Bell:
+    def __enter__(self) -> _BusSignal:
         if self._bus is not None:
             loop = asyncio.get_running_loop()
 
-            def ring(_: list[bytes]) -> None:
+            def on_message(_: list[bytes]) -> None:
                 with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(self._rung.set)
+                    loop.call_soon_threadsafe(self._received.set)
 
-            self._leave = self._bus.subscribe(ring, self._topic)
+            self._unsubscribe = self._bus.subscribe(on_message, self._topic)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
+        self._unsubscribe()
 
     async def wait(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._rung.wait(), _POLL)
-        self._rung.clear()
+            await asyncio.wait_for(self._received.wait(), _POLL_INTERVAL_S)
+        self._received.clear()

@@ -1,6 +1,7 @@
-"""Who wants to hear of new events: subscribers in this process, or in several through Redis.
+"""Event bus: publish and subscribe within this process, or between processes through Redis.
 
-A bus makes no promises. Messages get lost when Redis is away; `EventTail` notices and asks the database.
+Delivery is not guaranteed. Messages are lost while Redis is unavailable; `EventReader` notices gaps and reads the
+missing events from the database.
 """
 
 from __future__ import annotations
@@ -13,53 +14,62 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .redis_connection import FAILURES, TIMEOUT, Breaker, RedisAddress, close_quietly
+from .redis_connection import REDIS_ERRORS, TIMEOUT_S, CircuitBreaker, RedisAddress, close_quietly
 
 _log = logging.getLogger(__name__)
 
-EVENTS, COMMANDS, ANSWERS = "events", "commands", "answers"
-Callback = Callable[[list[bytes]], None]
+#: Topics.
+EVENTS, COMMANDS, REPLIES = "events", "commands", "answers"
+_Callback = Callable[[list[bytes]], None]
 
 #: Lists of messages that may wait for Redis.
-_MOST_WAITING = 256
-#: A subscription that heard nothing asks for a sign of life, and gives up when none comes.
-_SILENCE, _PATIENCE = 1.0, 2.0
+_MAX_WAITING = 256
+#: A silent subscription sends a ping after the first time and counts as lost after the second.
+_PING_AFTER_S, _LOST_AFTER_S = 1.0, 2.0
 
 
 class EventBus(Protocol):
-    """`publish` and `subscribe` may be called from any thread, and do not wait."""
+    """Protocol of an event bus. `publish` and `subscribe` are thread-safe and do not wait."""
 
     kind: str
 
     @property
     def state(self) -> str:
-        """ "ok" or "away"."""
+        """State: "ok" or "away"."""
 
-    def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None: ...
+    def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
+        """Send messages to all subscribers of a topic."""
 
-    def subscribe(self, callback: Callback, topic: str = EVENTS) -> Callable[[], None]:
-        """`callback` is called in a thread of the bus and must be quick. Call what is returned to end it."""
+    def subscribe(self, callback: _Callback, topic: str = EVENTS) -> Callable[[], None]:
+        """Call `callback` for every message, in a thread of the bus; it must be quick.
 
-    def close(self) -> None: ...
+        Returns
+        -------
+        Callable
+            Ends the subscription.
+        """
+
+    def close(self) -> None:
+        """End all subscriptions."""
 
 
 class _Subscribers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._callbacks: dict[str, tuple[Callback, ...]] = {}
+        self._callbacks: dict[str, tuple[_Callback, ...]] = {}
 
-    def add(self, callback: Callback, topic: str) -> Callable[[], None]:
+    def add(self, callback: _Callback, topic: str) -> Callable[[], None]:
         with self._lock:
             self._callbacks[topic] = (*self._callbacks.get(topic, ()), callback)
 
         def remove() -> None:
             with self._lock:
-                left = [each for each in self._callbacks.get(topic, ()) if each is not callback]
-                self._callbacks[topic] = tuple(left)
+                others = [each for each in self._callbacks.get(topic, ()) if each is not callback]
+                self._callbacks[topic] = tuple(others)
 
         return remove
 
-    def tell(self, events: Sequence[bytes], topic: str) -> None:
+    def notify(self, events: Sequence[bytes], topic: str) -> None:
         for callback in self._callbacks.get(topic, ()):
             try:
                 callback(list(events))
@@ -68,7 +78,7 @@ class _Subscribers:
 
 
 class LocalBus:
-    """Within this process. Subscribers are called in the thread that publishes."""
+    """Event bus within this process. Subscribers are called in the publishing thread."""
 
     kind = "memory"
     state = "ok"
@@ -77,20 +87,30 @@ class LocalBus:
         self._subscribers = _Subscribers()
 
     def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
-        self._subscribers.tell(events, topic)
+        """Send messages to all subscribers of a topic."""
+        self._subscribers.notify(events, topic)
 
-    def subscribe(self, callback: Callback, topic: str = EVENTS) -> Callable[[], None]:
+    def subscribe(self, callback: _Callback, topic: str = EVENTS) -> Callable[[], None]:
+        """Call `callback` for every message; the returned function ends that."""
         return self._subscribers.add(callback, topic)
 
     def close(self) -> None:
+        """End all subscriptions."""
         self._subscribers = _Subscribers()
 
 
 class RedisBus:
-    """Through Redis, with a thread of its own, so that neither the writer nor the server ever waits for it.
+    """Event bus through Redis, in its own thread: neither the writer nor the server waits for Redis.
 
-    Redis does not separate channels by its numbered databases; here the number is part of the channel's name, so
-    that two installations can share one Redis.
+    Channels of Redis are shared by its numbered databases. The number is therefore part of the channel's name: two
+    installations can share one Redis.
+
+    Parameters
+    ----------
+    address
+        The Redis server.
+    prefix
+        Prefix of all channels.
     """
 
     kind = "redis"
@@ -99,11 +119,11 @@ class RedisBus:
         self._address = address
         self._prefix = f"{prefix}:{address.db}:"
         self._subscribers = _Subscribers()
-        self._breaker = Breaker(address.redacted)
-        self._waiting: asyncio.Queue[tuple[str, list[bytes]]] = asyncio.Queue(_MOST_WAITING)
-        self._listening = asyncio.Event()
-        #: Set while a subscription is in place.
-        self.listens = threading.Event()
+        self._breaker = CircuitBreaker(address.redacted)
+        self._waiting: asyncio.Queue[tuple[str, list[bytes]]] = asyncio.Queue(_MAX_WAITING)
+        self._has_subscribers = asyncio.Event()
+        #: Set while Redis has confirmed the subscription.
+        self.subscribed = threading.Event()
         self._stop = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="redis-bus", daemon=True)
@@ -111,26 +131,30 @@ class RedisBus:
 
     @property
     def state(self) -> str:
+        """State: "ok" or "away"."""
         return self._breaker.state
 
     def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
+        """Send messages to all subscribers of a topic, in all processes."""
         with contextlib.suppress(RuntimeError):  # closed
-            self._loop.call_soon_threadsafe(self._put, topic, list(events))
+            self._loop.call_soon_threadsafe(self._enqueue, topic, list(events))
 
-    def subscribe(self, callback: Callback, topic: str = EVENTS) -> Callable[[], None]:
+    def subscribe(self, callback: _Callback, topic: str = EVENTS) -> Callable[[], None]:
+        """Call `callback` for every message; the returned function ends that."""
         remove = self._subscribers.add(callback, topic)
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._listening.set)
+            self._loop.call_soon_threadsafe(self._has_subscribers.set)
         return remove
 
     def close(self) -> None:
+        """Stop the thread."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(5.0)
 
-    # ---------------------------------------------------------------- the bus's thread
+    # ---------------------------------------------------------------- thread of the bus
 
-    def _put(self, topic: str, events: list[bytes]) -> None:
+    def _enqueue(self, topic: str, events: list[bytes]) -> None:
         with contextlib.suppress(asyncio.QueueFull):
             self._waiting.put_nowait((topic, events))
 
@@ -165,43 +189,43 @@ class RedisBus:
             await close_quietly(client)
 
     async def _listener(self) -> None:
-        await self._listening.wait()
+        await self._has_subscribers.wait()
         delay = 0.1
         while True:
             client = self._address.client()
             subscription = client.pubsub()
             try:
-                async with asyncio.timeout(2 * TIMEOUT):
-                    await subscription.subscribe(*(self._prefix + topic for topic in (EVENTS, COMMANDS, ANSWERS)))
+                async with asyncio.timeout(2 * TIMEOUT_S):
+                    await subscription.subscribe(*(self._prefix + topic for topic in (EVENTS, COMMANDS, REPLIES)))
                 delay = 0.1
                 await self._listen(subscription)
-            except FAILURES as error:
-                self._breaker.broken(error)
+            except REDIS_ERRORS as error:
+                self._breaker.record_failure(error)
             finally:
-                self.listens.clear()
+                self.subscribed.clear()
                 await close_quietly(subscription)
                 await close_quietly(client)
             await asyncio.sleep(delay)
             delay = min(2 * delay, 1.0)
 
     async def _listen(self, subscription: Any) -> None:
-        heard, asked = time.monotonic(), False
+        last_message, pinged = time.monotonic(), False
         while True:
-            message = await subscription.get_message(timeout=_SILENCE / 2)
+            message = await subscription.get_message(timeout=_PING_AFTER_S / 2)
             now = time.monotonic()
             if message is not None:
-                heard, asked = now, False
-                self._take(message)
-            elif now - heard > _PATIENCE:
+                last_message, pinged = now, False
+                self._dispatch(message)
+            elif now - last_message > _LOST_AFTER_S:
                 raise TimeoutError("the subscription fell silent")
-            elif now - heard > _SILENCE and not asked:
-                asked = True
+            elif now - last_message > _PING_AFTER_S and not pinged:
+                pinged = True
                 await subscription.ping()
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _dispatch(self, message: dict[str, Any]) -> None:
         if message["type"] == "subscribe":
-            self.listens.set()
-            self._breaker.works()
+            self.subscribed.set()
+            self._breaker.record_success()
         elif message["type"] == "message":
             topic = message["channel"].decode().removeprefix(self._prefix)
-            self._subscribers.tell([message["data"]], topic)
+            self._subscribers.notify([message["data"]], topic)

@@ -1,4 +1,7 @@
-"""Figures over many rows. They are computed here and not by the databases, whose sums differ in the last digits."""
+"""Statistics over stored results: comparison, trends and Gantt columns.
+
+They are computed in Python, because sums of SQLite and PostgreSQL differ in the last digits.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ..core import Floats
 from . import tables
 
-MOST_COMPARED = 10_000
-#: Tasks of a run that `trends` looks at: long runs are sampled, the same number from each stretch.
-MOST_SAMPLED = 10_000
+MAX_COMPARED_TASKS = 10_000
+#: Tasks of a run that `trends` reads; of a longer run it samples the same number from each bucket.
+MAX_SAMPLED_TASKS = 10_000
 
 tasks, results, runs = tables.tasks, tables.scheduler_results, tables.runs
 
-exact_json = json.loads  # keeps whole numbers of any length
+exact_json = json.loads  # keeps integers of any length
 
 
 async def task_range(connection: AsyncConnection, run_id: str) -> tuple[int, int] | None:
-    """First and last task of a run. Between them there may be tasks of runs that were measured meanwhile."""
+    """Return first and last task of a run; tasks of measured runs may lie between them."""
     ids = select(tasks.c.task_id).where(tasks.c.run_id == run_id).limit(1)
     first = await connection.scalar(ids.order_by(tasks.c.ordinal))
     last = await connection.scalar(ids.order_by(tasks.c.ordinal.desc()))
@@ -39,7 +42,7 @@ _COMPARED = (
     results.c.actual_time,
     results.c.latency,
     case(
-        # Real schedulers met the same task at different moments, and each waited since its own.
+        # In a measured run each scheduler got the task at its own time and waited from then on.
         (runs.c.source == "measured", results.c.latency - (results.c.finish_time - results.c.start_time)),
         else_=results.c.start_time - tasks.c.arrival_time,
     ),
@@ -52,7 +55,24 @@ _COMPARED = (
 
 
 async def comparative(connection: AsyncConnection, ids: Sequence[int], run_id: str | None) -> dict[str, Any]:
-    """Over these tasks. Latencies of failed tasks count neither in means nor in quantiles."""
+    """Return statistics of all schedulers over the given tasks.
+
+    Latencies of failed tasks count neither in means nor in quantiles.
+
+    Parameters
+    ----------
+    connection
+        An open connection.
+    ids
+        Ids of the tasks, ascending.
+    run_id
+        Only results of this run; None for all.
+
+    Returns
+    -------
+    dict
+        The body of `/api/history/comparative`.
+    """
     columns: dict[str, list[Any]] = {}
     if ids:
         query = (
@@ -104,7 +124,7 @@ def _summary(name: str, columns: Sequence[Sequence[Any]]) -> dict[str, Any]:
 
 
 def _wins(columns: dict[str, list[Any]]) -> dict[str, dict[str, int]]:
-    """For each pair, the tasks that the first finished sooner than the second."""
+    """Return for each pair the number of tasks that the first finished sooner than the second."""
     ids = sorted({task_id for found in columns.values() for task_id in found[0]})
     row_of = {task_id: row for row, task_id in enumerate(ids)}
     latencies = {}
@@ -125,20 +145,20 @@ def _total(values: Floats) -> float:
 
 # ------------------------------------------------------------------------------------------ trends
 
-_TREND = ("avg_latency", "avg_time", "avg_energy", "avg_cost", "avg_regret")
-_AT_ONCE = 2_000
+_TREND_METRICS = ("avg_latency", "avg_time", "avg_energy", "avg_cost", "avg_regret")
+_ROWS_PER_FETCH = 2_000
 
 
 async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict[str, Any]:
-    mine = tasks.c.run_id == run_id
-    low = await connection.scalar(select(func.min(tasks.c.ordinal)).where(mine))
-    high = await connection.scalar(select(func.max(tasks.c.ordinal)).where(mine))
+    """Return means of a run in at most `buckets` ranges of equally many tasks."""
+    in_run = tasks.c.run_id == run_id
+    low, high = await _ordinal_range(connection, run_id)
     if low is None or high is None:
         return {"run_id": run_id, "sampled": False, "buckets": []}
     width = -(-(high - low + 1) // max(1, buckets))
-    take = min(width, max(1, MOST_SAMPLED // max(1, buckets)))
+    take = min(width, max(1, MAX_SAMPLED_TASKS // max(1, buckets)))
     place = tasks.c.ordinal - low
-    conditions: list[ColumnElement[bool]] = [mine]
+    conditions: list[ColumnElement[bool]] = [in_run]
     if take < width:
         conditions.append(place % width < take)
     query = (
@@ -156,15 +176,15 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
         .where(*conditions)
         .order_by(results.c.task_id, results.c.id)
     )
-    found: dict[int, dict[str, _Trend]] = {}
+    found: dict[int, dict[str, _TrendMeans]] = {}
     first_of: dict[int, int] = {}
-    # Piece by piece: a long run has a hundred thousand rows, and only their sums are wanted.
-    async with connection.stream(query.execution_options(yield_per=_AT_ONCE)) as rows:
-        async for piece in rows.partitions():
-            for position, task_id, name, *values in piece:
+    # A long run has a hundred thousand rows, of which only sums are needed: they are fetched in parts.
+    async with connection.stream(query.execution_options(yield_per=_ROWS_PER_FETCH)) as rows:
+        async for partition in rows.partitions():
+            for position, task_id, name, *values in partition:
                 bucket = position // width
                 first_of.setdefault(bucket, task_id)
-                found.setdefault(bucket, {}).setdefault(name, _Trend()).add(values)
+                found.setdefault(bucket, {}).setdefault(name, _TrendMeans()).add(values)
     return {
         "run_id": run_id,
         "sampled": take < width,
@@ -180,13 +200,20 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
     }
 
 
-class _Trend:
-    """Means of the numbers that are known."""
+async def _ordinal_range(connection: AsyncConnection, run_id: str) -> tuple[int | None, int | None]:
+    in_run = tasks.c.run_id == run_id
+    low = await connection.scalar(select(func.min(tasks.c.ordinal)).where(in_run))
+    high = await connection.scalar(select(func.max(tasks.c.ordinal)).where(in_run))
+    return low, high
+
+
+class _TrendMeans:
+    """Means of the values that are known and finite."""
 
     __slots__ = ("counts", "n", "sums")
 
     def __init__(self) -> None:
-        self.n, self.sums, self.counts = 0, [0.0] * len(_TREND), [0] * len(_TREND)
+        self.n, self.sums, self.counts = 0, [0.0] * len(_TREND_METRICS), [0] * len(_TREND_METRICS)
 
     def add(self, values: Sequence[float | None]) -> None:
         self.n += 1
@@ -196,13 +223,13 @@ class _Trend:
                 self.counts[column] += 1
 
     def means(self) -> dict[str, Any]:
-        totals = zip(_TREND, self.sums, self.counts, strict=True)
+        totals = zip(_TREND_METRICS, self.sums, self.counts, strict=True)
         return {"n": self.n, **{name: total / count if count else None for name, total, count in totals}}
 
 
 # ------------------------------------------------------------------------------------------ Gantt
 
-_PARTS = (
+_GANTT_COLUMNS = (
     results.c.task_id,
     results.c.device,
     results.c.cpu_start,
@@ -216,18 +243,37 @@ _PARTS = (
 async def gantt(
     connection: AsyncConnection, run_id: str, scheduler: str, start: float | None, end: float | None, limit: int
 ) -> dict[str, Any] | None:
-    """Parts that touch the window [start, end), by start and task. Where they are too many: of the first tasks."""
+    """Return the parts of tasks that overlap the window [start, end), ordered by start and task.
+
+    Parameters
+    ----------
+    connection
+        An open connection.
+    run_id
+        The run.
+    scheduler
+        The scheduler whose cluster is returned.
+    start, end
+        Virtual seconds; None for no limit.
+    limit
+        Largest number of tasks and of parts; the first ones are returned.
+
+    Returns
+    -------
+    dict or None
+        Columns, or None if the run is unknown.
+    """
     known = select(runs.c.devices, runs.c.longest, runs.c.config).where(runs.c.run_id == run_id)
     run = (await connection.execute(known)).first()
     if run is None:
         return None
     devices, longest, config = run
-    window = await _window(connection, run_id, start, end, float(longest.get(scheduler, 0.0)))
+    window = await _task_window(connection, run_id, start, end, float(longest.get(scheduler, 0.0)))
     parts: list[tuple[Any, ...]] = []
     found: Sequence[Any] = ()
     if window is not None:
         query = (
-            select(*_PARTS)
+            select(*_GANTT_COLUMNS)
             .join(tasks, tasks.c.task_id == results.c.task_id)
             .where(
                 results.c.task_id.between(*window),
@@ -253,8 +299,8 @@ async def gantt(
                     parts.append((task_id, name, part, begin, begin + seconds, intensity))
     parts.sort(key=lambda each: (each[3], each[0], each[2]))
     names = ("task_id", "device", "part", "start", "end", "intensity")
-    kept = parts[:limit]
-    columns = [list(column) for column in zip(*kept, strict=True)] if kept else [[] for _ in names]
+    limited = parts[:limit]
+    columns = [list(column) for column in zip(*limited, strict=True)] if limited else [[] for _ in names]
     return {
         "run_id": run_id,
         "scheduler": scheduler,
@@ -264,16 +310,16 @@ async def gantt(
     }
 
 
-async def _window(
+async def _task_window(
     connection: AsyncConnection, run_id: str, start: float | None, end: float | None, longest: float
 ) -> tuple[int, int] | None:
-    """Tasks that can touch the window: they arrived before its end, and at most the longest latency before it.
+    """Return first and last task that can overlap a window of time.
 
-    Tasks arrive in the order of their ordinals, so the two borders are found by halving.
+    Such tasks arrived before the window's end, and not earlier than the longest latency before its start. Ordinals
+    follow arrival times, so both limits are found by bisection.
     """
-    mine = tasks.c.run_id == run_id
-    low = await connection.scalar(select(func.min(tasks.c.ordinal)).where(mine))
-    high = await connection.scalar(select(func.max(tasks.c.ordinal)).where(mine))
+    in_run = tasks.c.run_id == run_id
+    low, high = await _ordinal_range(connection, run_id)
     if low is None or high is None:
         return None
 
@@ -281,7 +327,7 @@ async def _window(
         row = (
             await connection.execute(
                 select(tasks.c.task_id, tasks.c.ordinal, tasks.c.arrival_time)
-                .where(mine, tasks.c.ordinal >= ordinal)
+                .where(in_run, tasks.c.ordinal >= ordinal)
                 .order_by(tasks.c.ordinal)
                 .limit(1)
             )
@@ -289,7 +335,7 @@ async def _window(
         return None if row is None else (row[0], row[1], row[2])
 
     async def first_arrival_at(moment: float) -> int:
-        """Ordinal of the first task that arrived at this moment or later; one past the last if none did."""
+        """Return the ordinal of the first task that arrived at this time or later, or one past the last."""
         left, right = low, high + 1
         while left < right:
             middle = (left + right) // 2
@@ -307,14 +353,27 @@ async def _window(
     beginning = await first_from(first)
     ending = (
         await connection.execute(
-            select(tasks.c.task_id).where(mine, tasks.c.ordinal <= last).order_by(tasks.c.ordinal.desc()).limit(1)
+            select(tasks.c.task_id).where(in_run, tasks.c.ordinal <= last).order_by(tasks.c.ordinal.desc()).limit(1)
         )
     ).scalar()
     return None if beginning is None or ending is None else (beginning[0], ending)
 
 
 def hosts_of(devices: Sequence[str], config: dict[str, Any]) -> dict[str, str]:
-    """For each device the CPU of its node: as the configuration says, else by names, CPUs first."""
+    """Return for each device the CPU of its node.
+
+    Parameters
+    ----------
+    devices
+        Names of the devices, each CPU before the other devices of its node.
+    config
+        Configuration of the run. If it describes the platform, its nodes count; else the names do.
+
+    Returns
+    -------
+    dict
+        Name of the CPU by name of the device.
+    """
     platform = config.get("platform")
     described = platform.get("devices", ()) if isinstance(platform, dict) else ()
     cpus = {device["node"]: device["name"] for device in described if device["kind"] == "cpu"}

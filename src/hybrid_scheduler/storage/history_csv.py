@@ -1,7 +1,7 @@
-"""A plain file of tasks and their best split, for people and for training.
+"""CSV file of tasks and their best split, for people and for training.
 
-The database is the record, this is a copy: rows are appended after the commit that holds them. If the file cannot
-be written, that is logged once and the run goes on.
+It is a copy; the database is authoritative. Rows are appended after the commit that contains them. If the file
+cannot be written, that is logged once and the run continues.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ _HEADER = (",".join(COLUMNS) + "\n").encode()
 
 
 class HistoryCsv:
-    """Used by one journal, in its thread."""
+    """Writer of the file, used by one journal in its thread."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._ready = False
-        self._complained = False
+        self._warned = False
 
     def append(self, batches: Sequence[Batch]) -> None:
-        text = "".join(_lines(batch) for batch in batches if _is_taught(batch))
+        """Append the tasks of simulated runs. Errors are logged once and not raised."""
+        text = "".join(_lines(batch) for batch in batches if _has_labels(batch))
         if not text:
             return
         try:
@@ -49,15 +50,16 @@ class HistoryCsv:
                     file.write(text.encode())
                     file.flush()
                 except OSError:
-                    os.truncate(self.path, end)  # no half rows
+                    os.truncate(self.path, end)  # no partial rows
                     raise
         except OSError as error:
             self._ready = False
-            if not self._complained:
+            if not self._warned:
                 _log.warning("%s: cannot be written (%s); the database has everything", self.path, error.strerror)
-            self._complained = True
+            self._warned = True
 
     def clear(self) -> None:
+        """Remove all rows; the header stays."""
         try:
             if self.path.exists():
                 self.path.write_bytes(_HEADER)
@@ -65,7 +67,7 @@ class HistoryCsv:
             _log.warning("%s: cannot be emptied (%s)", self.path, error.strerror)
 
     def _prepare(self) -> None:
-        """A header in a new file; in an old one no half row at the end, where a process was killed."""
+        """Write the header of a new file, or remove a partial last row that a killed process left."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if not self.path.exists() or self.path.stat().st_size == 0:
             self.path.write_bytes(_HEADER)
@@ -79,9 +81,24 @@ class HistoryCsv:
 
 
 def read_history(path: str | os.PathLike[str]) -> tuple[Workload, Floats, Floats]:
-    """Tasks, the best GPU fraction of each, and its time: what an offline trainer learns from.
+    """Read the file as training data.
 
-    The file may hold several runs, so arrival times say nothing here; all are 0. A task is taken once.
+    The file may contain several runs, so all arrival times are 0. A task that appears twice is read once.
+
+    Parameters
+    ----------
+    path
+        The CSV file.
+
+    Returns
+    -------
+    tuple
+        The tasks, the best GPU fraction of each, and its time in seconds.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file has other columns, an invalid row, or no row.
     """
     file = Path(path)
     seen: dict[int, tuple[float, ...]] = {}
@@ -114,8 +131,8 @@ def read_history(path: str | os.PathLike[str]) -> tuple[Workload, Floats, Floats
     return tasks, fraction, seconds
 
 
-def _is_taught(batch: Batch) -> bool:
-    """What real devices did teaches nothing about simulated ones."""
+def _has_labels(batch: Batch) -> bool:
+    """Return True if the batch is training data; measured runs say nothing about simulated devices."""
     return batch.optimal_time is not None and len(batch) > 0 and batch.run.source == "simulated"
 
 
@@ -123,16 +140,16 @@ def _lines(batch: Batch) -> str:
     tasks = batch.tasks
     assert tasks is not None
     oracle = batch.results.get(_ORACLE)
-    nothing = [""] * len(tasks)
+    empty = [""] * len(tasks)
     columns: list[Any] = [
         map(str, tasks.task_id.tolist()),
         *(map(repr, column.tolist()) for column in (tasks.size, tasks.compute_intensity, tasks.memory_required)),
         map(repr, tasks.arrival_time.tolist()),
-        _cells(batch.optimal_fraction) if batch.optimal_fraction is not None else nothing,
-        _cells(batch.optimal_time) if batch.optimal_time is not None else nothing,
+        _cells(batch.optimal_fraction) if batch.optimal_fraction is not None else empty,
+        _cells(batch.optimal_time) if batch.optimal_time is not None else empty,
     ]
     if oracle is None:
-        columns += [nothing] * 3
+        columns += [empty] * 3
     else:
         columns += [_cells(oracle.latency), _cells(oracle.energy_consumption), _cells(oracle.execution_cost)]
     return "".join(f"{','.join(row)}\n" for row in zip(*columns, strict=True))

@@ -1,4 +1,4 @@
-"""Is a database what it should be? Its schema, SQLite's own check of the file, and rows that fit each other."""
+"""Integrity check of a database: schema, SQLite's check of the file, and consistency of rows."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from .database import DatabaseUnusable
 from .database_address import DatabaseAddress
-from .errors import DatabaseUnusable
 from .schema_version import newest_revision, revision_of, with_connection
-from .store import COUNTED
+from .store import COUNTED_TABLES
 from .tables import metadata
 
 
 class Finding(NamedTuple):
+    """Result of one check."""
+
     name: str
     ok: bool
     detail: str
 
 
-#: A query that finds what must not be, and what it is called.
-_STRAYS = (
+#: Name of the check, query that counts invalid rows, and their description.
+_INVALID_ROWS = (
     (
         "results",
         "SELECT count(*) FROM scheduler_results r "
@@ -61,7 +63,23 @@ _COUNTERS = (
 
 
 def verify(address: DatabaseAddress) -> list[Finding]:
-    """Reads everything, changes nothing. Raises `DatabaseAway` and `DatabaseUnusable` where it cannot be read."""
+    """Check a database; nothing is changed.
+
+    Parameters
+    ----------
+    address
+        The database.
+
+    Returns
+    -------
+    list of Finding
+        One entry per check.
+
+    Raises
+    ------
+    DatabaseUnavailable, DatabaseUnusable
+        If the database cannot be read.
+    """
 
     def check(connection: sa.Connection) -> list[Finding]:
         revision = revision_of(connection, address)
@@ -71,41 +89,41 @@ def verify(address: DatabaseAddress) -> list[Finding]:
         detail = f"version {revision}" + ("" if current else f", the newest is {newest_revision()}: db upgrade")
         findings = [Finding("schema", current, detail)]
         if current:
-            findings += _schema(connection)
+            findings.append(_check_schema(connection))
         if address.is_sqlite:
-            findings.append(_file(connection))
-        return [*findings, *_rows(connection)]
+            findings.append(_check_file(connection))
+        return [*findings, *_check_rows(connection)]
 
     return with_connection(address, check, read_only=True)
 
 
-def _schema(connection: sa.Connection) -> list[Finding]:
-    def ours(name: str | None, kind: str, parents: object) -> bool:
+def _check_schema(connection: sa.Connection) -> Finding:
+    def is_own_table(name: str | None, kind: str, parents: object) -> bool:
         return kind != "table" or name in metadata.tables
 
-    context = MigrationContext.configure(connection, opts={"include_name": ours, "compare_type": True})
+    context = MigrationContext.configure(connection, opts={"include_name": is_own_table, "compare_type": True})
     differences = compare_metadata(context, metadata)
-    detail = "as expected" if not differences else "; ".join(_short(each) for each in differences[:5])
-    return [Finding("tables", not differences, detail)]
+    detail = "as expected" if not differences else "; ".join(_describe(each) for each in differences[:5])
+    return Finding("tables", not differences, detail)
 
 
-def _short(difference: object) -> str:
-    """ "remove_table tasks" out of Alembic's tuples, which nest where a column differs."""
+def _describe(difference: object) -> str:
+    """Return a text such as "remove_table tasks" for Alembic's tuples, which nest where a column differs."""
     while isinstance(difference, list) and difference:
         difference = difference[0]
     parts = difference if isinstance(difference, tuple) else (difference,)
     return " ".join(str(getattr(part, "name", part)) for part in parts if part is not None)
 
 
-def _file(connection: sa.Connection) -> Finding:
+def _check_file(connection: sa.Connection) -> Finding:
     rows = [str(row[0]) for row in connection.execute(sa.text("PRAGMA integrity_check(10)"))]
     return Finding("file", rows == ["ok"], "sound" if rows == ["ok"] else "; ".join(rows))
 
 
-def _rows(connection: sa.Connection) -> Iterator[Finding]:
-    for name, query, what in _STRAYS:
+def _check_rows(connection: sa.Connection) -> Iterator[Finding]:
+    for name, query, description in _INVALID_ROWS:
         found = connection.execute(sa.text(query)).scalar() or 0
-        yield Finding(name, not found, f"{found} {what}" if found else f"no {what}")
+        yield Finding(name, not found, f"{found} {description}" if found else f"no {description}")
     texts = {str(row[0]): str(row[1]) for row in connection.execute(sa.text("SELECT key, value FROM meta"))}
     counters = orjson.loads(texts.get("counters", "{}"))
     behind = []
@@ -115,7 +133,7 @@ def _rows(connection: sa.Connection) -> Iterator[Finding]:
             behind.append(f"{counter} is {counters.get(counter, 1)}, but {largest} is in use")
     yield Finding("counters", not behind, "; ".join(behind) or "beyond every id in use")
     wrong = []
-    for table in COUNTED:
+    for table in COUNTED_TABLES:
         counted = connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar() or 0
         if int(texts.get(f"rows:{table}", 0)) != counted:
             wrong.append(f"{table} has {counted} rows, noted are {texts.get(f'rows:{table}', 0)}")

@@ -1,8 +1,8 @@
-"""The journal in a database: one thread that stores what the engine hands over, many batches in one transaction.
+"""Journal of the live engine in a database: one thread that stores queued batches in transactions.
 
-A batch leaves the queue only after the commit that holds it. If the commit fails, whoever waits for it is told at
-once, and the batch is tried again until it is stored; the database remembers the number of the last batch, so one
-whose commit went through although the answer was lost is not stored twice.
+A batch leaves the queue only after the commit that contains it. If a commit fails, waiting callers get an error at
+once, and the batch is retried until it is stored. The database also stores the number of the last batch: a batch
+whose commit succeeded although the confirmation was lost is not stored twice.
 """
 
 from __future__ import annotations
@@ -23,53 +23,71 @@ from ..core import HybridSchedulerError
 from ..live.batch_records import Batch, Recovered
 from ..live.journal import JournalFull, JournalUnavailable
 from .batch_rows import PendingBatch, json_text
-from .database import reason_of
+from .database import DatabaseUnusable, error_reason
 from .database_address import DatabaseAddress
-from .errors import DatabaseUnusable
 from .recovery import recover
-from .retention import Retention
+from .retention import PRUNE_EVERY, Retention, delete_tasks, prune_events
 from .sqlite_store import SqliteStore
-from .store import PRUNE_EVERY, Store, delete_tasks, last_stored, prune_events, set_meta, write_group
+from .store import Store, last_stored, set_meta, write_group
 
 _log = logging.getLogger(__name__)
 
-#: Rows of results in one transaction.
-GROUP_ROWS = 50_000
-#: More than this waiting means: make no new tasks.
-MOST_ROWS, MOST_BATCHES = 200_000, 256
+#: Result rows in one transaction.
+_MAX_TRANSACTION_ROWS = 50_000
+#: The journal has no capacity for new tasks while more than this is queued.
+_MAX_WAITING_ROWS, MAX_WAITING_BATCHES = 200_000, 256
 #: Tasks deleted in one transaction.
-DELETED_AT_ONCE = 2_000
-_BACK_OFF = (0.1, 2.0)
+DELETE_CHUNK_TASKS = 2_000
+#: Seconds until the first retry after a failure, and at most between two retries.
+_RETRY_DELAYS_S = (0.1, 2.0)
 
 
 class Publisher(Protocol):
-    """An event bus, as the writer sees it."""
+    """Protocol of the event bus, as the journal uses it."""
 
-    def publish(self, events: Sequence[bytes]) -> None: ...
+    def publish(self, events: Sequence[bytes]) -> None:
+        """Send the payloads of stored events."""
 
 
 class History(Protocol):
-    """A file of finished tasks beside the database."""
+    """Protocol of a file of finished tasks beside the database."""
 
-    def append(self, batches: Sequence[Batch]) -> None: ...
+    def append(self, batches: Sequence[Batch]) -> None:
+        """Append stored batches."""
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Remove all rows."""
 
 
 @dataclass(slots=True)
-class _Forget:
-    """A wish to delete everything up to a task that is found out when its turn comes."""
+class _DeleteRequest:
+    """A request to delete all tasks that are stored when its turn comes."""
 
     deleted: Future[int]
-    upto: int | None = None
+    #: Newest task to delete; None until the request's turn comes.
+    up_to: int | None = None
+    #: Last batch before the request; later the number of tasks to delete.
     number: int = 0
 
 
 class SqlJournal:
     """A `Journal` in SQLite or PostgreSQL.
 
-    `on_failure` is called, in the writer's thread, when nothing more can be stored: another engine took the
-    database over, or it refuses a row. `failed` then says why.
+    Parameters
+    ----------
+    address
+        The database.
+    bus
+        Receives the events after their commit.
+    history
+        File to which finished tasks are appended.
+    keep_tasks
+        Number of newest tasks to keep; 0 keeps all.
+    on_failure
+        Called in the writer's thread when nothing more can be stored: another engine has taken over, or the
+        database refuses a row. The attribute `failed` then has the reason.
+    clock
+        Returns Unix seconds.
     """
 
     def __init__(
@@ -85,7 +103,8 @@ class SqlJournal:
         self.address = address
         self.instance = uuid.uuid4().hex
         self.failed: HybridSchedulerError | None = None
-        self._store = store_of(address, self.instance)
+        #: Written by the journal's thread alone.
+        self.store = create_store(address, self.instance)
         self._bus = bus
         self._history = history
         self._retention = Retention(keep_tasks) if keep_tasks else None
@@ -93,11 +112,11 @@ class SqlJournal:
         self._clock = clock
         self._lock = threading.Lock()
         self._queue: deque[PendingBatch] = deque()
-        self._forgets: deque[_Forget] = deque()
-        self._beat: str | None = None
+        self._delete_requests: deque[_DeleteRequest] = deque()
+        self._heartbeat: str | None = None
         self._rows = 0
         self._number = 0
-        self._away = False
+        self._in_outage = False
         self._closing = False
         self._deadline = float("inf")
         self._new_events = 0
@@ -106,9 +125,18 @@ class SqlJournal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
 
-    # ---------------------------------------------------------------- the engine's side
+    # ---------------------------------------------------------------- engine's thread
 
     def open(self) -> Recovered:
+        """Start the writer's thread and return where the last engine ended.
+
+        Raises
+        ------
+        EngineBusy
+            If another engine uses the database.
+        DatabaseUnavailable, DatabaseUnusable
+            If the database does not answer or cannot be used.
+        """
         if self._thread is not None:
             raise RuntimeError("a journal is opened once")
         opened: Future[Recovered] = Future()
@@ -118,70 +146,82 @@ class SqlJournal:
 
     @property
     def has_capacity(self) -> bool:
-        return self._takes(MOST_BATCHES)
+        """False while so much is queued that no new tasks should be made."""
+        return self._accepts(MAX_WAITING_BATCHES)
 
     @property
     def unsaved(self) -> int:
+        """Number of batches that are not durable yet."""
         return len(self._queue)
 
     @property
     def unavailable(self) -> bool:
-        return self._away or self.failed is not None
+        """True while the last attempt to store something failed."""
+        return self._in_outage or self.failed is not None
 
     def append(self, batch: Batch) -> None:
-        # Without tasks it is small, and says that somebody paused or stopped: there is some room left for that.
-        if not self._takes(MOST_BATCHES if batch.tasks is not None else 4 * MOST_BATCHES):
+        """Queue a batch; never waits.
+
+        Raises
+        ------
+        JournalFull
+            If too much is queued.
+        """
+        # A batch without tasks is small and records a command such as pause: it has a higher limit.
+        if not self._accepts(MAX_WAITING_BATCHES if batch.tasks is not None else 4 * MAX_WAITING_BATCHES):
             raise JournalFull("too much waits to be stored")
         pending = PendingBatch.of(self._number + 1, batch, self._clock())
         with self._lock:
             self._number = pending.number
             self._queue.append(pending)
             self._rows += pending.rows
-        if self._away:
-            _settle(batch.committed, error=self._excuse())
-        self._rouse()
+        if self._in_outage:
+            _resolve(batch.committed, error=self._unavailable_error())
+        self._wake_writer()
 
     def forget(self, deleted: Future[int]) -> None:
-        if self.failed is not None or self._closing or self._away:
-            _settle(deleted, error=self._excuse())
+        """Delete all tasks; the future gets their number. Runs and counters stay."""
+        if self.failed is not None or self._closing or self._in_outage:
+            _resolve(deleted, error=self._unavailable_error())
             return
         with self._lock:
-            self._forgets.append(_Forget(deleted, number=self._number))
-        self._rouse()
+            self._delete_requests.append(_DeleteRequest(deleted, number=self._number))
+        self._wake_writer()
 
     def write_heartbeat(self, status: dict[str, Any]) -> None:
-        """Leave word that the engine lives, for processes that see it only through the database. Never waits."""
-        self._beat = json_text({"instance": self.instance, "beat_at": self._clock(), "status": status})
-        self._rouse()
+        """Store the engine's status for API processes, with the time; never waits."""
+        self._heartbeat = json_text({"instance": self.instance, "beat_at": self._clock(), "status": status})
+        self._wake_writer()
 
     def close(self, timeout: float = 5.0) -> None:
+        """Store what is queued, for at most `timeout` seconds, and release the database."""
         self._deadline = time.monotonic() + timeout
         self._closing = True
-        self._rouse()
+        self._wake_writer()
         if self._thread is not None:
             self._thread.join(timeout + 10.0)
 
-    def _takes(self, batches: int) -> bool:
+    def _accepts(self, batches: int) -> bool:
         return (
             len(self._queue) < batches
-            and (self._rows <= MOST_ROWS or batches > MOST_BATCHES)
+            and (self._rows <= _MAX_WAITING_ROWS or batches > MAX_WAITING_BATCHES)
             and self.failed is None
             and not self._closing
         )
 
-    def _excuse(self) -> JournalUnavailable:
-        reason = self.failed or f"{self.address}: the database does not take anything now"
+    def _unavailable_error(self) -> JournalUnavailable:
+        reason = self.failed or f"{self.address}: the database does not accept data now"
         return JournalUnavailable(
-            str(reason), hint="nothing is lost: what waits is stored when the database is back"
+            str(reason), hint="nothing is lost: queued data is stored when the database is back"
         )
 
-    def _rouse(self) -> None:
+    def _wake_writer(self) -> None:
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the thread has ended
                 loop.call_soon_threadsafe(self._wake.set)
 
-    # ---------------------------------------------------------------- the writer's thread
+    # ---------------------------------------------------------------- writer's thread
 
     def _run(self, opened: Future[Recovered]) -> None:
         try:
@@ -194,39 +234,39 @@ class SqlJournal:
                 self._fail(HybridSchedulerError(f"{self.address}: the writer stopped ({error!r})"))
 
     async def _main(self, opened: Future[Recovered]) -> None:
-        await self._store.open()
+        await self.store.open()
         try:
             try:
-                recovered = await recover(self._store)
+                recovered = await recover(self.store)
             except Exception as error:
                 if isinstance(error, HybridSchedulerError):
                     raise
-                raise self._store.explained(error) from error
+                raise self.store.explain_error(error) from error
             self._loop = asyncio.get_running_loop()
             opened.set_result(recovered)
             await self._work()
         finally:
             self._loop = None
-            await self._store.close()
+            await self.store.close()
 
     async def _work(self) -> None:
-        delay = _BACK_OFF[0]
+        delay = _RETRY_DELAYS_S[0]
         while self.failed is None:
             self._wake.clear()
-            if self._closing and (time.monotonic() >= self._deadline or not (self._queue or self._forgets)):
+            if self._closing and (time.monotonic() >= self._deadline or not (self._queue or self._delete_requests)):
                 break
             try:
                 busy = await self._step()
-                delay = _BACK_OFF[0]
-                self._away = False
+                delay = _RETRY_DELAYS_S[0]
+                self._in_outage = False
             except Exception as error:
-                if not self._store.is_passing(error):
+                if not self.store.is_transient(error):
                     _log.error("%s: cannot be written", self.address, exc_info=error)
                     self._fail(error if isinstance(error, HybridSchedulerError) else self._unusable(error))
                     break
-                self._step_back(error)
+                self._begin_outage(error)
                 await self._pause(delay)
-                delay = min(2 * delay, _BACK_OFF[1])
+                delay = min(2 * delay, _RETRY_DELAYS_S[1])
                 continue
             if not busy:
                 await self._wake.wait()
@@ -242,28 +282,28 @@ class SqlJournal:
             except TimeoutError:
                 return
             self._wake.clear()
-            until = min(until, self._deadline)  # it may have been set meanwhile
+            until = min(until, self._deadline)  # `close` may have set the deadline meanwhile
 
     async def _step(self) -> bool:
-        """One piece of work; False when there is none. An exception leaves everything as it was."""
-        if self._away or not self._store.alive:  # a server that restarted while nothing was to do is no failure
-            await self._store.reopen()
-            await self._drop_stored()
+        """Do one transaction's work; return False if there is none. After an exception all work remains queued."""
+        if self._in_outage or not self.store.is_connected:  # a restart of an idle server is no failure
+            await self.store.reopen()
+            await self._remove_stored()
         worked = False
         if group := self._group():
             await self._write(group)
             worked = True
-        elif self._beat is not None:
-            beat, self._beat = self._beat, None
-            async with self._store.transaction():
-                await set_meta(self._store, "engine", beat)
-        # Deleting takes turns with writing, so that a long history does not hold the engine up.
-        if self._forgets:
+        elif self._heartbeat is not None:
+            heartbeat, self._heartbeat = self._heartbeat, None
+            async with self.store.transaction():
+                await set_meta(self.store, "engine", heartbeat)
+        # Deleting alternates with writing, so that a long history does not delay the engine.
+        if self._delete_requests:
             worked = True
-            await self._forget_some(self._forgets[0])
-        elif self._retention is not None and (upto := await self._retention.excess(self._store)) is not None:
-            # As many as came, or it would fall behind.
-            if await delete_tasks(self._store, upto, max(DELETED_AT_ONCE, sum(map(_tasks_of, group)))):
+            await self._delete_chunk(self._delete_requests[0])
+        elif self._retention is not None and (up_to := await self._retention.excess(self.store)) is not None:
+            # At least as many as were added, or deleting would fall behind.
+            if await delete_tasks(self.store, up_to, max(DELETE_CHUNK_TASKS, sum(map(_tasks_of, group)))):
                 worked = True
             else:
                 self._retention.done()
@@ -274,32 +314,32 @@ class SqlJournal:
         rows = 0
         with self._lock:
             for pending in self._queue:
-                if group and rows + pending.rows > GROUP_ROWS:
+                if group and rows + pending.rows > _MAX_TRANSACTION_ROWS:
                     break
                 group.append(pending)
                 rows += pending.rows
         return group
 
     async def _write(self, group: list[PendingBatch]) -> None:
-        beat, self._beat = self._beat, None
-        await write_group(self._store, self.instance, group, self._longest, beat)
-        self._committed(group)
-        await self._store.tidy()
+        heartbeat, self._heartbeat = self._heartbeat, None
+        await write_group(self.store, self.instance, group, self._longest, heartbeat)
+        self._mark_committed(group)
+        await self.store.maintain()
         self._new_events += sum(len(pending.payloads) for pending in group)
         if self._new_events >= PRUNE_EVERY:
             self._new_events = 0
-            await prune_events(self._store)
+            await prune_events(self.store)
 
-    def _committed(self, group: Sequence[PendingBatch]) -> None:
-        """They are durable: say so, and let their events be seen."""
+    def _mark_committed(self, group: Sequence[PendingBatch]) -> None:
+        """Remove durable batches from the queue, resolve their futures, and publish their events."""
         with self._lock:
             for _ in group:
                 self._rows -= self._queue.popleft().rows
-        if self._away:
-            _log.warning("%s: the database takes data again", self.address)
-            self._away = False
+        if self._in_outage:
+            _log.warning("%s: the database accepts data again", self.address)
+            self._in_outage = False
         for pending in group:
-            _settle(pending.batch.committed)
+            _resolve(pending.batch.committed)
         if self._retention is not None:
             self._retention.added(sum(len(pending.batch) for pending in group))
         payloads = [payload for pending in group for payload in pending.payloads]
@@ -308,42 +348,42 @@ class SqlJournal:
                 self._bus.publish(payloads)
             if self._history is not None:
                 self._history.append([pending.batch for pending in group])
-        except Exception:  # the rows are stored: no reason to stop
-            _log.exception("telling of what was stored failed")
+        except Exception:  # the rows are stored, so the writer continues
+            _log.exception("publishing stored events failed")
 
-    async def _drop_stored(self) -> None:
-        """After a failure: what was committed although we never heard of it."""
-        stored = await last_stored(self._store, self.instance)
+    async def _remove_stored(self) -> None:
+        """Remove batches from the queue whose commit succeeded although its confirmation was lost."""
+        stored = await last_stored(self.store, self.instance)
         done = [pending for pending in self._queue if pending.number <= stored]
         if done:
-            self._committed(done)
+            self._mark_committed(done)
 
-    async def _forget_some(self, wish: _Forget) -> None:
-        if self._queue and self._queue[0].number <= wish.number and wish.upto is None:
-            return  # batches that came before it are stored first
-        if wish.upto is None:
-            ((upto, wish.number),) = await self._store.fetch("SELECT max(task_id), count(*) FROM tasks")
-            wish.upto = upto or 0
-        if await delete_tasks(self._store, wish.upto, DELETED_AT_ONCE):
+    async def _delete_chunk(self, request: _DeleteRequest) -> None:
+        if self._queue and self._queue[0].number <= request.number and request.up_to is None:
+            return  # earlier batches are stored first
+        if request.up_to is None:
+            ((newest, request.number),) = await self.store.fetch("SELECT max(task_id), count(*) FROM tasks")
+            request.up_to = newest or 0
+        if await delete_tasks(self.store, request.up_to, DELETE_CHUNK_TASKS):
             return
         if self._history is not None:
             self._history.clear()
-        self._forgets.popleft()
-        _settle(wish.deleted, wish.number)
+        self._delete_requests.popleft()
+        _resolve(request.deleted, request.number)
 
-    def _step_back(self, error: Exception) -> None:
-        if not self._away:
-            _log.warning("%s: cannot be written now: %s", self.address, self._store.explained(error))
-        self._away = True
+    def _begin_outage(self, error: Exception) -> None:
+        if not self._in_outage:
+            _log.warning("%s: cannot be written now: %s", self.address, self.store.explain_error(error))
+        self._in_outage = True
         with self._lock:
             waiting = [pending.batch.committed for pending in self._queue]
         for future in waiting:
-            _settle(future, error=self._excuse())
-        while self._forgets and self._forgets[0].upto is None:
-            _settle(self._forgets.popleft().deleted, error=self._excuse())
+            _resolve(future, error=self._unavailable_error())
+        while self._delete_requests and self._delete_requests[0].up_to is None:
+            _resolve(self._delete_requests.popleft().deleted, error=self._unavailable_error())
 
     def _unusable(self, error: Exception) -> DatabaseUnusable:
-        return DatabaseUnusable(f"{self.address}: cannot be written ({reason_of(error)})")
+        return DatabaseUnusable(f"{self.address}: cannot be written ({error_reason(error)})")
 
     def _fail(self, error: HybridSchedulerError) -> None:
         self.failed = error
@@ -354,19 +394,18 @@ class SqlJournal:
     def _refuse_all(self) -> None:
         self._closing = True
         with self._lock:
-            waiting = [pending.batch.committed for pending in self._queue]
-            wishes = [wish.deleted for wish in self._forgets]
+            waiting: list[Future[Any] | None] = [pending.batch.committed for pending in self._queue]
+            waiting += [request.deleted for request in self._delete_requests]
         for future in waiting:
-            _settle(future, error=self._excuse())
-        for wish in wishes:
-            _settle(wish, error=self._excuse())
+            _resolve(future, error=self._unavailable_error())
 
 
 def _tasks_of(pending: PendingBatch) -> int:
     return len(pending.batch)
 
 
-def store_of(address: DatabaseAddress, instance: str) -> Store:
+def create_store(address: DatabaseAddress, instance: str) -> Store:
+    """Return the store for the kind of database; `instance` identifies its sessions."""
     if address.is_sqlite:
         return SqliteStore(address)
     from .postgres_store import PostgresStore
@@ -374,8 +413,8 @@ def store_of(address: DatabaseAddress, instance: str) -> Store:
     return PostgresStore(address, instance)
 
 
-def _settle(future: Future[Any] | None, value: Any = None, *, error: Exception | None = None) -> None:
-    """Answer whoever waits, unless they left or were answered already."""
+def _resolve(future: Future[Any] | None, value: Any = None, *, error: Exception | None = None) -> None:
+    """Set the result or the error of a future, unless it is done or cancelled."""
     if future is None:
         return
     with contextlib.suppress(InvalidStateError):

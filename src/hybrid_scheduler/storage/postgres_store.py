@@ -1,8 +1,8 @@
-"""PostgreSQL's side of the writer: rows through COPY, and a lock that only one session can hold.
+"""Store in PostgreSQL: rows through COPY, and an advisory lock that one session can hold.
 
-The session that writes is the one that holds the advisory lock, so nobody writes without it. After a lost
-connection the lock is taken anew before anything else: if it is held by our own session, which the server has not
-noticed to be dead, that one is ended; if by somebody else, another engine has taken over and this one stops.
+The session that writes holds the lock, so there is never a second writer. After a lost connection the lock is taken
+again before anything else. If our own dead session still holds it, that session is terminated. If another engine
+holds it, that one has taken over and this one stops.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ import asyncpg
 from ..core import HybridSchedulerError
 from ..live.journal import EngineBusy
 from . import schema_version
-from .batch_rows import Columns, interleaved
-from .database import CONNECT_TIMEOUT
+from .batch_rows import Columns, interleave
+from .database import CONNECT_TIMEOUT_S
 from .database_address import DatabaseAddress
 
 _log = logging.getLogger(__name__)
 
-#: Locks are numbers; this one is ours in every database.
-LOCK = int.from_bytes(hashlib.sha256(b"hybrid-scheduler engine").digest()[:8], "big", signed=True)
+#: Number of the advisory lock, the same in every database.
+ENGINE_LOCK_ID = int.from_bytes(hashlib.sha256(b"hybrid-scheduler engine").digest()[:8], "big", signed=True)
 
-#: A server that says nothing for so long is away.
-_COMMAND_TIMEOUT = 10.0
-#: How long a killed engine's session may take to end.
-_LOCK_PATIENCE = 3.0
+#: A server that does not answer for this long counts as unavailable.
+_COMMAND_TIMEOUT_S = 10.0
+#: Seconds that the session of a killed engine may take to end.
+_LOCK_TIMEOUT_S = 3.0
 
-_PASSING_CLASSES = ("08", "28", "40", "53", "57", "58")
-_PASSING_STATES = ("25006", "55P03")
+_TRANSIENT_CLASSES = ("08", "28", "40", "53", "57", "58")
+_TRANSIENT_STATES = ("25006", "55P03")
 
-_HOLDER = (
+_LOCK_HOLDERS = (
     "SELECT a.pid, a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
     "WHERE l.locktype = 'advisory' AND l.granted AND l.database = "
     "(SELECT oid FROM pg_database WHERE datname = current_database()) "
@@ -47,6 +47,16 @@ _HOLDER = (
 
 
 class PostgresStore:
+    """A `Store` in a PostgreSQL database.
+
+    Parameters
+    ----------
+    address
+        The database.
+    instance
+        Identifies this engine's sessions.
+    """
+
     nan_is_null = False
 
     def __init__(self, address: DatabaseAddress, instance: str) -> None:
@@ -56,14 +66,17 @@ class PostgresStore:
 
     @property
     def connection(self) -> asyncpg.Connection:
+        """The open connection."""
         assert self._connection is not None
         return self._connection
 
     @property
-    def alive(self) -> bool:
+    def is_connected(self) -> bool:
+        """False if the connection is known to be lost."""
         return self._connection is not None and not self._connection.is_closed()
 
     async def open(self) -> None:
+        """Connect, take the engine's lock, and upgrade the schema."""
         try:
             await self._connect()
             try:
@@ -76,21 +89,22 @@ class PostgresStore:
         except HybridSchedulerError:
             raise
         except Exception as error:
-            raise self.explained(error) from error
+            raise self.explain_error(error) from error
 
     async def reopen(self) -> None:
+        """Connect again and take the engine's lock again."""
         await self._drop()
         await self._connect()
 
     async def _connect(self) -> None:
         connection = await asyncpg.connect(
             **self.address.asyncpg_arguments(),
-            timeout=CONNECT_TIMEOUT,
-            command_timeout=_COMMAND_TIMEOUT,
+            timeout=CONNECT_TIMEOUT_S,
+            command_timeout=_COMMAND_TIMEOUT_S,
             server_settings={
                 "application_name": self._name,
                 "synchronous_commit": "on",
-                # An engine whose machine is gone must not keep the lock for the two hours of the kernel's default.
+                # Without these, a machine that failed would hold the lock for the kernel's default of two hours.
                 "tcp_keepalives_idle": "10",
                 "tcp_keepalives_interval": "5",
                 "tcp_keepalives_count": "3",
@@ -105,9 +119,9 @@ class PostgresStore:
 
     async def _take_lock(self, connection: asyncpg.Connection) -> None:
         clock = asyncio.get_running_loop().time
-        until = clock() + _LOCK_PATIENCE
-        while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK):
-            for pid, name in await connection.fetch(_HOLDER, LOCK):
+        until = clock() + _LOCK_TIMEOUT_S
+        while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", ENGINE_LOCK_ID):
+            for pid, name in await connection.fetch(_LOCK_HOLDERS, ENGINE_LOCK_ID):
                 if name and self._name.startswith(name):  # the server cuts names at 63 characters
                     await connection.execute("SELECT pg_terminate_backend($1)", pid)
             if clock() > until:
@@ -124,46 +138,55 @@ class PostgresStore:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
+        """Commit at the end of the block; after an error, drop the connection."""
         connection = self.connection
         try:
             await connection.execute("BEGIN")
             yield
             await connection.execute("COMMIT")
         except BaseException:
-            # A session in an unknown state is of no use; the next attempt starts with a new one.
+            # The state of the session is unknown; the next attempt starts with a new one.
             await self._drop()
             raise
 
     async def execute(self, statement: str, *parameters: Any) -> int:
-        outcome = await self.connection.execute(_numbered(statement), *parameters)
-        count = outcome.rpartition(" ")[2]
+        """Run a statement and return the number of affected rows."""
+        status = await self.connection.execute(_with_numbered_parameters(statement), *parameters)
+        count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
     async def fetch(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in await self.connection.fetch(_numbered(query), *parameters)]
+        """Run a query and return its rows."""
+        rows = await self.connection.fetch(_with_numbered_parameters(query), *parameters)
+        return [tuple(row) for row in rows]
 
-    def prepared(self, parts: Sequence[Columns]) -> list[Any]:
-        return interleaved(parts)
+    def prepare_rows(self, parts: Sequence[Columns]) -> list[Any]:
+        """Return rows as tuples, one of each part in turn."""
+        return interleave(parts)
 
     async def insert(self, table: str, columns: Sequence[str], prepared: list[Any]) -> None:
+        """Insert prepared rows."""
         await self.connection.copy_records_to_table(table, columns=list(columns), records=prepared)
 
-    async def tidy(self) -> None:
-        """The server does that."""
+    async def maintain(self) -> None:
+        """Do nothing: the server does its own maintenance."""
 
-    def is_passing(self, error: Exception) -> bool:
+    def is_transient(self, error: Exception) -> bool:
+        """Return True if a retry can help."""
         if isinstance(error, asyncpg.PostgresError):
             state = error.sqlstate or ""
-            return state[:2] in _PASSING_CLASSES or state in _PASSING_STATES
-        if isinstance(error, asyncpg.DataError):  # a row that cannot be stored, found out before it was sent
+            return state[:2] in _TRANSIENT_CLASSES or state in _TRANSIENT_STATES
+        if isinstance(error, asyncpg.DataError):  # the driver refused a row before sending it
             return False
-        # The last one is what asyncpg says when a server was killed in the middle of an answer.
+        # asyncpg raises InternalClientError when a server is killed in the middle of a response.
         return isinstance(error, OSError | TimeoutError | asyncpg.InterfaceError | asyncpg.InternalClientError)
 
-    def explained(self, error: Exception) -> HybridSchedulerError:
-        return schema_version.explained(self.address, error)
+    def explain_error(self, error: Exception) -> HybridSchedulerError:
+        """Return an error that names the database."""
+        return schema_version.explain_error(self.address, error)
 
     async def close(self) -> None:
+        """Disconnect, which releases the engine's lock."""
         if self._connection is None:
             return
         connection, self._connection = self._connection, None
@@ -174,7 +197,7 @@ class PostgresStore:
 
 
 @lru_cache(maxsize=256)
-def _numbered(statement: str) -> str:
-    """``?`` as PostgreSQL wants it: ``$1``, ``$2``."""
+def _with_numbered_parameters(statement: str) -> str:
+    """Return the statement with ``$1``, ``$2`` instead of ``?``, as PostgreSQL requires."""
     parts = re.split(r"\?", statement)
     return parts[0] + "".join(f"${number}{part}" for number, part in enumerate(parts[1:], start=1))

@@ -1,4 +1,4 @@
-"""What an engine needs to go on where the last one ended."""
+"""Recovery of the last run, so that an engine can resume it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from . import tables
 from .batch_rows import RESULT_FLOATS
 from .store import Store, stored_counters
 
-#: Newest tasks that learners are warmed with.
-RECENT = 1000
+#: Newest tasks from which learned schedulers are warmed up.
+RECENT_TASKS = 1000
 
 _RUN = tuple(name for name in tables.runs.c.keys() if name not in ("tasks", "longest"))  # noqa: SIM118
 _TASK = ("task_id", "external_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind")
@@ -23,6 +23,7 @@ _RESULT = ("task_id", "scheduler_name", "device", *RESULT_FLOATS, "status", "mod
 
 
 async def recover(store: Store) -> Recovered:
+    """Return the counters and, if a run was not stopped, its checkpoint and newest tasks."""
     counters = await stored_counters(store)
     found = await store.fetch(
         f"SELECT {', '.join(_RUN)} FROM runs WHERE status <> 'stopped' "
@@ -43,7 +44,9 @@ async def recover(store: Store) -> Recovered:
 
 async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | None:
     newest = await store.fetch(
-        f"SELECT {', '.join(_TASK)} FROM tasks WHERE run_id = ? ORDER BY ordinal DESC LIMIT ?", run.run_id, RECENT
+        f"SELECT {', '.join(_TASK)} FROM tasks WHERE run_id = ? ORDER BY ordinal DESC LIMIT ?",
+        run.run_id,
+        RECENT_TASKS,
     )
     if not newest:
         return None
@@ -68,7 +71,7 @@ async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | 
     by_scheduler: dict[str, list[tuple[Any, ...]]] = {}
     for found in rows:
         by_scheduler.setdefault(found[1], []).append(found)
-    # A scheduler that joined within these tasks has no column as long as the others: it starts afresh.
+    # A scheduler that joined within these tasks has fewer results than there are tasks: it starts from nothing.
     return Recent(
         workload,
         {name: _columns(found, devices) for name, found in by_scheduler.items() if len(found) == len(ids)},

@@ -1,4 +1,4 @@
-"""Redis as a convenience: when it is gone or frozen, everything goes on without it, and without waiting for it."""
+"""Connection to Redis with a circuit breaker: a Redis that fails or hangs slows nothing down."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 #: Seconds for one exchange with Redis.
-TIMEOUT = 0.25
-#: After a failure nobody asks again for so long.
-REST = 1.0
+TIMEOUT_S = 0.25
+#: Seconds after a failure until the next attempt.
+_RETRY_AFTER_S = 1.0
 
-FAILURES = (RedisError, OSError, TimeoutError)
+REDIS_ERRORS = (RedisError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
+    """Address of a Redis server. Its text does not contain the password."""
+
     host: str
     port: int = 6379
     db: int = 0
@@ -38,6 +40,13 @@ class RedisAddress:
 
     @classmethod
     def from_url(cls, url: str) -> RedisAddress:
+        """Return the address that a URL of the form ``redis://:PASSWORD@HOST:PORT/DB`` names.
+
+        Raises
+        ------
+        InvalidInputError
+            If the URL has another form.
+        """
         parts = urlsplit(url)
         if parts.scheme != "redis" or not parts.hostname:
             raise InvalidInputError("redis url", "redis://:PASSWORD@HOST:PORT/DB", f"{parts.scheme}://…")
@@ -46,69 +55,82 @@ class RedisAddress:
 
     @property
     def redacted(self) -> str:
+        """The address without the password, for logs and messages."""
         return f"redis://{self.host}:{self.port}/{self.db}"
 
     def client(self) -> Redis:
-        """Bound to the event loop that first uses it. It never tries twice: that is for the callers to decide."""
+        """Return a client, bound to the event loop that first uses it. It does not retry; callers decide that."""
         return Redis(
             host=self.host,
             port=self.port,
             db=self.db,
             password=self.password or None,
-            socket_timeout=TIMEOUT,
-            socket_connect_timeout=TIMEOUT,
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),
             protocol=2,
         )
 
 
-class Breaker:
-    """Opens after a failure: then calls fail at once, but for one a second that tries whether Redis is back."""
+class CircuitBreaker:
+    """Circuit breaker: after a failure calls fail at once, except one per second that tries Redis again.
+
+    Parameters
+    ----------
+    name
+        Names the server in log messages.
+    clock
+        Returns monotonic seconds.
+    """
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
         self._clock = clock
-        self._closed_until_failure = True
+        self._open = False
         self._retry_at = 0.0
-        self._known = False
+        self._called = False
 
     @property
     def state(self) -> str:
-        return "ok" if self._known and self._closed_until_failure else "away"
+        """State: "ok" after a success, "away" before the first call and after a failure."""
+        return "ok" if self._called and not self._open else "away"
 
-    async def call(self, work: Callable[[], Awaitable[T]], otherwise: T) -> T:
-        """The outcome of `work`, or `otherwise` where Redis is away."""
-        if not self._closed_until_failure:
+    async def call(self, work: Callable[[], Awaitable[T]], default: T) -> T:
+        """Return the result of `work`, or `default` while Redis is unavailable."""
+        if self._open:
             if self._clock() < self._retry_at:
-                return otherwise
-            self._retry_at = self._clock() + REST  # the others keep failing at once while this one tries
+                return default
+            self._retry_at = self._clock() + _RETRY_AFTER_S  # other calls fail at once while this one tries
         try:
-            # Around everything: a connection that has to be made first costs several exchanges.
-            async with asyncio.timeout(TIMEOUT):
-                outcome = await work()
-        except FAILURES as error:
-            self.broken(error)
-            return otherwise
-        self.works()
-        return outcome
+            # The timeout covers everything, because a new connection costs several exchanges.
+            async with asyncio.timeout(TIMEOUT_S):
+                result = await work()
+        except REDIS_ERRORS as error:
+            self.record_failure(error)
+            return default
+        self.record_success()
+        return result
 
-    def broken(self, error: Exception) -> None:
-        if self._closed_until_failure:
+    def record_failure(self, error: Exception) -> None:
+        """Open the circuit; the first failure is logged."""
+        if not self._open:
             _log.warning("%s: Redis does not answer (%s); going on without it", self._name, str(error) or "timeout")
-        self._closed_until_failure = False
-        self._known = True
-        self._retry_at = self._clock() + REST
+        self._open = True
+        self._called = True
+        self._retry_at = self._clock() + _RETRY_AFTER_S
 
-    def works(self) -> None:
-        if not self._closed_until_failure:
+    def record_success(self) -> None:
+        """Close the circuit."""
+        if self._open:
             _log.warning("%s: Redis answers again", self._name)
-        self._closed_until_failure = True
-        self._known = True
+        self._open = False
+        self._called = True
 
 
-async def close_quietly(link: Any) -> None:
+async def close_quietly(connection: Any) -> None:
+    """Close a client or subscription; errors are ignored."""
     try:
-        async with asyncio.timeout(TIMEOUT):
-            await link.aclose()
-    except FAILURES:
+        async with asyncio.timeout(TIMEOUT_S):
+            await connection.aclose()
+    except REDIS_ERRORS:
         pass

@@ -1,7 +1,7 @@
-"""Everything that is read from the database, the same rows in the same order from SQLite and PostgreSQL.
+"""Read access to the database, with the same rows in the same order from SQLite and PostgreSQL.
 
-Rows are dictionaries in the shapes of the REST interface. Unknown ids give None or nothing. A database that does
-not answer raises `DatabaseAway`, and nothing else of it ever comes through.
+Rows are dictionaries as the REST interface returns them. Unknown ids give None or no rows. Every error of a driver
+is raised as `DatabaseUnavailable`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from . import history_analysis, tables
 from .database import Database
-from .store import COUNTED
+from .store import COUNTED_TABLES
 
 Row = dict[str, Any]
 
@@ -38,30 +38,31 @@ tasks, results, runs, events, meta = (
 
 
 class EventsPage(NamedTuple):
-    """Events as the bytes that clients get."""
+    """A page of events as the bytes that clients get."""
 
     events: list[bytes]
-    #: From here on none is missing; before it, only notifications are left.
+    #: From this number on no event is missing; before it, only notifications are stored.
     oldest_seq: int
     #: The newest stored event, 0 if there is none.
     last_seq: int
 
 
 class Repository:
-    """Reads. Each method is one view of the database: what it returns belongs together."""
+    """Queries on the stored history. Each method sees one consistent state of the database."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def ping(self) -> None:
+        """Check that the database answers."""
         await self.database.ping()
 
     async def counts(self) -> Row:
-        """Rows per table, bytes in all, and when the oldest and newest task were recorded."""
+        """Return rows per table, bytes in all, and the times of the oldest and newest task."""
         async with self.database.reading() as connection:
             found: Row = {}
             for table in tables.metadata.sorted_tables:
-                if table.name in COUNTED:
+                if table.name in COUNTED_TABLES:
                     found[table.name] = int(await _meta(connection, f"rows:{table.name}") or 0)
                 elif table.name not in ("commands", "meta"):
                     found[table.name] = await connection.scalar(select(func.count()).select_from(table))
@@ -79,24 +80,20 @@ class Repository:
     # ---------------------------------------------------------------- runs
 
     async def runs(self, limit: int, before: str | None = None) -> list[Row]:
-        """The newest first; `before` is the last run_id of the page before."""
+        """Return runs, newest first; `before` is the last run_id of the previous page."""
         query = select(*(runs.c[name] for name in _RUN)).order_by(runs.c.run_id.desc()).limit(limit)
         if before is not None:
-            if _is_odd(before):
+            if _is_unstorable(before):
                 return []
             query = query.where(runs.c.run_id < before)
         return await self._rows(query, _RUN)
 
     async def run(self, run_id: str) -> Row | None:
+        """Return a run, or None."""
         return await self._row(select(*(runs.c[name] for name in _RUN)), _RUN, runs.c.run_id, run_id)
 
-    async def newest_run(self) -> Row | None:
-        query = select(*(runs.c[name] for name in _RUN)).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
-        found = await self._rows(query.limit(1), _RUN)
-        return found[0] if found else None
-
     async def run_state(self, run_id: str) -> Row | None:
-        """The run's last checkpoint."""
+        """Return the run's last checkpoint, or None."""
         found = await self._row(select(runs.c.state), ("state",), runs.c.run_id, run_id)
         if found is None or found["state"] is None:
             return None
@@ -106,8 +103,8 @@ class Repository:
     # ---------------------------------------------------------------- tasks
 
     async def history(self, limit: int, run_id: str | None = None) -> list[Row]:
-        """The newest tasks with every scheduler's result, oldest first."""
-        if _is_odd(run_id):
+        """Return the newest tasks with every scheduler's result, oldest first."""
+        if _is_unstorable(run_id):
             return []
         async with self.database.reading() as connection:
             rows = await _some_tasks(connection, run_id, newest=True, limit=limit)
@@ -115,9 +112,9 @@ class Repository:
             return await _with_results(connection, rows)
 
     async def iterate_history(self, run_id: str | None = None, page: int = 1000) -> AsyncIterator[list[Row]]:
-        """Everything, oldest first, page by page. Tasks that come while this goes on are included."""
+        """Yield all tasks with results, oldest first, page by page, including tasks stored meanwhile."""
         after: int | None = None
-        while not _is_odd(run_id):
+        while not _is_unstorable(run_id):
             async with self.database.reading() as connection:
                 rows = await _some_tasks(connection, run_id, newest=False, limit=page, after=after)
                 found = await _with_results(connection, rows)
@@ -130,8 +127,8 @@ class Repository:
     async def tasks(
         self, limit: int, before: int | None = None, run_id: str | None = None, external_id: str | None = None
     ) -> list[Row]:
-        """The newest first, without results; `before` is the last task_id of the page before."""
-        if _is_odd(run_id) or _is_odd(external_id):
+        """Return tasks without results, newest first; `before` is the last task_id of the previous page."""
+        if _is_unstorable(run_id) or _is_unstorable(external_id):
             return []
         async with self.database.reading() as connection:
             return await _some_tasks(
@@ -139,7 +136,7 @@ class Repository:
             )
 
     async def task(self, task_id: int) -> Row | None:
-        """One task with its results and its isolated optimum."""
+        """Return one task with its results and its isolated optimum, or None."""
         if not -(2**63) <= task_id < 2**63:
             return None
         async with self.database.reading() as connection:
@@ -150,8 +147,25 @@ class Repository:
     async def results(
         self, run_id: str, scheduler: str | None = None, after_task: int | None = None, limit: int = 1000
     ) -> list[Row]:
-        """Results in the order of tasks. A page ends with a whole task: go on with its last `task_id`."""
-        if _is_odd(run_id) or _is_odd(scheduler):
+        """Return results in the order of tasks. A page ends with a complete task.
+
+        Parameters
+        ----------
+        run_id
+            The run.
+        scheduler
+            Only this scheduler; None for all.
+        after_task
+            The last task_id of the previous page.
+        limit
+            Largest number of rows, unless one task has more.
+
+        Returns
+        -------
+        list of dict
+            The rows.
+        """
+        if _is_unstorable(run_id) or _is_unstorable(scheduler):
             return []
         async with self.database.reading() as connection:
             span = await history_analysis.task_range(connection, run_id)
@@ -164,10 +178,10 @@ class Repository:
             found = await self._page_of_results(connection, conditions, limit)
             if scheduler is None and len(found) == limit:
                 last = found[-1]["task_id"]
-                whole = [row for row in found if row["task_id"] != last]
-                if not whole:  # one task has more results than the page: give them all
-                    whole = await self._page_of_results(connection, [results.c.task_id == last], 10_000)
-                found = whole
+                complete = [row for row in found if row["task_id"] != last]
+                if not complete:  # one task has more results than the page holds: all are returned
+                    complete = await self._page_of_results(connection, [results.c.task_id == last], 10_000)
+                found = complete
         return found
 
     async def _page_of_results(
@@ -182,7 +196,7 @@ class Repository:
             .limit(limit)
         )
         rows = _dicts(await connection.execute(query), (*names, "arrival_time"))
-        measured = await _measured(connection, rows)
+        measured = await _measured_runs(connection, rows)
         for row in rows:
             row["wait"] = _wait(row, row.pop("arrival_time"), measured=row["run_id"] in measured)
         return rows
@@ -190,22 +204,22 @@ class Repository:
     # ---------------------------------------------------------------- analysis
 
     async def comparative(self, limit: int = 1000, run_id: str | None = None) -> Row:
-        """Means, sums, quantiles of latency and who beat whom, over the newest (at most 10,000) tasks."""
-        if _is_odd(run_id):
+        """Return means, sums, quantiles of latency and pairwise wins over the newest (at most 10,000) tasks."""
+        if _is_unstorable(run_id):
             run_id = ""
         async with self.database.reading() as connection:
             newest = await _some_tasks(
                 connection,
                 run_id,
                 newest=True,
-                limit=min(limit, history_analysis.MOST_COMPARED),
+                limit=min(limit, history_analysis.MAX_COMPARED_TASKS),
                 columns=("task_id",),
             )
             return await history_analysis.comparative(connection, [row["task_id"] for row in newest][::-1], run_id)
 
     async def trends(self, run_id: str, buckets: int = 120) -> Row | None:
-        """Means per stretch of the run; None for an unknown run."""
-        if _is_odd(run_id) or await self.run(run_id) is None:
+        """Return means per bucket of the run's tasks; None for an unknown run."""
+        if _is_unstorable(run_id) or await self.run(run_id) is None:
             return None
         async with self.database.reading() as connection:
             return await history_analysis.trends(connection, run_id, buckets)
@@ -218,15 +232,16 @@ class Repository:
         end: float | None = None,
         limit: int = 50_000,
     ) -> Row | None:
-        """Which part of which task was on which device when, as columns; None for an unknown run."""
-        if _is_odd(run_id) or _is_odd(scheduler):
+        """Return the busy intervals of devices as columns; None for an unknown run."""
+        if _is_unstorable(run_id) or _is_unstorable(scheduler):
             return None
         async with self.database.reading() as connection:
             return await history_analysis.gantt(connection, run_id, scheduler, start, end, limit)
 
     async def model_versions(self, run_id: str | None = None, scheduler: str | None = None) -> list[Row]:
+        """Return the versions of learned models, by run, scheduler and version."""
         table = tables.model_versions
-        if _is_odd(run_id) or _is_odd(scheduler):
+        if _is_unstorable(run_id) or _is_unstorable(scheduler):
             return []
         query = select(*(table.c[name] for name in _VERSION)).order_by(
             table.c.run_id, table.c.scheduler_name, table.c.version
@@ -237,10 +252,10 @@ class Repository:
             query = query.where(table.c.scheduler_name == scheduler)
         return await self._rows(query, _VERSION)
 
-    # ---------------------------------------------------------------- the stream and the engine
+    # ---------------------------------------------------------------- stream and engine
 
     async def events_after(self, seq: int, limit: int = 500, types: Iterable[str] | None = None) -> EventsPage:
-        """The next events after a sequence number, oldest first."""
+        """Return the next events after a sequence number, oldest first."""
         query = select(events.c.payload).where(events.c.seq > _bounded(seq)).order_by(events.c.seq)
         if types is not None:
             query = query.where(events.c.type.in_(sorted(types)))
@@ -251,7 +266,7 @@ class Repository:
         return EventsPage([payload.encode() for payload in found], int(pruned or 0) + 1, last or 0)
 
     async def idempotency_record(self, key: str) -> tuple[str, int] | None:
-        """What was sent under this key (its digest), and the task that was made of it."""
+        """Return the digest of the request with this key and the task it created, or None."""
         table = tables.idempotency_keys
         found = await self._row(
             select(table.c.fingerprint, table.c.task_id), ("fingerprint", "task_id"), table.c.key, key
@@ -259,18 +274,18 @@ class Repository:
         return None if found is None else (found["fingerprint"], found["task_id"])
 
     async def engine_heartbeat(self) -> Row | None:
-        """What the engine last said of itself: instance, beat_at, status."""
+        """Return the engine's last heartbeat with instance, beat_at and status, or None."""
         async with self.database.reading() as connection:
             value = await _meta(connection, "engine")
         return None if value is None else orjson.loads(value)
 
     async def counters(self) -> Row:
-        """The next numbers of tasks, results and events."""
+        """Return the next numbers of tasks, results and events."""
         async with self.database.reading() as connection:
             value = await _meta(connection, "counters")
         return {"next_task_id": 1, "next_result_id": 1, "next_seq": 1} if value is None else orjson.loads(value)
 
-    # ---------------------------------------------------------------- parts
+    # ---------------------------------------------------------------- helpers
 
     async def _rows(self, query: Select[Any], names: Sequence[str]) -> list[Row]:
         async with self.database.reading() as connection:
@@ -279,7 +294,7 @@ class Repository:
     async def _row(
         self, query: Select[Any], names: Sequence[str], key: ColumnElement[Any], value: str
     ) -> Row | None:
-        if _is_odd(value):
+        if _is_unstorable(value):
             return None
         found = await self._rows(query.where(key == value), names)
         return found[0] if found else None
@@ -305,12 +320,12 @@ async def _some_tasks(
         span = await history_analysis.task_range(connection, run_id)
         if span is None:
             return []
-        query = query.where(tasks.c.task_id.between(*span))  # so that nobody walks on through other runs
+        query = query.where(tasks.c.task_id.between(*span))  # does not scan the tasks of other runs
     if before is not None:
         query = query.where(tasks.c.task_id < _bounded(before))
     if after is not None:
         query = query.where(tasks.c.task_id > _bounded(after))
-    # Within a run the ordinals are in the order of ids, and have the index.
+    # Within a run ordinals have the order of ids, and there is an index on them.
     in_run = run_id is not None and external_id is None and before is None and after is None
     order = tasks.c.ordinal if in_run else tasks.c.task_id
     query = query.order_by(order.desc() if newest else order).limit(limit)
@@ -318,14 +333,14 @@ async def _some_tasks(
 
 
 async def _with_results(connection: AsyncConnection, rows: list[Row]) -> list[Row]:
-    """Add to tasks (in the order of ids) what every scheduler made of them, and their isolated optimum."""
+    """Add the results and the isolated optimum to tasks, which are in the order of ids."""
     if not rows:
         return rows
     by_id = {row["task_id"]: row for row in rows}
     for row in rows:
         row |= {"results": {}, "optimal_gpu_fraction": None, "optimal_time": None}
     span = (rows[0]["task_id"], rows[-1]["task_id"])
-    measured = await _measured(connection, rows)
+    measured = await _measured_runs(connection, rows)
     query = select(results.c.task_id, *(results.c[name] for name in _RESULT)).order_by(
         results.c.task_id, results.c.id
     )
@@ -351,15 +366,15 @@ def _dicts(found: Iterable[Any], names: Sequence[str]) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
-async def _measured(connection: AsyncConnection, rows: Iterable[Row]) -> set[str]:
-    """Which of the runs of these rows were measured."""
+async def _measured_runs(connection: AsyncConnection, rows: Iterable[Row]) -> set[str]:
+    """Return those runs of the rows that were measured."""
     ids = sorted({row["run_id"] for row in rows})
     query = select(runs.c.run_id).where(runs.c.run_id.in_(ids), runs.c.source == "measured")
     return set((await connection.execute(query)).scalars())
 
 
 def _wait(result: Row, arrival: float | None, *, measured: bool) -> float | None:
-    """Real schedulers met the same task at different moments, and each waited since its own."""
+    """Return the wait. In a measured run each scheduler got the task at its own time and waited from then on."""
     start, finish, latency = result["start_time"], result["finish_time"], result["latency"]
     if measured:
         return None if latency is None else latency - (finish - start)
@@ -367,10 +382,10 @@ def _wait(result: Row, arrival: float | None, *, measured: bool) -> float | None
 
 
 def _bounded(number: int) -> int:
-    """Drivers refuse what has more than 64 bits; no row is beyond this."""
+    """Return a number that drivers accept, which have 64 bits; no row is beyond these limits."""
     return min(max(number, -(2**62)), 2**62)
 
 
-def _is_odd(value: str | None) -> bool:
-    """Text that no row can hold, and that PostgreSQL refuses to look for."""
+def _is_unstorable(value: str | None) -> bool:
+    """Return True for text that no row can contain and that PostgreSQL refuses in a query."""
     return value is not None and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value))

@@ -1,31 +1,93 @@
-"""Keeping only the newest tasks. Off unless asked for."""
+"""Deletion of old tasks and events."""
 
 from __future__ import annotations
 
-from .store import Store
+from .store import COUNTED_TABLES, Store, change_row_count, set_meta
+
+#: Newest events of these types are stored; notifications are never deleted.
+KEEP_EVENTS = 4000
+PRUNED_EVENT_TYPES = ("simulation_update", "log")
+#: Old events are deleted after this many new ones.
+PRUNE_EVERY = 250
 
 
 class Retention:
-    """Says up to which task the history may go. Looks only now and then: finding the border costs a walk."""
+    """Limit on the number of stored tasks.
+
+    Finding the limit reads many rows, so it is updated only now and then.
+
+    Parameters
+    ----------
+    keep_tasks
+        Number of newest tasks that stay.
+    """
 
     def __init__(self, keep_tasks: int) -> None:
         self.keep_tasks = keep_tasks
-        self._every = max(100, keep_tasks // 100)
-        self._new = self._every  # look once at the start
-        self._upto: int | None = None
+        self._update_every = max(100, keep_tasks // 100)
+        self._new_tasks = self._update_every  # update once at the start
+        self._delete_up_to: int | None = None
 
     def added(self, tasks: int) -> None:
-        self._new += tasks
+        """Count tasks that were stored."""
+        self._new_tasks += tasks
 
     async def excess(self, store: Store) -> int | None:
-        """The newest task that is too many, or None."""
-        if self._new >= self._every:
-            self._new = 0
+        """Return the newest task to delete, or None."""
+        if self._new_tasks >= self._update_every:
+            self._new_tasks = 0
             found = await store.fetch(
                 "SELECT task_id FROM tasks ORDER BY task_id DESC LIMIT 1 OFFSET ?", self.keep_tasks
             )
-            self._upto = found[0][0] if found else None
-        return self._upto
+            self._delete_up_to = found[0][0] if found else None
+        return self._delete_up_to
 
     def done(self) -> None:
-        self._upto = None
+        """Note that all excess tasks are deleted."""
+        self._delete_up_to = None
+
+
+async def delete_tasks(store: Store, up_to: int, chunk: int) -> bool:
+    """Delete the oldest tasks with everything that belongs to them.
+
+    Parameters
+    ----------
+    store
+        The database.
+    up_to
+        Newest task to delete.
+    chunk
+        About how many tasks to delete in this transaction.
+
+    Returns
+    -------
+    bool
+        False if there was nothing to delete.
+    """
+    ((lowest,),) = await store.fetch("SELECT min(task_id) FROM tasks WHERE task_id <= ?", up_to)
+    if lowest is None:
+        return False
+    highest = min(up_to, lowest + chunk - 1)
+    async with store.transaction():
+        for table in ("idempotency_keys", "training_data", "scheduler_results", "tasks"):
+            deleted = await store.execute(
+                f"DELETE FROM {table} WHERE task_id >= ? AND task_id <= ?", lowest, highest
+            )
+            if deleted and table in COUNTED_TABLES:
+                await change_row_count(store, table, -deleted)
+    return True
+
+
+async def prune_events(store: Store) -> None:
+    """Delete old updates and log lines, and store up to which number the stream has gaps."""
+    found = await store.fetch(
+        "SELECT seq FROM events WHERE type IN (?, ?) ORDER BY seq DESC LIMIT 1 OFFSET ?",
+        *PRUNED_EVENT_TYPES,
+        KEEP_EVENTS,
+    )
+    if not found:
+        return
+    (last,) = found[0]
+    async with store.transaction():
+        await store.execute("DELETE FROM events WHERE seq <= ? AND type IN (?, ?)", last, *PRUNED_EVENT_TYPES)
+        await set_meta(store, "pruned_seq", str(last))

@@ -1,7 +1,7 @@
-"""Which version of the schema a database has, and how it gets the newest one.
+"""Schema versions of a database, and the upgrade to the newest one.
 
-A database is one of: empty; ours, older; ours, current; ours, newer than this program; something else. The last two
-are refused, so that nothing of somebody else's is ever changed.
+A database is empty, older, current, newer than this program, or of another program. The last two are refused, so
+that data of other programs is never changed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from .database import CONNECT_TIMEOUT, DRIVER_ERRORS, reason_of
+from .database import CONNECT_TIMEOUT_S, DRIVER_ERRORS, DatabaseUnavailable, DatabaseUnusable, error_reason
 from .database_address import DatabaseAddress
-from .errors import DatabaseUnavailable, DatabaseUnusable
 from .tables import metadata
 
 T = TypeVar("T")
@@ -34,20 +33,27 @@ _VERSION_TABLE = "alembic_version"
 
 @cache
 def newest_revision() -> str:
+    """Return the newest version that this program knows."""
     head = ScriptDirectory(str(_MIGRATIONS)).get_current_head()
     assert head is not None
     return head
 
 
 def revision_of(connection: sa.Connection, address: DatabaseAddress) -> str | None:
-    """None for an empty database. Raises `DatabaseUnusable` for one that is newer, or not ours."""
+    """Return the version of a database; None if it is empty.
+
+    Raises
+    ------
+    DatabaseUnusable
+        If the database is newer than this program, or contains tables of another program.
+    """
     found = set(sa.inspect(connection).get_table_names())
     if _VERSION_TABLE not in found:
-        # In PostgreSQL other people's tables may live beside ours, as long as the names do not meet.
-        strangers = sorted(found if address.is_sqlite else found & set(metadata.tables))
-        if strangers:
+        # PostgreSQL may contain tables of other programs, if their names differ from ours.
+        foreign = sorted(found if address.is_sqlite else found & set(metadata.tables))
+        if foreign:
             raise DatabaseUnusable(
-                f"{address}: holds tables of another program ({', '.join(strangers[:3])})",
+                f"{address}: holds tables of another program ({', '.join(foreign[:3])})",
                 hint="choose another file or database",
             )
         return None
@@ -64,7 +70,7 @@ def revision_of(connection: sa.Connection, address: DatabaseAddress) -> str | No
 
 
 def upgrade_connection(connection: sa.Connection, address: DatabaseAddress) -> tuple[str | None, str]:
-    """Bring the schema up to date inside the connection's transaction; returns the versions before and after."""
+    """Upgrade the schema inside the connection's transaction; return the versions before and after."""
     before = revision_of(connection, address)
     if before != newest_revision():
         config = Config()
@@ -75,12 +81,28 @@ def upgrade_connection(connection: sa.Connection, address: DatabaseAddress) -> t
 
 
 def upgrade(address: DatabaseAddress) -> tuple[str | None, str]:
-    """Create or upgrade a database that no engine uses; returns the versions before and after.
+    """Create or upgrade a database that no engine uses.
 
-    One that is current is left alone, even if it is in use.
-    Raises `EngineBusy`, `DatabaseUnavailable` and `DatabaseUnusable`.
+    A current database is not changed and may be in use.
+
+    Parameters
+    ----------
+    address
+        The database.
+
+    Returns
+    -------
+    tuple
+        The versions before (None for an empty database) and after.
+
+    Raises
+    ------
+    EngineBusy
+        If an engine uses the database.
+    DatabaseUnavailable, DatabaseUnusable
+        If the database cannot be read or upgraded.
     """
-    from .journal_writer import store_of  # it upgrades when it is opened, under the engine's lock
+    from .journal_writer import create_store  # a store upgrades when it is opened, under the engine's lock
 
     if not address.is_sqlite or address.path.exists():
         revision = with_connection(address, lambda c: revision_of(c, address), read_only=True)
@@ -90,7 +112,7 @@ def upgrade(address: DatabaseAddress) -> tuple[str | None, str]:
         revision = None
 
     async def under_lock() -> None:
-        store = store_of(address, "upgrade")
+        store = create_store(address, "upgrade")
         await store.open()
         await store.close()
 
@@ -98,30 +120,42 @@ def upgrade(address: DatabaseAddress) -> tuple[str | None, str]:
     return revision, newest_revision()
 
 
-def require_current(connection: sa.Connection, address: DatabaseAddress) -> None:
-    """For readers, who do not upgrade."""
-    revision = revision_of(connection, address)
-    if revision != newest_revision():
-        found = "an empty database" if revision is None else f"schema version {revision}"
-        raise DatabaseUnusable(
-            f"{address}: has {found}, not version {newest_revision()}", hint="run hybrid-scheduler db upgrade"
-        )
-
-
 def with_connection(
     address: DatabaseAddress, work: Callable[[sa.Connection], T], *, read_only: bool = False, timeout: float = 600.0
 ) -> T:
-    """Call `work` with a connection in a transaction, and commit. Blocks; may be called with or without a loop."""
+    """Call `work` with a connection in a transaction, and commit. Blocks, with or without a running loop.
+
+    Parameters
+    ----------
+    address
+        The database.
+    work
+        Called with the connection.
+    read_only
+        For SQLite: do not create the file, and do not lock it for writing.
+    timeout
+        For PostgreSQL: seconds for one statement.
+
+    Returns
+    -------
+    object
+        The result of `work`.
+
+    Raises
+    ------
+    DatabaseUnavailable, DatabaseUnusable
+        If the database does not answer or cannot be opened.
+    """
     try:
         if address.is_sqlite:
             return _with_sqlite(address, work, read_only)
         return run_blocking(_with_postgres(address, work, timeout))
     except DRIVER_ERRORS as error:
-        raise explained(address, error) from error
+        raise explain_error(address, error) from error
 
 
-def explained(address: DatabaseAddress, error: BaseException) -> DatabaseUnavailable | DatabaseUnusable:
-    """A driver's error in words that name the database."""
+def explain_error(address: DatabaseAddress, error: BaseException) -> DatabaseUnavailable | DatabaseUnusable:
+    """Return an error that names the database, for an error of a driver."""
     cause = getattr(error, "orig", None) or error
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
     if code in _DAMAGED:
@@ -129,14 +163,14 @@ def explained(address: DatabaseAddress, error: BaseException) -> DatabaseUnavail
             f"{address}: is damaged or not an SQLite database ({cause})",
             hint="restore a backup, or choose another file",
         )
-    if code in _CLOSED:
+    if code in _CANNOT_OPEN:
         return DatabaseUnusable(f"{address}: cannot be opened ({cause})", hint="choose another file")
     if address.is_sqlite and isinstance(error, OSError) and not isinstance(error, TimeoutError):
         return DatabaseUnusable(f"{address}: cannot be opened ({error.strerror})", hint="choose another file")
-    return DatabaseUnavailable(f"{address}: the database does not answer ({reason_of(error)})")
+    return DatabaseUnavailable(f"{address}: the database does not answer ({error_reason(error)})")
 
 
-_CLOSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
+_CANNOT_OPEN = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 _DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT)
 
 
@@ -159,7 +193,7 @@ def _with_sqlite(address: DatabaseAddress, work: Callable[[sa.Connection], T], r
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
-        # Explicitly, because the driver leaves CREATE TABLE outside of transactions.
+        # An explicit BEGIN, because the driver runs CREATE TABLE outside of transactions.
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     try:
@@ -173,7 +207,7 @@ async def _with_postgres(address: DatabaseAddress, work: Callable[[sa.Connection
     engine = create_async_engine(
         "postgresql+asyncpg://",
         poolclass=NullPool,
-        connect_args={**address.asyncpg_arguments(), "timeout": CONNECT_TIMEOUT, "command_timeout": timeout},
+        connect_args={**address.asyncpg_arguments(), "timeout": CONNECT_TIMEOUT_S, "command_timeout": timeout},
     )
     try:
         async with engine.begin() as connection:
@@ -183,7 +217,7 @@ async def _with_postgres(address: DatabaseAddress, work: Callable[[sa.Connection
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`, also for callers that are inside a loop: then in a thread of its own."""
+    """Run a coroutine to its end. Inside a running loop this happens in another thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

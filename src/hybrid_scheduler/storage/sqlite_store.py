@@ -1,7 +1,7 @@
-"""SQLite's side of the writer: one connection that writes and checkpoints, durable to the last commit.
+"""Store in SQLite: one connection that writes and checkpoints, durable to the last commit.
 
-Rows go in through statements of many rows, not `executemany`: that gives up the interpreter's lock at every row,
-and a busy engine thread takes it each time.
+Rows are inserted by statements of many rows. `executemany` would release the interpreter's lock at every row, and a
+busy engine thread would take it each time.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .database_address import DatabaseAddress
 
 _log = logging.getLogger(__name__)
 
-#: Rows per statement: few sizes, so that the compiled statements stay in the driver's cache. Even the widest table
-#: stays below the 32,766 parameters that SQLite takes.
-_SIZES = (1024, 128, 16, 1)
-#: Pages of 4 kB after which the log is moved into the file.
-_CHECKPOINT = 4000
-#: The log is cut to this after a checkpoint that reached its end.
+#: Rows per statement. Few sizes keep the compiled statements in the driver's cache. Even the widest table stays
+#: below SQLite's limit of 32,766 parameters.
+_INSERT_SIZES = (1024, 128, 16, 1)
+#: Pages of 4 kB in the log after which a checkpoint moves them into the file.
+_CHECKPOINT_PAGES = 4000
+#: Bytes to which the log is truncated after a complete checkpoint.
 _LOG_LIMIT = 32 * 2**20
-#: Fixed in this version: two connections that write or checkpoint at once could damage a file in WAL mode.
-_SOUND = (3, 51, 3)
+#: First version without a fault in WAL mode: two connections that write or checkpoint at once could damage a file.
+_FIRST_SOUND_VERSION = (3, 51, 3)
 
-_PASSING = {
+_TRANSIENT_CODES = {
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_BUSY,
@@ -43,14 +43,14 @@ _PASSING = {
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_INTERRUPT,
 }
-#: The connection itself is fine after these.
-_HARMLESS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+#: After these errors the connection can be used again.
+_CONNECTION_OK_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-class EngineLock:
-    """Held by the one engine of a database file. The kernel frees it, whichever way the process ends.
+class _EngineLock:
+    """Lock of the one engine of a database file. The kernel releases it, however the process ends.
 
-    It is a transaction on a small file of its own beside the database, because SQLite's locks work everywhere.
+    It is a transaction on a small file beside the database, because SQLite's locks work on every system.
     """
 
     def __init__(self, database: Path) -> None:
@@ -82,27 +82,32 @@ class EngineLock:
 
 
 class SqliteStore:
+    """A `Store` in an SQLite file."""
+
     nan_is_null = True
 
     def __init__(self, address: DatabaseAddress) -> None:
         self.address = address
-        self.lock = EngineLock(address.path)
+        self.lock = _EngineLock(address.path)
         self._connection: sqlite3.Connection | None = None
-        self._harmless = True
+        self._connection_ok = True
         self._log_file = f"{address.path}-wal"
-        self._trim_at = _LOG_LIMIT
+        self._truncate_at = _LOG_LIMIT
 
     @property
     def connection(self) -> sqlite3.Connection:
+        """The open connection."""
         assert self._connection is not None
         return self._connection
 
     @property
-    def alive(self) -> bool:
+    def is_connected(self) -> bool:
+        """True while there is a connection."""
         return self._connection is not None
 
     async def open(self) -> None:
-        _warn_of_old_version()
+        """Take the engine's lock, upgrade the schema, and connect."""
+        _log_old_version()
         try:
             path = self.address.path
             if path.is_dir():
@@ -118,7 +123,7 @@ class SqliteStore:
                 self.lock.release()
                 raise
         except (sqlite3.Error, OSError) as error:
-            raise self.explained(error) from error
+            raise self.explain_error(error) from error
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.address.path, timeout=1.0, isolation_level=None)
@@ -126,9 +131,9 @@ class SqliteStore:
             for pragma in (
                 "journal_mode = WAL",
                 "synchronous = FULL",
-                # Every result goes in together with its task; checking each again would cost a fifth of the speed.
+                # A result is stored together with its task; checking each would cost a fifth of the speed.
                 "foreign_keys = OFF",
-                f"wal_autocheckpoint = {_CHECKPOINT}",
+                f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
                 f"journal_size_limit = {_LOG_LIMIT}",
                 "cache_size = -8192",
                 "temp_store = MEMORY",
@@ -140,9 +145,10 @@ class SqliteStore:
         return connection
 
     async def reopen(self) -> None:
-        if self._harmless and self._connection is not None:
+        """Replace the connection if the last error may have broken it."""
+        if self._connection_ok and self._connection is not None:
             return
-        # The new one first: the log stays in place for readers as long as somebody has the file open.
+        # The new connection is opened first, because the log stays in place while any connection is open.
         old, self._connection = self._connection, self._connect()
         if old is not None:
             with contextlib.suppress(sqlite3.Error):
@@ -150,36 +156,39 @@ class SqliteStore:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
+        """Commit at the end of the block; roll back after an error."""
         connection = self.connection
         try:
             connection.execute("BEGIN IMMEDIATE")
             yield
             connection.execute("COMMIT")
-            self._harmless = True
+            self._connection_ok = True
         except BaseException as error:
-            self._harmless = isinstance(error, sqlite3.Error) and _code(error) in _HARMLESS
+            self._connection_ok = isinstance(error, sqlite3.Error) and _code(error) in _CONNECTION_OK_CODES
             if connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
             raise
 
-    async def tidy(self) -> None:
-        """Readers that overlap keep the log from starting over: if it is long, wait a moment for a gap."""
+    async def maintain(self) -> None:
+        """Truncate a long log. Overlapping readers prevent that, so it waits a moment for a gap."""
         with contextlib.suppress(OSError, sqlite3.Error):
             size = os.path.getsize(self._log_file)
-            if size > self._trim_at:
+            if size > self._truncate_at:
                 ((busy, *_),) = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                # A reader did not leave in time: not again at every commit.
-                self._trim_at = size + _LOG_LIMIT // 4 if busy else _LOG_LIMIT
+                # If a reader did not end in time, the next attempt is not at the next commit already.
+                self._truncate_at = size + _LOG_LIMIT // 4 if busy else _LOG_LIMIT
 
     async def execute(self, statement: str, *parameters: Any) -> int:
+        """Run a statement and return the number of affected rows."""
         return self.connection.execute(statement, parameters).rowcount
 
     async def fetch(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Run a query and return its rows."""
         return self.connection.execute(query, parameters).fetchall()
 
-    def prepared(self, parts: Sequence[Columns]) -> list[Any]:
-        """All values in a row, as `insert` binds them."""
+    def prepare_rows(self, parts: Sequence[Columns]) -> list[Any]:
+        """Return all values in one list, as `insert` binds them."""
         columns = [column for part in parts for column in part]
         flat: list[Any] = [None] * (len(columns[0]) * len(columns))
         for j, column in enumerate(columns):
@@ -187,24 +196,28 @@ class SqliteStore:
         return flat
 
     async def insert(self, table: str, columns: Sequence[str], prepared: list[Any]) -> None:
+        """Insert prepared rows."""
         width = len(columns)
         row = f"({','.join('?' * width)})"
         done, total = 0, len(prepared) // width
-        for size in _SIZES:
+        for size in _INSERT_SIZES:
             statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {','.join([row] * size)}"
             while total - done >= size:
                 self.connection.execute(statement, prepared[done * width : (done + size) * width])
                 done += size
 
-    def is_passing(self, error: Exception) -> bool:
+    def is_transient(self, error: Exception) -> bool:
+        """Return True if a retry can help."""
         if isinstance(error, sqlite3.Error):
-            return _code(error) in _PASSING
+            return _code(error) in _TRANSIENT_CODES
         return isinstance(error, OSError)
 
-    def explained(self, error: Exception) -> HybridSchedulerError:
-        return schema_version.explained(self.address, error)
+    def explain_error(self, error: Exception) -> HybridSchedulerError:
+        """Return an error that names the database."""
+        return schema_version.explain_error(self.address, error)
 
     async def close(self) -> None:
+        """Move the log into the file, disconnect, and release the engine's lock."""
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -218,15 +231,15 @@ def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
 
 
-_warned = False
+_logged = False
 
 
-def _warn_of_old_version() -> None:
-    global _warned
-    if sqlite3.sqlite_version_info < _SOUND and not _warned:
-        _warned = True
+def _log_old_version() -> None:
+    global _logged
+    if sqlite3.sqlite_version_info < _FIRST_SOUND_VERSION and not _logged:
+        _logged = True
         _log.info(
-            "SQLite %s has a rare fault that can damage a busy database (mended in 3.51.3); this program avoids it "
+            "SQLite %s has a rare fault that can damage a busy database (fixed in 3.51.3); this program avoids it "
             "by writing from one connection only. For production PostgreSQL is recommended",
             sqlite3.sqlite_version,
         )

@@ -1,4 +1,4 @@
-"""What the writer needs of a database, and the transaction it makes of a group of batches."""
+"""Write access to the database: the protocol of a store, and the transaction that writes batches."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ from ..live.batch_records import Counters
 from . import batch_rows
 from .batch_rows import Columns, PendingBatch, json_text
 
-#: Newest events of these types that stay; notifications stay all.
-EVENTS_KEPT = 4000
-FLEETING = ("simulation_update", "log")
-#: Looking for old events is worth it once so many new ones have come.
-PRUNE_EVERY = 250
-
-COUNTED = ("tasks", "scheduler_results", "training_data")
+#: Tables whose number of rows is stored, because counting ten million rows takes seconds.
+COUNTED_TABLES = ("tasks", "scheduler_results", "training_data")
 
 _UPSERT_META = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-_COUNT = "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + ? AS TEXT) WHERE key = ?"
+_ADD_TO_COUNT = "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + ? AS TEXT) WHERE key = ?"
 _UPSERT_RUN = (
     f"INSERT INTO runs ({', '.join(batch_rows.RUN_COLUMNS)}) "
     f"VALUES ({', '.join('?' * len(batch_rows.RUN_COLUMNS))}) "
@@ -45,44 +40,61 @@ _INSERT_KEY = (
 
 
 class Store(Protocol):
-    """One connection that writes, in one thread. Statements use ``?`` for parameters."""
+    """Protocol of the one connection that writes, in one thread. Statements use ``?`` for parameters."""
 
-    #: The database stores NaN as NULL by itself.
+    #: True if the database itself stores NaN as NULL.
     nan_is_null: bool
 
     @property
-    def alive(self) -> bool:
-        """False if the connection is known to be gone."""
+    def is_connected(self) -> bool:
+        """False if the connection is known to be lost."""
 
     async def open(self) -> None:
-        """Connect, become the only engine, bring the schema up to date. Raises `EngineBusy` and others."""
+        """Connect, take the engine's lock, and upgrade the schema.
+
+        Raises
+        ------
+        EngineBusy
+            If another engine uses the database.
+        DatabaseUnavailable, DatabaseUnusable
+            If the database does not answer or cannot be used.
+        """
 
     async def reopen(self) -> None:
-        """After a failure: a connection that works again, or an exception. Raises `EngineBusy`."""
+        """Restore the connection after a failure, or raise.
+
+        Raises
+        ------
+        EngineBusy
+            If another engine has taken over.
+        """
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
-        """All or nothing; durable when it ends."""
+        """Return a block whose statements take effect together; they are durable when it ends."""
 
     async def execute(self, statement: str, *parameters: Any) -> int:
-        """Returns how many rows it touched."""
+        """Run a statement and return the number of affected rows."""
 
-    async def fetch(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]: ...
+    async def fetch(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Run a query and return its rows."""
 
-    def prepared(self, parts: Sequence[Columns]) -> list[Any]:
-        """Rows in the form that `insert` takes, one of each part in turn. Lists of them may be joined."""
+    def prepare_rows(self, parts: Sequence[Columns]) -> list[Any]:
+        """Return rows in the form that `insert` takes, one of each part in turn. Such lists may be joined."""
 
-    async def insert(self, table: str, columns: Sequence[str], prepared: list[Any]) -> None: ...
+    async def insert(self, table: str, columns: Sequence[str], prepared: list[Any]) -> None:
+        """Insert prepared rows."""
 
-    async def tidy(self) -> None:
-        """Called after commits that have been acknowledged. Never fails."""
+    async def maintain(self) -> None:
+        """Do maintenance after acknowledged commits. Never raises."""
 
-    def is_passing(self, error: Exception) -> bool:
-        """True where trying again can help: the disk is full, the server is away."""
+    def is_transient(self, error: Exception) -> bool:
+        """Return True if a retry can help: the disk is full, the server is unavailable."""
 
-    def explained(self, error: Exception) -> HybridSchedulerError: ...
+    def explain_error(self, error: Exception) -> HybridSchedulerError:
+        """Return an error that names the database."""
 
     async def close(self) -> None:
-        """Let another engine in."""
+        """Disconnect and release the engine's lock."""
 
 
 async def write_group(
@@ -90,15 +102,29 @@ async def write_group(
     instance: str,
     group: Sequence[PendingBatch],
     longest: dict[str, dict[str, float]],
-    beat: str | None,
+    heartbeat: str | None,
 ) -> None:
-    """Everything of these batches in one transaction. `longest` is what is known of each run; it is updated."""
+    """Write batches in one transaction.
+
+    Parameters
+    ----------
+    store
+        The database.
+    instance
+        Identifies the journal that wrote them.
+    group
+        The batches in order.
+    longest
+        Longest latency by run and scheduler; it is updated.
+    heartbeat
+        The engine's heartbeat, to be written along.
+    """
     last = group[-1]
     tasks: list[Any] = []
     results: list[Any] = []
     training: list[Any] = []
     events: list[Any] = []
-    counts = dict.fromkeys(COUNTED, 0)
+    counts = dict.fromkeys(COUNTED_TABLES, 0)
     newest_of_run: dict[str, PendingBatch] = {}
     added: dict[str, int] = {}
     for pending in group:
@@ -107,16 +133,16 @@ async def write_group(
         newest_of_run[run_id] = pending
         added[run_id] = added.get(run_id, 0) + len(batch)
         if batch.tasks is not None:
-            tasks += store.prepared([batch_rows.task_columns(pending)])
+            tasks += store.prepare_rows([batch_rows.task_columns(pending)])
             counts["tasks"] += len(batch)
             if batch.results:
-                results += store.prepared(batch_rows.result_parts(batch, nan_is_null=store.nan_is_null))
+                results += store.prepare_rows(batch_rows.result_parts(batch, nan_is_null=store.nan_is_null))
                 counts["scheduler_results"] += pending.rows
             if batch.optimal_fraction is not None:
-                training += store.prepared([batch_rows.training_columns(batch, nan_is_null=store.nan_is_null)])
+                training += store.prepare_rows([batch_rows.training_columns(batch, nan_is_null=store.nan_is_null)])
                 counts["training_data"] += len(batch)
         if batch.events:
-            events += store.prepared([batch_rows.event_columns(pending)])
+            events += store.prepare_rows([batch_rows.event_columns(pending)])
 
     async with store.transaction():
         for run_id, pending in newest_of_run.items():
@@ -124,7 +150,7 @@ async def write_group(
                 longest[run_id] = await _longest_of(store, run_id)
             for each in group:
                 if each.batch.run.run_id == run_id:
-                    _raise_to(longest[run_id], batch_rows.longest_latencies(each.batch))
+                    _update_maxima(longest[run_id], batch_rows.longest_latencies(each.batch))
             row = batch_rows.run_row(pending.batch.run, pending, added[run_id], longest[run_id])
             await store.execute(_UPSERT_RUN, *row)
         for table, columns, prepared in (
@@ -145,52 +171,29 @@ async def write_group(
                 await store.execute(_INSERT_KEY, key.key, key.fingerprint, int(key.task_id), pending.recorded_at)
         for name, more in counts.items():
             if more:
-                await count(store, name, more)
+                await change_row_count(store, name, more)
         await set_meta(store, "counters", json_text(last.batch.counters._asdict()))
         await set_meta(store, "journal", json_text({"instance": instance, "batch": last.number}))
-        if beat is not None:
-            await set_meta(store, "engine", beat)
+        if heartbeat is not None:
+            await set_meta(store, "engine", heartbeat)
 
 
 async def set_meta(store: Store, key: str, value: str) -> None:
+    """Set an entry of the table `meta`."""
     await store.execute(_UPSERT_META, key, value)
 
 
-async def count(store: Store, table: str, more: int) -> None:
-    """Keep the number of a table's rows: counting ten million of them takes seconds."""
-    if await store.execute(_COUNT, more, f"rows:{table}") == 0:
+async def change_row_count(store: Store, table: str, more: int) -> None:
+    """Add to the stored number of a table's rows."""
+    if await store.execute(_ADD_TO_COUNT, more, f"rows:{table}") == 0:
         await store.execute("INSERT INTO meta (key, value) VALUES (?, ?)", f"rows:{table}", str(more))
 
 
-async def prune_events(store: Store) -> None:
-    """Drop old updates and log lines, and remember up to where the stream has holes."""
-    found = await store.fetch(
-        "SELECT seq FROM events WHERE type IN (?, ?) ORDER BY seq DESC LIMIT 1 OFFSET ?", *FLEETING, EVENTS_KEPT
-    )
-    if not found:
-        return
-    (last,) = found[0]
-    async with store.transaction():
-        await store.execute("DELETE FROM events WHERE seq <= ? AND type IN (?, ?)", last, *FLEETING)
-        await set_meta(store, "pruned_seq", str(last))
-
-
-async def delete_tasks(store: Store, upto: int, most: int) -> bool:
-    """Delete the oldest tasks up to this id, at most about so many; False when there are none left."""
-    ((lowest,),) = await store.fetch("SELECT min(task_id) FROM tasks WHERE task_id <= ?", upto)
-    if lowest is None:
-        return False
-    highest = min(upto, lowest + most - 1)
-    async with store.transaction():
-        for table in ("idempotency_keys", "training_data", "scheduler_results", "tasks"):
-            gone = await store.execute(f"DELETE FROM {table} WHERE task_id >= ? AND task_id <= ?", lowest, highest)
-            if gone and table in COUNTED:
-                await count(store, table, -gone)
-    return True
-
-
 async def stored_counters(store: Store) -> Counters:
-    """The next numbers. A look at the rows themselves guards against a table restored without its counters."""
+    """Return the next numbers of tasks, results and events.
+
+    They are compared with the rows, in case a table was restored without its counters.
+    """
     ((value,),) = await store.fetch("SELECT max(value) FROM meta WHERE key = 'counters'")
     known = Counters(**orjson.loads(value)) if value else Counters()
     ((task,),) = await store.fetch("SELECT max(task_id) FROM tasks")
@@ -204,12 +207,12 @@ async def stored_counters(store: Store) -> Counters:
 
 
 async def last_stored(store: Store, instance: str) -> int:
-    """Number of this journal's newest batch in the database; 0 if there is none."""
+    """Return the number of this journal's newest stored batch; 0 if there is none."""
     found = await store.fetch("SELECT value FROM meta WHERE key = 'journal'")
     if not found:
         return 0
-    mark = orjson.loads(found[0][0])
-    return int(mark["batch"]) if mark["instance"] == instance else 0
+    entry = orjson.loads(found[0][0])
+    return int(entry["batch"]) if entry["instance"] == instance else 0
 
 
 async def _longest_of(store: Store, run_id: str) -> dict[str, float]:
@@ -217,6 +220,6 @@ async def _longest_of(store: Store, run_id: str) -> dict[str, float]:
     return dict(orjson.loads(found[0][0])) if found else {}
 
 
-def _raise_to(known: dict[str, float], new: dict[str, float]) -> None:
+def _update_maxima(known: dict[str, float], new: dict[str, float]) -> None:
     for name, value in new.items():
         known[name] = max(value, known.get(name, 0.0))

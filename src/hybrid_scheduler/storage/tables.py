@@ -1,7 +1,7 @@
-"""The tables. Migrations create them; `verify` compares a live database with what stands here.
+"""Table definitions. Migrations create the tables; `db verify` compares a database with them.
 
-Numbers of tasks, results and events are given by the engine and never used twice, so nothing here counts by itself
-but commands and model versions. Floats may be empty: NaN, "there is none", is NULL in both databases.
+The engine assigns the numbers of tasks, results and events and never reuses one. Only commands and model versions
+have numbers from the database. Floats may be empty: NaN is NULL in both databases.
 """
 
 from __future__ import annotations
@@ -31,55 +31,55 @@ metadata = MetaData(
     }
 )
 
-#: In SQLite only INTEGER PRIMARY KEY is the row's own number; its integers have 64 bits anyway.
-Number = BigInteger().with_variant(Integer, "sqlite")
+#: In SQLite only an INTEGER PRIMARY KEY is the row's own number; its integers have 64 bits.
+_Integer64 = BigInteger().with_variant(Integer, "sqlite")
 
-#: Compared byte by byte in both databases, so that they agree on every order.
-Words = Text().with_variant(TEXT(collation="C"), "postgresql")
+#: Text that both databases compare byte by byte, so that their orders agree.
+_Text = Text().with_variant(TEXT(collation="C"), "postgresql")
 
 runs = Table(
     "runs",
     metadata,
-    Column("run_id", Words, primary_key=True),
+    Column("run_id", _Text, primary_key=True),
     Column("created_at", Double, nullable=False),
     Column("ended_at", Double),
-    Column("status", Words, nullable=False),
-    Column("source", Words, nullable=False),
-    Column("scenario", Words, nullable=False),
+    Column("status", _Text, nullable=False),
+    Column("source", _Text, nullable=False),
+    Column("scenario", _Text, nullable=False),
     Column("utilisation", Double),
-    Column("seed", Number, nullable=False),
-    Column("platform", Words, nullable=False),
+    Column("seed", _Integer64, nullable=False),
+    Column("platform", _Text, nullable=False),
     Column("schedulers", JSON, nullable=False),
     Column("config", JSON, nullable=False),
-    Column("config_hash", Words, nullable=False),
-    #: Tasks since it began; deleting history does not lower it.
-    Column("tasks", Number, nullable=False),
+    Column("config_hash", _Text, nullable=False),
+    #: Tasks since the run began; deleting history does not lower it.
+    Column("tasks", _Integer64, nullable=False),
     #: The checkpoint, JSON.
-    Column("state", Words),
+    Column("state", _Text),
     #: Names of the platform's devices, in its order.
     Column("devices", JSON, nullable=False),
-    #: The longest latency of each scheduler so far: bounds how far back a view of a time window must look, which
-    #: an index on times would do at twice the price of every stored row.
+    #: Longest latency of each scheduler so far. It limits how far back a query for a time window must read; an
+    #: index on times would double the cost of every stored row.
     Column("longest", JSON, nullable=False),
 )
 
 tasks = Table(
     "tasks",
     metadata,
-    Column("task_id", Number, primary_key=True, autoincrement=False),
-    Column("run_id", Words, ForeignKey("runs.run_id"), nullable=False),
-    Column("ordinal", Number, nullable=False),
-    Column("external_id", Words),
+    Column("task_id", _Integer64, primary_key=True, autoincrement=False),
+    Column("run_id", _Text, ForeignKey("runs.run_id"), nullable=False),
+    Column("ordinal", _Integer64, nullable=False),
+    Column("external_id", _Text),
     Column("size", Double),
     Column("compute_intensity", Double),
     Column("memory_required", Double),
     Column("arrival_time", Double),
     Column("dependencies", JSON, nullable=False),
-    Column("kind", Words, nullable=False),
+    Column("kind", _Text, nullable=False),
     Column("recorded_at", Double, nullable=False),
     Index(None, "run_id", "ordinal"),
 )
-# Only users' tasks have one, and those are few.
+# Only submitted tasks have an external id, and those are few.
 Index(
     "ix_tasks_external_id",
     tasks.c.external_id,
@@ -90,11 +90,11 @@ Index(
 scheduler_results = Table(
     "scheduler_results",
     metadata,
-    Column("id", Number, primary_key=True, autoincrement=False),
-    Column("task_id", Number, ForeignKey("tasks.task_id"), nullable=False),
-    Column("run_id", Words, nullable=False),
-    Column("scheduler_name", Words, nullable=False),
-    Column("device", Words, nullable=False),
+    Column("id", _Integer64, primary_key=True, autoincrement=False),
+    Column("task_id", _Integer64, ForeignKey("tasks.task_id"), nullable=False),
+    Column("run_id", _Text, nullable=False),
+    Column("scheduler_name", _Text, nullable=False),
+    Column("device", _Text, nullable=False),
     Column("gpu_fraction", Double),
     Column("actual_time", Double),
     Column("latency", Double),
@@ -108,7 +108,7 @@ scheduler_results = Table(
     Column("execution_cost", Double),
     Column("regret", Double),
     Column("predicted_time", Double),
-    Column("status", Words, nullable=False),
+    Column("status", _Text, nullable=False),
     Column("model_version", Integer),
     UniqueConstraint("task_id", "scheduler_name"),
 )
@@ -116,7 +116,7 @@ scheduler_results = Table(
 training_data = Table(
     "training_data",
     metadata,
-    Column("task_id", Number, ForeignKey("tasks.task_id"), primary_key=True, autoincrement=False),
+    Column("task_id", _Integer64, ForeignKey("tasks.task_id"), primary_key=True, autoincrement=False),
     Column("size", Double),
     Column("compute_intensity", Double),
     Column("memory_required", Double),
@@ -127,14 +127,14 @@ training_data = Table(
 model_versions = Table(
     "model_versions",
     metadata,
-    Column("id", Number, primary_key=True),
-    Column("run_id", Words, ForeignKey("runs.run_id"), nullable=False),
-    Column("scheduler_name", Words, nullable=False),
+    Column("id", _Integer64, primary_key=True),
+    Column("run_id", _Text, ForeignKey("runs.run_id"), nullable=False),
+    Column("scheduler_name", _Text, nullable=False),
     Column("version", Integer, nullable=False),
-    Column("samples", Number, nullable=False),
+    Column("samples", _Integer64, nullable=False),
     Column("r2", Double),
-    Column("trigger", Words, nullable=False),
-    Column("at_task", Number, nullable=False),
+    Column("trigger", _Text, nullable=False),
+    Column("at_task", _Integer64, nullable=False),
     Column("created_at", Double, nullable=False),
     Column("seconds", Double),
     UniqueConstraint("run_id", "scheduler_name", "version"),
@@ -144,44 +144,44 @@ model_versions = Table(
 events = Table(
     "events",
     metadata,
-    Column("seq", Number, primary_key=True, autoincrement=False),
-    Column("run_id", Words, nullable=False),
-    Column("type", Words, nullable=False),
+    Column("seq", _Integer64, primary_key=True, autoincrement=False),
+    Column("run_id", _Text, nullable=False),
+    Column("type", _Text, nullable=False),
     Column("t", Double),
     Column("created_at", Double, nullable=False),
-    #: The very bytes that clients get.
-    Column("payload", Words, nullable=False),
+    #: The bytes that clients get.
+    Column("payload", _Text, nullable=False),
 )
 
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    Column("key", Words, primary_key=True),
-    Column("fingerprint", Words, nullable=False),
-    Column("task_id", Number, nullable=False, index=True),
+    Column("key", _Text, primary_key=True),
+    Column("fingerprint", _Text, nullable=False),
+    Column("task_id", _Integer64, nullable=False, index=True),
     Column("created_at", Double, nullable=False),
 )
 
 commands = Table(
     "commands",
     metadata,
-    Column("id", Number, primary_key=True),
-    Column("kind", Words, nullable=False),
-    Column("payload", Words, nullable=False),
-    #: By the database's clock, the only one that both sides share.
+    Column("id", _Integer64, primary_key=True),
+    Column("kind", _Text, nullable=False),
+    Column("payload", _Text, nullable=False),
+    #: By the database's clock, which both sides share.
     Column("created_at", Double, nullable=False),
     Column("expires_at", Double, nullable=False),
-    #: Set before it is carried out: a command runs at most once, even if the engine dies over it.
+    #: Set before the command is executed: it runs at most once, even if the engine dies meanwhile.
     Column("taken_at", Double),
     Column("answered_at", Double),
     Column("ok", Boolean),
-    Column("answer", Words),
+    Column("answer", _Text),
     sqlite_autoincrement=True,
 )
 
 meta = Table(
     "meta",
     metadata,
-    Column("key", Words, primary_key=True),
-    Column("value", Words, nullable=False),
+    Column("key", _Text, primary_key=True),
+    Column("value", _Text, nullable=False),
 )

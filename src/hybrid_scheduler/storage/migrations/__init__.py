@@ -1,1 +1,1 @@
-"""Steps from one version of the schema to the next. `schema.upgrade` runs them; `alembic.ini` is not needed."""
+"""Alembic migrations of the schema, run by `schema_version.upgrade_connection`."""
