@@ -8,7 +8,7 @@ from typer.testing import Result
 
 Run = Callable[..., Result]
 
-TRACES = Path(__file__).parents[1] / "workload" / "trace_formats"
+TRACES = Path(__file__).parents[1] / "workload" / "foreign_traces"
 
 
 def test_import_then_simulate(run: Run) -> None:

@@ -10,7 +10,7 @@ from hybrid_scheduler.core import InvalidInputError, Workload
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.workload.trace_formats import FORMATS, detect_format, import_trace
 
-TRACES = Path(__file__).parent / "trace_formats"
+TRACES = Path(__file__).parent / "foreign_traces"
 FILES = {
     "swf": "jobs.swf",
     "alibaba": "alibaba_pods.csv",
