@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 import numpy as np
 
+from hybrid_scheduler.core import Decision, Online, Task, View
 from hybrid_scheduler.profiling.calibration import calibrate
 from hybrid_scheduler.profiling.hardware_profile import save_profile
 from hybrid_scheduler.profiling.kernels import KERNELS
@@ -36,6 +37,7 @@ from hybrid_scheduler.profiling.machine_info import describe_machine, find_gpu
 from hybrid_scheduler.profiling.profiler import HardwareProfiler
 from hybrid_scheduler.runtime.contention_profile import ContentionCalibration, calibrate_executor
 from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.kernel_splitting import can_split
 from hybrid_scheduler.runtime.kernel_stream import make_stream, size_grid
 from hybrid_scheduler.runtime.simulated_vs_real import compare_real
 from hybrid_scheduler.runtime.stream_execution import (
@@ -77,6 +79,14 @@ EXECUTED = (
 
 #: Two that know durations, both constants, and one that ignores the queues.
 COMPARED = ("min_completion", "earliest_finish", "gpu_only", "cpu_only", "round_robin(variant=gpu-cpu)")
+
+
+class FixedSplit(Online):
+    """Scheduler that gives half of every task to the second device."""
+
+    def decide(self, task: Task, view: View) -> Decision:
+        """Return the split."""
+        return Decision(1, 0.5)
 
 
 class Study:
@@ -163,7 +173,7 @@ class Study:
         import torch
 
         found: dict[str, Any] = {}
-        with HybridExecutor("gpu_only", split=True) as executor:
+        with HybridExecutor("gpu_only") as executor, HybridExecutor(FixedSplit()) as splitter:
             for kind in self.kinds:
                 call = KernelCall(kind, 256 if self.tiny else 1024, 0)
                 call = replace(call, inputs=executor.inputs.of(call))
@@ -172,11 +182,8 @@ class Study:
                 for name in self.accelerators:
                     result = executor.submit_kernel(call, device=name).result()
                     found[f"{kind} on {name}"] = relative_error(torch, result, reference)
-                if executor._can_divide(call):
-                    from hybrid_scheduler.core import Decision
-
-                    task = executor._task_of(call)
-                    result = executor._place(task, call, Decision(1, 0.5), 0.0, None).result()
+                if can_split(kind, call.kernel.bytes_in(call.size)):
+                    result = splitter.submit_kernel(call).result()
                     found[f"{kind} split"] = relative_error(torch, result, reference)
         self.say(f"largest relative error {max(found.values()):.2g}")
         return found
@@ -241,15 +248,15 @@ class Study:
 
     def _compile(self) -> None:
         for spec in dict.fromkeys(spec for _, spec, _ in EXECUTED):
-            self._adopt(spec)
+            self._set_scheduler(spec)
             compile_first(self.executor, self.learning[0])
 
-    def _adopt(self, spec: str) -> None:
+    def _set_scheduler(self, spec: str) -> None:
         self.executor.set_scheduler(spec, calibration=self.calibrated.alone if self.calibrated else None)
 
     def _once(self, spec: str, split: bool, turn: int) -> StreamExecution:
         self.executor.split = split
-        self._adopt(spec)
+        self._set_scheduler(spec)
         learning = self._stream(0, self.seed + turn) if self.executor.policy.learns else ()
         return run_stream(self.executor, self.evaluation, learning=learning, name=spec)
 
@@ -411,24 +418,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tiny", action="store_true", help="small sizes, for a test")
     options = parser.parse_args()
-    wanted = options.parts.split(",")
-    unknown = set(wanted) - set(PARTS)
+    requested = options.parts.split(",")
+    unknown = set(requested) - set(PARTS)
     if unknown:
         parser.error(f"parts are {', '.join(PARTS)}; not {', '.join(sorted(unknown))}")
     study = Study(options.out, options.budget, options.tiny, options.seed)
     study.part("machine", study.machine)
-    if set(wanted) - {"profile"}:
+    if set(requested) - {"profile"}:
         study.part("warm_up", study.warm)
-    if "check" in wanted:
+    if "check" in requested:
         study.part("correctness", study.correctness)
         study.part("out_of_memory", study.out_of_memory)
-    if "execute" in wanted:
+    if "execute" in requested:
         study.part("quick_profiles", study.quick_profiles)
         study.part("executions", study.executions)
-    if "compare" in wanted:
+    if "compare" in requested:
         study.part("comparisons", study.comparisons)
     study.executor.shutdown()
-    if "profile" in wanted:
+    if "profile" in requested:
         study.part("profile", study.profile)
     study.say("done")
     return 1 if study.summary["errors"] else 0

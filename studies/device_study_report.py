@@ -49,10 +49,11 @@ def _executions(summary: dict[str, Any]) -> str:
         return ""
     rows = [
         [
-            name, f"{1e3 * _middle(run, 'total_seconds'):.0f} ms", _among(run, "ratio"),
-            _among(run, "choice_ratio"), _joules(run), f"{1e6 * _middle(run, 'decision_seconds_per_task'):.0f} µs",
-            f"{1e6 * _middle(run, 'learning_seconds_per_task'):.0f} µs",
-            f"{1e3 * _middle(run, 'makespan_seconds'):.0f} ms",
+            name, f"{1e3 * _median(run, 'total_seconds'):.0f} ms", _with_range(run, "ratio"),
+            _with_range(run, "choice_ratio"), _joules(run),
+            f"{1e6 * _median(run, 'decision_seconds_per_task'):.0f} µs",
+            f"{1e6 * _median(run, 'learning_seconds_per_task'):.0f} µs",
+            f"{1e3 * _median(run, 'makespan_seconds'):.0f} ms",
         ]
         for name, run in runs.items()
     ]  # fmt: skip
@@ -71,11 +72,11 @@ def _each(run: dict[str, Any], key: str) -> list[Any]:
     return found or ([run[key]] if run.get(key) is not None else [])
 
 
-def _middle(run: dict[str, Any], key: str) -> float:
+def _median(run: dict[str, Any], key: str) -> float:
     return float(np.median(_each(run, key)))
 
 
-def _among(run: dict[str, Any], key: str) -> str:
+def _with_range(run: dict[str, Any], key: str) -> str:
     found = _each(run, key)
     if not found:
         return "–"
@@ -98,12 +99,12 @@ def _overhead(summary: dict[str, Any]) -> str:
         if "total_seconds" not in run:
             continue
         decided, learned = (
-            run["tasks"] * _middle(run, f"{what}_seconds_per_task") for what in ("decision", "learning")
+            run["tasks"] * _median(run, f"{what}_seconds_per_task") for what in ("decision", "learning")
         )
         constant = (
-            run["tasks"] * _middle(runs["gpu_only"], "decision_seconds_per_task") if "gpu_only" in runs else 0.0
+            run["tasks"] * _median(runs["gpu_only"], "decision_seconds_per_task") if "gpu_only" in runs else 0.0
         )
-        total = _middle(run, "total_seconds")
+        total = _median(run, "total_seconds")
         for device, one in constants.items():
             saved = one["total_seconds"] - total
             if saved <= 0:

@@ -1,4 +1,4 @@
-"""Executors for tests, and a scheduler that says what a test wants."""
+"""Executors for tests, and a scheduler with a fixed decision."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ THREADS = (DevicePool("cpu_wide", "cpu", threads=1), DevicePool("cpu_narrow", TH
 
 
 class Always(Online):
-    """A share on the second device."""
+    """Always places the same share on the second device."""
 
     def __init__(self, fraction: float) -> None:
         self.fraction = fraction
@@ -23,14 +23,14 @@ class Always(Online):
 
 
 @contextmanager
-def made_with(usual: str, **defaults: Any) -> Iterator[Callable[..., HybridExecutor]]:
-    """A function that makes executors, with this scheduler and these options unless told otherwise.
+def executors(default: str, **defaults: Any) -> Iterator[Callable[..., HybridExecutor]]:
+    """Yield a function that makes executors, by default with this scheduler and these options.
 
     All of them are shut down at the end.
     """
     made: list[HybridExecutor] = []
 
-    def build(scheduler: str | Online = usual, **options: Any) -> HybridExecutor:
+    def build(scheduler: str | Online = default, **options: Any) -> HybridExecutor:
         made.append(HybridExecutor(scheduler, **{**defaults, **options}))
         return made[-1]
 

@@ -1,4 +1,4 @@
-"""Profiles that nobody measured: a machine with a GPU, and one without."""
+"""Synthetic profiles of a machine with a GPU and of one without."""
 
 import math
 

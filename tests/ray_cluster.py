@@ -1,6 +1,6 @@
-"""Three Ray nodes on this machine, one of which is killed in the middle of a run. Prints one JSON line.
+"""Program with three Ray nodes on this machine, one of which is killed during a run; prints one JSON line.
 
-A program of its own: it is started in a network namespace by `test_ray.py`.
+`test_ray_executor.py` starts it in a network namespace.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Fits to profiles whose law is known, and what is told about profiles that cannot be fitted."""
+"""Calibrations of profiles with known formulas, and errors for profiles that cannot be fitted."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.profiling.machine_info import THREAD_POOL
 
 
-def test_a_known_law_is_predicted_at_sizes_left_out() -> None:
+def test_known_formula_is_predicted_at_sizes_left_out() -> None:
     found = calibrate(profile_examples.profile())
     assert set(found.by_kind) == set(KERNELS)
     assert all(error is not None and error < 0.05 for error in found.by_kind.values())
@@ -24,7 +24,7 @@ def test_a_known_law_is_predicted_at_sizes_left_out() -> None:
     assert at == pytest.approx(4e-6 + kernel.flops(1448) / 40e12 + 2e-5 + moved / 5e10, rel=0.05)
 
 
-def test_roads_differ_and_unmeasured_ones_fall_back() -> None:
+def test_transfers_differ_and_unmeasured_ones_fall_back() -> None:
     profile = profile_examples.profile()
     pinned, pageable = (calibrate(profile, transfer=transfer).physics for transfer in ("pinned", "pageable"))
     size = np.array([2048.0])
@@ -37,7 +37,7 @@ def test_roads_differ_and_unmeasured_ones_fall_back() -> None:
         calibrate(profile, transfer="paged")
 
 
-def test_put_together_where_the_whole_way_was_not_measured() -> None:
+def test_gpu_time_is_summed_where_it_was_not_measured_as_a_whole() -> None:
     profile = profile_examples.profile()
     points = tuple(replace(point, gpu_seconds=None) for point in profile.points)
     whole = calibrate(profile).physics.curve("fft", "gpu")
@@ -47,7 +47,7 @@ def test_put_together_where_the_whole_way_was_not_measured() -> None:
     assert made.at(size)[0] == pytest.approx(whole.at(size)[0] + (launch.median if launch else 0.0), rel=0.02)
 
 
-def test_a_single_bad_point_does_not_bend_the_rest() -> None:
+def test_single_bad_point_changes_other_sizes_little() -> None:
     profile = profile_examples.profile(sizes=tuple(64 * 2**i for i in range(8)))
     at_512 = next(p for p in profile.of("matmul") if p.size == 512)
     assert at_512.cpu_seconds is not None
@@ -59,18 +59,18 @@ def test_a_single_bad_point_does_not_bend_the_rest() -> None:
     assert curve.at(sizes) == pytest.approx(good.at(sizes), rel=0.3)
 
 
-def test_too_few_sizes_have_no_error() -> None:
+def test_too_few_sizes_give_no_held_out_error() -> None:
     found = calibrate(profile_examples.profile(sizes=(64, 256)))
     assert set(found.by_kind.values()) == {None}
     assert found.as_dict()["held_out"][0]["median_error"] is None
 
 
-def test_nothing_measured() -> None:
+def test_profile_without_times_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="at least one measured time"):
         calibrate(replace(profile_examples.profile(), points=(Point("x", 1, 1, 1, None),)))
 
 
-def test_machines_as_platforms() -> None:
+def test_platform_has_the_devices_of_the_profile() -> None:
     machine = platform_of(profile_examples.profile(), gpus=2)
     assert [device.name for device in machine.devices] == ["cpu", "gpu_0", "gpu_1"]
     assert machine.devices[1].watts == pytest.approx(300.0)
@@ -92,7 +92,7 @@ def test_shipped_profiles_can_be_used(name: str) -> None:
             assert physics.curve(kind, device.kind).at(np.array([777.0]))[0] > 0
 
 
-def test_shipped_profiles_are_there() -> None:
+def test_shipped_profiles_are_listed_and_unknown_names_get_a_hint() -> None:
     assert shipped_profiles() == ["cpu_only", "h200", "starpu_mirage", "starpu_sirocco"]
     with pytest.raises(InvalidInputError, match="one of cpu_only") as caught:
         profile_named("h100")

@@ -1,4 +1,4 @@
-"""Meters over pretended counters."""
+"""Energy meters with fake counters."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,14 +41,14 @@ class Board:
         return 7_000_000 + int(self.now * 100_000)
 
 
-def test_energy_counter() -> None:
+def test_energy_counter_gives_joules_per_run() -> None:
     board = Board()
     meter = NvmlCounter(board.library(), "handle")
     assert joules_per_run(meter, board.run, clock=board.clock) == pytest.approx(3.0, rel=1e-3)
     assert board.now >= energy_meters.WINDOW
 
 
-def test_power_samples() -> None:
+def test_power_samples_give_joules_per_run() -> None:
     board = Board()
     meter = NvmlPower(board.library(), "handle", board.clock)
     try:
@@ -57,7 +57,7 @@ def test_power_samples() -> None:
         meter.close()
 
 
-def test_which_meter_a_gpu_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_meter_prefers_the_counter_to_power_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     board = Board()
     monkeypatch.setattr(energy_meters, "nvml", board.library)
     for uuid in (None, "abc", "GPU-abc"):
@@ -96,7 +96,7 @@ def test_rapl_adds_packages_and_survives_an_overflow(tmp_path: Path) -> None:
     assert meter.joules() == pytest.approx(3.0)
 
 
-def test_no_rapl(tmp_path: Path) -> None:
+def test_unreadable_rapl_gives_no_meter(tmp_path: Path) -> None:
     assert cpu_meter(tmp_path / "nowhere") is None
     zone = _zone(tmp_path, "intel-rapl:0", "package-0", 1)
     (zone / "energy_uj").unlink()
@@ -104,7 +104,7 @@ def test_no_rapl(tmp_path: Path) -> None:
     assert cpu_meter(tmp_path) is None
 
 
-def test_what_is_not_measured_is_none() -> None:
+def test_missing_or_broken_meter_gives_none() -> None:
     board = Board()
     assert joules_per_run(None, board.run) is None
     still = SimpleNamespace(source="still", joules=lambda: 5.0, close=lambda: None)
@@ -114,7 +114,7 @@ def test_what_is_not_measured_is_none() -> None:
     assert joules_per_run(broken, board.run, clock=board.clock) is None
 
 
-def test_a_kernel_that_raises_is_not_hidden() -> None:
+def test_kernel_that_raises_is_not_hidden() -> None:
     def run() -> None:
         raise RuntimeError("kernel")
 

@@ -1,4 +1,4 @@
-"""`calibrate` and `execute` as programs: tables, JSON, files, and what they refuse."""
+"""The commands `calibrate`, `execute` and `compare --real`: output, files and bad input."""
 
 import json
 import sqlite3
@@ -28,7 +28,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     @app.callback()
     def shared() -> None:
-        """Makes it a program with commands."""
+        """Make it a program with commands."""
 
     def run(*words: str) -> int:
         code: int = app(list(words), standalone_mode=False)
@@ -50,7 +50,7 @@ def test_calibrate_as_json(program: Any, capsys: pytest.CaptureFixture[str]) -> 
     assert set(document) >= {"machine", "median_error_by_kind", "held_out", "physics"}
 
 
-def test_calibrate_reads_starpu(program: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calibrate_reads_starpu_models(program: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(Path(__file__).parent / "starpu")
     assert program("calibrate", "--starpu", folder, "--machine", "mirage", "--out", "m.json") == 0
     assert program("calibrate", "m.json") == 0
@@ -59,7 +59,7 @@ def test_calibrate_reads_starpu(program: Any, tmp_path: Path, capsys: pytest.Cap
     assert "left out when --starpu" in capsys.readouterr().err
 
 
-def test_calibrate_without_a_profile(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calibrate_without_a_profile_is_refused(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert program("calibrate") == 2
     err = capsys.readouterr().err
     assert "was not profiled yet" in err
@@ -77,7 +77,9 @@ def test_calibrate_refuses_bad_profiles(
     assert capsys.readouterr().err.startswith("error: p.json")
 
 
-def test_execute_prints_and_writes(program: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_execute_prints_a_table_and_writes_files(
+    program: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert program("execute", *TINY, "--scheduler", "greedy,cpu_only", "--out", "real") == 0
     out = capsys.readouterr().out
     assert "always cpu_wide" in out
@@ -97,7 +99,7 @@ def test_execute_compares_as_json(program: Any, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--scheduler", "nobody"], "scheduler: must be one of"),
+        (["--scheduler", "unknown"], "scheduler: must be one of"),
         (["--scheduler", "oracle"], "before a task has run"),
         (["--scheduler", "heft"], "decides online"),
         (["--scheduler", ","], "at least one name"),
@@ -113,7 +115,7 @@ def test_execute_compares_as_json(program: Any, capsys: pytest.CaptureFixture[st
         (["--timeout", "0"], "timeout"),
     ],
 )
-def test_execute_refuses(
+def test_execute_refuses_bad_options(
     program: Any,
     words: list[str],
     message: str,
@@ -166,7 +168,7 @@ def test_profile_of_this_machine_is_used_without_a_warning(
     assert "warning" not in capsys.readouterr().err
 
 
-def test_compare_real_is_the_same_stream_executed_and_simulated(
+def test_compare_real_executes_and_simulates_one_stream(
     program: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     words = ["--real", "--tasks", "6", "--schedulers", "min_completion", "--json", "--store", "--out", "real"]
@@ -192,7 +194,7 @@ def test_compare_real_is_the_same_stream_executed_and_simulated(
         (["--store"], "--store: must be given with --real"),
     ],
 )
-def test_compare_real_refuses(
+def test_compare_real_refuses_options_of_the_simulation(
     program: Any, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert program("compare", *words) == 2

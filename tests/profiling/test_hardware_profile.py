@@ -1,4 +1,4 @@
-"""The document: a round trip, what follows from it, and every file that is refused."""
+"""Profile files: saving, loading, derived numbers and bad files."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from hybrid_scheduler.profiling.hardware_profile import (
 
 
 @pytest.mark.parametrize("gpu", [True, False])
-def test_round_trip(gpu: bool, tmp_path: Path) -> None:
+def test_saved_profile_loads_unchanged(gpu: bool, tmp_path: Path) -> None:
     profile = profile_examples.profile(gpu)
     path = tmp_path / "new" / "folders" / "profile.json"
     save_profile(profile, path)
@@ -31,7 +31,7 @@ def test_round_trip(gpu: bool, tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["profile.json"]
 
 
-def test_the_file_says_what_it_is(tmp_path: Path) -> None:
+def test_file_contains_format_and_version(tmp_path: Path) -> None:
     save_profile(profile_examples.profile(), tmp_path / "p.json")
     document = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))
     assert document["format"] == "hybrid-scheduler hardware profile"
@@ -39,7 +39,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     assert set(document["points"][0]["cpu_seconds"]) == {"median", "spread", "low", "high", "n"}
 
 
-def test_ratio_and_fraction() -> None:
+def test_ratio_and_fraction_follow_from_the_times() -> None:
     point = Point(
         "x", 10, 100, 20, 60.0, cpu_seconds=profile_examples.timing(0.3),
         gpu_kernel_seconds=profile_examples.timing(0.05),
@@ -80,12 +80,12 @@ def _with_ratios(*ratios: float) -> Any:
         ((), None),
     ],
 )
-def test_crossover(ratios: tuple[float, ...], size: float | None) -> None:
+def test_crossover_is_the_last_size_at_which_times_are_equal(ratios: tuple[float, ...], size: float | None) -> None:
     found = _with_ratios(*ratios).crossover("x")
     assert found == (None if size is None else pytest.approx(size))
 
 
-def test_another_machine(recwarn: pytest.WarningsRecorder) -> None:
+def test_profile_of_another_machine_is_an_error_or_a_warning(recwarn: pytest.WarningsRecorder) -> None:
     profile = profile_examples.profile()
     profile.check_machine(profile_examples.machine())
     other = replace(profile_examples.machine(), cpu="another CPU")
@@ -165,7 +165,7 @@ TIMES = ("points", 0, "cpu_seconds")
         (_drop("launch_overhead_seconds"), "launch_overhead_seconds: must be an object"),
     ],
 )
-def test_bad_documents(change: Callable[[Any], Any], message: str) -> None:
+def test_bad_document_is_refused_with_its_place(change: Callable[[Any], Any], message: str) -> None:
     document = json.loads(json.dumps(profile_examples.profile(sizes=(64,)).as_dict()))
     with pytest.raises(InvalidInputError, match=f"^p.json: {message}"):
         read_profile(change(document), "p.json")
@@ -182,13 +182,13 @@ def test_bad_documents(change: Callable[[Any], Any], message: str) -> None:
         (b"null", "must be an object"),
     ],
 )
-def test_bad_bytes(content: bytes, message: str, tmp_path: Path) -> None:
+def test_bad_bytes_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "p.json").write_bytes(content)
     with pytest.raises(InvalidInputError, match=message):
         load_profile(tmp_path / "p.json")
 
 
-def test_truncated_anywhere(tmp_path: Path) -> None:
+def test_truncated_file_is_refused(tmp_path: Path) -> None:
     text = json.dumps(profile_examples.profile(sizes=(64,)).as_dict())
     for length in range(0, len(text), 997):
         (tmp_path / "p.json").write_text(text[:length], encoding="utf-8")
@@ -196,7 +196,7 @@ def test_truncated_anywhere(tmp_path: Path) -> None:
             load_profile(tmp_path / "p.json")
 
 
-def test_versions_come_with_advice() -> None:
+def test_other_version_is_refused_with_a_hint() -> None:
     document = profile_examples.profile(sizes=(64,)).as_dict()
     for version, advice in ((0, "measure again"), (VERSION + 1, "newer program")):
         with pytest.raises(InvalidInputError) as caught:
@@ -204,7 +204,7 @@ def test_versions_come_with_advice() -> None:
         assert advice in (caught.value.hint or "")
 
 
-def test_bad_paths(tmp_path: Path) -> None:
+def test_bad_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"a file that exists, got 'none\.json'"):
         load_profile(tmp_path / "none.json")
     with pytest.raises(InvalidInputError, match="a file that can be read"):
@@ -216,7 +216,7 @@ def test_bad_paths(tmp_path: Path) -> None:
         save_profile(profile_examples.profile(), tmp_path / "file" / "p.json")
 
 
-def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "p.json"
     save_profile(profile_examples.profile(), path)
 

@@ -1,4 +1,4 @@
-"""Every kernel computes what it says, and takes the memory that it says."""
+"""Results and memory of every kernel."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ REFERENCES = {
 
 @EVERY
 @pytest.mark.parametrize("size", [16, 48])
-def test_results_are_numpys(kernel: Kernel, size: int) -> None:
+def test_results_equal_numpy(kernel: Kernel, size: int) -> None:
     inputs = inputs_of(kernel, size)
     untouched = [tensor.clone() for tensor in inputs]
     (result,) = kernel.run(inputs)
@@ -68,7 +68,7 @@ def test_same_seed_same_data(kernel: Kernel) -> None:
 
 
 @EVERY
-def test_the_smallest_size_runs(kernel: Kernel) -> None:
+def test_smallest_size_runs(kernel: Kernel) -> None:
     kernel.check(kernel.smallest)
     (result,) = kernel.run(inputs_of(kernel, kernel.smallest))
     assert torch.isfinite(result).all()
@@ -81,12 +81,12 @@ def test_smaller_sizes_are_refused(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), [("conv", 30), ("sparse", 24)])
-def test_steps_are_kept(name: str, size: int) -> None:
+def test_size_that_is_no_multiple_of_the_step_is_refused(name: str, size: int) -> None:
     with pytest.raises(InvalidInputError, match="a multiple of"):
         KERNELS[name].check(size)
 
 
-def test_names() -> None:
+def test_kernels_are_found_by_name() -> None:
     assert [kernel.name for kernel in kernels_named(["sort", "fft", "sort"])] == ["sort", "fft"]
     assert len(kernels_named()) == 8
     with pytest.raises(UnknownNameError) as caught:

@@ -1,4 +1,4 @@
-"""What is found, what is refused, and what falls back."""
+"""Detection of devices: found, missing and unusable ones."""
 
 import os
 import re
@@ -43,18 +43,18 @@ def with_cuda(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -
     monkeypatch.setattr(nvml, "driver_version", lambda: "580.1")
 
 
-def test_no_accelerator(bare: pytest.MonkeyPatch) -> None:
+def test_machine_without_accelerator_has_no_gpu(bare: pytest.MonkeyPatch) -> None:
     assert find_gpu("auto") is None
     assert find_gpu("cpu") is None
 
 
 @pytest.mark.parametrize("kind", ["cuda", "mps"])
-def test_a_device_that_is_not_there_is_an_error(kind: str, bare: pytest.MonkeyPatch) -> None:
+def test_device_that_is_not_there_is_an_error(kind: str, bare: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInputError, match=f"device: must be one that this machine has, got '{kind}'"):
         find_gpu(kind)
 
 
-def test_an_unknown_device_is_an_error() -> None:
+def test_unknown_device_is_an_error() -> None:
     with pytest.raises(UnknownNameError) as caught:
         find_gpu("cuda0")
     assert caught.value.hint == "did you mean 'cuda'?"
@@ -77,14 +77,14 @@ def test_cuda_that_cannot_run_a_kernel_falls_back(asked: str, bare: pytest.Monke
 
 
 @pytest.mark.parametrize(("cuda", "reason"), [(None, "built without CUDA"), ("13.0", "driver may be too old")])
-def test_a_gpu_that_torch_does_not_see_falls_back(cuda: str | None, reason: str, bare: pytest.MonkeyPatch) -> None:
+def test_gpu_that_torch_does_not_see_falls_back(cuda: str | None, reason: str, bare: pytest.MonkeyPatch) -> None:
     bare.setattr(nvml, "gpu_count", lambda: 1)
     bare.setattr(torch.version, "cuda", cuda)
     with pytest.warns(UserWarning, match=reason):
         assert find_gpu("cuda") is None
 
 
-def test_a_hidden_gpu_is_not_there(bare: pytest.MonkeyPatch) -> None:
+def test_hidden_gpu_is_not_there(bare: pytest.MonkeyPatch) -> None:
     bare.setattr(nvml, "gpu_count", lambda: 1)
     bare.setenv("CUDA_VISIBLE_DEVICES", "")
     with warnings.catch_warnings():
@@ -109,18 +109,18 @@ def test_mps_is_found_and_falls_back(bare: pytest.MonkeyPatch) -> None:
         assert find_gpu("mps") is None
 
 
-def test_this_machine() -> None:
+def test_description_of_this_machine_is_complete_and_not_personal() -> None:
     machine = describe_machine(threads=3)
     assert machine.threads == 3
     assert machine.cores >= 1
     assert machine.cpu
     assert machine.memory is None or machine.memory > 2**20
     assert (machine_info.available_memory() or 1) > 0
-    personal = {socket.gethostname(), os.environ.get("USER") or "nobody in particular"}
+    personal = {socket.gethostname(), os.environ.get("USER") or "no user name"}
     assert not personal & set(map(str, machine.as_dict().values()))
 
 
-def test_the_identity_is_of_the_processors() -> None:
+def test_id_depends_on_the_processors_only() -> None:
     machine = profile_examples.machine()
     assert re.fullmatch("[0-9a-f]{12}", machine.id)
     assert replace(machine, torch="3.0", python="3.13.0", memory=1, threads=2).id == machine.id
@@ -130,14 +130,14 @@ def test_the_identity_is_of_the_processors() -> None:
     assert len({machine.id, *others}) == 4
 
 
-def test_container_limits_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_available_memory_respects_container_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine_info, "_CGROUP", tmp_path)
     (tmp_path / "memory.max").write_text("3000\n")
     (tmp_path / "memory.current").write_text("1000\n")
     assert machine_info.available_memory() == 2000
 
 
-def test_no_nvml_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_nvml_gives_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
 
@@ -147,7 +147,7 @@ def test_no_nvml_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     assert nvml.driver_version() is None
 
 
-def test_nvml_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvml_gives_gpu_count_and_driver_version(monkeypatch: pytest.MonkeyPatch) -> None:
     library = SimpleNamespace(
         nvmlInit=lambda: None, nvmlDeviceGetCount=lambda: 2, nvmlSystemGetDriverVersion=lambda: b"580.1"
     )
@@ -156,5 +156,5 @@ def test_nvml_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert nvml.driver_version() == "580.1"
 
 
-def test_a_gpu_is_a_value() -> None:
+def test_equal_gpus_compare_equal() -> None:
     assert Gpu("cuda", "X", None) == Gpu("cuda", "X", None)

@@ -1,4 +1,4 @@
-"""Both figures, with and without a GPU, and with gaps."""
+"""Figures of profiles with and without a GPU, and with missing points."""
 
 import sys
 from dataclasses import replace
@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 
 
 @pytest.mark.parametrize("gpu", [True, False])
-def test_files(gpu: bool, tmp_path: Path) -> None:
+def test_plots_are_written_as_png_files(gpu: bool, tmp_path: Path) -> None:
     whole = profile_examples.profile(gpu, sizes=(64, 256))
     profile = replace(whole, points=tuple(p for p in whole.points if p.kernel in ("matmul", "sort")))
     paths = profile_plots.save_plots(profile, tmp_path / "new" / "folder")
@@ -47,7 +47,7 @@ def test_gaps_are_left_open() -> None:
     profile_plots.roofline_figure(sparse).draw_without_rendering()
 
 
-def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_folder_and_missing_matplotlib_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInputError, match="plots: must be a folder that can be written"):
         profile_plots.save_plots(profile_examples.profile(sizes=(64,)), tmp_path / "file")

@@ -1,4 +1,4 @@
-"""The profiler on the CPU, and on a pretended accelerator that is the CPU as well."""
+"""The profiler on the CPU and on a fake accelerator."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -42,12 +42,12 @@ class StandIn(Accelerator):
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiler, "find_gpu", lambda _: Gpu("pretended", "Stand-in", 2**30))
+    monkeypatch.setattr(profiler, "find_gpu", lambda _: Gpu("fake", "Stand-in", 2**30))
     monkeypatch.setattr(profiler, "Accelerator", StandIn)
 
 
 class Broken(Kernel):
-    """Raises where the next device is, the CPU first."""
+    """Raises an error in the calls that `on` selects."""
 
     name = "broken"
     summary = "fails"
@@ -74,7 +74,7 @@ class Broken(Kernel):
         return float(size)
 
 
-def test_all_kernels_on_the_cpu(tmp_path: Any) -> None:
+def test_cpu_profile_has_all_kernels_and_sizes(tmp_path: Any) -> None:
     seen: list[tuple[str, int]] = []
     machine = HardwareProfiler("cpu", threads=2, limits=QUICK, progress=lambda *one: seen.append(one))
     before = torch.get_num_threads()
@@ -98,7 +98,7 @@ def test_all_kernels_on_the_cpu(tmp_path: Any) -> None:
     assert load_profile(tmp_path / "p.json") == profile
 
 
-def test_the_whole_way_over_an_accelerator(gpu: None) -> None:
+def test_accelerator_profile_has_kernel_and_copy_times(gpu: None) -> None:
     profile = HardwareProfiler(limits=QUICK, threads=1).profile_range([16])
     assert profile.machine.gpu is not None
     assert profile.launch_overhead_seconds is not None
@@ -113,9 +113,9 @@ def test_the_whole_way_over_an_accelerator(gpu: None) -> None:
         assert point.gpu_fraction == pytest.approx(point.cpu_gpu_ratio / (1 + point.cpu_gpu_ratio))
 
 
-def test_energy_of_both(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_energy_is_measured_on_cpu_and_gpu(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     class Meter:
-        source, total = "pretended", 0.0
+        source, total = "fake", 0.0
 
         def joules(self) -> float:
             self.total += 1.0
@@ -133,18 +133,18 @@ def test_energy_of_both(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert point.cpu_joules is not None
     assert point.gpu_joules is not None
     assert 0 < point.gpu_joules < 1
-    assert profile.method.gpu_energy == "pretended"
+    assert profile.method.gpu_energy == "fake"
     assert [meter.source for meter in meters] == ["closed", "closed"]
     monkeypatch.setattr(profiler, "WINDOW", 1000.0)
     hurried = HardwareProfiler(limits=QUICK, kernels=["sort"], budget=60.0).profile_range([16])
-    assert hurried.points[0].gpu_joules is None  # the time is for the times
+    assert hurried.points[0].gpu_joules is None  # the budget is for times
 
 
 @pytest.mark.parametrize(
     ("on", "measured", "failed"),
     [(lambda call: call == 1, "gpu_seconds", "cpu"), (lambda call: call > 4, "cpu_seconds", "gpu")],
 )
-def test_a_kernel_that_raises_is_recorded(
+def test_kernel_that_raises_is_recorded(
     on: Callable[[int], bool], measured: str, failed: str, gpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(KERNELS, "broken", Broken(on))
@@ -158,7 +158,7 @@ def test_a_kernel_that_raises_is_recorded(
     assert len(profile.of("sort")) == 1
 
 
-def test_sizes_that_do_not_fit(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_that_do_not_fit_into_memory_are_skipped(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     one = HardwareProfiler(limits=QUICK, kernels=["matmul"], threads=1)
     monkeypatch.setattr(profiler, "available_memory", lambda: 10**6)
     profile = one.profile_range([16, 4096])
@@ -173,7 +173,7 @@ def test_sizes_that_do_not_fit(gpu: None, monkeypatch: pytest.MonkeyPatch) -> No
     assert profile.of("matmul")[1].cpu_seconds is not None
 
 
-def test_sizes_that_a_kernel_cannot_have() -> None:
+def test_sizes_that_a_kernel_cannot_have_are_skipped() -> None:
     profile = HardwareProfiler("cpu", kernels=["conv", "sort"], limits=QUICK).profile_range([15])
     assert [point.kernel for point in profile.points] == ["sort"]
     assert [skipped.reason for skipped in profile.skipped] == [
@@ -181,12 +181,12 @@ def test_sizes_that_a_kernel_cannot_have() -> None:
     ]
 
 
-def test_nothing_at_all_is_an_error() -> None:
+def test_profile_without_any_point_is_an_error() -> None:
     with pytest.raises(HybridSchedulerError, match=r"nothing could be measured; matmul at size 10\*?"):
         HardwareProfiler("cpu", kernels=["matmul"], limits=QUICK).profile_range([10**9])
 
 
-def test_the_budget_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budget_is_kept_and_later_sizes_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
     class Slow(Broken):
@@ -209,13 +209,13 @@ def test_the_budget_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     one.profile_range([10])  # a new call has a new budget
 
 
-def test_a_spent_budget() -> None:
+def test_spent_budget_is_an_error() -> None:
     with pytest.raises(HybridSchedulerError, match=r"the budget of 1e-06 s was used up"):
         HardwareProfiler("cpu", budget=1e-6, limits=QUICK).profile_range([16])
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [-5], [1.5], [True], ["256"]])
-def test_bad_sizes(sizes: list[Any]) -> None:
+def test_bad_sizes_are_refused(sizes: list[Any]) -> None:
     with pytest.raises(InvalidInputError, match="sizes: must be"):
         HardwareProfiler("cpu").profile_range(sizes)
 
@@ -231,19 +231,19 @@ def test_bad_sizes(sizes: list[Any]) -> None:
         ({"seed": -1}, "seed: must be"),
     ],
 )
-def test_bad_options(options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message) as caught:
         HardwareProfiler(**options)
     if "kernels" in options:
         assert isinstance(caught.value, UnknownNameError)
 
 
-def test_saving_before_measuring(tmp_path: Any) -> None:
+def test_saving_before_measuring_is_an_error(tmp_path: Any) -> None:
     with pytest.raises(HybridSchedulerError, match="no profile to save yet"):
         HardwareProfiler("cpu").save_profile(tmp_path / "p.json")
 
 
-def test_a_fallback_is_heard_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fallback_to_the_cpu_warns_and_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     import warnings
 
     def unusable(_: str) -> None:
@@ -255,7 +255,7 @@ def test_a_fallback_is_heard_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cuda cannot be used" in one.profile_range([16]).notes
 
 
-def test_a_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler.os, "getloadavg", lambda: (400.0, 1.0, 1.0), raising=False)
     (note,) = profiler._busy()
     assert "other programs were running (load 400.0" in note
@@ -293,7 +293,7 @@ def test_cuda_time_is_taken_between_events() -> None:
     assert order[-1] == "all"
 
 
-def test_a_stand_in_really_copies() -> None:
+def test_stand_in_accelerator_copies_data() -> None:
     one = accelerator_timing.Accelerator("cpu")
     data = (torch.arange(4.0),)
     (there,) = one.upload(data)

@@ -1,4 +1,4 @@
-"""Both doors: the program's command, and the one for machines with few packages."""
+"""The command `profile`, and the profiler's own program for machines with few packages."""
 
 import json
 import os
@@ -51,13 +51,13 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
 
 
-def test_help() -> None:
+def test_help_has_an_example() -> None:
     result = run("--help")
     assert result.exit_code == 0
     assert "hybrid-scheduler profile --sizes" in result.stdout
 
 
-def test_table_and_file() -> None:
+def test_profile_prints_a_table_and_writes_a_file() -> None:
     result = run(*TINY)
     assert result.exit_code == 0, result.stderr
     assert "wrote data/profiles/hardware_profile.json" in result.stderr.replace("\\", "/")
@@ -68,7 +68,7 @@ def test_table_and_file() -> None:
     assert [line[:2] for line in lines if line[:1] in (["sort"], ["conv"])] == [["sort", "16"], ["conv", "16"]]
 
 
-def test_json() -> None:
+def test_json_output_equals_the_file() -> None:
     result = run(*TINY, "--out", "here.json", "--json")
     assert json.loads(result.stdout) == json.loads(Path("here.json").read_text(encoding="utf-8"))
 
@@ -85,33 +85,33 @@ def test_json() -> None:
         (("--kernels", "sort,mathmul"), "hint: did you mean 'matmul'?"),
     ],
 )
-def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
+def test_bad_options_are_refused(arguments: tuple[str, ...], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in result.stderr
     assert not Path("data").exists()
 
 
-def test_the_table_of_a_machine_with_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_of_a_machine_with_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     command.show(Printer(), profile_examples.profile())
-    shown = capsys.readouterr().out
-    assert "Example GPU 9000 · launch 9.00 µs" in shown
-    assert "CPU memory 120 GB/s · GPU memory 4200 GB/s" in shown
-    assert "matmul from 785" in shown
-    assert "at every size: sort" in shown
-    assert "at none: conv, reduction, elementwise, sparse" in shown
-    assert "skipped sort 8192 on cpu: it would take about 9 s" in shown
-    assert "1 thread" not in shown
+    output = capsys.readouterr().out
+    assert "Example GPU 9000 · launch 9.00 µs" in output
+    assert "CPU memory 120 GB/s · GPU memory 4200 GB/s" in output
+    assert "matmul from 785" in output
+    assert "at every size: sort" in output
+    assert "at none: conv, reduction, elementwise, sparse" in output
+    assert "skipped sort 8192 on cpu: it would take about 9 s" in output
+    assert "1 thread" not in output
 
 
-def test_the_table_of_a_machine_without(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_of_a_machine_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     command.show(Printer(), profile_examples.profile(gpu=False))
-    shown = capsys.readouterr().out
-    assert "no GPU; 16 threads are 3.16 to 3.16x as fast as one" in shown
-    assert "GPU with" not in shown
+    output = capsys.readouterr().out
+    assert "no GPU; 16 threads are 3.16 to 3.16x as fast as one" in output
+    assert "GPU with" not in output
 
 
-def test_the_table_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": "80", "LINES": "50"}.items():
         monkeypatch.setenv(name, value)
     command.show(Printer(), profile_examples.profile())
@@ -120,7 +120,9 @@ def test_the_table_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypat
     assert any("GPU with" in line for line in lines)
 
 
-def test_the_bare_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_profiler_program_prints_a_table_and_writes_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*TINY, "--out", "bare.json", "--threads", "1"]) == 0
     captured = capsys.readouterr()
     assert [line.split()[:2] for line in captured.out.splitlines()][1:] == [
@@ -130,7 +132,7 @@ def test_the_bare_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert load_profile("bare.json").machine.threads == 1
 
 
-def test_mistakes_at_the_bare_door(capsys: pytest.CaptureFixture[str]) -> None:
+def test_profiler_program_refuses_bad_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--device", "gpu", "--out", "x.json"]) == 2
     assert "error: device: must be" in capsys.readouterr().err
     with pytest.raises(SystemExit) as caught:
@@ -138,7 +140,9 @@ def test_mistakes_at_the_bare_door(capsys: pytest.CaptureFixture[str]) -> None:
     assert caught.value.code == 2
 
 
-def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_profiler_program_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""StarPU's files as published, and the ways in which they can be wrong."""
+"""Published StarPU models, and damaged ones."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ from hybrid_scheduler.profiling.starpu_models import kernel_name, measured, read
 FOLDER = Path(__file__).parent / "starpu"
 
 
-def test_a_codelet_on_every_architecture() -> None:
+def test_codelet_is_read_for_every_architecture() -> None:
     models = read_codelet(FOLDER / "codelets" / "chol_model_potrf.mirage")
     assert [(m.device, m.number, m.cores) for m in models] == [(0, 0, 1), (1, 0, 1), (1, 1, 1), (1, 2, 1)]
     first = models[0].entries[0]
@@ -32,7 +32,7 @@ def test_rows_scaled_by_hand_are_left_out() -> None:
     assert len(scaled) == 6
 
 
-def test_a_machine(tmp_path: Path) -> None:
+def test_machine_is_read_as_a_profile(tmp_path: Path) -> None:
     profile = read_starpu(FOLDER, "mirage", gpu="Fermi")
     assert profile.kernels == ["chol_potrf", "sgemm", "slu_lu_getrf"]
     assert profile.machine.gpu is not None
@@ -61,11 +61,11 @@ def test_a_machine(tmp_path: Path) -> None:
         ("starpu_slu_lu_model_getrf", "slu_lu_getrf"),
     ],
 )
-def test_names(codelet: str, name: str) -> None:
+def test_kernel_names_follow_from_codelet_names(codelet: str, name: str) -> None:
     assert kernel_name(codelet) == name
 
 
-def test_a_machine_that_is_not_there() -> None:
+def test_unknown_machine_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="one of mirage"):
         read_starpu(FOLDER, "sirocco")
 
@@ -87,7 +87,7 @@ def copy(tmp_path: Path) -> Path:
         ("cea37d6d	409600         	1.097392e+07", "cea37d6d", "8 words"),
     ],
 )
-def test_damaged_codelets(copy: Path, old: str, new: str, message: str) -> None:
+def test_damaged_codelet_is_refused_with_its_line(copy: Path, old: str, new: str, message: str) -> None:
     path = copy / "codelets" / "chol_model_potrf.mirage"
     text = path.read_text(encoding="utf-8")
     assert old in text
@@ -97,7 +97,7 @@ def test_damaged_codelets(copy: Path, old: str, new: str, message: str) -> None:
     assert "chol_model_potrf.mirage, line" in str(caught.value)
 
 
-def test_cut_short_and_missing(copy: Path) -> None:
+def test_truncated_and_missing_files_are_refused(copy: Path) -> None:
     path = copy / "codelets" / "chol_model_potrf.mirage"
     path.write_text(path.read_text(encoding="utf-8")[:1200], encoding="utf-8")
     with pytest.raises(InvalidInputError):

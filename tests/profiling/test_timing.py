@@ -1,4 +1,4 @@
-"""Statistics that a disturbed run does not move, on a clock that only moves when told."""
+"""Robust timing statistics, on a fake clock."""
 
 import math
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def timing_of(runs: Iterator[float], **limits: float) -> tuple[Timing, FakeClock
     return timing.repeat(clock.sample, RepetitionLimits(**limits), clock), clock
 
 
-def test_the_first_runs_do_not_count() -> None:
+def test_warm_up_runs_do_not_count() -> None:
     timing, _ = timing_of(chain([5.0, 0.5], repeat(0.001)), seconds=10.0)
     assert timing == Timing(0.001, 0.0, 0.001, 0.001, 10)
 
@@ -67,13 +67,13 @@ def test_goes_on_while_imprecise_until_the_time_is_up() -> None:
     assert clock.now < 2.2
 
 
-def test_a_slow_run_is_still_measured_three_times() -> None:
+def test_slow_run_is_still_measured_three_times() -> None:
     timing, clock = timing_of(repeat(50.0), seconds=1.0)
     assert timing.n == FEWEST_RUNS
     assert clock.count == FEWEST_RUNS + 1  # one warm-up is enough when it takes so long
 
 
-def test_most_runs() -> None:
+def test_number_of_runs_is_limited() -> None:
     timing, _ = timing_of(cycle([1e-6, 9e-6]), seconds=9.0, most_runs=37, precision=1e-9)
     assert timing.n == 37
 

@@ -1,4 +1,4 @@
-"""The executor on pools of threads: real kernels, and everything that can go wrong with them."""
+"""The executor on thread pools: results, failures, limits and bad input."""
 
 import gc
 import sys
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from executor_helpers import THREADS, Always, made_with
+from executor_helpers import THREADS, Always, executors
 
 from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Task, UnknownNameError, View
 from hybrid_scheduler.profiling import machine_info
@@ -29,7 +29,7 @@ from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
 
 @pytest.fixture
 def make() -> Iterator[Callable[..., HybridExecutor]]:
-    with made_with("round_robin", pools=THREADS) as build:
+    with executors("round_robin", pools=THREADS) as build:
         yield build
 
 
@@ -51,8 +51,8 @@ def test_every_kernel_on_every_device_equals_the_reference(kind: str, make: Call
     for name in ("cpu_wide", "cpu_narrow"):
         result = run.submit_kernel(KernelCall(kind, 64), device=name).result()
         assert _last(run).device == name
-        for got, wanted in zip(result, _reference(kind, 64), strict=True):
-            torch.testing.assert_close(got, wanted)
+        for actual, expected in zip(result, _reference(kind, 64), strict=True):
+            torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("fraction", [0.01, 0.37, 0.99])
@@ -63,15 +63,15 @@ def test_split_kernels_equal_the_reference(
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
     run = make(Always(fraction))
     result = run.submit_kernel(KernelCall(kind, 96)).result()
-    for got, wanted in zip(result, _reference(kind, 96), strict=True):
-        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-3)
+    for actual, expected in zip(result, _reference(kind, 96), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-3)
     record = _last(run)
     assert record.fraction == pytest.approx(fraction)
     assert record.cpu_seconds > 0
     assert record.accelerator_seconds > 0
 
 
-def test_small_kernels_and_others_stay_whole(make: Callable[..., HybridExecutor]) -> None:
+def test_small_and_indivisible_kernels_are_not_split(make: Callable[..., HybridExecutor]) -> None:
     run = make(Always(0.6))
     run.submit_kernel(KernelCall("matmul", 64)).result()
     run.submit_kernel(KernelCall("sort", 64)).result()
@@ -81,7 +81,7 @@ def test_small_kernels_and_others_stay_whole(make: Callable[..., HybridExecutor]
     assert (_last(never).device, _last(never).fraction) == ("cpu_wide", 0.0)
 
 
-def test_given_data_is_used_and_left_alone(make: Callable[..., HybridExecutor]) -> None:
+def test_given_data_is_used_and_not_changed(make: Callable[..., HybridExecutor]) -> None:
     data = (torch.tensor([3.0, 1.0, 2.0]),)
     (result,) = make().submit_kernel(KernelCall("sort", 2, inputs=data)).result()
     assert result.tolist() == [1.0, 2.0, 3.0]
@@ -91,7 +91,7 @@ def test_given_data_is_used_and_left_alone(make: Callable[..., HybridExecutor]) 
 # ------------------------------------------------------------------------------------------ the standard interface
 
 
-def test_plain_callables_and_map(make: Callable[..., HybridExecutor]) -> None:
+def test_submit_and_map_run_callables(make: Callable[..., HybridExecutor]) -> None:
     run = make()
     assert run.submit(pow, 2, 5).result() == 32
     assert run.submit(sorted, [2, 1], reverse=True).result() == [2, 1]
@@ -108,7 +108,7 @@ def test_errors_are_carried_to_the_future(make: Callable[..., HybridExecutor]) -
     assert run.submit(int, "7").result() == 7
 
 
-def test_cancelling_what_waits(make: Callable[..., HybridExecutor]) -> None:
+def test_waiting_task_can_be_cancelled(make: Callable[..., HybridExecutor]) -> None:
     run = make()
     gate, begun = threading.Event(), threading.Event()
 
@@ -130,7 +130,7 @@ def test_cancelling_what_waits(make: Callable[..., HybridExecutor]) -> None:
     assert run.counts["cancelled"] == 1
 
 
-def test_shutdown_runs_what_waits(make: Callable[..., HybridExecutor]) -> None:
+def test_shutdown_runs_waiting_tasks(make: Callable[..., HybridExecutor]) -> None:
     run = make()
     futures = [run.submit(time.sleep, 0.001) for _ in range(5)]
     run.shutdown()
@@ -140,7 +140,7 @@ def test_shutdown_runs_what_waits(make: Callable[..., HybridExecutor]) -> None:
     run.shutdown()
 
 
-def test_shutdown_can_cancel(make: Callable[..., HybridExecutor]) -> None:
+def test_shutdown_can_cancel_waiting_tasks(make: Callable[..., HybridExecutor]) -> None:
     run = make()
     gate, begun = threading.Event(), threading.Event()
 
@@ -160,9 +160,9 @@ def test_shutdown_can_cancel(make: Callable[..., HybridExecutor]) -> None:
     assert run.counts["cancelled"] == 5
 
 
-def test_results_that_nobody_wants_are_gone_at_once(make: Callable[..., HybridExecutor]) -> None:
+def test_dropped_results_are_freed_at_once(make: Callable[..., HybridExecutor]) -> None:
     class Large:
-        """Stands for a lot of memory."""
+        """Stands for a large result."""
 
     gone: list[weakref.ref[Large]] = []
 
@@ -176,13 +176,13 @@ def test_results_that_nobody_wants_are_gone_at_once(make: Callable[..., HybridEx
     try:
         for _ in range(3):
             run.submit_variants(cpu=work, device="cpu_wide").exception()
-        run.submit_variants(cpu=int, device="cpu_wide").result()  # by now the worker has let go of the last one
+        run.submit_variants(cpu=int, device="cpu_wide").result()  # by now the worker has dropped the last one
         assert [ref() for ref in gone] == [None, None, None]
     finally:
         gc.enable()
 
 
-def test_threads_of_others_are_left_alone(make: Callable[..., HybridExecutor]) -> None:
+def test_thread_counts_of_other_threads_do_not_change(make: Callable[..., HybridExecutor]) -> None:
     found: list[int] = []
 
     def ask() -> None:
@@ -200,16 +200,16 @@ def test_threads_of_others_are_left_alone(make: Callable[..., HybridExecutor]) -
     assert found[0] == found[1]
 
 
-def test_as_a_context() -> None:
+def test_leaving_the_context_waits_for_tasks() -> None:
     with HybridExecutor("cpu_only", pools=THREADS) as run:
         future = run.submit(int, 3)
     assert future.done()
 
 
-# ------------------------------------------------------------------------------------------ limits and deaths
+# ------------------------------------------------------------------------------------------ timeouts, dead workers
 
 
-def test_a_task_that_takes_too_long(make: Callable[..., HybridExecutor]) -> None:
+def test_timeout_ends_a_hanging_task_and_replaces_its_worker(make: Callable[..., HybridExecutor]) -> None:
     run = make()
     gate = threading.Event()
     future = run.submit_variants(cpu=gate.wait, timeout=0.05, device="cpu_wide")
@@ -227,7 +227,7 @@ def test_a_task_that_takes_too_long(make: Callable[..., HybridExecutor]) -> None
     assert len(run.records) == 2
 
 
-def test_a_worker_that_dies_is_replaced(make: Callable[..., HybridExecutor]) -> None:
+def test_dead_worker_is_replaced(make: Callable[..., HybridExecutor]) -> None:
     run = make()
 
     def die() -> None:
@@ -240,8 +240,8 @@ def test_a_worker_that_dies_is_replaced(make: Callable[..., HybridExecutor]) -> 
     assert run.workers_replaced == 1
 
 
-class Full(CpuBackend):
-    """A device without room."""
+class OutOfMemoryBackend(CpuBackend):
+    """A device that is out of memory."""
 
     def kernel(self, call: KernelCall) -> Any:
         if self.pool.kind != "cpu":
@@ -258,27 +258,27 @@ def test_out_of_memory_is_retried_on_the_cpu(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
-    run = make(Always(1.0), backend=Full)
+    run = make(Always(1.0), backend=OutOfMemoryBackend)
     (result,) = run.submit_kernel(KernelCall("matmul", 64)).result()
     torch.testing.assert_close(result, _reference("matmul", 64)[0])
     assert (_last(run).status, _last(run).device, run.counts["retried"]) == ("retried", "cpu_wide", 1)
-    half = make(Always(0.5), backend=Full)
+    half = make(Always(0.5), backend=OutOfMemoryBackend)
     (result,) = half.submit_kernel(KernelCall("matmul", 64)).result()
     torch.testing.assert_close(result, _reference("matmul", 64)[0], rtol=1e-4, atol=1e-4)
     assert half.counts["retried"] == 1
 
 
-def test_what_counts_as_out_of_memory() -> None:
+def test_out_of_memory_errors_are_recognised() -> None:
     assert is_out_of_memory(torch.OutOfMemoryError("no"))
     assert is_out_of_memory(RuntimeError("CUBLAS: Out of Memory"))
     assert not is_out_of_memory(RuntimeError("shapes"))
     assert not is_out_of_memory(ValueError("out of memory"))
 
 
-# ------------------------------------------------------------------------------------------ work of one's own
+# ------------------------------------------------------------------------------------------ variants
 
 
-def test_variants_go_where_they_can(make: Callable[..., HybridExecutor]) -> None:
+def test_variants_move_to_the_cpu_if_the_gpu_cannot_run_them(make: Callable[..., HybridExecutor]) -> None:
     with_gpu = (THREADS[0], DevicePool("gpu_0", "gpu", "cpu", memory=100.0))
     run = make(Always(1.0), pools=with_gpu, backend=CpuBackend)
     assert run.submit_variants(cpu=lambda x: ("cpu", x), gpu=lambda x: ("gpu", x), args=(1,)).result() == ("gpu", 1)
@@ -288,7 +288,7 @@ def test_variants_go_where_they_can(make: Callable[..., HybridExecutor]) -> None
     assert run.counts["moved"] == 2
 
 
-def test_commands(make: Callable[..., HybridExecutor]) -> None:
+def test_command_results_failures_and_timeouts(make: Callable[..., HybridExecutor]) -> None:
     run = make()
     done = run.submit_variants(cpu=[sys.executable, "-c", "print(6 * 7)"]).result()
     assert done.stdout.strip() == "42"
@@ -311,7 +311,9 @@ def test_commands(make: Callable[..., HybridExecutor]) -> None:
         ({"cpu": int, "intensity": 2.0}, r"\[0, 1\]"),
     ],
 )
-def test_bad_variants(make: Callable[..., HybridExecutor], options: dict[str, Any], message: str) -> None:
+def test_bad_variants_are_refused(
+    make: Callable[..., HybridExecutor], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidInputError, match=message):
         make().submit_variants(**options)
 
@@ -319,7 +321,7 @@ def test_bad_variants(make: Callable[..., HybridExecutor], options: dict[str, An
 # ------------------------------------------------------------------------------------------ deciding and learning
 
 
-def test_records_say_what_happened(make: Callable[..., HybridExecutor]) -> None:
+def test_record_has_decision_and_measurements(make: Callable[..., HybridExecutor]) -> None:
     run = make("gpu_only")
     for _ in range(3):
         run.submit_kernel(KernelCall("fft", 64)).result()
@@ -336,7 +338,7 @@ def test_records_say_what_happened(make: Callable[..., HybridExecutor]) -> None:
     assert run.records[0].predicted is None  # nothing was known yet
 
 
-def test_backlogs_are_what_the_scheduler_sees(make: Callable[..., HybridExecutor]) -> None:
+def test_scheduler_sees_backlogs(make: Callable[..., HybridExecutor]) -> None:
     seen: list[float] = []
 
     class Watching(Online):
@@ -352,14 +354,14 @@ def test_backlogs_are_what_the_scheduler_sees(make: Callable[..., HybridExecutor
     gate.set()
     wait([held, *futures])
     assert seen[0] == 0.0
-    assert 0.0 < seen[1] < 1e-4  # nobody knows what the callable takes, but it is there
+    assert 0.0 < seen[1] < 1e-4  # its duration is unknown, but it counts
     assert seen[2] >= 0.02
     assert seen[3] >= 0.04
 
 
 @pytest.mark.parametrize(("second", "first_ones"), [(THREADS[1], 0), (DevicePool("gpu_0", "gpu", "cpu"), 2)])
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
-def test_learners_hear_what_was_executed_and_nothing_else(
+def test_learners_observe_executed_tasks_only(
     spec: str, second: DevicePool, first_ones: int, make: Callable[..., HybridExecutor]
 ) -> None:
     run = make(spec, pools=(THREADS[0], second), backend=CpuBackend)
@@ -373,9 +375,9 @@ def test_learners_hear_what_was_executed_and_nothing_else(
     assert first_ones <= policy.outliers < 12  # on a GPU the first run of a kind at its size says nothing
 
 
-def test_learners_do_not_hear_of_memory_that_was_made_ready(make: Callable[..., HybridExecutor]) -> None:
+def test_preparation_time_is_not_observed(make: Callable[..., HybridExecutor]) -> None:
     class Preparing(CpuBackend):
-        """As a GPU's way does with page-locked memory; here it is all there is."""
+        """Counts its whole run as preparation, as a GPU counts page-locked memory."""
 
         def execute(self, run: Callable[..., Any], inputs: Any) -> Any:
             began = time.perf_counter()
@@ -383,19 +385,19 @@ def test_learners_do_not_hear_of_memory_that_was_made_ready(make: Callable[..., 
             self.preparing += time.perf_counter() - began
             return result
 
-    heard: list[Outcome] = []
+    observed: list[Outcome] = []
     policy = Always(1.0)
-    policy.observe = heard.append  # type: ignore[method-assign]
+    policy.observe = observed.append  # type: ignore[method-assign]
     run = make(policy, backend=Preparing)
     run.submit_kernel(KernelCall("sort", 512)).result()
     run.learn()
-    (outcome,) = heard
+    (outcome,) = observed
     measured = _last(run).measured
     assert measured is not None
     assert outcome.accelerator_time < 0.5 * measured
 
 
-def test_told_schedulers_need_a_calibration(make: Callable[..., HybridExecutor]) -> None:
+def test_schedulers_that_know_durations_need_a_calibration(make: Callable[..., HybridExecutor]) -> None:
     with pytest.raises(InvalidInputError, match="must know durations") as caught:
         make("earliest_finish")
     assert caught.value.hint is not None
@@ -404,12 +406,12 @@ def test_told_schedulers_need_a_calibration(make: Callable[..., HybridExecutor])
     assert _last(run).predicted is not None
 
 
-def test_the_oracle_is_refused(make: Callable[..., HybridExecutor]) -> None:
+def test_oracle_is_refused(make: Callable[..., HybridExecutor]) -> None:
     with pytest.raises(InvalidInputError, match="before a task has run"):
         make("oracle", calibration=calibrate(profile_named("cpu_only")))
 
 
-def test_another_scheduler_takes_over(make: Callable[..., HybridExecutor]) -> None:
+def test_set_scheduler_changes_the_policy(make: Callable[..., HybridExecutor]) -> None:
     run = make("cpu_only")
     run.submit_kernel(KernelCall("sort", 16)).result()
     run.set_scheduler("gpu_only")
@@ -429,12 +431,12 @@ def test_another_scheduler_takes_over(make: Callable[..., HybridExecutor]) -> No
         (KernelCall("matmul", 4_000_000), "fits into"),
     ],
 )
-def test_kernels_that_cannot_be_run(make: Callable[..., HybridExecutor], call: KernelCall, message: str) -> None:
+def test_impossible_kernel_is_refused(make: Callable[..., HybridExecutor], call: KernelCall, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         make().submit_kernel(call)
 
 
-def test_devices_that_are_not_there(make: Callable[..., HybridExecutor]) -> None:
+def test_unknown_device_is_refused(make: Callable[..., HybridExecutor]) -> None:
     with pytest.raises(UnknownNameError, match="one of cpu_narrow, cpu_wide"):
         make(devices=["gpu_7"])
     with pytest.raises(UnknownNameError):
@@ -443,12 +445,12 @@ def test_devices_that_are_not_there(make: Callable[..., HybridExecutor]) -> None
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("inf")])
-def test_bad_limits(limit: float) -> None:
+def test_bad_timeout_is_refused(limit: float) -> None:
     with pytest.raises(InvalidInputError, match="timeout"):
         HybridExecutor(pools=THREADS, timeout=limit)
 
 
-def test_a_decision_out_of_range(make: Callable[..., HybridExecutor]) -> None:
+def test_decision_out_of_range_is_refused(make: Callable[..., HybridExecutor]) -> None:
     class Wild(Online):
         def decide(self, task: Task, view: View) -> Decision:
             return Decision(9, 1.0)
@@ -467,7 +469,7 @@ def test_cuda_that_cannot_be_used_is_a_warning(monkeypatch: pytest.MonkeyPatch) 
         device_pools.find_pools("cuda")
 
 
-def test_pools_of_a_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_with_gpus_has_one_pool_per_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     found = pools_for(Gpu("cuda", "G", 10**10), 16)
     assert [(p.name, p.where, p.threads) for p in found] == [
@@ -479,11 +481,11 @@ def test_pools_of_a_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         pools_for(None, 0)
 
 
-# ------------------------------------------------------------------------------------------ the way to a GPU
+# ------------------------------------------------------------------------------------------ copies to a GPU
 
 
-def _pretended(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
-    """Main memory as the GPU's, ordinary memory as page-locked."""
+def _fake_cuda(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
+    """Return a CUDA backend with main memory as GPU memory and pageable memory as page-locked memory."""
     backend = CudaBackend(DevicePool("gpu_0", "gpu", "cpu"))
     backend._cuda = True
 
@@ -502,19 +504,19 @@ def _pretended(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
 
 
 @pytest.mark.parametrize("kind", list(KERNELS))
-def test_staged_copies_arrive(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = _pretended(monkeypatch)
+def test_staged_copies_give_the_same_results(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = _fake_cuda(monkeypatch)
     for size in (64, 96, 64):  # the buffer grows, and is used again
         call = KernelCall(kind, size)
         inputs = KERNELS[kind].make(size, torch.Generator().manual_seed(size))
         result = backend.kernel(KernelCall(kind, size, 0, inputs))
-        for got, wanted in zip(result, _reference(kind, size), strict=True):
-            torch.testing.assert_close(got, wanted)
+        for actual, expected in zip(result, _reference(kind, size), strict=True):
+            torch.testing.assert_close(actual, expected)
         assert call.inputs is None
 
 
-def test_too_much_to_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = _pretended(monkeypatch)
+def test_large_inputs_are_not_staged(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = _fake_cuda(monkeypatch)
     monkeypatch.setattr("hybrid_scheduler.runtime.device_backends._MOST_STAGING", 100)
     inputs = KERNELS["sort"].make(64, torch.Generator().manual_seed(64))
     (result,) = backend.kernel(KernelCall("sort", 64, 0, inputs))
@@ -522,7 +524,7 @@ def test_too_much_to_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     assert backend._buffer is None
 
 
-def test_names_are_public() -> None:
+def test_executor_and_kernel_call_are_exported() -> None:
     from hybrid_scheduler import runtime
 
     assert runtime.HybridExecutor is executor.HybridExecutor

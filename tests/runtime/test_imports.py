@@ -1,4 +1,4 @@
-"""The rooms that run on a bare GPU machine need no packages of the server, the database or the command line."""
+"""Packages for a GPU machine import without those of the server, the database and the command line."""
 
 import subprocess
 import sys
@@ -59,12 +59,12 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
 
 
-def test_every_module_imports_without_them() -> None:
+def test_every_module_imports_without_optional_packages() -> None:
     done = _python(IMPORT.format(absent=ABSENT, packages=PACKAGES))
     assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.slow
-def test_kernels_run_without_them() -> None:
+def test_kernels_run_without_optional_packages() -> None:
     done = _python(RUN.format(absent=ABSENT))
     assert done.stdout.strip() == "ran", done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""Schedulers wrapped for real kernels: one per kind, coverage first, whole where nothing can be split."""
+"""The policy for real kernels: learners per kind, exploration, measurements and splits."""
 
 import math
 from collections.abc import Iterator
@@ -45,17 +45,17 @@ def _done(task: Task, decision: Decision, seconds: float) -> Outcome:
         ("rl_agent", "rl_agent(replay='bandit')"),
     ],
 )
-def test_learners_are_made_for_what_real_hardware_tells(given: str, made: str) -> None:
+def test_learners_get_parameters_for_real_hardware(given: str, made: str) -> None:
     assert real_spec(given) == made
 
 
-def test_only_online_schedulers() -> None:
+def test_offline_scheduler_is_refused() -> None:
     for spec in ("shortest_first", "heft"):
         with pytest.raises(InvalidInputError, match="decides online"):
             KernelPolicy(spec)
 
 
-def test_where_nothing_can_be_split_the_larger_share_takes_all() -> None:
+def test_larger_share_takes_the_whole_task_that_cannot_be_split() -> None:
     policy = KernelPolicy("greedy")
     policy.start(Setting(MACHINE))
     assert _decide(policy, _task(0)) == Decision(1, 1.0)  # greedy says 0.6
@@ -64,7 +64,7 @@ def test_where_nothing_can_be_split_the_larger_share_takes_all() -> None:
     assert _decide(split, _task(0)).fraction == pytest.approx(0.6)
 
 
-def test_a_learner_per_kind_and_one_of_the_others() -> None:
+def test_learners_are_created_per_kind_and_others_once() -> None:
     policy = KernelPolicy("hybrid_ml")
     policy.start(Setting(MACHINE))
     assert policy.scheduler_for("sort") is policy.scheduler_for("sort")
@@ -74,7 +74,7 @@ def test_a_learner_per_kind_and_one_of_the_others() -> None:
     assert same.scheduler_for("sort") is same.scheduler_for("fft")
 
 
-def test_devices_are_tried_until_all_have_shown_about_this_size() -> None:
+def test_devices_are_explored_until_all_have_run_about_this_size() -> None:
     policy = KernelPolicy("hybrid_ml")
     policy.start(Setting(MACHINE))
     chosen = []
@@ -83,7 +83,7 @@ def test_devices_are_tried_until_all_have_shown_about_this_size() -> None:
         decision = _decide(policy, task)
         chosen.append(decision.device)
         policy.observe(_done(task, decision, 1e-3))
-    assert sorted(chosen) == [0, 1, 1]  # the GPU's first run of its size makes things ready
+    assert sorted(chosen) == [0, 1, 1]  # the GPU's first run of its size is a warm-up
     assert (policy.explored, policy.outliers) == (3, 1)
     _decide(policy, _task(3, size=300.0))
     assert policy.explored == 3  # near enough
@@ -93,7 +93,7 @@ def test_devices_are_tried_until_all_have_shown_about_this_size() -> None:
     assert policy.explored == 5
 
 
-def test_a_device_that_is_far_slower_is_left_alone() -> None:
+def test_far_slower_device_is_not_explored() -> None:
     policy = KernelPolicy("hybrid_ml")
     policy.start(Setting(MACHINE))
     size, task_id = 64.0, 0
@@ -105,38 +105,38 @@ def test_a_device_that_is_far_slower_is_left_alone() -> None:
             policy.observe(_done(task, decision, slow * 1e-6 * size**2))
             task_id += 1
         size *= 2
-    assert policy.history.runs("sort", 0) == 3  # one more than it takes to believe it: the GPU's first says nothing
+    assert policy.history.runs("sort", 0) == 3  # one more than needed: the GPU's first run is a warm-up
     assert policy.history.runs("sort", 1) == 9
 
 
-def test_a_device_that_has_shown_small_sizes_only_is_not_hopeless_at_large_ones() -> None:
+def test_device_known_at_small_sizes_only_is_explored_at_large_ones() -> None:
     """Small kernels take as long as their launch: from them, growth with the data would be far too much."""
     policy = KernelPolicy("hybrid_ml")
     policy.start(Setting(MACHINE))
     for i in range(6):
         task = _task(i, size=64.0)
         policy.observe(_done(task, _decide(policy, task), 1e-3))
-    tried = []
+    explored_devices = []
     for i in range(6, 10):
         task = _task(i, size=4096.0)
         decision = _decide(policy, task)
-        tried.append(decision.device)
+        explored_devices.append(decision.device)
         policy.observe(_done(task, decision, 0.05 if decision.device == 0 else 0.01))
-    assert 1 in tried  # though 1 ms grown with the data is four seconds, against the CPU's 50 ms
+    assert 1 in explored_devices  # though 1 ms grown with the data is four seconds, against the CPU's 50 ms
 
 
-def test_beyond_what_was_shown_measurements_decide_and_not_the_learner() -> None:
-    class Stubborn(Online):
-        """Wants the CPU for everything."""
+def test_measurements_decide_at_sizes_that_no_device_has_run() -> None:
+    class AlwaysCpu(Online):
+        """Always chooses the CPU."""
 
         learns = True
 
         def decide(self, task: Task, view: View) -> Decision:
             return Decision(0, 0.0)
 
-    register("stubborn")(Stubborn)
+    register("always_cpu")(AlwaysCpu)
     try:
-        policy = KernelPolicy("stubborn", explore=4)
+        policy = KernelPolicy("always_cpu", explore=4)
         policy.start(Setting(MACHINE))
         for i in range(4):
             task = _task(i)
@@ -146,31 +146,31 @@ def test_beyond_what_was_shown_measurements_decide_and_not_the_learner() -> None
         assert _decide(policy, near) == Decision(0, 0.0)  # half as much again is not far ahead
         assert _decide(policy, far) == Decision(1, 1.0)
     finally:
-        unregister("stubborn")
+        unregister("always_cpu")
     assert policy.overruled == 1
 
 
 @pytest.fixture
-def halver() -> Iterator[KernelPolicy]:
-    """Gives nine tenths of everything to the GPU. At size 256 the CPU has shown 9 ms, the GPU 3 ms."""
+def fixed_split() -> Iterator[KernelPolicy]:
+    """Return a policy that gives nine tenths to the GPU; at size 256 the CPU took 9 ms, the GPU 3 ms."""
 
-    class Halver(Online):
-        """Splits."""
+    class FixedSplit(Online):
+        """Always splits."""
 
         learns = True
 
         def decide(self, task: Task, view: View) -> Decision:
             return Decision(1, 0.9)
 
-    register("halver")(Halver)
-    policy = KernelPolicy("halver", splits=lambda task: task.kind == "matmul", explore=3)
+    register("fixed_split")(FixedSplit)
+    policy = KernelPolicy("fixed_split", splits=lambda task: task.kind == "matmul", explore=3)
     policy.start(Setting(MACHINE))
-    for i in range(3):  # the GPU's first run is not believed
+    for i in range(3):  # the GPU's first run is a warm-up
         task = _task(i, "matmul")
         decision = _decide(policy, task)
         policy.observe(_done(task, decision, 9e-3 if decision.device == 0 else 3e-3))
     yield policy
-    unregister("halver")
+    unregister("fixed_split")
 
 
 def _split(task: Task, cpu: float, gpu: float) -> Outcome:
@@ -178,35 +178,37 @@ def _split(task: Task, cpu: float, gpu: float) -> Outcome:
     return Outcome(task.task_id, 1, 0.9, now, now, cpu, now, gpu)
 
 
-def test_a_split_that_has_shown_to_be_slower_is_not_made_again(halver: KernelPolicy) -> None:
-    for i in (3, 4):  # a first run is not believed
+def test_split_that_was_slower_is_not_repeated(fixed_split: KernelPolicy) -> None:
+    for i in (3, 4):  # the first run is a warm-up
         task = _task(i, "matmul")
-        assert _decide(halver, task) == Decision(1, 0.9)
-        halver.observe(_split(task, 1e-3, 4e-3))
-    assert _decide(halver, _task(5, "matmul")) == Decision(1, 1.0)
-    assert halver.overruled == 1
+        assert _decide(fixed_split, task) == Decision(1, 0.9)
+        fixed_split.observe(_split(task, 1e-3, 4e-3))
+    assert _decide(fixed_split, _task(5, "matmul")) == Decision(1, 1.0)
+    assert fixed_split.overruled == 1
 
 
-def test_a_split_that_pays_off_is_made_again(halver: KernelPolicy) -> None:
+def test_split_that_was_faster_is_repeated(fixed_split: KernelPolicy) -> None:
     for i in (3, 4, 5):
         task = _task(i, "matmul")
-        assert _decide(halver, task) == Decision(1, 0.9)
-        halver.observe(_split(task, 1e-3, 2.7e-3))
-    assert halver.overruled == 0
+        assert _decide(fixed_split, task) == Decision(1, 0.9)
+        fixed_split.observe(_split(task, 1e-3, 2.7e-3))
+    assert fixed_split.overruled == 0
 
 
-def test_a_share_that_would_last_longer_than_the_whole_elsewhere_is_not_taken(halver: KernelPolicy) -> None:
+def test_split_is_rejected_when_the_whole_task_ends_sooner_elsewhere(fixed_split: KernelPolicy) -> None:
     busy = View(9.0, np.array([9.0, 19.0]), MACHINE)
-    assert halver.decide(_task(9, "matmul"), busy) == Decision(0, 0.0)  # the GPU's share would wait ten seconds
+    assert fixed_split.decide(_task(9, "matmul"), busy) == Decision(
+        0, 0.0
+    )  # the GPU's share would wait ten seconds
 
 
-def test_parts_of_a_split_say_nothing_about_the_whole() -> None:
+def test_split_is_measured_apart_from_whole_tasks() -> None:
     assert device_class_and_seconds(_split(_task(0), 1e-3, 4e-3), MACHINE) == (SPLIT, 4e-3)
     assert device_class_and_seconds(_done(_task(0), Decision(0, 0.0), 2.0), MACHINE) == (0, 2.0)
     assert device_class_and_seconds(_done(_task(0), Decision(1, 1.0), 3.0), MACHINE) == (1, 3.0)
 
 
-def test_of_equal_devices_the_idlest_is_taken() -> None:
+def test_idlest_of_equal_devices_is_chosen() -> None:
     machine = workstation(3)
     policy = KernelPolicy("hybrid_ml")
     policy.start(Setting(machine))
@@ -215,7 +217,7 @@ def test_of_equal_devices_the_idlest_is_taken() -> None:
     assert policy.decide(_task(1), View(1.0, np.array([9.0, 2.0, 0.5, 1.0]), machine)) == Decision(2, 1.0)
 
 
-def test_after_the_learning_tasks_nothing_is_tried_for_its_own_sake() -> None:
+def test_exploration_ends_after_the_learning_tasks() -> None:
     policy = KernelPolicy("hybrid_ml", explore=1)
     policy.start(Setting(MACHINE))
     for i in range(4):
@@ -224,31 +226,31 @@ def test_after_the_learning_tasks_nothing_is_tried_for_its_own_sake() -> None:
 
 
 def test_outcomes_reach_the_scheduler_that_decided() -> None:
-    heard: list[int] = []
+    observed: list[int] = []
 
-    class Curious(Online):
-        """Notes what it hears."""
+    class Recorder(Online):
+        """Records the outcomes it observes."""
 
         def decide(self, task: Task, view: View) -> Decision:
             return Decision(0, 0.0)
 
         def observe(self, outcome: Outcome) -> None:
-            heard.append(outcome.task_id)
+            observed.append(outcome.task_id)
 
-    register("curious")(Curious)
+    register("recorder")(Recorder)
     try:
-        policy = KernelPolicy("curious")
+        policy = KernelPolicy("recorder")
         policy.start(Setting(MACHINE))
         task = _task(7)
         policy.observe(_done(task, _decide(policy, task), 1.0))
         policy.forget(8)
     finally:
-        unregister("curious")
-    assert heard == [7]
+        unregister("recorder")
+    assert observed == [7]
 
 
 @pytest.mark.parametrize(("spec", "most"), [("hybrid_ml", 1.10), ("rl_agent", 1.25)])
-def test_two_hundred_tasks_are_enough_on_the_profiled_h200(spec: str, most: float) -> None:
+def test_two_hundred_tasks_suffice_on_the_profiled_h200(spec: str, most: float) -> None:
     """In the simulator, with the measured machine's times, noise, and only what was executed to learn from."""
     physics = calibrate(profile_named("h200"), transfer="pageable").physics
     learning, later = (
@@ -267,12 +269,12 @@ def test_two_hundred_tasks_are_enough_on_the_profiled_h200(spec: str, most: floa
 
 @pytest.mark.parametrize(("spec", "most"), [("hybrid_ml", 1.10), ("rl_agent", 1.25)])
 @pytest.mark.parametrize("seed", [3, 32, 37])  # streams with few large kernels of some kinds to learn from
-def test_disturbed_runs_and_first_ones_mislead_nobody(spec: str, most: float, seed: int) -> None:
+def test_outliers_do_not_mislead_learners(spec: str, most: float, seed: int) -> None:
     assert 1.0 <= choice_ratio(spec, seed) <= most
 
 
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
-def test_splitting_is_judged_by_what_splits_took(spec: str) -> None:
+def test_splits_are_judged_by_measured_splits(spec: str) -> None:
     """By shares of whole runs alone the median is 1.15: parts pay for their start, and slow each other down."""
     found = [choice_ratio(spec, seed, split=True) for seed in range(8)]
     assert np.median(found) <= 1.10

@@ -1,4 +1,4 @@
-"""The executor over Ray: what can be said without a cluster, and a cluster of three nodes that loses one."""
+"""The Ray executor without a cluster, and on three nodes of which one is killed."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def _node(name: str, alive: bool = True, **resources: float) -> dict[str, Any]:
     return {"NodeID": name, "Alive": alive, "Resources": resources}
 
 
-def test_devices_of_the_nodes() -> None:
+def test_living_nodes_give_cpu_and_gpu_devices() -> None:
     nodes = [_node("b", CPU=4, GPU=2), _node("a", CPU=2), _node("c", alive=False, CPU=9), _node("d", memory=1.0)]
     devices = ray_devices(nodes)
     assert [(s.pool.name, s.pool.node, s.node_id, s.cpus, s.gpus) for s in devices] == [
@@ -33,7 +33,7 @@ def test_devices_of_the_nodes() -> None:
         ray_devices([_node("x", CPU=0)])
 
 
-def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_is_an_error_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(HybridSchedulerError, match="needs ray") as caught:
         connect(None)
@@ -41,7 +41,7 @@ def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--backend local" in caught.value.hint
 
 
-def test_an_address_that_does_not_answer() -> None:
+def test_address_that_does_not_answer_is_an_error() -> None:
     pytest.importorskip("ray")
     with pytest.raises(HybridSchedulerError, match=r"no Ray cluster answers at 127\.0\.0\.1:1") as caught:
         connect("127.0.0.1:1")
@@ -61,9 +61,9 @@ def short_folder() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (sys.platform == "linux" and shutil.which("unshare")), reason="needs a network of its own")
-def test_three_nodes_of_which_one_is_killed(short_folder: Path) -> None:
-    """In a network namespace with nothing but loopback: nobody hears of it, and it hears of nobody."""
+@pytest.mark.skipif(not (sys.platform == "linux" and shutil.which("unshare")), reason="needs a network namespace")
+def test_tasks_of_a_killed_node_run_elsewhere(short_folder: Path) -> None:
+    """Run the cluster in a network namespace that has the loopback device only."""
     pytest.importorskip("ray")
     environment = {
         **os.environ, "HOME": str(short_folder), "RAY_TMPDIR": str(short_folder), "RAY_USAGE_STATS_ENABLED": "0",

@@ -1,4 +1,4 @@
-"""Streams of real kernels, the yardstick they are judged by, and their twins in the simulator."""
+"""Streams of real kernels, the best measured choices, and simulations of the same streams."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def executor() -> Iterator[HybridExecutor]:
 # ------------------------------------------------------------------------------------------ streams
 
 
-def test_the_same_seed_gives_the_same_stream() -> None:
+def test_same_seed_gives_the_same_stream() -> None:
     first, again, other = (make_stream(["sort", "fft"], 40, seed=seed) for seed in (1, 1, 2))
     assert first == again != other
     assert {call.kind for call in first} == {"sort", "fft"}
@@ -64,7 +64,7 @@ def test_halves_share_no_size() -> None:
     assert max(call.size for call in limited if call.kind == "sort") <= 256
 
 
-def test_grids() -> None:
+def test_size_grid_has_quarter_octaves() -> None:
     assert size_grid(64, 128) == [64, 80, 96, 112, 128]
     assert size_grid(64, 64, 1) == [64]
     for smallest, largest in ((8, 64), (128, 64)):
@@ -73,13 +73,13 @@ def test_grids() -> None:
 
 
 @pytest.mark.parametrize("options", [{"tasks": 0}, {"seed": -1}, {"kinds": ["nothing"]}, {"kinds": []}])
-def test_bad_streams(options: dict[str, object]) -> None:
+def test_bad_stream_options_are_refused(options: dict[str, object]) -> None:
     values: dict[str, object] = {"kinds": ["sort"], "tasks": 3, **options}
     with pytest.raises(InvalidInputError):
         make_stream(**values)  # type: ignore[arg-type]
 
 
-def test_as_a_workload() -> None:
+def test_stream_becomes_a_workload() -> None:
     workload = as_workload(CALLS, [0.1 * i for i in range(len(CALLS))])
     assert workload[1].kind == "matmul"
     assert workload[1].size == 16.0
@@ -106,7 +106,7 @@ def _record(
     return ExecutionRecord(task_id, "sort", 16.0, device, fraction, status, 0.0, None, 0.0, seconds, seconds)
 
 
-def test_ratios_by_hand() -> None:
+def test_ratios_equal_those_computed_by_hand() -> None:
     choices = Choices(("cpu", "gpu_0"), np.array([[1.0, 2.0], [9.0, 3.0], [4.0, math.nan], [5.0, 5.0]]))
     assert choices.best.tolist() == [1.0, 3.0, 4.0, 5.0]
     assert choices.always("gpu_0").tolist() == [2.0, 3.0, 4.0, 5.0]
@@ -126,7 +126,7 @@ def test_ratios_by_hand() -> None:
     assert nothing["ratio"] is None
 
 
-def test_energy_goes_by_seconds_on_the_accelerator() -> None:
+def test_energy_is_shared_by_seconds_on_the_accelerator() -> None:
     records = [_record(i, "gpu_0", 1.0) for i in range(2)]
     records[0].accelerator_seconds, records[1].accelerator_seconds = 1.0, 3.0
     share_energy(records, None)
@@ -135,7 +135,7 @@ def test_energy_goes_by_seconds_on_the_accelerator() -> None:
     assert [record.joules for record in records] == [2.0, 6.0]
 
 
-def test_every_kernel_on_every_device(executor: HybridExecutor) -> None:
+def test_choices_measure_every_kernel_on_every_device(executor: HybridExecutor) -> None:
     choices = measure_choices(executor, [*CALLS, CALLS[0]], repeats=2)
     assert choices.devices == ("cpu_wide", "cpu_narrow")
     assert choices.seconds.shape == (7, 2)
@@ -144,7 +144,7 @@ def test_every_kernel_on_every_device(executor: HybridExecutor) -> None:
     assert not executor.records
 
 
-def test_a_kernel_that_runs_nowhere_is_named(executor: HybridExecutor) -> None:
+def test_kernel_that_runs_nowhere_is_named(executor: HybridExecutor) -> None:
     broken = KernelCall("sort", 17, inputs=("no tensor",))
     with pytest.raises(HybridSchedulerError, match=r"sort of size 17 failed on every device: \w+Error"):
         measure_choices(executor, [CALLS[0], broken], repeats=1)
@@ -154,7 +154,7 @@ def test_a_kernel_that_runs_nowhere_is_named(executor: HybridExecutor) -> None:
 
 
 @pytest.mark.parametrize("mode", ["sequential", "batch"])
-def test_a_run(mode: str, executor: HybridExecutor) -> None:
+def test_run_has_a_record_for_every_call(mode: str, executor: HybridExecutor) -> None:
     found = run_stream(executor, CALLS, mode=mode, learning=CALLS[:2])
     assert [record.kind for record in found.records] == [call.kind for call in CALLS]
     assert found.learned_from == 2
@@ -165,7 +165,7 @@ def test_a_run(mode: str, executor: HybridExecutor) -> None:
     json.dumps(document, allow_nan=False)
 
 
-def test_bad_mode(executor: HybridExecutor) -> None:
+def test_bad_mode_is_refused(executor: HybridExecutor) -> None:
     with pytest.raises(InvalidInputError, match="sequential or batch"):
         run_stream(executor, CALLS, mode="parallel")
 
@@ -173,7 +173,7 @@ def test_bad_mode(executor: HybridExecutor) -> None:
 # ------------------------------------------------------------------------------------------ simulated and real
 
 
-def test_calibrations_alone_and_in_company(executor: HybridExecutor, tmp_path: Path) -> None:
+def test_survey_calibrates_alone_and_under_contention(executor: HybridExecutor, tmp_path: Path) -> None:
     survey = ContentionSurvey(executor, CALLS)
     for _ in range(2):
         survey.measure()
@@ -188,7 +188,7 @@ def test_calibrations_alone_and_in_company(executor: HybridExecutor, tmp_path: P
     assert not executor.records
 
 
-def test_neighbours_do_what_they_are_best_at(executor: HybridExecutor) -> None:
+def test_neighbours_run_the_kernels_they_run_fastest(executor: HybridExecutor) -> None:
     services = {
         ("sort", 16): {"cpu": [1.0, 9.0, 1.0], THREAD_POOL: [2.0, 2.0, 2.0]},
         ("matmul", 16): {"cpu": [3.0], THREAD_POOL: [2.0]},
@@ -200,7 +200,7 @@ def test_neighbours_do_what_they_are_best_at(executor: HybridExecutor) -> None:
     assert never_best["cpu_narrow"] == [KernelCall("sort", 16)]
 
 
-def test_a_raised_curve_sums_up_to_what_was_measured() -> None:
+def test_scaled_curve_sums_up_to_the_measured_total() -> None:
     curve = Curve("sort", "cpu", (16.0, 64.0), (1.0, 4.0))
     calibration = Calibration(ProfiledPhysics((curve,)), (), {}, "pageable")
     # Six runs, one of them disturbed: the median is 1 and 4, the sum half as much again.
@@ -209,51 +209,51 @@ def test_a_raised_curve_sums_up_to_what_was_measured() -> None:
     assert higher.seconds == pytest.approx((1.5, 6.0))
 
 
-def test_side_by_side(executor: HybridExecutor) -> None:
+def test_real_and_simulated_makespans_are_compared(executor: HybridExecutor) -> None:
     found = compare_real(executor, CALLS, ["earliest_finish", "cpu_only"], rounds=2)
     for spec, one in found.schedulers.items():
         assert len(one["real"]) == len(one["simulated"]) == 2
         assert one["error"] == pytest.approx(one["simulated_makespan_seconds"] / one["real_makespan_seconds"] - 1)
         assert all(len(run.records) == len(CALLS) for run in found.runs[spec])
-    # One device alone: its work one after the other, so the twin is at least the sum of the curves.
+    # One device alone: its work one after the other, so the simulated makespan is at least the sum of the curves.
     curves = found.survey.expected().alone.physics
     alone = sum(float(curves.row(call.kind, call.size, executor.platform)[0].sum()) for call in CALLS)
     assert found.schedulers["cpu_only"]["simulated_makespan_seconds"] >= 0.999 * alone
 
 
-def test_twins_keep_the_tasks_numbers(executor: HybridExecutor) -> None:
-    """Round robin sends even ones to one device and odd ones to the other, wherever a stream begins to count."""
+def test_simulation_keeps_task_ids(executor: HybridExecutor) -> None:
+    """Round robin sends even ids to one device and odd ids to the other, whatever the first id is."""
     curves = tuple(Curve("sort", device, (16.0, 64.0), (1.0, 10.0)) for device in ("cpu", THREAD_POOL))
     calibration = Calibration(ProfiledPhysics(curves), (), {}, "pageable")
     calls = [KernelCall("sort", 64), KernelCall("sort", 16), KernelCall("sort", 16)]
     both = ContentionCalibration(calibration, calibration)
     for first, makespan in ((0, 11.0), (1, 11.0)):
         records = [_record(first + i, "cpu_wide", 0.0) for i in range(3)]
-        twin = simulate(executor, calibration, both, calls, records, "round_robin(variant=gpu-cpu)")
-        assert twin["makespan_seconds"] == pytest.approx(makespan)
-        assert twin["on_accelerator"] == pytest.approx((2 - first) / 3)
+        simulated = simulate(executor, calibration, both, calls, records, "round_robin(variant=gpu-cpu)")
+        assert simulated["makespan_seconds"] == pytest.approx(makespan)
+        assert simulated["on_accelerator"] == pytest.approx((2 - first) / 3)
 
 
-def test_neighbours_have_work_for_long_enough_and_not_for_ever() -> None:
+def test_neighbour_work_is_long_enough_and_limited() -> None:
     calls = [KernelCall("sort", 16), KernelCall("sort", 32)]
     assert len(_enough(calls, [0.1, 0.3], 2.0)) == 10
     assert len(_enough(calls, [], 2.0)) <= 20_000
     assert _enough(calls, [5.0, 5.0], 2.0) == calls
 
 
-def test_side_by_side_from_a_given_calibration(executor: HybridExecutor) -> None:
+def test_comparison_uses_a_given_calibration(executor: HybridExecutor) -> None:
     given = calibrate_executor(executor, CALLS, repeats=1)
     found = compare_real(executor, CALLS, ["cpu_only"], given=given, rounds=1)
     assert found.schedulers["cpu_only"]["tasks"] == len(CALLS)
     assert all(not runs for runs in found.survey.alone.values())
 
 
-def test_a_contest(executor: HybridExecutor) -> None:
-    contest = KernelBenchmark(
+def test_benchmark_judges_every_scheduler(executor: HybridExecutor) -> None:
+    benchmark = KernelBenchmark(
         executor, CALLS, ["hybrid_ml", "min_completion"], learning=CALLS[:4], compare=True, repeats=1
     )
-    assert contest.needs_calibration()
-    document = contest.run()
+    assert benchmark.needs_calibration()
+    document = benchmark.run()
     assert document["source"] == "measured"
     assert set(document["schedulers"]) == {"hybrid_ml", "min_completion"}
     assert set(document["always"]) == {"cpu_wide", "cpu_narrow"}
@@ -261,10 +261,10 @@ def test_a_contest(executor: HybridExecutor) -> None:
     assert document["schedulers"]["min_completion"]["learned_from"] == 0
     assert set(document["compare"]) == {"hybrid_ml", "min_completion"}
     json.dumps(document, allow_nan=False)
-    rows = contest.rows()
+    rows = benchmark.rows()
     assert len(rows) == 12
     assert {row["source"] for row in rows} == {"measured"}
 
 
-def test_a_contest_of_those_who_need_no_times(executor: HybridExecutor) -> None:
+def test_benchmark_needs_no_calibration_for_other_schedulers(executor: HybridExecutor) -> None:
     assert not KernelBenchmark(executor, CALLS, ["greedy", "hybrid_ml"]).needs_calibration()

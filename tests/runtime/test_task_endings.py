@@ -1,4 +1,4 @@
-"""Whatever happens on the way: every task ends once, every shutdown ends, and nothing is kept of what has ended."""
+"""Endings of tasks: each ends once, every shutdown ends, and ended tasks leave no state."""
 
 import math
 import subprocess
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from executor_helpers import THREADS, Always, made_with
+from executor_helpers import THREADS, Always, executors
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.profiling.kernels import KERNELS
@@ -28,7 +28,7 @@ LONG = 60.0
 
 @pytest.fixture
 def make() -> Iterator[Callable[..., HybridExecutor]]:
-    with made_with("gpu_only", pools=GPUS, backend=CpuBackend) as build:
+    with executors("gpu_only", pools=GPUS, backend=CpuBackend) as build:
         yield build
 
 
@@ -45,7 +45,7 @@ def _ends(action: Callable[[], object]) -> None:
 
 
 class Gate:
-    """Work that begins and then waits to be let through."""
+    """Work that begins and then waits for an event."""
 
     def __init__(self) -> None:
         self.begun, self.open = threading.Event(), threading.Event()
@@ -56,16 +56,16 @@ class Gate:
         return "through"
 
 
-def _no_room() -> None:
+def _out_of_memory() -> None:
     raise torch.OutOfMemoryError("CUDA out of memory")
 
 
 # ------------------------------------------------------------------------------------------ shutdown
 
 
-def test_a_task_that_comes_back_to_the_cpu_while_the_executor_closes(make: Callable[..., HybridExecutor]) -> None:
+def test_retry_on_the_cpu_finishes_during_shutdown(make: Callable[..., HybridExecutor]) -> None:
     run, gate = make(), Gate()
-    future = run.submit_variants(cpu=lambda: "cpu", gpu=lambda: (gate(), _no_room()))
+    future = run.submit_variants(cpu=lambda: "cpu", gpu=lambda: (gate(), _out_of_memory()))
     gate.begun.wait(LONG)
     closing = _begun(run.shutdown)
     gate.open.set()
@@ -75,7 +75,7 @@ def test_a_task_that_comes_back_to_the_cpu_while_the_executor_closes(make: Calla
     assert (run.counts["retried"], run.records[-1].status) == (1, "retried")
 
 
-def test_a_split_that_has_begun_is_finished_although_the_rest_is_cancelled(
+def test_begun_split_is_finished_when_the_rest_is_cancelled(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
@@ -97,7 +97,7 @@ def test_a_split_that_has_begun_is_finished_although_the_rest_is_cancelled(
     _ends(run.shutdown)
 
 
-def test_shutting_down_twice_in_two_ways(make: Callable[..., HybridExecutor]) -> None:
+def test_second_shutdown_can_cancel_waiting_tasks(make: Callable[..., HybridExecutor]) -> None:
     run, gate = make(), Gate()
     run.submit(gate)
     gate.begun.wait(LONG)
@@ -110,7 +110,7 @@ def test_shutting_down_twice_in_two_ways(make: Callable[..., HybridExecutor]) ->
     assert [thread.name for thread in threading.enumerate() if thread.name == "hybrid-watch"] == []
 
 
-def test_a_task_that_hangs_does_not_keep_a_shutdown_waiting(make: Callable[..., HybridExecutor]) -> None:
+def test_shutdown_does_not_wait_for_a_timed_out_task(make: Callable[..., HybridExecutor]) -> None:
     run, gate = make(), Gate()
     future = run.submit_variants(cpu=gate, timeout=0.05)
     _ends(run.shutdown)
@@ -118,8 +118,8 @@ def test_a_task_that_hangs_does_not_keep_a_shutdown_waiting(make: Callable[..., 
     gate.open.set()
 
 
-def test_a_program_that_never_shuts_down_ends_in_silence() -> None:
-    """With outcomes that nobody has learned from, and a forest that is due."""
+def test_program_without_shutdown_ends_silently() -> None:
+    """Outcomes are not learned from yet, and a training is due."""
     program = """
 from hybrid_scheduler.runtime.executor import HybridExecutor
 run = HybridExecutor("hybrid_ml", device_type="cpu")
@@ -134,7 +134,7 @@ print(sum(future.result() for future in futures) > 0)
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, math.inf, math.nan])
-def test_every_limit_is_checked(make: Callable[..., HybridExecutor], limit: float) -> None:
+def test_bad_timeouts_of_tasks_are_refused(make: Callable[..., HybridExecutor], limit: float) -> None:
     run, gate = make(), Gate()
     with pytest.raises(InvalidInputError, match="timeout"):
         run.submit_variants(cpu=int, timeout=limit)
@@ -145,14 +145,14 @@ def test_every_limit_is_checked(make: Callable[..., HybridExecutor], limit: floa
     gate.open.set()
 
 
-def test_a_callable_is_watched_where_the_other_variant_is_a_command(make: Callable[..., HybridExecutor]) -> None:
+def test_callable_is_watched_where_the_other_variant_is_a_command(make: Callable[..., HybridExecutor]) -> None:
     run, gate = make(), Gate()
     with pytest.raises(TimeoutError, match=r"0\.05 s"):
         run.submit_variants(cpu=["echo", "x"], gpu=gate, timeout=0.05).result(LONG)
     gate.open.set()
 
 
-def test_a_limit_that_passes_while_the_result_is_written_down(
+def test_timeout_while_the_result_is_recorded_has_no_effect(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, measure = make(), RunningTask.measure
@@ -167,8 +167,8 @@ def test_a_limit_that_passes_while_the_result_is_written_down(
     assert (run.counts["done"], run.counts["timed_out"], run.workers_replaced) == (2, 0, 0)
 
 
-def test_who_takes_over_has_buffers_of_his_own(make: Callable[..., HybridExecutor]) -> None:
-    """The thread that was left behind may still be writing to the old ones."""
+def test_replaced_worker_has_its_own_backend(make: Callable[..., HybridExecutor]) -> None:
+    """The abandoned thread may still be writing to its buffers."""
     run, gate = make(), Gate()
     before = run.workers[0].backend
     with pytest.raises(TimeoutError):
@@ -177,10 +177,10 @@ def test_who_takes_over_has_buffers_of_his_own(make: Callable[..., HybridExecuto
     gate.open.set()
 
 
-# ------------------------------------------------------------------------------------------ devices and books
+# ------------------------------------------------------------------------------------------ devices and callbacks
 
 
-def test_a_device_that_cannot_be_entered_leaves_its_work_to_the_cpu(make: Callable[..., HybridExecutor]) -> None:
+def test_tasks_of_an_unusable_device_run_on_the_cpu(make: Callable[..., HybridExecutor]) -> None:
     class Locked(CpuBackend):
         def enter(self) -> None:
             if self.pool.name == "gpu_0":
@@ -192,14 +192,14 @@ def test_a_device_that_cannot_be_entered_leaves_its_work_to_the_cpu(make: Callab
     assert run.counts["retried"] == 2
 
 
-def test_a_fault_in_the_books_ends_the_task_and_not_the_worker(
+def test_error_in_a_callback_ends_the_task_and_not_the_worker(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, back = make(), RunningTask.part_ended
 
     def broken(running: RunningTask, part: Any) -> bool:
         if running.task.kind == "broken":
-            raise KeyError("no such page")
+            raise KeyError("missing")
         return back(running, part)
 
     monkeypatch.setattr(RunningTask, "part_ended", broken)
@@ -208,13 +208,13 @@ def test_a_fault_in_the_books_ends_the_task_and_not_the_worker(
     assert run.submit(lambda: 2).result(LONG) == 2
 
 
-def test_work_without_room_on_the_gpu_runs_its_cpu_variant(make: Callable[..., HybridExecutor]) -> None:
+def test_gpu_out_of_memory_runs_the_cpu_variant(make: Callable[..., HybridExecutor]) -> None:
     run = make()
-    assert run.submit_variants(cpu=lambda: "cpu", gpu=_no_room).result(LONG) == "cpu"
+    assert run.submit_variants(cpu=lambda: "cpu", gpu=_out_of_memory).result(LONG) == "cpu"
     assert run.counts["retried"] == 1
 
 
-def test_a_stream_longer_than_what_is_kept_is_refused(
+def test_stream_longer_than_the_kept_records_is_refused(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "MOST_RECORDS", 2)
@@ -222,7 +222,7 @@ def test_a_stream_longer_than_what_is_kept_is_refused(
         run_stream(make(), [KernelCall("sort", 16)] * 3)
 
 
-def test_a_stream_with_a_kernel_that_is_refused_says_so(make: Callable[..., HybridExecutor]) -> None:
+def test_stream_with_an_impossible_kernel_is_refused(make: Callable[..., HybridExecutor]) -> None:
     run, before = make(), sys.getswitchinterval()
     calls = [KernelCall("matmul", 64), KernelCall("matmul", 10**9)]
     found: list[BaseException] = []
@@ -241,7 +241,7 @@ def test_a_stream_with_a_kernel_that_is_refused_says_so(make: Callable[..., Hybr
 # ------------------------------------------------------------------------------------------ queues
 
 
-def test_where_nothing_is_known_the_shorter_queue_is_taken(make: Callable[..., HybridExecutor]) -> None:
+def test_shorter_queue_is_chosen_without_measurements(make: Callable[..., HybridExecutor]) -> None:
     run, gate = make("gpu_only"), Gate()
     futures = [run.submit_variants(cpu=int, gpu=gate, kind="new", size=float(i + 1)) for i in range(4)]
     gate.open.set()
@@ -251,10 +251,8 @@ def test_where_nothing_is_known_the_shorter_queue_is_taken(make: Callable[..., H
 
 
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
-def test_a_batch_of_something_new_does_not_wait_for_one_device(
-    spec: str, make: Callable[..., HybridExecutor]
-) -> None:
-    """Each class of device is tried once; the others do not wait behind that."""
+def test_batch_of_a_new_kind_uses_all_devices(spec: str, make: Callable[..., HybridExecutor]) -> None:
+    """Each device class is explored once; the other tasks do not wait for that."""
     run, gate = make(spec), Gate()
     futures = [run.submit_variants(cpu=gate, gpu=gate, kind="new", size=9.0, intensity=0.9) for _ in range(20)]
     assert run.policy.explored == 2
@@ -265,18 +263,18 @@ def test_a_batch_of_something_new_does_not_wait_for_one_device(
     assert used == {"cpu", "gpu_0", "gpu_1"}
 
 
-def test_what_cannot_go_to_a_gpu_is_not_tried_there_for_ever(make: Callable[..., HybridExecutor]) -> None:
+def test_exploration_of_an_impossible_device_ends(make: Callable[..., HybridExecutor]) -> None:
     run = make("hybrid_ml")
     for i in range(30):
         run.submit_variants(cpu=int, kind="mine", size=100.0 + i).result(LONG)
     assert run.policy.explored <= 4
 
 
-# ------------------------------------------------------------------------------------------ nothing is kept
+# ------------------------------------------------------------------------------------------ state of ended tasks
 
 
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
-def test_nothing_is_kept_of_tasks_that_failed(spec: str, make: Callable[..., HybridExecutor]) -> None:
+def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., HybridExecutor]) -> None:
     run = make(spec)
     for i in range(40):
         work = (lambda: 1 / 0) if i % 2 else int
@@ -289,7 +287,7 @@ def test_nothing_is_kept_of_tasks_that_failed(spec: str, make: Callable[..., Hyb
     assert kept == {}
 
 
-def test_nothing_piles_up_where_devices_are_given(
+def test_records_are_limited_when_devices_are_given(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "MOST_RECORDS", 5)
@@ -300,7 +298,7 @@ def test_nothing_piles_up_where_devices_are_given(
     assert len(run.records) == 5
 
 
-def test_what_waits_in_a_queue_holds_no_result(
+def test_queued_splits_hold_no_result_memory(
     make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)

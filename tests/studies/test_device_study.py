@@ -1,4 +1,4 @@
-"""The study's tables, and the study itself in miniature."""
+"""The device study at tiny sizes, and its report."""
 
 import json
 import subprocess
@@ -12,18 +12,18 @@ from studies.device_study_report import main, report
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_nothing_is_no_report() -> None:
+def test_empty_summary_gives_an_empty_report() -> None:
     assert report({}) == ""
     assert report({"executions": {"x": {"error": "it broke"}}}) == ""
 
 
-def test_bad_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "summary.json" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_the_study_in_miniature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tiny_study_writes_a_summary_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--tiny", "--budget", "600", "--parts", "check,execute,compare"]
     command = [sys.executable, "-m", "studies.device_study", str(tmp_path), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)

@@ -269,10 +269,8 @@ class HybridExecutor(Executor, PartCallbacks):
             Compute intensity in [0, 1].
         args, kwargs : tuple and dict, optional
             Arguments of callables.
-        timeout : float, optional
-            Time limit of the run in seconds.
-        device : str, optional
-            Device name, to overrule the policy.
+        timeout, device
+            As for `submit_kernel`.
 
         Returns
         -------

@@ -85,7 +85,7 @@ class KernelPolicy(Online):
     decided, explored, overruled : int
         Decisions so far; those made to explore; those in which measurements overruled the scheduler.
     outliers : int
-        Outcomes that the scheduler was not shown.
+        Outcomes that were kept from the scheduler.
 
     Raises
     ------

@@ -103,10 +103,8 @@ def compare_real(
 
     Parameters
     ----------
-    executor : HybridExecutor
-        Runs everything.
-    calls : sequence of KernelCall
-        The stream.
+    executor, calls, progress
+        As for `stream_execution.measure_choices`.
     specs : sequence of str
         Schedulers.
     sample : sequence of KernelCall, optional
@@ -117,8 +115,6 @@ def compare_real(
         Number of runs under each scheduler.
     seed : int, optional
         Seed of the calibration's order.
-    progress : callable, optional
-        Called with a text and a count.
     """
     survey = ContentionSurvey(executor, sample if sample is not None else calls, seed=seed)
     runs: dict[str, list[StreamExecution]] = {spec: [] for spec in specs}

@@ -266,18 +266,14 @@ def run_stream(
 
     Parameters
     ----------
-    executor : HybridExecutor
-        Runs everything.
-    calls : sequence of KernelCall
-        The stream.
+    executor, calls, progress
+        As for `measure_choices`.
     mode : {"sequential", "batch"}, optional
         One task after the other, or all at once.
     learning : sequence of KernelCall, optional
         Kernels that run before the stream and are not counted.
     name : str, optional
         Name of the scheduler in the result.
-    progress : callable, optional
-        Called with a text and a count.
     """
     if mode not in MODES:
         raise InvalidInputError("mode", " or ".join(MODES), mode)
