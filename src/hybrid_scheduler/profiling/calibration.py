@@ -20,7 +20,7 @@ from ..physics import Curve, ProfiledPhysics
 from .hardware_profile import Copies, Point, Profile
 from .machine_info import THREAD_POOL
 
-TRANSFERS = ("pinned", "pageable")
+_TRANSFERS = ("pinned", "pageable")
 #: Fewest sizes for the choice of a form, and for the test of a form.
 _FEWEST, _FEWEST_TO_TEST = 4, 3
 _FOLDS = 6
@@ -28,7 +28,7 @@ _FOLDS = 6
 _OUTLIER = 2.0
 _MEGABYTE = 1e6
 
-Form = Callable[[Floats, Floats, Floats], Floats]
+_Form = Callable[[Floats, Floats, Floats], Floats]
 
 
 # ------------------------------------------------------------------------------------------ forms
@@ -63,10 +63,10 @@ def _both(x: Floats, y: Floats, at: Floats) -> Floats:
     return (_through(x, y, at) + _powers(x, y, at)) / 2
 
 
-FORMS: dict[str, Form] = {"through": _through, "powers": _powers, "both": _both}
+FORMS: dict[str, _Form] = {"through": _through, "powers": _powers, "both": _both}
 
 
-def _left_out(form: Form, x: Floats, y: Floats) -> Floats:
+def _left_out(form: _Form, x: Floats, y: Floats) -> Floats:
     """Return the error at each point when it is left out, in logarithms; of many points every sixth at once."""
     errors = np.empty(len(x))
     fold = np.arange(len(x)) % min(len(x), _FOLDS)
@@ -158,7 +158,7 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
     >>> calibrate(profile_named("h200")).physics.kinds[:3]
     ('matmul', 'conv', 'reduction')
     """
-    if transfer not in TRANSFERS:
+    if transfer not in _TRANSFERS:
         raise InvalidInputError("transfer", "pinned or pageable", transfer)
     launch = profile.launch_overhead_seconds.median if profile.launch_overhead_seconds else 0.0
     curves: list[Curve] = []

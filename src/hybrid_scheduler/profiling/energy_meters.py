@@ -91,7 +91,7 @@ class NvmlPower:
                 return
 
 
-class Rapl:
+class _Rapl:
     """Energy counters of the CPU packages, in microjoules; each restarts at 0 when it is full."""
 
     source = "rapl packages"
@@ -150,7 +150,7 @@ def cpu_meter(powercap: Path = _POWERCAP) -> Meter | None:
             for zone in sorted(powercap.glob("intel-rapl:*"))
             if zone.name.count(":") == 1 and (zone / "name").read_text(encoding="ascii").startswith("package")
         ]
-        return Rapl(zones) if zones else None
+        return _Rapl(zones) if zones else None
     except (OSError, ValueError):
         return None
 

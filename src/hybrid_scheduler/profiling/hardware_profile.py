@@ -457,7 +457,7 @@ def shipped_profiles() -> list[str]:
     return sorted(path.stem for path in _BUILTIN_FOLDER.glob("*.json"))
 
 
-def profile_path(name: str) -> Path:
+def _profile_path(name: str) -> Path:
     """Return the path of a profile that ships with the package."""
     if name not in shipped_profiles():
         raise UnknownNameError("profile", name, shipped_profiles())
@@ -474,5 +474,5 @@ def profile_named(name_or_path: AnyPath) -> Profile:
     16
     """
     if isinstance(name_or_path, str) and not Path(name_or_path).suffix and not Path(name_or_path).exists():
-        return load_profile(profile_path(name_or_path))
+        return load_profile(_profile_path(name_or_path))
     return load_profile(name_or_path)

@@ -75,7 +75,7 @@ def _normal(*shape: int, generator: Generator) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float32)
 
 
-class MatMul(Kernel):
+class _MatMul(Kernel):
     """Product of two matrices."""
 
     name = "matmul"
@@ -103,7 +103,7 @@ class MatMul(Kernel):
         return 2.0 * size**3
 
 
-class Conv(Kernel):
+class _Conv(Kernel):
     """Convolution of an image."""
 
     name = "conv"
@@ -140,7 +140,7 @@ class Conv(Kernel):
         return self.bytes_in(size) + self.bytes_out(size)  # libraries copy into their own layout
 
 
-class Sort(Kernel):
+class _Sort(Kernel):
     """Sort of random numbers."""
 
     name = "sort"
@@ -171,7 +171,7 @@ class Sort(Kernel):
         return 28 * size**2  # torch also sorts 8-byte positions; a GPU's radix sort keeps both sets twice
 
 
-class Reduction(Kernel):
+class _Reduction(Kernel):
     """Sum of all numbers of a matrix."""
 
     name = "reduction"
@@ -198,7 +198,7 @@ class Reduction(Kernel):
         return float(size**2)
 
 
-class Elementwise(Kernel):
+class _Elementwise(Kernel):
     """Weighted sum of two matrices."""
 
     name = "elementwise"
@@ -226,7 +226,7 @@ class Elementwise(Kernel):
         return 2.0 * size**2
 
 
-class Fft(Kernel):
+class _Fft(Kernel):
     """Two-dimensional Fourier transform."""
 
     name = "fft"
@@ -268,7 +268,7 @@ def _trigger_beta_warning() -> None:
         torch.eye(1).to_sparse_csr()
 
 
-class Sparse(Kernel):
+class _Sparse(Kernel):
     """Product of a sparse matrix and a vector."""
 
     name = "sparse"
@@ -316,7 +316,7 @@ class Sparse(Kernel):
         return 2.0 * size**2
 
 
-class Cholesky(Kernel):
+class _Cholesky(Kernel):
     """Cholesky factorisation."""
 
     name = "cholesky"
@@ -352,7 +352,7 @@ class Cholesky(Kernel):
 
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
-    for kernel in (MatMul(), Conv(), Sort(), Reduction(), Elementwise(), Fft(), Sparse(), Cholesky())
+    for kernel in (_MatMul(), _Conv(), _Sort(), _Reduction(), _Elementwise(), _Fft(), _Sparse(), _Cholesky())
 }
 
 

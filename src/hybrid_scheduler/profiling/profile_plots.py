@@ -15,7 +15,7 @@ from ..core.errors import HybridSchedulerError, InvalidInputError
 from .hardware_profile import Point, Profile
 from .timing import Timing
 
-CROSSOVER, ROOFLINE = "crossover.png", "roofline.png"
+_CROSSOVER, _ROOFLINE = "crossover.png", "roofline.png"
 
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
@@ -34,7 +34,7 @@ _STYLE = {
 }
 _COLUMNS = 4
 
-Series = tuple[str, str, str, str, Callable[[Point], Timing | None]]
+_Series = tuple[str, str, str, str, Callable[[Point], Timing | None]]
 
 
 def save_plots(profile: Profile, folder: str | Path) -> list[Path]:
@@ -56,7 +56,7 @@ def save_plots(profile: Profile, folder: str | Path) -> list[Path]:
     try:
         target.mkdir(parents=True, exist_ok=True)
         paths = []
-        for name, draw in ((CROSSOVER, crossover_figure), (ROOFLINE, roofline_figure)):
+        for name, draw in ((_CROSSOVER, crossover_figure), (_ROOFLINE, roofline_figure)):
             draw(profile).savefig(target / name, dpi=150)
             paths.append(target / name)
     except OSError as error:
@@ -96,7 +96,7 @@ def crossover_figure(profile: Profile) -> Any:
     return figure
 
 
-def _series(profile: Profile) -> list[Series]:
+def _series(profile: Profile) -> list[_Series]:
     cpu = f"CPU, {_threads(profile)}"
     if profile.machine.gpu is None:
         return [
@@ -114,7 +114,7 @@ def _series(profile: Profile) -> list[Series]:
     ]  # fmt: skip
 
 
-def _crossover_panel(panel: Any, profile: Profile, kernel: str, series: Sequence[Series]) -> None:
+def _crossover_panel(panel: Any, profile: Profile, kernel: str, series: Sequence[_Series]) -> None:
     points = profile.of(kernel)
     for label, colour, marker, line, timing_of in series:
         known = [(point.size, timing) for point in points if (timing := timing_of(point)) is not None]

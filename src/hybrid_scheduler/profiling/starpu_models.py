@@ -241,7 +241,7 @@ def _order(kernel: str, entry: Entry) -> int:
     return max(1, round(math.sqrt(entry.bytes / (4 * tiles))))
 
 
-def _add(points: dict[tuple[str, int], Point], kernel: str, entry: Entry, device: str, bus: Bus) -> None:
+def _add(points: dict[tuple[str, int], Point], kernel: str, entry: Entry, device: str, bus: _Bus) -> None:
     size = _order(kernel, entry)
     out = entry.bytes // _shape(kernel)[1]
     base = points.get((kernel, size)) or Point(kernel, size, entry.bytes, out, entry.flops or None)
@@ -266,7 +266,7 @@ def _timing(mean: float, deviation: float = 0.0, runs: int = 1) -> Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Bus:
+class _Bus:
     """Bandwidth (bytes/s) and latency (s) from main memory to the first GPU and back; number of cores."""
 
     cpus: int
@@ -282,11 +282,11 @@ class Bus:
         return self.latency[1] + count / self.bandwidth[1]
 
 
-def _bus(folder: Path, machine: str) -> Bus:
+def _bus(folder: Path, machine: str) -> _Bus:
     cpus = _ModelLines(folder / f"{machine}.config").whole("number of CPUs")
     to_gpu, from_gpu = _read_matrix(folder / f"{machine}.bandwidth")
     latency_in, latency_out = _read_matrix(folder / f"{machine}.latency")
-    return Bus(cpus, (to_gpu * 1e6, from_gpu * 1e6), (latency_in * _MICRO, latency_out * _MICRO))
+    return _Bus(cpus, (to_gpu * 1e6, from_gpu * 1e6), (latency_in * _MICRO, latency_out * _MICRO))
 
 
 def _read_matrix(path: Path) -> tuple[float, float]:

@@ -32,7 +32,7 @@ from .stream_execution import Progress, StreamSubmitter, no_progress, shuffled
 from .submission import DONE, KernelCall
 
 #: Seconds of each kind and size, by class of device.
-Services = dict[tuple[str, int], dict[str, list[float]]]
+_Services = dict[tuple[str, int], dict[str, list[float]]]
 #: A neighbour gets work for this many times the time it is needed; the rest is cancelled.
 _LONGER = 2.0
 #: Most kernels that a neighbour gets.
@@ -67,8 +67,8 @@ class ContentionSurvey:
     def __init__(self, executor: HybridExecutor, calls: Sequence[KernelCall], *, seed: int = 0) -> None:
         self._executor, self._seed, self._rounds = executor, seed, 0
         self._calls = [KernelCall(*key) for key in dict.fromkeys((call.kind, call.size) for call in calls)]
-        self.alone: Services = {(call.kind, call.size): {} for call in self._calls}
-        self.together: Services = {(call.kind, call.size): {} for call in self._calls}
+        self.alone: _Services = {(call.kind, call.size): {} for call in self._calls}
+        self.together: _Services = {(call.kind, call.size): {} for call in self._calls}
 
     def measure(self, progress: Progress = no_progress) -> None:
         """Measure one more round: every kind and size on every device, alone and then under contention.
@@ -83,7 +83,7 @@ class ContentionSurvey:
         self._executor.records.clear()
 
     def _pass(
-        self, found: Services, neighbour_calls: Mapping[str, Sequence[KernelCall]], progress: Progress
+        self, found: _Services, neighbour_calls: Mapping[str, Sequence[KernelCall]], progress: Progress
     ) -> None:
         seed = self._seed + self._rounds
         calls = shuffled(self._calls, seed)
@@ -156,7 +156,7 @@ def calibrate_executor(
     return survey.calibrated()
 
 
-def fastest_kernels(executor: HybridExecutor, services: Services) -> dict[str, list[KernelCall]]:
+def fastest_kernels(executor: HybridExecutor, services: _Services) -> dict[str, list[KernelCall]]:
     """Return the kernels that each device runs faster than the others; all for one that is never fastest."""
     fastest = {
         key: min(by_class, key=lambda name: float(np.median(by_class[name])))
@@ -170,7 +170,7 @@ def fastest_kernels(executor: HybridExecutor, services: Services) -> dict[str, l
     }
 
 
-def scaled_to_totals(calibration: Calibration, services: Services) -> Calibration:
+def scaled_to_totals(calibration: Calibration, services: _Services) -> Calibration:
     """Return a calibration whose curves, summed over the measured runs, give the measured totals."""
     curves = []
     for curve in calibration.physics.curves:
@@ -235,7 +235,7 @@ def _enough(calls: Sequence[KernelCall], seconds: Sequence[float], needed: float
     return list(calls) * max(1, min(turns, _MOST_NEIGHBOUR_CALLS // len(calls)))
 
 
-def _profile(executor: HybridExecutor, services: Services, seed: int, note: str) -> Profile:
+def _profile(executor: HybridExecutor, services: _Services, seed: int, note: str) -> Profile:
     gpu = find_gpu() if any(pool.is_accelerator for pool in executor.pools) else None
     points = tuple(
         _point(KernelCall(*key), {name: Timing.of(seconds) for name, seconds in by_class.items()})

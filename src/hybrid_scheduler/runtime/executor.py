@@ -51,7 +51,7 @@ from .task_parts import parts_of
 
 _log = logging.getLogger(__name__)
 #: Kind of tasks that come through plain `submit`; the policy does not decide about them.
-CALLABLE = "callable"
+_CALLABLE = "callable"
 #: Share of the time that may be spent on training models, which slows kernels down.
 _TRAINING_SHARE = 0.05
 #: Counted beside the statuses: results that came after their task had ended.
@@ -209,7 +209,7 @@ class HybridExecutor(Executor, PartCallbacks):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run a callable on the CPU's worker, as with any executor."""
-        work = Variants(fn, kind=CALLABLE, args=args, kwargs=kwargs)
+        work = Variants(fn, kind=_CALLABLE, args=args, kwargs=kwargs)
         work.check()
         return self._place(self._task_of(work), work, Decision(self.cpu, 0.0), 0.0, None)
 
@@ -471,7 +471,7 @@ class HybridExecutor(Executor, PartCallbacks):
         with self._lock:
             self.counts[status] += status not in (RETRIED, MOVED)  # those were counted when they happened
             self.records.append(running.record)
-            if running.task.kind != CALLABLE:
+            if running.task.kind != _CALLABLE:
                 self._outcomes.append((running.task, outcome))
             self._open -= 1
             self._stop_when_done()

@@ -25,14 +25,14 @@ from .executor import HybridExecutor
 from .kernel_policy import LEARNING_TASKS
 from .submission import KernelCall, Variant, Variants
 
-LOST = "lost_devices"
-RESENT = "resent"
+_LOST = "lost_devices"
+_RESENT = "resent"
 _LOCAL = "run it on this machine instead: --backend local"
 #: Seconds to wait for a cluster to answer, and for its actors to start.
 ANSWER_TIMEOUT_S, _START_TIMEOUT_S = 5.0, 60.0
 
 
-def need_ray() -> Any:
+def _need_ray() -> Any:
     """Return the ray package, or raise an error that says how to install it."""
     try:
         import ray
@@ -83,7 +83,7 @@ class RayBackend(CpuBackend):
 
     def __init__(self, pool: DevicePool, actor: Any) -> None:
         super().__init__(pool)
-        self._ray, self.actor = need_ray(), actor
+        self._ray, self.actor = _need_ray(), actor
         self.lost = False
 
     def enter(self) -> None:
@@ -161,7 +161,7 @@ def connect(address: str | None) -> Any:
     HybridSchedulerError
         If ray is not installed or the cluster does not answer.
     """
-    ray = need_ray()
+    ray = _need_ray()
     if ray.is_initialized():
         return ray
     if address is not None and address != "auto":
@@ -274,7 +274,7 @@ class RayExecutor(HybridExecutor):
             if backend.lost:
                 return
             backend.lost = True
-            self.counts[LOST] += 1
+            self.counts[_LOST] += 1
         for part in self.workers[device].drain():
             self._resend(part)
 
@@ -288,7 +288,7 @@ class RayExecutor(HybridExecutor):
             super().failed(part, error)
             return
         with self._lock:
-            self.counts[RESENT] += 1
+            self.counts[_RESENT] += 1
         running.device, running.record.fraction = device, fraction
         part.device, part.share, part.result = device, 1.0, None
         part.predicted = self._predict(running.task, device, 1.0)

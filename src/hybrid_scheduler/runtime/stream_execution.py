@@ -24,8 +24,8 @@ from .executor import HybridExecutor
 from .submission import DONE, MOVED, RETRIED, ExecutionRecord, KernelCall
 
 Progress = Callable[[str, int], None]
-Item = TypeVar("Item")
-MODES = ("sequential", "batch")
+_Item = TypeVar("_Item")
+_MODES = ("sequential", "batch")
 #: Statuses of tasks that have a result.
 _SUCCEEDED = (DONE, RETRIED, MOVED)
 #: Seconds between thread switches of the interpreter while a stream is submitted.
@@ -275,8 +275,8 @@ def run_stream(
     name : str, optional
         Name of the scheduler in the result.
     """
-    if mode not in MODES:
-        raise InvalidInputError("mode", " or ".join(MODES), mode)
+    if mode not in _MODES:
+        raise InvalidInputError("mode", " or ".join(_MODES), mode)
     most = executor.records.maxlen
     if most is not None and len(calls) > most:
         raise InvalidInputError("tasks", f"at most {most}, of which the executor keeps records", len(calls))
@@ -382,7 +382,7 @@ def share_energy(records: Sequence[ExecutionRecord], joules: float | None) -> No
         record.joules = joules * record.accelerator_seconds / total
 
 
-def shuffled(items: Sequence[Item], seed: int) -> list[Item]:
+def shuffled(items: Sequence[_Item], seed: int) -> list[_Item]:
     """Return the items in random order."""
     order = list(items)
     random.Random(seed).shuffle(order)

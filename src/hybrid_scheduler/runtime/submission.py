@@ -127,7 +127,6 @@ def run_variant(work: Variants, variant: Variant, timeout: float | None) -> Any:
 #: Final status of a task. `retried`: the GPU was out of memory, so the CPU ran it. `moved`: it could not run on the
 #: chosen device, so the CPU ran it.
 DONE, RETRIED, MOVED, FAILED, CANCELLED, TIMED_OUT = "done", "retried", "moved", "failed", "cancelled", "timed_out"
-STATUSES = (DONE, RETRIED, MOVED, FAILED, CANCELLED, TIMED_OUT)
 
 
 @dataclass(slots=True)
