@@ -1,10 +1,11 @@
-"""How fast is the simulation? Prints ratios measured in one run, since machines differ and are shared.
+"""Speed of the simulation, as ratios measured in one run, since machines differ and are shared.
 
     .venv/bin/python benchmarks                 everything, about two minutes
     .venv/bin/python benchmarks --quick         smaller sizes, about twenty seconds
     .venv/bin/python benchmarks --json          one JSON document
 
-CPU seconds of this process, best of several repetitions. Nothing here asserts a time; compare the ratios.
+Result: docs/results/benchmarks.txt. CPU seconds of this process, best of several repetitions. Nothing here asserts
+a time; compare the ratios.
 """
 
 from __future__ import annotations

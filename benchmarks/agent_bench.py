@@ -1,16 +1,17 @@
-"""How fast does the agent decide and learn, and how well? From one run, beside torch and Stable-Baselines3.
+"""Speed and quality of the agent, beside torch and Stable-Baselines3 in one run.
 
     python benchmarks/agent_bench.py speed                      about a minute on one core
     python benchmarks/agent_bench.py quality                    3,000 steps, 20 paired seeds, a quarter of an hour
     python benchmarks/agent_bench.py quality --steps 10000 --only "Stable-Baselines3;ours, counterfactual"
 
+Result: docs/results/learning/agent_bench.txt.
+
 Speed, equal settings: batch 64, one update a step, network 256-256, replay 50,000, one environment, one thread.
 
-Quality, equal steps: one environment, one update a step, the same network, replay, learning rate, reward and
-the freedom to take any action that fits. Ours adds what is its own: known costs, counterfactual replay, and a
-recipe for few steps that was chosen on training seeds 100 to 117. The peer runs with the settings above and
-gamma 0.98, and once more with gamma, batch, target network and exploration of that settings. Costs are latencies
-in typical task times.
+Quality, equal steps: one environment, one update a step, the same network, replay, learning rate, reward and the
+freedom to take any action that fits. Ours adds known costs, counterfactual replay, and settings for few steps that
+were chosen on training seeds 100 to 117. The peer runs with the settings above and gamma 0.98, and once more with
+gamma, batch, target network and exploration of those settings. Costs are latencies in typical task times.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ PEER_AS_OURS = {
     "exploration_initial_eps": FEW_STEPS_EPSILON[0],
     "exploration_fraction": 1.0,
 }
-#: Of the trainings that are reported; an earlier recipe was tried on the seeds before it.
+#: First seed of the reported trainings; earlier settings were tried on the seeds before it.
 FIRST_SEED = FIRST_REPORTED_SEED + 100
 
 
@@ -69,11 +70,11 @@ def env_steps_per_second(steps: int = 2000, num_envs: int = 64) -> float:
 
 
 def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
-    """The network alone, in torch and compiled; survey and network; a whole `decide` with learned durations."""
+    """Time the network alone, in torch and compiled; options and network; and `decide` with learned durations."""
     env = QueueEnv(64, seed=1, **ONE_CASE)
     agent = DQN(FEATURES["queue"], ACTIONS, seed=0)
     workload = generate(scenario_named("mixed"), tasks, 1, utilisation=0.5)
-    told, whole = RLAgent(model=None, learn=False), RLAgent(model=None)
+    known, whole = RLAgent(model=None, learn=False), RLAgent(model=None)
     results = {
         "torch eager, one row": _each(lambda i: _in_torch(agent, env, i % 64), 2000),
         "compiled, one row": _each(lambda i: agent.act_row(env.features[i % 64], env.known[i % 64]), 20_000),
@@ -82,9 +83,9 @@ def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     view = View(0.0, np.zeros(5), workstation())
     view.free_at.flags.writeable = False
     rows = list(workload)
-    told.start(Setting(workstation()))
-    told.times_ = _Told(workload)  # type: ignore[assignment]
-    results["decide, durations at hand"] = _each(lambda i: told.decide(rows[i % tasks], view), 10_000)
+    known.start(Setting(workstation()))
+    known.times_ = _KnownTimes(workload)  # type: ignore[assignment]
+    results["decide, durations at hand"] = _each(lambda i: known.decide(rows[i % tasks], view), 10_000)
     results["durations by the forest"] = _each(lambda i: whole.times_.row(rows[i % tasks]), 10_000)
     whole._learns_values = False
     results["decide with the forest"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
@@ -100,8 +101,8 @@ def _in_torch(agent: DQN, env: QueueEnv, i: int) -> int:
     return int((future - 0.02 * env.known[i]).argmax())
 
 
-class _Told:
-    """Durations looked up: what is left is the agent's own work."""
+class _KnownTimes:
+    """Durations looked up: what remains is the agent's own work."""
 
     ready = True
 
@@ -138,7 +139,7 @@ def _peer(seed: int, settings: dict[str, float] = PEER):
 
 
 def _learn(agent: DQN, env: QueueEnv, steps: int) -> None:
-    """One environment, one update a step, exploration as the peer's."""
+    """Train in one environment, one update a step, with the peer's exploration."""
     for step in range(steps):
         collect(agent, env, max(0.02, 1.0 - 2.0 * step / steps))
         if len(agent.replay) >= 64:
@@ -146,7 +147,7 @@ def _learn(agent: DQN, env: QueueEnv, steps: int) -> None:
 
 
 def learning_speed(rounds: int = 8, steps: int = 400) -> dict[str, float]:
-    """Learning steps per CPU second, taken in turns so that a busy machine slows both alike; median of ratios."""
+    """Return learning steps per CPU second, interleaved so that all see the same machine load; median of ratios."""
     peer = _peer(0)
     ours = {name: DQN(FEATURES["queue"], ACTIONS, seed=0, width=width) for name, width in WIDTHS.items()}
     envs = {name: QueueEnv(1, seed=0, **ONE_CASE) for name in WIDTHS}
@@ -164,7 +165,7 @@ def learning_speed(rounds: int = 8, steps: int = 400) -> dict[str, float]:
     return result
 
 
-# -------------------------------------------------------------------- how well it learns
+# -------------------------------------------------------------------- quality
 
 Policy = Callable[[QueueEnv], np.ndarray]
 
@@ -199,31 +200,33 @@ BEST = "ours, counterfactual"
 
 
 def learned_quality(steps: int, seeds: range, names: list[str]) -> dict[str, np.ndarray]:
-    """For each learner and seed: mean cost and p99 over earliest finish after as many steps, uninterrupted."""
-    told = _costs(lambda env: env.cost.argmin(axis=1), np.inf)
+    """Return mean cost and p99 over earliest finish, for each learner and seed, after as many steps."""
+    reference = _costs(lambda env: env.cost.argmin(axis=1), np.inf)
     found: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for seed in seeds:
         for name in names:
-            found[name].append(_costs(*LEARNERS[name](seed, steps)) / told)
+            found[name].append(_costs(*LEARNERS[name](seed, steps)) / reference)
         pairs = (found[name][-1] for name in names)
         print(f"  {seed}", *(f"{mean:.4f}/{tail:.4f}" for mean, tail in pairs), sep="  ", flush=True)
     return {name: np.array(rows) for name, rows in found.items()}
 
 
 def _costs(policy: Policy, worst_known: float) -> np.ndarray:
-    """Mean and 99th percentile of cost over 32 episodes that nobody trained on or chose anything by."""
+    """Return mean and 99th percentile of cost over 32 episodes that were used for no training and no choice."""
     unseen = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + 100)
     env = QueueEnv(32, seed=9, workload_seeds=unseen, worst_known=worst_known, **ONE_CASE)
     costs = []
     for _ in range(ONE_CASE["episode_tasks"] - 1):
         actions = np.asarray(policy(env))
         fits = np.isfinite(env.cost[np.arange(env.num_envs), actions])
-        paid, _ = env.step(np.where(fits, actions, 0))  # as in Gymnasium's form: what does not fit, on the CPU
+        paid, _ = env.step(
+            np.where(fits, actions, 0)
+        )  # as in the Gymnasium environment: a task that does not fit runs on the CPU
         costs.append(-paid)
     return np.array([np.mean(costs), np.quantile(costs, 0.99)])
 
 
-def _shown(values: np.ndarray) -> str:
+def _as_text(values: np.ndarray) -> str:
     """Return mean cost and p99 as text, each with its 95 % interval over seeds."""
     pairs = zip(values.mean(axis=0), t_half_width(values), strict=True)
     return "".join(f"{mean:>12.3f} ± {half:.3f}" for mean, half in pairs)
@@ -232,15 +235,15 @@ def _shown(values: np.ndarray) -> str:
 def show_quality(found: dict[str, np.ndarray]) -> None:
     print(f"  {'over earliest finish, 95 % intervals':40s}{'mean cost':>20s}{'p99':>20s}{'worst mean':>12s}")
     for name, pairs in found.items():
-        print(f"  {name:40s}{_shown(pairs)}{pairs[:, 0].max():>12.3f}")
+        print(f"  {name:40s}{_as_text(pairs)}{pairs[:, 0].max():>12.3f}")
     for name, pairs in found.items():
         if BEST in found and name != BEST:
             difference = found[BEST] - pairs
-            chance = stats.wilcoxon(difference[:, 0]).pvalue  # ranks: one collapse must not decide
+            chance = stats.wilcoxon(difference[:, 0]).pvalue  # ranks, so that one outlier does not dominate
             better = (
                 f"no worse on {(difference[:, 0] <= 0).sum()} of {len(pairs)} seeds, signed ranks p {chance:.3g}"
             )
-            print(f"  {BEST} - {name:36s}{_shown(difference)}  {better}")
+            print(f"  {BEST} - {name:36s}{_as_text(difference)}  {better}")
 
 
 # -------------------------------------------------------------------- commands

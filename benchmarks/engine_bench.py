@@ -1,6 +1,6 @@
-"""How many tasks a second does the live engine make, and how many can be stored? About half a minute:
+"""Tasks per second that the live engine makes, and that can be stored.
 
-    .venv/bin/python benchmarks/engine_bench.py                  into nothing, then into SQLite
+    .venv/bin/python benchmarks/engine_bench.py                  without storage, then into SQLite; half a minute
     .venv/bin/python benchmarks/engine_bench.py --seconds 3 --schedulers hybrid_ml,oracle
     .venv/bin/python benchmarks/engine_bench.py --folder /dev/shm     another disk
 
@@ -24,8 +24,8 @@ from hybrid_scheduler.live import Batch, ContinuousSimulation, Counters, LiveCon
 SIX = "round_robin,random,greedy,oracle,earliest_finish,gpu_only"
 
 
-class Nothing:
-    """A journal that throws everything away."""
+class DiscardingJournal:
+    """A journal that discards everything."""
 
     has_capacity, unsaved, unavailable = True, 0, False
 
@@ -44,7 +44,7 @@ class Nothing:
 
 
 def measure(journal: Any, config: LiveConfig, seconds: float) -> tuple[float, float]:
-    """Durable tasks per wall second, and per CPU second of this process with all its threads."""
+    """Return durable tasks per wall second, and per CPU second of this process with all its threads."""
     engine = ContinuousSimulation(config, journal)
     engine.open()
     engine.start()
@@ -78,11 +78,11 @@ def main() -> None:
     schedulers = tuple(options.schedulers.split(","))
     config = LiveConfig(schedulers=schedulers, speed=math.inf)
     lanes = len(schedulers)
-    show("engine alone", *measure(Nothing(), config, options.seconds), lanes)
+    show("engine alone", *measure(DiscardingJournal(), config, options.seconds), lanes)
     try:
         from hybrid_scheduler.storage import DatabaseAddress, SqlJournal
     except ImportError:
-        print("into SQLite    storage is not there yet")
+        print("into SQLite    storage is not installed")
         return
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         file = Path(folder) / "bench.db"

@@ -1,11 +1,11 @@
-"""What deciding costs: the executor beside the standard library's thread pool, on kernels that take no time.
+"""Overhead of the executor beside the standard library's thread pool, on kernels that take no time.
 
     python benchmarks/executor_bench.py                  2,000 tasks each
     python benchmarks/executor_bench.py --tasks 500 --json
 
-Every row is one way to run the same empty callable on threads of this process, one task at a time; the decision is
-the part of it that the scheduler takes, learning is what it does with outcomes, the rest is queue, threads, books.
-The last column is the longest that a call of `submit` kept its caller waiting. Libraries are loaded beforehand.
+Every row is one way to run the same empty callable on threads of this process, one task at a time. The decision is
+the scheduler's part of it, learning is the processing of outcomes, the rest is queues, threads and records. The
+last column is the longest time that `submit` blocked its caller. Libraries are loaded beforehand.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.runtime.executor import HybridExecutor
 
 SCHEDULERS = ("cpu_only", "greedy", "round_robin", "earliest_finish", "hybrid_ml", "rl_agent")
-#: Decisions after which everything is compiled, and what learning there is has settled.
+#: Decisions after which everything is compiled and learning has settled.
 WARM = 100
 
 
 def nothing() -> None:
-    """The work."""
+    """Do nothing: the work of every task."""
 
 
 def one_by_one(submit: Callable[[int], Future[None]], tasks: int) -> tuple[float, float]:
-    """Seconds per task, and of the slowest `submit`."""
+    """Return the seconds per task, and those of the slowest `submit`."""
     slowest, start = 0.0, time.perf_counter()
     for i in range(tasks):
         began = time.perf_counter()
@@ -42,7 +42,7 @@ def one_by_one(submit: Callable[[int], Future[None]], tasks: int) -> tuple[float
 
 
 def standard(tasks: int) -> dict[str, float]:
-    """A pool with one thread."""
+    """Measure a pool with one thread."""
     with ThreadPoolExecutor(1) as pool:
         one_by_one(lambda _: pool.submit(nothing), WARM)
         whole, slowest = one_by_one(lambda _: pool.submit(nothing), tasks)
@@ -50,12 +50,12 @@ def standard(tasks: int) -> dict[str, float]:
 
 
 def ours(scheduler: str, tasks: int) -> dict[str, float]:
-    """All in seconds; of deciding and of learning, per task."""
+    """Measure the executor; all in seconds, deciding and learning per task."""
     calibration = calibrate(profile_named("cpu_only"))
     with HybridExecutor(scheduler, device_type="cpu", calibration=calibration) as executor:
 
         def submit(i: int) -> Future[None]:
-            # A kind that the calibration knows, so that told schedulers can be asked.
+            # A kind that the calibration knows, so that schedulers that know durations can decide.
             return executor.submit_variants(cpu=nothing, kind="sort", size=64.0 + i % 16)
 
         one_by_one(submit, WARM)
@@ -83,8 +83,8 @@ def main() -> None:
     print(f"{'µs per task':24s}{'all':>10s}{'decision':>10s}{'learning':>10s}{'rest':>10s}{'slowest submit':>18s}")
     for name, row in found.items():
         rest = row["task"] - row["decision"] - row["learning"]
-        shown = row["task"], row["decision"], row["learning"], rest
-        columns = "".join(f"{1e6 * value:10.1f}" for value in shown)
+        times = row["task"], row["decision"], row["learning"], rest
+        columns = "".join(f"{1e6 * value:10.1f}" for value in times)
         print(f"{name:24s}{columns}{1e3 * row['slowest_submit']:15.2f} ms")
 
 

@@ -1,10 +1,10 @@
-"""How smoothly the Gantt chart pans and zooms over 50,000 tasks. Run it on a calm machine:
+"""Smoothness of panning and zooming in the Gantt chart over 50,000 tasks; run it on an idle machine.
 
     python benchmarks/gantt_bench.py [--tasks 50000] [--moves 300]
 
 A real server fills a run as fast as it can, then pauses; Debian's chromium (software rendering) opens it, a real
-pointer drags and a real wheel zooms. Printed: the time from frame to frame (60 a second are the most the browser
-shows) and the main thread's share of it. Nothing here asserts a time.
+pointer drags and a real wheel zooms. Printed: the time from frame to frame (the browser shows at most 60 a second)
+and the main thread's share of it. Nothing here asserts a time.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""The peer: earliest finish on the same five devices, written the way people write it in SimPy.
+"""Earliest finish on the same five devices in SimPy, as a peer for the benchmark.
 
-Devices are `simpy.Resource`s of capacity one, a task is a process that requests its device(s), and the scheduler
-keeps the times at which devices will be free. Given tables of part times, it gives the same finish times as the
-product's loop (the benchmark checks that before it measures).
+Devices are `simpy.Resource` objects of capacity one, a task is a process that requests its device(s), and the
+scheduler keeps the times at which devices will be free. Given tables of part times, it gives the same finish times
+as the product's loop (the benchmark checks that before it measures).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Do long runs stay flat? A real server under readers, its memory, file descriptors and write-ahead log watched.
+"""Soak test: memory, file descriptors and write-ahead log of a real server under readers.
 
     python benchmarks/soak_bench.py                      10 minutes, 20 readers
     python benchmarks/soak_bench.py --minutes 60 --speed 20
 
-The six default schedulers run and learn into SQLite. Readers follow the stream, others ask for status, statistics,
-history, tasks and metrics once a second. Promised: after minute 2 memory grows by at most 1 MiB a minute, file
-descriptors stay within 5, the write-ahead log below 64 MiB; and every answer is a 200. Exit status 1 if one of them
-does not hold.
+Result: docs/results/soak.txt. The six default schedulers run and learn into SQLite. Readers follow the stream,
+others request status, statistics, history, tasks and metrics once a second. Limits: after minute 2 memory grows by
+at most 1 MiB a minute, file descriptors stay within 5, the write-ahead log below 64 MiB, and every response is a
+200. Exit status 1 if one of them does not hold.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from process import served  # noqa: E402
 
 MEBIBYTE = 2**20
 SETTLED = 120.0
-ASKED = ("status", "statistics", "history/trends", "tasks", "runs", "metrics")
+REQUESTED = ("status", "statistics", "history/trends", "tasks", "runs", "metrics")
 SCHEDULERS = "round_robin,random,greedy,hybrid_ml,rl_agent,oracle"
 
 
 @dataclass(frozen=True)
-class Look:
+class Sample:
     """The server at a moment: itself and the processes that it started."""
 
     seconds: float
@@ -50,9 +50,9 @@ class Look:
         return f"{head}{self.log_mebibytes:9.1f}{self.tasks:12,d}"
 
 
-def look(process: psutil.Process, log: Path, seconds: float, tasks: int) -> Look:
+def take_sample(process: psutil.Process, log: Path, seconds: float, tasks: int) -> Sample:
     family = [process, *process.children(recursive=True)]
-    return Look(
+    return Sample(
         seconds,
         sum(one.memory_info().rss for one in family) / MEBIBYTE,
         sum(one.num_fds() for one in family),
@@ -67,50 +67,50 @@ async def read(url: str) -> None:
             pass
 
 
-async def ask(client: httpx.AsyncClient, answers: dict[int, int]) -> None:
+async def request(client: httpx.AsyncClient, responses: dict[int, int]) -> None:
     while True:
-        for path in ASKED:
+        for path in REQUESTED:
             status = (await client.get(f"/api/{path}")).status_code
-            answers[status] = answers.get(status, 0) + 1
+            responses[status] = responses.get(status, 0) + 1
         await asyncio.sleep(1.0)
 
 
 async def soak(
     url: str, process: psutil.Process, log: Path, readers: int, minutes: float
-) -> tuple[list[Look], dict[int, int]]:
-    looks: list[Look] = []
-    answers: dict[int, int] = {}
+) -> tuple[list[Sample], dict[int, int]]:
+    samples: list[Sample] = []
+    responses: dict[int, int] = {}
     async with httpx.AsyncClient(base_url=url, timeout=30) as client:
         tasks = [asyncio.create_task(read(url)) for _ in range(readers)]
-        tasks.append(asyncio.create_task(ask(client, answers)))
+        tasks.append(asyncio.create_task(request(client, responses)))
         began = time.monotonic()
         print(f"{'minute':>7s}{'MiB':>9s}{'descriptors':>13s}{'log MiB':>9s}{'tasks':>12s}")
         while (passed := time.monotonic() - began) < 60.0 * minutes:
             done = (await client.get("/api/status")).json()["tasks_processed"]
-            looks.append(look(process, log, passed, done))
-            if len(looks) % 6 == 1:
-                print(looks[-1].row(), flush=True)
+            samples.append(take_sample(process, log, passed, done))
+            if len(samples) % 6 == 1:
+                print(samples[-1].row(), flush=True)
             await asyncio.sleep(5.0)
             for task in tasks:
                 if task.done():
-                    task.result()  # a reader that was cut off, or an answer that never came, ends the soak
+                    task.result()  # a reader that was cut off, or a response that never came, ends the soak
         for task in tasks:
             task.cancel()
-    return looks, answers
+    return samples, responses
 
 
-def verdict(looks: list[Look], answers: dict[int, int]) -> bool:
-    print("answers by status:", ", ".join(f"{status}: {count}" for status, count in sorted(answers.items())))
-    settled = [one for one in looks if one.seconds >= SETTLED] or looks
+def verdict(samples: list[Sample], responses: dict[int, int]) -> bool:
+    print("responses by status:", ", ".join(f"{status}: {count}" for status, count in sorted(responses.items())))
+    settled = [one for one in samples if one.seconds >= SETTLED] or samples
     slope = float(np.polyfit([one.seconds / 60 for one in settled], [one.mebibytes for one in settled], 1)[0])
     descriptors = [one.descriptors for one in settled]
     middle = float(np.median(descriptors))
-    away = max(abs(count - middle) for count in descriptors)
-    largest = max(one.log_mebibytes for one in looks)
+    deviation = max(abs(count - middle) for count in descriptors)
+    largest = max(one.log_mebibytes for one in samples)
     print(f"memory     {slope:+.2f} MiB a minute after minute 2 (at most 1)")
-    print(f"descriptors {middle:.0f}, at most {away:.0f} away from that (5)")
+    print(f"descriptors {middle:.0f}, at most {deviation:.0f} away from that (5)")
     print(f"log        {largest:.1f} MiB at most (64)")
-    return slope <= 1.0 and away <= 5 and largest <= 64.0 and set(answers) == {200}
+    return slope <= 1.0 and deviation <= 5 and largest <= 64.0 and set(responses) == {200}
 
 
 def main() -> int:

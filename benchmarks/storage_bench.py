@@ -1,4 +1,4 @@
-"""How fast is history stored, compared with the bare drivers? Prints ratios measured in one run.
+"""Speed of storing history, as ratios to the bare drivers measured in one run.
 
     .venv/bin/python benchmarks/storage_bench.py             SQLite, and PostgreSQL where one can be started
     .venv/bin/python benchmarks/storage_bench.py --quick     fewer rows
@@ -7,7 +7,7 @@
 The peer stores the same rows into the same tables, with the same indexes: `executemany` in one transaction for
 SQLite, `copy_records_to_table` of asyncpg for PostgreSQL. Its rows are made beforehand; ours are made of columns,
 go through a queue and a thread, and every batch is acknowledged. Both sides take the best of several repetitions,
-in turns, because machines are shared.
+interleaved, because machines are shared.
 """
 
 from __future__ import annotations

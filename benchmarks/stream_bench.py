@@ -1,4 +1,4 @@
-"""What a broadcast costs: this server's stream beside `broadcast` of the websockets library, in one run.
+"""CPU cost of a broadcast: this server's stream beside `broadcast` of the websockets library, in one run.
 
     python benchmarks/stream_bench.py                    200 clients, 8 kB, 10 messages a second, 10 s each
     python benchmarks/stream_bench.py --rate 50 --seconds 5
@@ -39,15 +39,15 @@ class Load:
 
 def payload(seq: int, load: Load) -> bytes:
     head = {"type": "simulation_update", "seq": seq, "sent": time.time(), "pad": ""}
-    room = int(load.kilobytes * 1000) - len(json.dumps(head))
-    return json.dumps({**head, "pad": "x" * max(0, room)}).encode()
+    missing = int(load.kilobytes * 1000) - len(json.dumps(head))
+    return json.dumps({**head, "pad": "x" * max(0, missing)}).encode()
 
 
 # ------------------------------------------------------------------------------------------ the clients' process
 
 
 async def read_all(url: str, load: Load) -> None:
-    """Connect, say so, read, and report delivery times, gaps and how much arrived."""
+    """Connect, report readiness, read, and report delivery times, gaps and the number delivered."""
     from websockets.asyncio.client import connect
 
     delays: list[float] = []
@@ -77,14 +77,14 @@ async def read_all(url: str, load: Load) -> None:
         polling.cancel()
     delays.sort()
     worst = {"p50": delays[len(delays) // 2], "p99": delays[int(len(delays) * 0.99)], "max": delays[-1]}
-    print(json.dumps({"delivered": len(delays), "gaps": gaps, "rest": _p99(answers), **worst}), flush=True)
+    print(json.dumps({"delivered": len(delays), "gaps": gaps, "rest": _p99(response_times), **worst}), flush=True)
 
 
-answers: list[float] = []
+response_times: list[float] = []
 
 
 async def poll(url: str) -> None:
-    """Ordinary requests meanwhile."""
+    """Send ordinary requests meanwhile."""
     import httpx
 
     async with httpx.AsyncClient(
@@ -93,12 +93,12 @@ async def poll(url: str) -> None:
         while True:
             began = time.monotonic()
             try:
-                answer = await client.get("/api/status")
+                response = await client.get("/api/status")
             except httpx.HTTPError:
                 return
-            if answer.status_code != 200:
+            if response.status_code != 200:
                 return
-            answers.append(time.monotonic() - began)
+            response_times.append(time.monotonic() - began)
             await asyncio.sleep(0.05)
 
 
@@ -131,7 +131,7 @@ class Measured:
 
 
 async def measure(name: str, url: str, publish: Publish, load: Load) -> Measured:
-    arguments = [sys.executable, __file__, "--read", url, *_words(load)]
+    arguments = [sys.executable, __file__, "--read", url, *_arguments(load)]
     reader = await asyncio.create_subprocess_exec(*arguments, stdout=subprocess.PIPE)
     assert reader.stdout is not None
     assert (await reader.stdout.readline()).strip() == b"ready"
@@ -142,13 +142,13 @@ async def measure(name: str, url: str, publish: Publish, load: Load) -> Measured
         next_at += 1.0 / load.rate
         await asyncio.sleep(max(0.0, next_at - time.monotonic()))
     spent = _cpu() - began
-    told = json.loads(await reader.stdout.readline())
+    report = json.loads(await reader.stdout.readline())
     await reader.wait()
-    return Measured(name, spent, told["delivered"], told["gaps"], told["p50"], told["p99"], told["rest"])
+    return Measured(name, spent, report["delivered"], report["gaps"], report["p50"], report["p99"], report["rest"])
 
 
 async def ours(load: Load, ws: str = "frames") -> Measured:
-    """The server as it is run: our application, gate and hub on uvicorn."""
+    """Measure the server as it is run: its application, security middleware and hub on uvicorn."""
     import tempfile
     from pathlib import Path
 
@@ -182,7 +182,7 @@ async def ours(load: Load, ws: str = "frames") -> Measured:
 
 
 async def library(load: Load) -> Measured:
-    """The websockets library's own server and `broadcast`."""
+    """Measure the websockets library's own server and `broadcast`."""
     from websockets.asyncio.server import ServerConnection, broadcast, serve
 
     connections: set[ServerConnection] = set()
@@ -206,10 +206,10 @@ def _cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _words(load: Load) -> list[str]:
+def _arguments(load: Load) -> list[str]:
     numbers = {"clients": load.clients, "kilobytes": load.kilobytes, "rate": load.rate, "seconds": load.seconds}
-    words = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
-    return [*words, "--rest"] if load.rest else words
+    arguments = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
+    return [*arguments, "--rest"] if load.rest else arguments
 
 
 def _run(work: Callable[[], Awaitable[Measured]], loop: str) -> Measured:
@@ -248,7 +248,7 @@ def main() -> None:
     print(mine, flush=True)
     for ws in ("websockets-sansio",) if given.all else ():
         print(_run(lambda ws=ws: ours(load, ws), given.loop), flush=True)
-    # Apart, since answering costs CPU, too: how fast are requests answered while the stream flows?
+    # Separately, since responses cost CPU as well: response times of requests while the stream flows.
     print(_run(lambda: ours(replace(load, rest=True)), given.loop), flush=True)
     print(f"ratio {mine.microseconds / peer.microseconds:.2f}")
 

@@ -1,9 +1,9 @@
-"""How long the evidence takes, beside what it must not exceed. Run it on a calm machine:
+"""Duration and memory of large comparisons, beside their limits; run it on an idle machine.
 
     python benchmarks/sweep_bench.py            six schedulers x 10 seeds x 20,000 tasks with learning on, and heavy
     python benchmarks/sweep_bench.py --quick    a hundredth of that
 
-Wall-clock and CPU seconds are both printed: on a machine that others use only the second says something.
+Wall-clock and CPU seconds are both printed: on a shared machine only the second is meaningful.
 """
 
 import argparse

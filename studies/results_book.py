@@ -27,7 +27,7 @@ from hybrid_scheduler.experiments.paired_comparison import Judgement, PairedComp
 from hybrid_scheduler.experiments.report_builder import figure_data
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.experiments.worst_case_search import find_worst
-from hybrid_scheduler.metrics.statistics import Interval, t_interval
+from hybrid_scheduler.metrics.statistics import t_interval
 from hybrid_scheduler.reports import figures
 from hybrid_scheduler.reports.figures.figure_layout import with_interval
 from hybrid_scheduler.workload.scenarios import scenario_named
@@ -99,7 +99,7 @@ def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, report: Call
         parts.append(_section(case, found, judged))
     reached = goals(studies, seeds=chosen, report=report)
     document["goals"] = [goal.as_dict() for goal in reached]
-    parts.insert(1, "\n".join(_goals(reached)))
+    parts.insert(1, "\n".join(goal_lines(reached)))
     report("claims")
     tested = claims(studies, seeds=chosen, tasks=tasks)
     document["claims"] = [claim.as_dict() for claim in tested]
@@ -151,7 +151,7 @@ def _section(case: BookCase, found: PairedComparison, judged: Judgement) -> str:
     facts = ", ".join(found.spec.facts)
     return "\n".join(
         [f"## {case.title}", "", f"{case.why} {facts}; ratio of mean latencies to `{case.baseline}`.", "",
-         *_table(head, rows)]
+         *table_lines(head, rows)]
     )  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def _word(judged: Judgement, verdict: str) -> str:
     return "better" if judged.better(verdict) else "worse" if judged.worse(verdict) else verdict
 
 
-def _goals(reached: Sequence[Goal]) -> Iterator[str]:
+def goal_lines(reached: Sequence[Goal]) -> Iterator[str]:
     yield "## Goals and results"
     yield ""
     yield (
@@ -197,7 +197,7 @@ def _goals(reached: Sequence[Goal]) -> Iterator[str]:
             yield ""
             yield f"**{group}**"
             yield ""
-            yield from _table(["number", "measured", "must", "reached", "stretch", "reached"], [])
+            yield from table_lines(["number", "measured", "must", "reached", "stretch", "reached"], [])
         yield _row(
             [goal.what, goal.text or with_interval(goal.measured), *_limit(goal, goal.must),
              *_limit(goal, goal.stretch)]
@@ -226,7 +226,7 @@ def _claims(tested: Sequence[Any]) -> Iterator[str]:
         "5 seeds."
     )
     yield ""
-    yield from _table(
+    yield from table_lines(
         ["claim", "measured here", "holds?"],
         [[claim.words, f"{claim.what}: {with_interval(claim.interval)}", claim.verdict] for claim in tested],
     )
@@ -259,7 +259,7 @@ def _adversaries(document: dict[str, Any], seeds: int, evaluations: int) -> Iter
         "seeds that the search has not seen."
     )
     yield ""
-    yield from _table(["pair", "ratio", "sizes", "intensities", "memory, MB", "load"], rows)
+    yield from table_lines(["pair", "ratio", "sizes", "intensities", "memory, MB", "load"], rows)
 
 
 def _figures(folder: Path, page: Path, case: BookCase, found: PairedComparison) -> Iterator[str]:
@@ -289,7 +289,7 @@ def _tail() -> str:
 - [Speed of the simulation](docs/results/benchmarks.txt): `python benchmarks`."""
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield "| " + " | ".join(header) + " |"
     yield "|" + "---|" * len(header)
     for row in rows:
@@ -316,8 +316,6 @@ def main() -> None:
         report=lambda text: print(text, flush=True),
     )  # fmt: skip
 
-
-__all__ = ["Interval", "cases", "write_book"]
 
 if __name__ == "__main__":
     main()

@@ -25,7 +25,7 @@ def make_spec(schedulers=RULES, tasks=3000, scenario="mixed"):
 
 
 @pytest.mark.parametrize("scenario", ["mixed", "shift"])
-def test_chunks_give_what_one_run_gives(scenario):
+def test_chunked_run_equals_one_run(scenario):
     spec = make_spec(scenario=scenario)
     if scenario == "shift":  # made for a physics without queues; its tasks serve here all the same
         assert spec.scenario.then is not None
@@ -40,7 +40,7 @@ def test_chunks_give_what_one_run_gives(scenario):
             assert row[rank] == pytest.approx(flat[rank], rel=0.03)
 
 
-def test_learners_and_late_binders_take_part():
+def test_learners_and_late_binding_schedulers_are_included():
     rows = run_heavy(make_spec(("oracle", "hybrid_ml", "shortest_first"), tasks=200), 3).rows
     assert [row["scheduler"] for row in rows] == ["oracle", "hybrid_ml", "shortest_first"]
     for row in rows:
@@ -49,13 +49,13 @@ def test_learners_and_late_binders_take_part():
         assert row["mean_regret"] is not None
 
 
-def test_processes_of_their_own_change_nothing(monkeypatch):
+def test_separate_processes_give_the_same_rows(monkeypatch):
     monkeypatch.setattr(heavy_simulation, "_MIN_TASKS_PER_PROCESS", 10)
     spec = make_spec(("oracle", "shortest_first", "fluid_plan"), tasks=60)
     assert run_heavy(spec, 3, processes=2).rows == run_heavy(spec, 3, processes=1).rows
 
 
-def test_failed_tasks_are_counted_and_left_out():
+def test_failed_tasks_are_counted_and_excluded_from_means():
     from dataclasses import replace
 
     spec = make_spec(("random", "oracle"), scenario="oom", tasks=500)
@@ -67,12 +67,12 @@ def test_failed_tasks_are_counted_and_left_out():
     assert row["mean_regret"] == pytest.approx(flat["mean_regret"])
 
 
-def test_too_many_tasks_for_a_learner():
+def test_too_many_tasks_for_a_learner_are_refused():
     with pytest.raises(InvalidInputError, match="at most 5,000,000 with schedulers that learn"):
         run_heavy(make_spec(("hybrid_ml",), tasks=6_000_000), 1)
 
 
-def test_no_bound_and_no_more_memory_for_many(monkeypatch):
+def test_large_run_has_no_bound_and_constant_memory(monkeypatch):
     """What is held does not depend on the number of tasks: sums, sketches, one chunk."""
     monkeypatch.setattr(heavy_simulation, "BOUND_UP_TO", 1000)
     result = run_heavy(make_spec(("greedy", "oracle"), tasks=5000), 1, chunk=500)
@@ -84,7 +84,7 @@ def test_no_bound_and_no_more_memory_for_many(monkeypatch):
     assert max(map(len, held)) == 5  # one number per device
 
 
-def test_a_sketch_keeps_its_promise():
+def test_sketch_quantiles_are_within_the_relative_error():
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.lognormal(0, 2, 20_000), rng.pareto(1.2, 5000), np.zeros(100)])
     sketch, other = QuantileSketch(), QuantileSketch()

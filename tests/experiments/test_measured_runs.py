@@ -64,7 +64,7 @@ def measured(**records):
     )
 
 
-def test_what_became_of_every_task():
+def test_every_record_becomes_a_result_row():
     columns = measured(greedy=RECORDS).results["greedy"]
     assert columns.status.tolist() == [RAN, RAN, RAN, MOVED_TO_CPU, MOVED_TO_CPU, FAILED]
     assert columns.device.tolist() == [0, 1, 1, 0, 0, 1]
@@ -79,13 +79,13 @@ def test_what_became_of_every_task():
     assert np.isnan(columns.execution_cost).all()
 
 
-def test_the_optimum_is_the_best_measured_choice():
+def test_optimum_is_the_best_measured_choice():
     run = measured(greedy=RECORDS)
     np.testing.assert_array_equal(run.optimal_time, [0.01, 0.02, 0.5, np.nan, 0.1, 1.0])
     np.testing.assert_array_equal(run.optimal_fraction, [1.0, 0.0, 1.0, np.nan, 0.0, 0.0])
 
 
-def test_a_task_arrives_when_the_first_scheduler_comes_to_it():
+def test_task_arrives_at_its_first_submission():
     slow = [record(row, 50.0 + 0.3 * row, cpu_seconds=0.04, cpu_started=50.01 + 0.3 * row) for row in range(6)]
     run = measured(greedy=RECORDS, cpu_only=slow)
     np.testing.assert_allclose(run.tasks.arrival_time, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
@@ -95,7 +95,7 @@ def test_a_task_arrives_when_the_first_scheduler_comes_to_it():
 
 
 @pytest.mark.parametrize("mode", ["sequential", "batch"])
-def test_real_kernels_on_this_machine(mode):
+def test_real_kernels_give_a_complete_run(mode):
     calls = [KernelCall(kind, size) for kind in ("sort", "matmul") for size in (16, 32, 48)]
     with HybridExecutor("greedy", device_type="cpu") as executor:
         execution = run_stream(executor, calls, mode=mode, name="greedy")

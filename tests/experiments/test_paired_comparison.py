@@ -16,12 +16,12 @@ def make_spec(schedulers=FAST, tasks=120, load=0.8):
     return ExperimentSpec(scenario_named("mixed"), tasks, schedulers, utilisation=load)
 
 
-def test_the_number_of_processes_does_not_show():
+def test_number_of_processes_does_not_change_results():
     spec = make_spec(("random", "price_index"), tasks=60)
     assert run_seeds(spec, range(3), processes=2) == run_seeds(spec, range(3), processes=1)
 
 
-def test_the_table():
+def test_judgement_lists_schedulers_best_first():
     found = compare_seeds(make_spec(), range(3000, 3010), processes=1)
     judged = found.judge(baseline="earliest_finish")
     assert [row.name for row in judged.standings][-1] == "greedy"
@@ -43,14 +43,14 @@ def test_the_table():
     assert greedy.ratio == pytest.approx(samples["greedy"].mean() / samples["earliest_finish"].mean())
 
 
-def test_more_is_better_where_it_is():
+def test_higher_load_balance_is_better():
     judged = compare_seeds(make_spec(("greedy", "oracle")), range(8), processes=1).judge("load_balance", "greedy")
     assert judged.standings[0].name == "oracle"
     assert judged.better(judged.standing("oracle").verdict)
     assert judged.seeds_needed == 6
 
 
-def test_it_stops_when_it_is_clear():
+def test_until_clear_stops_when_all_differences_are_significant():
     found = compare_seeds(
         make_spec(("oracle", "greedy")), range(60), until_clear=True, baseline="oracle", processes=1
     )
@@ -60,7 +60,7 @@ def test_it_stops_when_it_is_clear():
     assert len(same.runs) == 5  # the same numbers on every seed: nothing more to learn
 
 
-def test_noise_comes_from_the_seed():
+def test_noise_follows_the_seed():
     from dataclasses import replace
 
     from hybrid_scheduler import Noise
@@ -73,7 +73,7 @@ def test_noise_comes_from_the_seed():
     assert first.digests != run_seed(spec, 1).digests
 
 
-def test_refusals():
+def test_bad_arguments_are_refused():
     with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
         compare_seeds(make_spec(), [1])
     with pytest.raises(UnknownNameError, match="metric"):
@@ -86,7 +86,7 @@ def test_refusals():
         make_spec(("greedy", "greedy"))
 
 
-def test_a_question_survives_json():
+def test_spec_survives_json():
     import json
     from dataclasses import replace
 

@@ -53,45 +53,45 @@ def row(tmp_path: Path) -> Row:
 ALL = {"data/a.txt", "data/b.txt", "c/c.txt"}
 
 
-def test_a_second_run_does_nothing(row):
+def test_second_run_skips_all_phases(row):
     assert row.run() == [False, False]
     assert row.files() == ALL
     assert row.run() == [True, True]
     assert row.ran == []
 
 
-def test_force_does_everything(row):
+def test_force_runs_all_phases(row):
     row.run()
     assert row.run(force=True) == [False, False]
 
 
-def test_a_parameter_changes_what_depends_on_it(row):
+def test_changed_parameter_reruns_dependent_phases(row):
     row.run()
     row.number = 4
     assert row.run() == [False, False]
     assert (row.folder / "data/b.txt").read_text() == "8"
 
 
-def test_the_same_input_made_anew_changes_nothing_behind_it(row):
+def test_identical_remade_input_skips_later_phases(row):
     row.run()
     (row.folder / "data/a.txt").unlink()
     assert row.run() == [False, True]
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text("touched")])
-def test_a_missing_or_altered_output_is_made_again(row, damage):
+def test_missing_or_altered_output_is_remade(row, damage):
     row.run()
     damage(row.folder / "c/c.txt")
     assert row.run() == [True, False]
 
 
-def test_another_version_does_everything(row, monkeypatch):
+def test_another_version_reruns_all_phases(row, monkeypatch):
     row.run()
     monkeypatch.setattr(module, "__version__", "99")
     assert row.run() == [False, False]
 
 
-def test_a_phase_that_fails_leaves_nothing_and_the_earlier_ones_stay(row):
+def test_failed_phase_leaves_no_files_and_keeps_earlier_phases(row):
     row.fails = True
     with pytest.raises(RuntimeError):
         row.run()
@@ -101,7 +101,7 @@ def test_a_phase_that_fails_leaves_nothing_and_the_earlier_ones_stay(row):
     assert row.run() == [True, False]
 
 
-def test_a_phase_that_fails_keeps_the_old_results(row):
+def test_failed_phase_keeps_the_old_results(row):
     row.run()
     row.number, row.fails = 4, True
     with pytest.raises(RuntimeError):
@@ -111,7 +111,7 @@ def test_a_phase_that_fails_keeps_the_old_results(row):
     assert row.run() == [False, True]
 
 
-def test_killed_before_the_note_does_the_phase_again(row, monkeypatch):
+def test_phase_killed_before_its_note_runs_again(row, monkeypatch):
     class Killed(BaseException):
         pass
 
@@ -129,14 +129,14 @@ def test_killed_before_the_note_does_the_phase_again(row, monkeypatch):
 
 
 @pytest.mark.parametrize("notes", ["", "[]", '{"first": 3}', "\x00"])
-def test_damaged_notes_do_everything_again(row, notes):
+def test_damaged_notes_rerun_all_phases(row, notes):
     row.run()
     (row.folder / HIDDEN / "finished.json").write_text(notes)
     assert row.run() == [False, False]
     assert set(json.loads((row.folder / HIDDEN / "finished.json").read_text())) == {"first", "second"}
 
 
-def test_what_a_killed_run_left_behind_is_removed(row):
+def test_leftovers_of_a_killed_run_are_removed(row):
     left = row.folder / HIDDEN / "unfinished" / "data"
     left.mkdir(parents=True)
     (left / "a.txt").write_text("half")
@@ -145,7 +145,7 @@ def test_what_a_killed_run_left_behind_is_removed(row):
     assert not left.exists()
 
 
-def test_one_run_at_a_time(row):
+def test_second_run_in_the_same_folder_is_refused(row):
     row.run()
     with (
         directory_lock(row.folder / HIDDEN / "lock", row.folder),
@@ -154,7 +154,7 @@ def test_one_run_at_a_time(row):
         row.run()
 
 
-def test_a_full_disk(row, monkeypatch):
+def test_full_disk_is_reported(row, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -165,7 +165,7 @@ def test_a_full_disk(row, monkeypatch):
     assert row.files() == {"data/a.txt"}
 
 
-def test_progress(row):
+def test_progress_and_finished_phases_are_reported(row):
     heard, finished = [], []
     row.run(
         progress=lambda *words: heard.append(words), finished=lambda number, done: finished.append(done.phase.name)

@@ -43,13 +43,13 @@ def trace(tasks: int = 12, seed: int = 5) -> Workload:
         ({"scenario": replace(SCENARIO, memory=(10.0, 20.0))}, {"generate", "train"}),
     ],
 )
-def test_a_change_reaches_the_phases_that_depend_on_it(changes, changed, tmp_path):
+def test_change_reruns_the_dependent_phases(changes, changed, tmp_path):
     before = {phase.name: phase.fingerprint(tmp_path) for phase in phases(study())}
     after = {phase.name: phase.fingerprint(tmp_path) for phase in phases(study(**changes))}
     assert {name for name in before if before[name] != after[name]} == changed
 
 
-def test_the_trace_counts_by_its_tasks(tmp_path):
+def test_trace_is_identified_by_its_tasks(tmp_path):
     def generate_phase(tasks: Workload) -> str:
         return phases(study(trace=tasks))[1].fingerprint(tmp_path)
 
@@ -74,13 +74,14 @@ def test_every_input_is_an_earlier_output():
     } <= known
 
 
-def test_tasks_to_learn_from_are_never_scheduled(tmp_path):
+def test_training_tasks_are_never_scheduled(tmp_path):
     from hybrid_scheduler.experiments.phases import PhaseContext
     from hybrid_scheduler.workload.trace_files import load_workload
 
     context = PhaseContext(tmp_path, tmp_path, lambda *_: None)
     for seed in (0, 42, 2042):
-        pipeline._generate(context, study(seed=seed))
+        generate_phase = next(phase for phase in phases(study(seed=seed)) if phase.name == "generate")
+        generate_phase.work(context)
         training, test = (
             load_workload(tmp_path / pipeline.TRAINING_TASKS),
             load_workload(tmp_path / pipeline.TEST_TASKS),
@@ -99,7 +100,7 @@ def test_tasks_to_learn_from_are_never_scheduled(tmp_path):
         (Machine(workstation(), SerialPhysics()), "physics"),
     ],
 )
-def test_what_cannot_be_run_is_refused_at_once(machine, reason):
+def test_impossible_machine_is_refused_at_once(machine, reason):
     with pytest.raises(InvalidInputError, match=reason):
         PipelineStudy(machine, SCENARIO)
 
@@ -107,7 +108,7 @@ def test_what_cannot_be_run_is_refused_at_once(machine, reason):
 # ------------------------------------------------------------------------------------------ a trace
 
 
-def test_tasks_like_those_of_a_trace():
+def test_like_trace_covers_the_ranges_of_a_trace():
     tasks = trace(200)
     similar = generate(like_trace(tasks), 500, 1)
     for column in ("size", "compute_intensity", "memory_required"):
@@ -116,7 +117,7 @@ def test_tasks_like_those_of_a_trace():
         assert ours.max() <= theirs.max()
 
 
-def test_a_trace_of_one_task():
+def test_like_trace_accepts_a_trace_of_one_task():
     similar = generate(like_trace(trace(1)), 20, 1)
     assert np.ptp(similar.size) == pytest.approx(0, abs=1e-9)
 
@@ -146,7 +147,7 @@ def run(models):
     return evaluation.run_evaluation(tasks, MACHINE, seed=1, progress=lambda *_: None, **models)
 
 
-def test_everybody_schedules_every_task(run):
+def test_every_scheduler_places_every_task(run):
     rows = list(run.rows())
     names = {*evaluation.BASELINES, "hybrid_ml", "rl_agent"}
     assert set(run.comparison.results) == names
@@ -155,7 +156,7 @@ def test_everybody_schedules_every_task(run):
     assert {row["device"] for row in rows} <= {device.name for device in MACHINE.platform.devices}
 
 
-def test_predictions_are_of_the_time_it_takes(run):
+def test_predictions_are_close_to_actual_times(run):
     for name, predicted in run.predicted.items():
         actual = run.comparison.results[name].outcomes.time
         if name in ("earliest_finish", "oracle"):
@@ -169,7 +170,7 @@ def test_predictions_are_of_the_time_it_takes(run):
             assert prediction_error(predicted, actual) is None
 
 
-def test_a_witness_changes_nothing(run, models):
+def test_recording_predictions_changes_no_outcome(run, models):
     tasks = run.comparison.workload
     alone = MACHINE.cluster().run(tasks, HybridML(model=models["times_model"]), seed=1)
     assert (alone.outcomes.fraction == run.comparison.results["hybrid_ml"].outcomes.fraction).all()
@@ -177,7 +178,7 @@ def test_a_witness_changes_nothing(run, models):
     assert (recorder.wants_labels, recorder.learns) == (False, False)
 
 
-def test_graphs_are_scheduled_too(models):
+def test_task_graphs_are_scheduled(models):
     from hybrid_scheduler.workload.task_graphs import cholesky
 
     run = evaluation.run_evaluation(cholesky(4), MACHINE, seed=1, progress=lambda *_: None, **models)
@@ -185,7 +186,7 @@ def test_graphs_are_scheduled_too(models):
     assert all(result.outcomes.completed.all() for result in run.comparison.results.values())
 
 
-def test_split_times():
+def test_split_times_follow_the_parts():
     times = np.array([[[8.0, 0.0], [2.0, 0.5]]] * 4)  # a CPU and a GPU with a launch time
     platform = workstation(1)
     device, fraction = np.array([0, 1, 1, 1]), np.array([0.7, 0.0, 0.5, 1.0])

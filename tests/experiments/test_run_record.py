@@ -28,7 +28,7 @@ def simulation(folder: Path, **more) -> run_record.RunFile:
     return run_record.write_run(folder, run_record.SIMULATION, spec, [5], run_record.simulation_events(spec.run(5)))
 
 
-def test_a_log_line_by_line(tmp_path):
+def test_log_holds_decisions_finishes_and_summaries(tmp_path):
     record = simulation(tmp_path)
     lines = (tmp_path / run_record.EVENTS).read_text(encoding="utf-8").splitlines()
     assert len(lines) == record.events_count == 2 * (40 + 40 + 1)
@@ -47,7 +47,7 @@ def test_a_log_line_by_line(tmp_path):
     assert not any(word in line for line in lines for word in wall)  # virtual time only
 
 
-def test_the_record(tmp_path):
+def test_record_survives_writing_and_reading(tmp_path):
     record = simulation(tmp_path)
     assert run_record.read_run(tmp_path) == record
     assert len(record.run_id) == 26
@@ -73,7 +73,7 @@ def test_replay_gives_the_same_bytes(kind, tmp_path):
     assert found.changed_versions == {}
 
 
-def test_a_difference_is_found_and_shown(tmp_path):
+def test_replay_reports_the_first_different_line(tmp_path):
     simulation(tmp_path)
     content = json.loads((tmp_path / run_record.RECORD).read_text(encoding="utf-8"))
     content["seeds"] = [6]
@@ -86,7 +86,7 @@ def test_a_difference_is_found_and_shown(tmp_path):
     assert found.changed_versions["numpy"][0] == "0.1"
 
 
-def test_what_is_no_run_is_refused(tmp_path):
+def test_folder_without_a_valid_record_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match="the folder of a recorded run"):
         run_record.read_run(tmp_path / "nothing")
     with pytest.raises(InvalidInputError, match=r"a folder with a run\.json"):
@@ -117,7 +117,7 @@ print(digest.hexdigest())
 """
 
 
-def test_hash_seed_threads_and_time_zone_do_not_show():
+def test_hash_seed_threads_and_time_zone_do_not_change_the_log():
     source = str(Path(hybrid_scheduler.__file__).parents[1])
     digests = set()
     for hash_seed, threads, zone in (("1", "1", "UTC"), ("2", "2", "Pacific/Auckland")):

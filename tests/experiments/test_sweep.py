@@ -31,7 +31,7 @@ def table(folder):
     return (folder / TABLE).read_bytes()
 
 
-def test_rows_in_the_order_of_the_plan(tmp_path):
+def test_rows_follow_the_order_of_the_plan(tmp_path):
     cells = plan()
     rows = run_sweep(cells, tmp_path, Local(1))
     assert [row["key"] for row in rows] == [cell.key for cell in cells]
@@ -45,7 +45,7 @@ def test_rows_in_the_order_of_the_plan(tmp_path):
     assert rows[0]["mean_latency"] == expected
 
 
-def test_processes_and_order_do_not_show(tmp_path):
+def test_processes_and_order_do_not_change_the_table(tmp_path):
     cells = plan(tasks=30, seeds=1)
     run_sweep(cells, tmp_path / "one", Local(1))
     run_sweep(cells, tmp_path / "two", Local(2))
@@ -58,7 +58,7 @@ def test_processes_and_order_do_not_show(tmp_path):
     assert table(tmp_path / "one") == table(tmp_path / "two") == table(tmp_path / "backwards")
 
 
-def test_an_extension_runs_only_what_is_new(tmp_path):
+def test_extended_plan_runs_only_new_cells(tmp_path):
     class Counting(Local):
         ran: list[str] = []  # noqa: RUF012
 
@@ -76,7 +76,7 @@ def test_an_extension_runs_only_what_is_new(tmp_path):
 
 
 @pytest.mark.parametrize("rest", [b'{"key":"abc","sched', b"{}", b'"x"\n'])
-def test_a_line_that_was_cut_off_is_dropped(rest, tmp_path):
+def test_truncated_last_line_is_dropped(rest, tmp_path):
     cells = plan(seeds=1)
     run_sweep(cells, tmp_path / "whole", Local(1))
     lines = (tmp_path / "whole" / CELLS).read_bytes().splitlines(keepends=True)
@@ -88,13 +88,13 @@ def test_a_line_that_was_cut_off_is_dropped(rest, tmp_path):
     assert (torn / CELLS).read_bytes().splitlines(keepends=True)[:3] == lines[:3]
 
 
-def test_damage_in_the_middle_is_refused(tmp_path):
+def test_damaged_line_in_the_middle_is_refused(tmp_path):
     (tmp_path / CELLS).write_bytes(b"not json\n" + b'{"key":"a"}\n')
     with pytest.raises(HybridSchedulerError, match="line 1 is damaged"):
         run_sweep(plan(), tmp_path, Local(1))
 
 
-def test_a_cell_that_fails_costs_only_itself(tmp_path):
+def test_failed_cell_keeps_the_others(tmp_path):
     bad = ExperimentSpec(scenario_named("shift"), 20, ("greedy",), machine=_serial())
     with pytest.raises(HybridSchedulerError, match="1 of 7 cells failed") as caught:
         run_sweep([*plan(seeds=1), *cells_of([bad], [1])], tmp_path, Local(1))
@@ -129,7 +129,7 @@ sweep.run_sweep(plan(seeds=3), Path(sys.argv[1]), Local(1))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
-def test_a_sweep_killed_with_9_ends_with_the_same_table(tmp_path):
+def test_sweep_killed_with_sigkill_resumes_to_the_same_table(tmp_path):
     folder, source = tmp_path / "killed", str(Path(hybrid_scheduler.__file__).parents[1])
     arguments = [sys.executable, "-c", PROGRAM, str(folder), str(Path(__file__).parent)]
     environ = {**os.environ, "PYTHONPATH": source}
@@ -163,7 +163,7 @@ def _lines(folder: Path) -> int:
         return 0
 
 
-def test_one_sweep_per_folder(tmp_path):
+def test_second_sweep_in_the_same_folder_is_refused(tmp_path):
     class Nested:
         def run(self, cells):
             run_sweep(plan(seeds=1), tmp_path, Local(1))
@@ -177,14 +177,14 @@ def test_one_sweep_per_folder(tmp_path):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
-def test_a_ray_address_that_does_not_answer(address, tmp_path):
+def test_unreachable_ray_address_is_refused(address, tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(InvalidInputError, match="nothing answers there") as caught:
         run_sweep(plan(seeds=1), tmp_path, Ray(address))
     assert caught.value.hint == "run it on this machine with --backend local"
 
 
-def test_a_ray_address_at_which_something_else_listens(tmp_path, monkeypatch):
+def test_address_of_another_program_is_refused(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setattr(sweep_backends, "_RAY_TIMEOUT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -194,7 +194,7 @@ def test_a_ray_address_at_which_something_else_listens(tmp_path, monkeypatch):
     assert caught.value.hint == "run it on this machine with --backend local"
 
 
-def test_a_ray_address_that_is_none(tmp_path):
+def test_malformed_ray_address_is_refused(tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(InvalidInputError, match="host:port, or auto"):
         run_sweep(plan(seeds=1), tmp_path, Ray("somewhere"))
@@ -230,7 +230,7 @@ os._exit(0)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a cluster of three nodes on one machine")
-def test_a_node_that_dies_costs_nothing(tmp_path):
+def test_cells_of_a_dead_ray_node_run_again(tmp_path):
     pytest.importorskip("ray")
     home, temporary = tmp_path / "home", Path("/tmp") / f"ray-{os.getpid()}"  # short: it holds sockets
     home.mkdir()

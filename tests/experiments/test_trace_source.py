@@ -30,7 +30,7 @@ def make_spec(workload: Workload | None = None, batches: int | None = None) -> E
     return ExperimentSpec.for_trace(trace, SCHEDULERS, Machine(workstation(), AnalyticPhysics()))
 
 
-def test_batches_add_up_to_the_run():
+def test_batches_average_to_the_run():
     spec = make_spec()
     found = compare_trace(spec, 7)
     whole = spec.run(7).summaries
@@ -44,7 +44,7 @@ def test_batches_add_up_to_the_run():
     assert spec.trace.label == "one trace; interval from batch means over 20 batches"
 
 
-def test_the_judgement():
+def test_judgement_of_a_trace_uses_its_batches():
     judged = compare_trace(make_spec(), 7).judge(baseline="earliest_finish")
     assert (judged.unit, judged.seeds) == ("batches", 20)
     greedy, oracle = judged.standing("greedy"), judged.standing("oracle")
@@ -56,7 +56,7 @@ def test_the_judgement():
     assert judged.as_dict()["batches"] == 20
 
 
-def test_what_one_run_cannot_say():
+def test_comparisons_without_batches_are_refused():
     found = compare_trace(make_spec(), 7)
     with pytest.raises(InvalidInputError, match="metric: must be one that batches of a trace have"):
         found.judge("p99_latency")
@@ -78,14 +78,14 @@ def test_what_one_run_cannot_say():
         replace(make_spec(), trace=None)
 
 
-def test_a_trace_is_known_by_its_columns():
+def test_trace_digest_depends_on_every_column():
     one, other = TraceSource.of("a", tasks()), TraceSource.of("a", tasks(301))
     assert one == TraceSource.of("a", tasks())
     assert one.sha256 != other.sha256
     assert TraceSource.of("a", tasks(45)).batches == 4
 
 
-def test_a_record_holds_its_tasks(tmp_path):
+def test_record_of_a_trace_holds_its_tasks(tmp_path):
     spec = make_spec(batches=6)
     found = compare_trace(spec, 7)
     run_record.write_run(tmp_path, run_record.COMPARE, spec, [7], comparison_events(found.runs))
@@ -103,7 +103,7 @@ def test_a_record_holds_its_tasks(tmp_path):
         run_record.read_run(tmp_path)
 
 
-def test_a_report_says_where_its_intervals_come_from():
+def test_report_names_the_source_of_its_intervals():
     found = compare_trace(make_spec(), 7)
     report = make_report(make_spec(), 7, paired=found, figure_names=("average_duration",))
     assert "one trace; interval from batch means over 20 batches" in report.facts
@@ -111,7 +111,7 @@ def test_a_report_says_where_its_intervals_come_from():
     assert any("widened where neighbouring batches are alike" in words.text for words in method.blocks)
 
 
-def test_verdicts_on_single_traces_are_on_the_safe_side():
+def test_verdicts_on_single_traces_are_conservative():
     gap, _, covered, right, close, wrong = coverage(0.3, tasks=600, traces=20)
     assert len(COLUMNS) == 6
     assert gap > 0  # prices cost a little at low load

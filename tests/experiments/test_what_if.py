@@ -10,7 +10,7 @@ from hybrid_scheduler.experiments.what_if import Change, what_if
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
-def test_figures_are_those_of_compare():
+def test_figures_equal_those_of_compare():
     seeds, tasks = range(3000, 3004), 60
     rows = what_if(Change(num_gpus=2, utilisation=0.3), schedulers=("greedy", "oracle"), tasks=tasks, seeds=4)
     mix = scenario_named("default")
@@ -31,20 +31,20 @@ def test_figures_are_those_of_compare():
         assert row.n == 4
 
 
-def test_no_change_is_no_difference():
+def test_no_change_gives_no_difference():
     for row in what_if(Change(), tasks=60, seeds=3):
         for pair in (row.latency, row.energy, row.cost):
             assert pair.difference == pair.low == pair.high == 0
 
 
-def test_more_speed_helps_and_weight_saves_energy():
+def test_faster_gpus_cut_latency_and_energy_weight_saves_energy():
     (faster,) = what_if(Change(gpu_speed=4), schedulers=("oracle",), tasks=100, seeds=4)
     assert faster.latency.high < 0
     (thrifty,) = what_if(Change(energy_weight=1), load=0.3, schedulers=("oracle",), tasks=100, seeds=4)
     assert thrifty.energy.high < 0
 
 
-def test_the_weight_is_the_objective():
+def test_energy_weight_sets_the_objective():
     (row,) = what_if(Change(energy_weight=0.5), schedulers=("oracle",), tasks=50, seeds=2)
     runs = [
         compare(
@@ -58,7 +58,7 @@ def test_the_weight_is_the_objective():
     assert row.latency.changed == np.mean([run.summaries["oracle"].latency.mean for run in runs])
 
 
-def test_the_changed_machine():
+def test_change_is_applied_to_the_platform():
     machine = Change(num_gpus=6, gpu_speed=2.0, bandwidth=1000.0).platform(workstation(4))
     gpus = [device for device in machine.devices if not device.is_cpu]
     assert [device.name for device in gpus] == [f"gpu_{i}" for i in range(6)]
@@ -69,7 +69,7 @@ def test_the_changed_machine():
     assert Change().platform(workstation()) == workstation()
 
 
-def test_learned_schedulers_do_not_learn_on():
+def test_learned_schedulers_do_not_learn():
     (first,) = what_if(Change(num_gpus=2), schedulers=("hybrid_ml",), tasks=50, seeds=2)
     assert first.name == "hybrid_ml"
     fixed = [
@@ -92,12 +92,12 @@ def test_learned_schedulers_do_not_learn_on():
         ({"energy_weight": 2}, None),
     ],
 )
-def test_impossible_changes(change, machine):
+def test_impossible_changes_are_refused(change, machine):
     with pytest.raises(InvalidInputError, match=next(iter(change))):
         Change(**change)
 
 
-def test_gpus_of_several_nodes_are_not_counted_anew():
+def test_gpu_count_of_several_nodes_cannot_be_changed():
     with pytest.raises(InvalidInputError, match="num_gpus"):
         Change(num_gpus=3).platform(platform_named("cluster-16"))
     with pytest.raises(InvalidInputError, match="seeds"):

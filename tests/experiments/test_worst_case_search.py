@@ -13,7 +13,7 @@ def make_spec(*schedulers):
     return ExperimentSpec(scenario_named("mixed"), 80, schedulers)
 
 
-def test_the_search_finds_something_bad_and_finds_it_again():
+def test_search_finds_a_bad_workload_reproducibly():
     found = find_worst(make_spec("greedy", "oracle"), evaluations=12, confirmation_seeds=3)
     again = find_worst(make_spec("greedy", "oracle"), evaluations=12, confirmation_seeds=3)
     assert found.spec == again.spec
@@ -27,13 +27,13 @@ def test_the_search_finds_something_bad_and_finds_it_again():
     )
 
 
-def test_every_point_is_a_workload():
+def test_every_point_gives_a_workload():
     rng = np.random.default_rng(0)
     for point in (np.zeros(8), np.ones(8), *rng.random((20, 8))):
         workload_at(make_spec("greedy", "oracle"), point).workload(1)
 
 
-def test_a_search_needs_two_and_an_interval():
+def test_search_refuses_bad_arguments():
     with pytest.raises(InvalidInputError, match="two schedulers"):
         find_worst(make_spec("greedy"))
     with pytest.raises(InvalidInputError, match="at least 2, for an interval"):

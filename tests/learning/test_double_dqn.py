@@ -64,7 +64,7 @@ class Corridor:
         self.look()
 
 
-def test_it_solves_a_trivial_environment():
+def test_agent_solves_a_trivial_environment():
     agent = DQN(2, 2, seed=0, settings=DQNSettings(gamma=0.9, hidden=32, replay=2000))
     env = Corridor(0)
     assert agent.act(env.features, env.known).tolist() == [0] * 16  # untrained: what costs least now
@@ -73,7 +73,7 @@ def test_it_solves_a_trivial_environment():
     assert agent.act(env.features, env.known).tolist() == [1] * 16
 
 
-def test_an_untrained_agent_takes_what_is_known_to_be_best():
+def test_untrained_agent_takes_the_least_known_cost():
     env = QueueEnv(32, seed=1, episode_tasks=50)
     agent = DQN(FEATURES["queue"], ACTIONS, seed=0)
     for _ in range(20):
@@ -82,14 +82,14 @@ def test_an_untrained_agent_takes_what_is_known_to_be_best():
 
 
 @pytest.mark.parametrize("replay", ["counterfactual", "bandit"])
-def test_the_same_seed_gives_the_same_agent(replay):
+def test_same_seed_gives_the_same_agent(replay):
     first, again, other = (train_agent(seed, 60, replay=replay, **SMALL) for seed in (3, 3, 4))
     assert np.array_equal(first.weights, again.weights)
     assert not np.array_equal(first.weights, other.weights)
     assert np.isfinite(first.weights).all()
 
 
-def test_torch_and_the_compiled_row_agree():
+def test_compiled_row_agrees_with_torch():
     rng = np.random.default_rng(0)
     shape = NetworkShape(FEATURES["queue"], ACTIONS)
     weights = initial_weights(shape, rng)
@@ -107,7 +107,7 @@ def test_torch_and_the_compiled_row_agree():
         assert action == (expected[i] - 0.02 * known[i]).argmax()
 
 
-def test_the_gradient_is_that_of_torch():
+def test_gradient_equals_that_of_torch():
     rng = np.random.default_rng(1)
     shape = NetworkShape(7, 3, 16)
     weights = rng.normal(size=len(shape)).astype(np.float32)
@@ -121,7 +121,7 @@ def test_the_gradient_is_that_of_torch():
         torch.testing.assert_close(ours, leaf.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_adam_is_that_of_torch():
+def test_adam_step_equals_that_of_torch():
     rng = np.random.default_rng(2)
     ours = rng.normal(size=200).astype(np.float32)
     theirs = torch.from_numpy(ours.copy()).requires_grad_()
@@ -135,7 +135,7 @@ def test_adam_is_that_of_torch():
     np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-3, atol=1e-4)
 
 
-def test_the_compiled_row_sees_updates_at_once():
+def test_compiled_row_uses_updated_weights_at_once():
     agent = DQN(3, 2, seed=0, settings=DQNSettings(hidden=16))
     x, known = np.ones((1, 3), np.float32), np.zeros((1, 2))
     agent.replay.add(
@@ -147,7 +147,7 @@ def test_the_compiled_row_sees_updates_at_once():
     assert agent.act(x, known)[0] == agent.act_row(x[0], known[0]) == 1
 
 
-def test_actions_that_are_not_considered_are_never_taken():
+def test_masked_actions_are_never_taken():
     agent = DQN(3, 4, seed=0, settings=DQNSettings(hidden=16))
     known = np.array([[np.inf, 1.0, np.inf, 2.0]] * 200)
     x = np.zeros((200, 3), np.float32)
@@ -155,7 +155,7 @@ def test_actions_that_are_not_considered_are_never_taken():
     assert {agent.act_row(x[0], known[0], epsilon=1.0) for _ in range(50)} == {1, 3}
 
 
-def test_a_ring_forgets_the_oldest():
+def test_full_replay_buffer_overwrites_the_oldest_rows():
     ring = ReplayBuffer(10, 1, 2, 1)
     for i in range(25):
         ring.add(
@@ -183,7 +183,7 @@ class Log:
         self.closed = True
 
 
-def test_tensorboard_is_told_every_loss_and_now_and_then_the_reward(monkeypatch, tmp_path):
+def test_tensorboard_gets_every_loss_and_periodic_rewards(monkeypatch, tmp_path):
     module = ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = Log
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
@@ -201,14 +201,14 @@ def test_tensorboard_is_told_every_loss_and_now_and_then_the_reward(monkeypatch,
     assert np.array_equal(logged.weights, train_agent(3, 60, **SMALL).weights)  # watching changes nothing
 
 
-def test_a_log_without_tensorboard_is_a_clear_error(monkeypatch, tmp_path):
+def test_log_without_tensorboard_is_a_clear_error(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # as if it were not installed
     with pytest.raises(HybridSchedulerError, match="needs the package tensorboard") as failure:
         train_agent(3, 60, log_dir=tmp_path, **SMALL)
     assert "pip install tensorboard" in failure.value.hint
 
 
-def test_an_infinite_mask_allows_all_that_fits():
+def test_infinite_worst_known_allows_every_option_that_fits():
     masked, free = (QueueEnv(seed=1, worst_known=worst, **SMALL) for worst in (1.4, np.inf))
     for _ in range(50):
         np.testing.assert_array_equal(free.known, free.cost)

@@ -25,7 +25,7 @@ def path(tmp_path, model):
     return tmp_path / "agent.pth"
 
 
-def test_a_file_comes_back_bit_for_bit(path, model):
+def test_saved_model_loads_bit_for_bit(path, model):
     loaded = load_model(path)
     assert np.array_equal(loaded.weights, model.weights)
     assert (loaded.state, loaded.actions, loaded.gamma, loaded.notes) == ("queue", "split", 0.98, {"seed": 0})
@@ -38,20 +38,20 @@ def changed(path, **changes):
     torch.save(content, path)
 
 
-def test_missing(tmp_path):
+def test_missing_file_is_refused(tmp_path):
     with pytest.raises(ModelFileError, match="does not exist") as error:
         load_model(tmp_path / "none.pth")
     assert error.value.exit_code == 2
 
 
 @pytest.mark.parametrize("size", [0, 10, 1000])
-def test_truncated(path, size):
+def test_truncated_file_is_refused(path, size):
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(ModelFileError, match="damaged"):
         load_model(path)
 
 
-def test_altered_weights(path, model):
+def test_altered_weights_are_refused(path, model):
     content = bytearray(path.read_bytes())
     at = bytes(content).index(model.weights[:8].tobytes())
     content[at] ^= 1
@@ -66,7 +66,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize("foreign", [b"hello", pickle.dumps({"format": 1}), pickle.dumps(Bomb())])
-def test_foreign(tmp_path, foreign, capsys):
+def test_foreign_file_is_refused(tmp_path, foreign, capsys):
     path = tmp_path / "foreign.pth"
     path.write_bytes(foreign)
     with pytest.raises(ModelFileError):
@@ -94,20 +94,20 @@ def test_code_in_a_torch_file_does_not_run(path, capsys):
         ({"sha256": ""}, "altered"),
     ],
 )
-def test_contents_that_do_not_fit(path, changes, complaint):
+def test_file_for_another_setting_is_refused(path, changes, complaint):
     changed(path, **changes)
     with pytest.raises(ModelFileError, match=complaint):
         load_model(path)
 
 
-def test_weights_that_are_not_finite(tmp_path, model):
+def test_weights_that_are_not_finite_are_refused(tmp_path, model):
     model.weights[3] = np.nan
     save_model(tmp_path / "nan.pth", model)
     with pytest.raises(ModelFileError, match="finite"):
         load_model(tmp_path / "nan.pth")
 
 
-def test_a_failed_save_leaves_the_old_file(path, model, monkeypatch):
+def test_failed_save_leaves_the_old_file(path, model, monkeypatch):
     before = path.read_bytes()
 
     def full_disk(content, file):

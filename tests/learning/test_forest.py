@@ -18,7 +18,7 @@ from hybrid_scheduler.testing import small_workload
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
-def test_one_row_has_the_features_and_terms_of_the_table():
+def test_compiled_row_equals_the_table_of_features_and_terms():
     work = small_workload(50)
     table, out = features(work), np.zeros(5)
     frame = Frame.of(table, np.log(work.duration_estimate))
@@ -33,7 +33,7 @@ def test_one_row_has_the_features_and_terms_of_the_table():
 
 @pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor])
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_the_flat_forest_gives_scikit_learns_numbers(kind, outputs):
+def test_flat_forest_equals_scikit_learn(kind, outputs):
     draw = np.random.default_rng(1)
     rows, labels = draw.normal(size=(400, 5)), draw.normal(size=(400, outputs))
     forest = kind(30, max_depth=15, random_state=2).fit(rows.astype(np.float32), labels.squeeze())
@@ -51,7 +51,7 @@ def test_the_flat_forest_gives_scikit_learns_numbers(kind, outputs):
     )
 
 
-def test_the_flat_forest_refuses_the_wrong_number_of_features():
+def test_flat_forest_refuses_the_wrong_number_of_features():
     forest = RandomForestRegressor(2, random_state=0).fit(np.eye(5), np.arange(5))
     with pytest.raises(InvalidInputError, match=r"of shape \(n, 5\)"):
         FlatForest.of(forest.estimators_, 5).predict(np.zeros((1, 4)))
@@ -65,7 +65,7 @@ def labelled():
 
 
 @pytest.mark.parametrize("name", sorted(PREDICTORS))
-def test_predictors_learn_and_come_back_from_disk_the_same(name, labelled, tmp_path):
+def test_predictors_learn_and_load_unchanged(name, labelled, tmp_path):
     if name == "xgboost":
         pytest.importorskip("xgboost")
     inputs, seconds = labelled
@@ -92,12 +92,12 @@ def test_predictors_learn_and_come_back_from_disk_the_same(name, labelled, tmp_p
         (np.ones((20, 5)), np.arange(19.0), "one label per row"),
     ],
 )
-def test_predictors_say_what_is_wrong_with_the_data(inputs, labels, complaint):
+def test_predictors_refuse_bad_data_with_a_reason(inputs, labels, complaint):
     with pytest.raises(InvalidInputError, match=complaint):
         RandomForestPredictor().fit(inputs, labels)
 
 
-def test_the_trainer_reports_importances_metrics_and_regret(tmp_path):
+def test_trainer_reports_importances_metrics_and_regret(tmp_path):
     work = generate(scenario_named("mixed"), 1500, 11)
     report = OfflineTrainer().run_full_pipeline(work, tmp_path / "scheduler_model.skops")
     assert report["metrics"]["test_r2"] > 0.97
@@ -106,7 +106,7 @@ def test_the_trainer_reports_importances_metrics_and_regret(tmp_path):
     assert (tmp_path / "scheduler_model.skops").exists()
 
 
-def test_without_an_accelerator_the_trainer_says_so(tmp_path):
+def test_trainer_refuses_a_platform_without_an_accelerator(tmp_path):
     trainer = OfflineTrainer(platform=workstation(0))
     with pytest.raises(InvalidInputError, match="platform: must be one with an accelerator, got 'workstation'"):
         trainer.run_full_pipeline(small_workload(50), tmp_path / "scheduler_model.skops")
@@ -120,7 +120,7 @@ def test_perfect_predictions_have_no_regret(labelled):
         assert regret(share, seconds) == pytest.approx(0.0, abs=1e-9)
 
 
-def test_quantiles_are_those_of_numpy():
+def test_quantiles_equal_those_of_numpy():
     rng = np.random.default_rng(0)
     for count in (1, 2, 3, 5, 10, 11, 57, 1000):
         values = rng.normal(size=count)

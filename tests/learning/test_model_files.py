@@ -42,14 +42,14 @@ def rewrite(path, **changes):
 
 
 @pytest.mark.parametrize("platform", ["workstation", "laptop", "mixed-gpus", "accelerators", "cluster-16"])
-def test_one_model_serves_every_built_in_machine(trained, platform):
+def test_shipped_model_serves_every_built_in_platform(trained, platform):
     times = OnlineDurationModel(pretrained=trained)
     times.start(platform_named(platform), 0)
     assert times.ready
     assert times.versions[0].trigger == "pretrained"
 
 
-def test_a_machine_it_does_not_know_starts_from_nothing(trained):
+def test_unknown_device_class_starts_without_a_model(trained):
     from dataclasses import replace
 
     strange = workstation(1)
@@ -59,7 +59,7 @@ def test_a_machine_it_does_not_know_starts_from_nothing(trained):
     assert not times.ready
 
 
-def test_saved_and_loaded_answers_are_the_same_bit_for_bit(trained, copy):
+def test_loaded_model_predicts_bit_for_bit_the_same(trained, copy):
     work = generate(scenario_named("mixed"), 50, 1)
     tables = []
     for path in (trained, copy):
@@ -69,7 +69,7 @@ def test_saved_and_loaded_answers_are_the_same_bit_for_bit(trained, copy):
     assert np.array_equal(*tables)
 
 
-def test_the_manifest_says_what_the_model_is(copy):
+def test_manifest_describes_the_model(copy):
     manifest = json.loads(manifest_path(copy).read_text())
     assert manifest["features"] == list(FEATURE_NAMES)
     assert manifest["kind"] == "times"
@@ -159,7 +159,7 @@ def test_bad_files_are_refused(copy, spoil):
     assert str(copy.with_suffix("")) in str(caught.value)
 
 
-def test_a_pickle_is_not_run(tmp_path):
+def test_pickle_is_refused_and_not_run(tmp_path):
     class Bomb:
         def __reduce__(self):
             return (pytest.fail, ("code was run",))
@@ -174,14 +174,14 @@ def test_a_pickle_is_not_run(tmp_path):
         load_times(path)
 
 
-def test_types_that_are_not_trusted_are_refused(tmp_path):
+def test_untrusted_types_are_refused(tmp_path):
     path = tmp_path / "odd.skops"
     save({"counter": Counter(a=1)}, path, Manifest("times"))
     with pytest.raises(ModelFileError, match="not trusted"):
         load_times(path)
 
 
-def test_a_full_disk_leaves_the_old_model(copy, monkeypatch):
+def test_full_disk_leaves_the_old_model(copy, monkeypatch):
     before, note = copy.read_bytes(), manifest_path(copy).read_bytes()
 
     def full(*_, **__):

@@ -51,7 +51,7 @@ def mixed():
 
 
 @pytest.mark.parametrize("feedback", ["oracle", "bandit"])
-def test_it_learns_durations_and_answers_rows_as_tables(feedback, mixed):
+def test_durations_are_learned_and_rows_equal_the_table(feedback, mixed):
     model = started(feedback=feedback, trees=20)
     assert not model.ready
     with pytest.raises(LookupError, match="not ready"):
@@ -69,13 +69,13 @@ def test_it_learns_durations_and_answers_rows_as_tables(feedback, mixed):
     assert len(model.model_.forest) == 20
 
 
-def test_noise_does_not_lead_the_forest_astray(mixed):
+def test_noisy_outcomes_keep_the_error_small(mixed):
     model = started(trees=20)
     feed(model, mixed, noise=0.1)
     assert error(model, generate(scenario_named("mixed"), 200, 6)) < 0.05
 
 
-def test_the_same_seed_gives_the_same_model_and_start_forgets(mixed):
+def test_same_seed_gives_the_same_model_after_restart(mixed):
     first = started(trees=10)
     feed(first, mixed.rows(0, 150))
     believed = first.table(mixed)
@@ -96,7 +96,7 @@ def test_several_classes_of_device_are_learned_from_bandit_feedback():
     assert error(model, generate(scenario_named("mixed"), 50, 8)) < 0.1
 
 
-def test_a_change_is_noticed_within_three_tasks_and_unlearned(mixed):
+def test_drift_is_detected_within_three_tasks_and_relearned(mixed):
     model = started(trees=10)
     feed(model, mixed)
     events = feed(model, mixed.rows(0, 30), factor=4.0)
@@ -120,7 +120,7 @@ def test_out_of_range_tasks_are_left_to_the_fit(mixed):
     assert (prediction[3] == 0).all()
 
 
-def test_a_retrain_that_fails_keeps_the_old_model(mixed, monkeypatch):
+def test_failed_retraining_keeps_the_old_model(mixed, monkeypatch):
     model = started(trees=10)
     feed(model, mixed.rows(0, 200))
     believed = model.table(mixed)
@@ -135,7 +135,7 @@ def test_a_retrain_that_fails_keeps_the_old_model(mixed, monkeypatch):
     assert np.array_equal(model.table(mixed), believed)
 
 
-def test_growing_elsewhere_and_swapping_gives_the_synchronous_model(mixed):
+def test_deferred_fits_give_the_synchronous_model(mixed):
     here, live = started(trees=10), started(trees=10)
     live.synchronous = False
     for row in range(200):
@@ -161,7 +161,7 @@ def test_bad_options_are_refused(options, complaint):
         OnlineDurationModel(**options)
 
 
-def test_cusum_by_hand():
+def test_cusum_follows_its_formula():
     detector = Cusum()
     detector.calibrate(np.full(50, 0.1))  # s = 0.1, mean of x = 1
     assert not detector.update(1.0)  # x is capped at 6: m = 4
@@ -171,7 +171,7 @@ def test_cusum_by_hand():
 
 
 @pytest.mark.parametrize("name", sorted(DETECTORS))
-def test_detectors_stay_calm_and_notice_a_change(name):
+def test_detectors_raise_no_false_alarm_and_detect_a_change(name):
     if name != "cusum":
         pytest.importorskip("river")
     draw = np.random.default_rng(4)
@@ -182,7 +182,7 @@ def test_detectors_stay_calm_and_notice_a_change(name):
     assert any(detector.update(residual) for residual in (residuals[:100] + 1.0).tolist())
 
 
-def test_the_fallback_guard_trips_once_and_lets_go_later():
+def test_fallback_guard_trips_once_and_recovers_later():
     guard, draw = FallbackGuard(), np.random.default_rng(0)
 
     def turns(ratio, count):

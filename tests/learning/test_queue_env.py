@@ -35,7 +35,7 @@ class Replayed(Online):
 
 @pytest.mark.parametrize("actions", ["split", "placement"])
 @pytest.mark.parametrize("platform", ["workstation", "laptop", "mixed-gpus", "accelerators"])
-def test_an_episode_gives_the_numbers_of_the_cluster(platform, actions):
+def test_episode_equals_a_run_of_the_cluster(platform, actions):
     machine, tasks = platform_named(platform), 60
     env = QueueEnv(1, platform=machine, actions=actions, episode_tasks=tasks + 1, gamma=0.0, **ONE_STREAM)
     draw, decisions, latency = np.random.default_rng(0), [], []
@@ -65,7 +65,7 @@ def test_counterfactual_next_states_match_the_states_that_follow():
         np.testing.assert_array_equal(known, env.known)
 
 
-def test_the_same_seed_gives_the_same_episodes():
+def test_same_seed_gives_the_same_episodes():
     def play():
         env, rewards = QueueEnv(4, seed=11, episode_tasks=20, stagger=True), []
         for _ in range(50):
@@ -77,39 +77,39 @@ def test_the_same_seed_gives_the_same_episodes():
     np.testing.assert_array_equal(play(), play())
 
 
-def test_the_balancing_option_is_the_earliest_finish():
+def test_balancing_option_equals_earliest_finish():
     env = QueueEnv(16, seed=5, episode_tasks=300, loads=[0.9])
     for _ in range(200):
         env.step(env.cost.argmin(axis=1))
         assert (env.cost[:, 2] <= env.cost[:, [0, 1, 3]].min(axis=1) + 1e-12).all()
 
 
-def test_what_does_not_fit_is_masked():
+def test_options_that_do_not_fit_are_masked():
     env = QueueEnv(4, seed=0, actions="placement", scenarios=["oom"], episode_tasks=50)
     seen = set()
     for _ in range(40):
-        too_big = env._memory[np.arange(4), env.position] > 8000
+        too_big = env.memory[np.arange(4), env.position] > 8000
         assert np.isinf(env.cost[too_big, 1:]).all()
         assert np.isfinite(env.cost[:, 0]).all()
         seen.update(too_big.tolist())
         env.step(np.zeros(4, np.int64))
     assert seen == {True, False}
     split = QueueEnv(4, seed=0, scenarios=["oom"], episode_tasks=50)
-    cap = np.minimum(8000 / split._memory[np.arange(4), split.position], 1.0)
+    cap = np.minimum(8000 / split.memory[np.arange(4), split.position], 1.0)
     assert (split.fraction <= cap[:, None] + 1e-12).all()
 
 
-def test_only_the_cpu_where_there_is_nothing_else():
+def test_platform_without_accelerator_offers_the_cpu_only():
     env = QueueEnv(2, platform=workstation(0), episode_tasks=20)
     assert np.isfinite(env.cost).sum(axis=1).tolist() == [1, 1]
     env.step(np.zeros(2, np.int64))
 
 
-def test_energy_alone_asks_where_joules_are_fewer():
+def test_energy_objective_prefers_the_device_with_fewer_joules():
     env = QueueEnv(64, seed=2, objective=Objective(0.0, 1.0), loads=[0.5], episode_tasks=100)
     for _ in range(50):
         rows, position = np.arange(64), env.position
-        on_cpu, on_gpu = env._times[rows, position, 0, 0], env._times[rows, position, 1, 0]
+        on_cpu, on_gpu = env.times[rows, position, 0, 0], env.times[rows, position, 1, 0]
         best = env.cost.argmin(axis=1)
         chosen = env.fraction[rows, best]
         np.testing.assert_array_equal(chosen, np.where(50.0 * on_gpu < 30.0 * on_cpu, 1.0, 0.0))

@@ -9,7 +9,7 @@ from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from studies.exact_makespan import exact_makespan
 
 
-def test_the_exact_optimum_by_hand():
+def test_optimum_equals_the_one_computed_by_hand():
     pytest.importorskip("ortools")
     # CPU 0.5 s, GPU 0.2 s: alone the best split takes 1/7 s; two of them on one GPU keep both sides busy for 2/7 s.
     tasks = [Task(0, 2500, 0.5, 0), Task(1, 2500, 0.5, 0)]
@@ -21,7 +21,7 @@ def test_the_exact_optimum_by_hand():
     assert one.proven == pytest.approx(one.makespan, rel=0.002)
 
 
-def test_nothing_beats_the_optimum_and_the_optimum_does_not_beat_the_bound():
+def test_optimum_lies_between_the_bound_and_every_scheduler():
     pytest.importorskip("ortools")
     for seed in (1, 2):
         tasks = generate(scenario_named("transfer"), 6, seed, batch=True)
@@ -33,7 +33,7 @@ def test_nothing_beats_the_optimum_and_the_optimum_does_not_beat_the_bound():
             assert summary.makespan >= 0.995 * best.makespan  # to the grid of the shares
 
 
-def test_what_is_too_much_for_an_exact_optimum():
+def test_unsuitable_input_is_refused():
     mixed = scenario_named("mixed")
     with pytest.raises(InvalidInputError, match="at most 60"):
         exact_makespan(generate(mixed, 61, 1, batch=True))

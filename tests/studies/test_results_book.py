@@ -13,14 +13,14 @@ from studies.published_claims import FAILS, HOLDS, OPEN, Claim
     ("low", "high", "verdict"),
     [(1.0, 1.2, HOLDS), (1.3, 1.5, FAILS), (0.5, 0.9, FAILS), (1.1, 1.3, OPEN), (0.9, 1.1, OPEN), (0.5, 2.0, OPEN)],
 )
-def test_verdicts(low, high, verdict):
+def test_claim_verdict_follows_from_its_interval(low, high, verdict):
     claim = Claim("x", "y", Interval((low + high) / 2, low, high), 1.0, 1.2)
     assert claim.verdict == verdict
     assert claim.as_dict()["verdict"] == verdict
     assert Claim("x", "y", Interval(2.0, 1.9, 2.1), 1.0, math.inf).verdict == HOLDS
 
 
-def test_every_case_names_known_schedulers_and_its_baseline():
+def test_every_case_has_known_schedulers_and_its_baseline():
     found = results_book.cases(100)
     assert [case.key for case in found] == ["low", "calm", "near", "near, long", "transfer", "batch"]
     for case in found:
@@ -46,15 +46,15 @@ def test_goals_are_judged_by_the_whole_interval(measured, at_least, must, stretc
     assert goal.verdict(None) == goals.REPORTED
 
 
-def test_the_page_names_what_was_missed():
+def test_page_lists_missed_goals():
     met = goals.Goal("A", "good", Interval(0.5, 0.4, 0.6), 1.0, 0.9)
     missed = goals.Goal("B", "bad", Interval(2.0, 1.9, 2.1), 1.0)
-    lines = list(results_book._goals([met, missed]))
+    lines = list(results_book.goal_lines([met, missed]))
     assert "Of 2 numbers that must hold, 1 do. Of 1 stretch goals, 1 hold." in lines
     assert "- B, bad: 2.00 ± 0.10" in lines
     assert "| bad | 2.00 ± 0.10 | ≤ 1 | no | – | – |" in lines
 
 
-def test_tables_are_markdown():
-    lines = list(results_book._table(["a", "b"], [["1", "x|y"]]))
+def test_table_lines_are_markdown():
+    lines = list(results_book.table_lines(["a", "b"], [["1", "x|y"]]))
     assert lines == ["| a | b |", "|---|---|", "| 1 | x\\|y |"]

@@ -27,11 +27,11 @@ def limit_on_mixed(spec):
 @pytest.mark.parametrize(
     ("strategy", "quoted"), [("round_robin", 0.15), ("greedy", 0.19), ("random", 0.22), ("gpu_only", 0.81)]
 )
-def test_stability_limits_are_those_quoted(strategy, quoted):
+def test_stability_limits_equal_the_quoted_ones(strategy, quoted):
     assert limit_on_mixed(strategy) == pytest.approx(quoted, abs=0.01)
 
 
-def test_a_strategy_is_stable_below_its_limit_and_not_above():
+def test_queues_are_stable_below_the_limit_and_grow_above():
     from hybrid_scheduler import Cluster, create
 
     limit = limit_on_mixed("round_robin")
@@ -42,13 +42,13 @@ def test_a_strategy_is_stable_below_its_limit_and_not_above():
         assert (last > 2 * first) == grows
 
 
-def test_price_study_row():
+def test_price_study_row_has_all_columns():
     row = price_study.ratios("mixed", 0.9, 1000, 1000)
     assert row.shape == (len(price_study.COLUMNS),)
     assert (row[3:] >= 1).all()
 
 
-def test_evolution_improves_on_a_bad_start(monkeypatch, capsys):
+def test_tuning_improves_a_bad_start(monkeypatch, capsys):
     monkeypatch.setattr(tune_prices, "CASES", (("mixed", 0.9, 500),))
     monkeypatch.setattr(tune_prices, "START", (5.0, 0.01, 0.001, 0.3, 0.3, 1.0, 1.0))
     cases = tune_prices.make_cases(range(1))
@@ -59,12 +59,12 @@ def test_evolution_improves_on_a_bad_start(monkeypatch, capsys):
     assert "generation   4" in capsys.readouterr().out
 
 
-def test_the_shipped_coefficients_beat_earliest_finish_on_the_tuning_cases(monkeypatch):
+def test_shipped_coefficients_beat_earliest_finish(monkeypatch):
     monkeypatch.setattr(tune_prices, "CASES", (("mixed", 0.95, 2000), ("mixed", None, 1000)))
     assert tune_prices.loss(np.array(PRICE_COEFFICIENTS), tune_prices.make_cases(range(2))) < 0
 
 
-def test_the_objective_trades_latency_for_energy():
+def test_objective_trades_latency_for_energy():
     ends = [time_energy_pareto.figures(weight, 1000, 200) for weight in (0.0, 1.0)]
     for name in time_energy_pareto.SCHEDULERS:
         (fast, dear, _), (slow, cheap, on_cpu) = ends[0][name], ends[1][name]
@@ -73,7 +73,7 @@ def test_the_objective_trades_latency_for_energy():
         assert 0.2 < on_cpu < 0.5
 
 
-def test_learned_schedulers_come_near_the_told_one():
+def test_hybrid_ml_comes_near_earliest_finish_that_knows_durations():
     """A small case of the quality study: one seed, with the models that ship."""
     mean, half = learned_quality.study(
         learned_quality.QualityCase("mixed", 0.7, 500, learned_quality.LEARNED), (1000, 1001)
@@ -83,7 +83,7 @@ def test_learned_schedulers_come_near_the_told_one():
     assert half.shape == (len(learned_quality.COLUMNS),)
 
 
-def test_shift_a_static_forest_fails_and_hybrid_ml_does_not():
+def test_after_a_shift_a_static_forest_fails_and_hybrid_ml_recovers():
     train, test = distribution_shift.shift_regimes()
     training = distribution_shift.Stream.of(distribution_shift.generate(train, 300, 1, batch=True))
     stream = distribution_shift.Stream.of(distribution_shift.generate(test, 60, 1, batch=True, first_id=300))
@@ -95,13 +95,13 @@ def test_shift_a_static_forest_fails_and_hybrid_ml_does_not():
         distribution_shift.shift_study(1)
 
 
-def test_no_alarm_in_a_stream_that_does_not_change():
+def test_stationary_stream_raises_no_alarm():
     alarms, cost = false_alarms.alarms_and_cost("mixed", 0.5, 0.1, 3000, 1000)
     assert alarms == 0
     assert cost < 1.02
 
 
-def test_the_published_forms_of_the_agent_fall_behind():
+def test_published_forms_of_the_agent_are_worse():
     """Hardly trained: what is missing from the state or from the options shows at once."""
     small = {"num_envs": 8, "episode_tasks": 100, "scenarios": ["mixed"], "loads": [0.7]}
     agents = {state: agent_ablations.trained(state, "placement", 60, **small) for state in ("queue", "task")}
@@ -111,7 +111,7 @@ def test_the_published_forms_of_the_agent_fall_behind():
     assert found["task"][2] > found["queue"][2] > 0.25  # one GPU gets the most
 
 
-def test_the_ablations_are_paired_with_earliest_finish(monkeypatch):
+def test_ablations_are_paired_with_earliest_finish(monkeypatch):
     monkeypatch.setattr(
         agent_ablations, "trained", lambda state, actions, updates: agent_ablations.create("earliest_finish")
     )
@@ -124,14 +124,14 @@ def test_the_ablations_are_paired_with_earliest_finish(monkeypatch):
     assert half.shape == (len(agent_ablations.COLUMNS),)
 
 
-def test_a_forest_on_noisy_labels_predicts_the_truth_better_than_the_measurements():
+def test_noisy_forest_predicts_exact_labels_better_than_noisy_ones():
     exact, noisy = (forest_noise.figures("times", sigma, 300, 1000) for sigma in forest_noise.SIGMAS)
     assert exact[0] == pytest.approx(exact[1])
     assert 0.85 < noisy[1] < noisy[0] < exact[0]
     assert 0 < exact[2] < noisy[2] < 10
 
 
-def test_a_cold_batch_is_that_of_greedy():
+def test_batch_without_a_model_equals_greedy():
     schedulers = ("greedy", "hybrid_ml(model=None)", "rl_agent(model=None)", "hybrid_ml")
     found = forest_noise.cold_batch(learned_quality.QualityCase("mixed", None, 200, schedulers), (1000, 1001))
     assert found["hybrid_ml(model=None)"] == found["rl_agent(model=None)"] == found["greedy"]

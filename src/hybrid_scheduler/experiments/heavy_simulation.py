@@ -29,10 +29,10 @@ from .paired_comparison import cores
 from .quantile_sketch import QuantileSketch
 from .spec import ExperimentSpec, single_threaded
 
-CHUNK = 100_000
+_CHUNK = 100_000
 #: Most tasks for which the lower bound is computed, and for schedulers that need all tasks at once.
 BOUND_UP_TO = 1_000_000
-WHOLE_UP_TO = 5_000_000
+_WHOLE_UP_TO = 5_000_000
 #: With fewer tasks starting a process takes longer than it saves.
 _MIN_TASKS_PER_PROCESS = 5000
 
@@ -162,7 +162,7 @@ def run_heavy(
     spec: ExperimentSpec,
     seed: int,
     *,
-    chunk: int = CHUNK,
+    chunk: int = _CHUNK,
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> HeavyResult:
@@ -187,9 +187,9 @@ def run_heavy(
         If a scheduler that needs the whole workload has too many tasks.
     """
     compiled, whole = _sorted_by_kind(spec)
-    if whole and spec.tasks > WHOLE_UP_TO:
-        hint = f"leave out {', '.join(whole)}, or run at most {WHOLE_UP_TO:,} tasks"
-        allowed = f"at most {WHOLE_UP_TO:,} with schedulers that learn or bind late"
+    if whole and spec.tasks > _WHOLE_UP_TO:
+        hint = f"leave out {', '.join(whole)}, or run at most {_WHOLE_UP_TO:,} tasks"
+        allowed = f"at most {_WHOLE_UP_TO:,} with schedulers that learn or bind late"
         raise InvalidInputError("--tasks", allowed, spec.tasks, hint=hint)
     machine = spec.on_seed(seed)
     totals = {name: SchedulerTotals(machine.platform, machine.tariff) for name in spec.schedulers}

@@ -45,7 +45,6 @@ from .trace_source import MEANS, SUMS, batch_values
 
 __all__ = [
     "FIRST_REPORTED_SEED",
-    "HIGHER_IS_BETTER",
     "Judgement",
     "PairedComparison",
     "SeedRun",
@@ -57,11 +56,11 @@ __all__ = [
 ]
 
 #: Metrics of which more is better; of all others less is.
-HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
+_HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
 SEEDS, BATCHES = "seeds", "batches"
 DEFAULT_METRIC = "mean_latency"
 #: Seeds between two checks of the sequential variant, however many processes there are.
-SEEDS_PER_LOOK = 5
+_SEEDS_PER_CHECK = 5
 #: Seed of the bootstrap: the same table every time.
 _RESAMPLING_SEED = 20_261_115
 
@@ -89,14 +88,14 @@ def seed_run(spec: ExperimentSpec, seed: int, comparison: Comparison) -> SeedRun
         name: {key: value for key, value in summary.as_dict().items() if not isinstance(value, dict)}
         for name, summary in comparison.summaries.items()
     }
-    digests = {name: outcome_digest(result) for name, result in comparison.results.items()}
+    digests = {name: _outcome_digest(result) for name, result in comparison.results.items()}
     trace = spec.trace
     cut = trace is not None and trace.why_no_interval is None
     batches = batch_values(comparison, trace.batches) if trace and cut else {}
     return SeedRun(seed, comparison.lower_bound, metrics, digests, batches)
 
 
-def outcome_digest(result: RunResult) -> str:
+def _outcome_digest(result: RunResult) -> str:
     """Return the SHA-256 over all columns of the outcomes; equal on all machines that compute the same numbers."""
     digest, outcomes = hashlib.sha256(), result.outcomes
     for column in (
@@ -218,7 +217,7 @@ def compare_seeds(
     check_metric(metric)
     for run in _runs(spec, seeds, processes, progress):
         runs.append(run)
-        look = len(runs) % SEEDS_PER_LOOK == 0 and len(runs) < len(seeds)
+        look = len(runs) % _SEEDS_PER_CHECK == 0 and len(runs) < len(seeds)
         if until_clear and look and _is_clear(PairedComparison(spec, tuple(runs)).samples(metric), reference_name):
             break
     return PairedComparison(spec, tuple(runs), stopped_early=len(runs) < len(seeds))
@@ -266,7 +265,7 @@ def baseline_of(spec: ExperimentSpec, name: str | None) -> str:
     return name
 
 
-def known_metrics() -> list[str]:
+def _known_metrics() -> list[str]:
     """Return the names of a summary's single numbers, as in its flat form."""
     spread = [f"{field.name}_{name}" for name in ("time", "latency", "wait") for field in fields(Spread)]
     others = [
@@ -277,8 +276,8 @@ def known_metrics() -> list[str]:
 
 def check_metric(metric: str, *, one_run: bool = False) -> None:
     """Refuse an unknown metric and, for `one_run` over a trace, one that its batches do not have."""
-    if metric not in known_metrics():
-        raise UnknownNameError("metric", metric, known_metrics())
+    if metric not in _known_metrics():
+        raise UnknownNameError("metric", metric, _known_metrics())
     if one_run and metric not in (*MEANS, *SUMS):
         allowed = f"one that batches of a trace have: {', '.join((*MEANS, *SUMS))}"
         raise InvalidInputError("metric", allowed, metric, hint="a trace is one run, with one value of the others")
@@ -333,7 +332,7 @@ class Judgement:
     @property
     def less_is_better(self) -> bool:
         """Whether smaller values of the metric are better."""
-        return self.metric not in HIGHER_IS_BETTER
+        return self.metric not in _HIGHER_IS_BETTER
 
     def better(self, verdict: str) -> bool:
         """Whether a verdict means better."""
@@ -446,7 +445,7 @@ class PairedComparison:
             )
             for name, values in samples.items()
         ]
-        best_first = sorted(standings, key=lambda s: s.value.mean, reverse=metric in HIGHER_IS_BETTER)
+        best_first = sorted(standings, key=lambda s: s.value.mean, reverse=metric in _HIGHER_IS_BETTER)
         count = len(samples[reference_name])
         if not self.one_run:
             return Judgement(metric, reference_name, count, tuple(best_first), pairs)

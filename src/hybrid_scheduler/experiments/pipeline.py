@@ -37,15 +37,15 @@ PROFILE = "data/profiles/hardware_profile.json"
 TRAINING_TASKS = "data/workload_traces/workload_train.csv"
 TEST_TASKS = "data/workload_traces/workload_test.csv"
 #: The duration model that Hybrid ML schedules with.
-TIMES_MODEL, TIMES_MANIFEST = "models/scheduler_model.skops", "models/scheduler_model.json"
+_TIMES_MODEL, _TIMES_MANIFEST = "models/scheduler_model.skops", "models/scheduler_model.json"
 #: The plain random forest on the same labels: its scores and importances are comparable with other models'.
-FOREST, FOREST_MANIFEST = "models/random_forest.skops", "models/random_forest.json"
-IMPORTANCES, TRAINING_REPORT = "models/feature_importances.json", "models/training_report.json"
-AGENT = "models/rl_agent.pth"
-RESULTS, METRICS = "data/results/scheduling_results.csv", "data/results/scheduling_metrics.json"
+FOREST, _FOREST_MANIFEST = "models/random_forest.skops", "models/random_forest.json"
+_IMPORTANCES, _TRAINING_REPORT = "models/feature_importances.json", "models/training_report.json"
+_AGENT = "models/rl_agent.pth"
+RESULTS, _METRICS = "data/results/scheduling_results.csv", "data/results/scheduling_metrics.json"
 FIGURE, SUMMARY = "data/results/performance_analysis.png", "data/results/performance_summary.csv"
 
-SUMMARY_COLUMNS = (
+_SUMMARY_COLUMNS = (
     "scheduler", "makespan", "makespan_over_bound", "speed_up_over_cpu_only", "mean_latency", "p50_latency",
     "p95_latency", "p99_latency", "mean_time", "energy", "cost", "load_balance", "mean_gpu_fraction",
     "prediction_error", "failed",
@@ -150,8 +150,8 @@ def run_pipeline(
         {name: cell if name == "scheduler" else number(cell) for name, cell in row.items()}
         for row in read_table(folder / SUMMARY)
     ]
-    metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
-    training = json.loads((folder / TRAINING_REPORT).read_text(encoding="utf-8"))
+    metrics = json.loads((folder / _METRICS).read_text(encoding="utf-8"))
+    training = json.loads((folder / _TRAINING_REPORT).read_text(encoding="utf-8"))
     return PipelineReport(done, rows, metrics["lower_bound"], training)
 
 
@@ -159,7 +159,7 @@ def phases(study: PipelineStudy) -> list[Phase]:
     """Return the five phases, with all that each depends on."""
     machine, seed, effort = study.machine, study.seed, study.effort
     machine_inputs, trace = (machine.platform, machine.physics), _content(study.trace)
-    trained = (TIMES_MODEL, TIMES_MANIFEST, FOREST, FOREST_MANIFEST, IMPORTANCES, TRAINING_REPORT, AGENT)
+    trained = (_TIMES_MODEL, _TIMES_MANIFEST, FOREST, _FOREST_MANIFEST, _IMPORTANCES, _TRAINING_REPORT, _AGENT)
     return [
         Phase(
             "profile",
@@ -182,14 +182,14 @@ def phases(study: PipelineStudy) -> list[Phase]:
         ),
         Phase(
             "schedule",
-            inputs=(TEST_TASKS, TIMES_MODEL, TIMES_MANIFEST, AGENT),
-            outputs=(RESULTS, METRICS),
+            inputs=(TEST_TASKS, _TIMES_MODEL, _TIMES_MANIFEST, _AGENT),
+            outputs=(RESULTS, _METRICS),
             parameters=(machine, seed),
             work=lambda context: _schedule(context, study),
         ),
         Phase(
             "evaluate",
-            inputs=(TEST_TASKS, RESULTS, METRICS),
+            inputs=(TEST_TASKS, RESULTS, _METRICS),
             outputs=(FIGURE, SUMMARY),
             parameters=(study.caption,),
             work=lambda context: _evaluate(context, study.caption),
@@ -229,18 +229,18 @@ def _train(context: PhaseContext, study: PipelineStudy) -> None:
     machine_inputs, effort = (study.machine.platform, study.machine.physics), study.effort
     tasks = load_workload(context.read(TRAINING_TASKS))
     context.report("train durations", 0.0)
-    times = train_times(context.write(TIMES_MODEL), tasks, *machine_inputs, study.seed)
+    times = train_times(context.write(_TIMES_MODEL), tasks, *machine_inputs, study.seed)
     context.report("train forest", 0.1)
     forest = train_forest(context.write(FOREST), tasks, *machine_inputs, study.seed)
     context.report("train agent", 0.4)
     agent = train_agent(
-        context.write(AGENT), study.scenario, *machine_inputs, study.seed,
+        context.write(_AGENT), study.scenario, *machine_inputs, study.seed,
         updates=effort.agent_updates, clusters=effort.agent_clusters,
         progress=lambda share: context.report("train agent", 0.4 + 0.6 * share),
     )  # fmt: skip
     report = {"times": times, "random_forest": forest["metrics"], "rl_agent": agent}
-    context.write(IMPORTANCES).write_text(pretty_json(forest["feature_importances"]), encoding="utf-8")
-    context.write(TRAINING_REPORT).write_text(pretty_json(report), encoding="utf-8")
+    context.write(_IMPORTANCES).write_text(pretty_json(forest["feature_importances"]), encoding="utf-8")
+    context.write(_TRAINING_REPORT).write_text(pretty_json(report), encoding="utf-8")
 
 
 def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
@@ -250,8 +250,8 @@ def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
         evaluation = run_evaluation(
             load_workload(context.read(TEST_TASKS)),
             study.machine,
-            times_model=context.read(TIMES_MODEL),
-            agent_model=context.read(AGENT),
+            times_model=context.read(_TIMES_MODEL),
+            agent_model=context.read(_AGENT),
             seed=study.seed,
             progress=context.report,
         )
@@ -261,7 +261,7 @@ def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
         "lower_bound": comparison.lower_bound,
         "schedulers": {name: summary.as_dict() for name, summary in comparison.summaries.items()},
     }
-    context.write(METRICS).write_text(pretty_json(metrics), encoding="utf-8")
+    context.write(_METRICS).write_text(pretty_json(metrics), encoding="utf-8")
 
 
 def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
@@ -270,7 +270,7 @@ def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
 
     tasks, metrics = (
         load_workload(context.read(TEST_TASKS)),
-        json.loads(context.read(METRICS).read_text(encoding="utf-8")),
+        json.loads(context.read(_METRICS).read_text(encoding="utf-8")),
     )
     summaries = metrics["schedulers"]
     columns = _columns(context.read(RESULTS), ("gpu_fraction", "predicted_time", "actual_time"))
@@ -291,7 +291,7 @@ def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
         }
         for name, summary in summaries.items()
     ]
-    write_table(context.write(SUMMARY), SUMMARY_COLUMNS, rows)
+    write_table(context.write(SUMMARY), _SUMMARY_COLUMNS, rows)
 
 
 # ------------------------------------------------------------------------------------------ helpers

@@ -157,7 +157,7 @@ class ExperimentSpec:
             "schedulers": list(self.schedulers),
             "utilisation": self.load,
             "batch": self.batch,
-            "platform": platform_to_json(machine.platform),
+            "platform": _platform_to_json(machine.platform),
             "physics": {"name": physics.name, **{f.name: getattr(physics, f.name) for f in fields(physics)}},
             "noise": machine.noise.sigma,
             "memory_policy": machine.memory_policy,
@@ -170,7 +170,7 @@ class ExperimentSpec:
         """Return the specification that `as_json` wrote; the tasks of a trace come from elsewhere."""
         physics = dict(data["physics"])
         machine = Machine(
-            platform_from_json(data["platform"]),
+            _platform_from_json(data["platform"]),
             _PHYSICS[physics.pop("name")](**physics),
             Noise(data["noise"]),
             data["memory_policy"],
@@ -208,14 +208,14 @@ def single_threaded(schedulers: Iterable[str]) -> Iterator[None]:
         yield
 
 
-def platform_to_json(platform: Platform) -> dict[str, Any]:
+def _platform_to_json(platform: Platform) -> dict[str, Any]:
     """Return plain values for JSON; unlimited memory becomes "infinite", because JSON has no infinity."""
     plain: dict[str, Any] = plain_value(asdict(platform))
     return plain
 
 
-def platform_from_json(data: dict[str, Any]) -> Platform:
-    """Return the platform that `platform_to_json` wrote."""
+def _platform_from_json(data: dict[str, Any]) -> Platform:
+    """Return the platform that `_platform_to_json` wrote."""
 
     def device(values: dict[str, Any]) -> Device:
         known: dict[str, Any] = {

@@ -20,7 +20,7 @@ from ..physics import EnergyAndCost
 
 BATCHES = 20
 #: Fewest tasks of a batch: smaller batches depend too much on their neighbours.
-TASKS_PER_BATCH = 10
+_TASKS_PER_BATCH = 10
 #: Metrics that batches of a run have: means over tasks, and sums over them.
 MEANS = ("mean_latency", "mean_time", "mean_wait", "mean_slowdown", "mean_regret", "mean_gpu_fraction")
 SUMS = ("energy", "cost")
@@ -53,7 +53,7 @@ class TraceSource:
         InvalidInputError
             If the trace is too short for that many batches.
         """
-        most = len(workload) // TASKS_PER_BATCH
+        most = len(workload) // _TASKS_PER_BATCH
         if batches is not None and not 2 <= batches <= most:
             allowed = (
                 f"from 2 to {most}, for {len(workload):,} tasks" if most >= 2 else "left out: the trace is short"
@@ -69,7 +69,7 @@ class TraceSource:
         if self.workload.arrival_time[0] == self.workload.arrival_time[-1]:
             return "all its tasks arrive at once, so that it is one piece"
         if self.batches < 2:
-            return f"it has {len(self.workload)} tasks, and two batches need {2 * TASKS_PER_BATCH}"
+            return f"it has {len(self.workload)} tasks, and two batches need {2 * _TASKS_PER_BATCH}"
         return None
 
     @property

@@ -28,8 +28,8 @@ from .duration.flat_forest import FlatForest
 from .duration.log_linear import NUM_TERMS, Frame
 
 #: Models that ship with the package.
-SHIPPED = Path(__file__).parent.parent / "models"
-DEFAULT_TIMES = SHIPPED / "times.skops"
+_SHIPPED = Path(__file__).parent.parent / "models"
+DEFAULT_TIMES = _SHIPPED / "times.skops"
 _MAX_BYTES = 256 * 1024 * 1024
 _PACKAGES = ("numpy", "scikit-learn", "skops", "xgboost", "xgboost-cpu")
 

@@ -139,7 +139,7 @@ def catalogue() -> Platform:
     return Platform("catalogue", tuple(replace(d, name=f"device_{i}", node=0) for i, d in enumerate(distinct)))
 
 
-def training_workloads(num_tasks: int, seed: int) -> list[Workload]:
+def _training_workloads(num_tasks: int, seed: int) -> list[Workload]:
     """Return tasks of every built-in scenario, including those after a shift, so that later tasks are in range."""
     parts = [part for scenario in SCENARIOS.values() for part in (scenario, scenario.then) if part is not None]
     distinct = {(part.size, part.intensity, part.memory): replace(part, then=None) for part in parts}
@@ -151,7 +151,7 @@ def train_default_times_model(
     path: str | Path, seed: int = 0, *, num_tasks: int = 6000, trees: int = 40
 ) -> dict[str, Any]:
     """Train and save the duration model that ships with the package; return its metrics."""
-    known, unseen = training_workloads(num_tasks, seed), training_workloads(num_tasks // 3, seed + 1000)
+    known, unseen = _training_workloads(num_tasks, seed), _training_workloads(num_tasks // 3, seed + 1000)
     return train_times_model(path, known, unseen, catalogue(), AnalyticPhysics(), seed, trees=trees)
 
 

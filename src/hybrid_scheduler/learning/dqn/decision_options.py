@@ -1,6 +1,6 @@
 """Options of a placement decision, with their known costs and the features the agent sees.
 
-The environment that trains the agent and the scheduler that uses it call the same `describe_options`, so a network
+The environment that trains the agent and the scheduler that uses it call the same code, so a network
 sees in a run exactly what it saw in training. Everything is measured in typical task times, and backlogs are those
 of one node, sorted: the same network therefore serves fast and slow machines, one GPU or four, one node or a
 thousand.
@@ -44,7 +44,7 @@ inner = njit(nogil=True, error_model="numpy")
 
 
 @inner
-def cost_of(d, share, now, times, free_at, devices, latency_weight, price):  # type: ignore[no-untyped-def]
+def _cost_of(d, share, now, times, free_at, devices, latency_weight, price):  # type: ignore[no-untyped-def]
     """Return the weighted latency and busy seconds of one option, in seconds."""
     cpu = devices[d].cpu
     rest, part, end = 0.0, 0.0, 0.0
@@ -60,7 +60,7 @@ def cost_of(d, share, now, times, free_at, devices, latency_weight, price):  # t
 
 
 @inner
-def balancing(d, now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
+def _balancing(d, now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the share at which both sides finish together, the largest that fits, and the earliest finish."""
     cpu = devices[d].cpu
     whole, fixed = times[devices[d].column, 0], times[devices[d].column, 1]
@@ -80,7 +80,7 @@ def balancing(d, now, memory, times, free_at, devices):  # type: ignore[no-untyp
 
 
 @inner
-def best_accelerator(now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
+def _best_accelerator(now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the accelerator on which the balanced task finishes first; a CPU only where its node has no other."""
     best, best_end, best_free = 0, np.inf, np.inf
     first = 0
@@ -88,14 +88,14 @@ def best_accelerator(now, memory, times, free_at, devices):  # type: ignore[no-u
         d = earliest_free(free_at, first, devices[first].group_end)
         first = devices[first].group_end
         free = np.inf if devices[d].is_cpu == 1 else free_at[d]
-        _, _, end = balancing(d, now, memory, times, free_at, devices)
+        _, _, end = _balancing(d, now, memory, times, free_at, devices)
         if beats(end, free, best_end, best_free):
             best, best_end, best_free = d, end, free
     return best
 
 
 @inner
-def update_task_means(now, times, devices, rates, params, task_means):  # type: ignore[no-untyped-def]
+def _update_task_means(now, times, devices, rates, params, task_means):  # type: ignore[no-untyped-def]
     """Add one task to the running means: once per task, before its options are described."""
     accelerator = int(params[_FIRST_ACCELERATOR])
     host = devices[max(accelerator, 0)].cpu
@@ -129,7 +129,7 @@ def update_task_means(now, times, devices, rates, params, task_means):  # type: 
 
 
 @inner
-def payoff_range(task_means, measure):  # type: ignore[no-untyped-def]
+def _payoff_range(task_means, measure):  # type: ignore[no-untyped-def]
     """Return how far the mean of a measure moves between its own optimum and the others'; 1 if it does not move."""
     own = task_means[_PAYOFF + 3 * measure + measure]
     spread = 0.0
@@ -139,7 +139,7 @@ def payoff_range(task_means, measure):  # type: ignore[no-untyped-def]
 
 
 @inner
-def describe_options(  # type: ignore[no-untyped-def]
+def _describe_options(  # type: ignore[no-untyped-def]
     now,
     size,
     intensity,
@@ -162,8 +162,8 @@ def describe_options(  # type: ignore[no-untyped-def]
     part of it that the agent's value starts from: infinity also for options far worse than the best.
     """
     typical = max(task_means[_TYPICAL], 1e-12)
-    best = best_accelerator(now, memory, times, free_at, devices)
-    share, most, _ = balancing(best, now, memory, times, free_at, devices)
+    best = _best_accelerator(now, memory, times, free_at, devices)
+    share, most, _ = _balancing(best, now, memory, times, free_at, devices)
     cpu = devices[best].cpu
     begin, end = best, best + 1
     while begin > 0 and devices[begin - 1].node == devices[best].node:
@@ -187,17 +187,17 @@ def describe_options(  # type: ignore[no-untyped-def]
 
     price = np.zeros(len(devices))
     if params[_ENERGY] > 0.0 or params[_COST] > 0.0:
-        unit = payoff_range(task_means, 0)
+        unit = _payoff_range(task_means, 0)
         energy, money = (
-            params[_ENERGY] * unit / payoff_range(task_means, 1),
-            params[_COST] * unit / payoff_range(task_means, 2),
+            params[_ENERGY] * unit / _payoff_range(task_means, 1),
+            params[_COST] * unit / _payoff_range(task_means, 2),
         )
         for d in range(begin, end):
             price[d] = energy * rates[0, d] + money * rates[1, d]
     least = np.inf
     for a in range(ACTIONS):
         if cost[a] == 0.0:
-            seconds = cost_of(device[a], fraction[a], now, times, free_at, devices, params[_LATENCY], price)
+            seconds = _cost_of(device[a], fraction[a], now, times, free_at, devices, params[_LATENCY], price)
             cost[a] = seconds / typical
             least = min(least, cost[a])
     for a in range(ACTIONS):
@@ -257,18 +257,18 @@ _describe_signature = types.void(
 
 
 @inner
-def observe_task(  # type: ignore[no-untyped-def]
+def _observe_task(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction,
 ):  # fmt: skip
     """Add an arriving task to the running means and describe its options."""
-    update_task_means(now, times, devices, rates, params, task_means)
-    describe_options(now, size, intensity, memory, times, free_at, devices, rates, params, task_means,
+    _update_task_means(now, times, devices, rates, params, task_means)
+    _describe_options(now, size, intensity, memory, times, free_at, devices, rates, params, task_means,
            features, cost, known, device, fraction)  # fmt: skip
 
 
 @inner
-def counterfactuals(  # type: ignore[no-untyped-def]
+def _counterfactuals(  # type: ignore[no-untyped-def]
     device, fraction, known, memory, now, times, free_at, devices,
     next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_task_means,
     latency, next_features, next_known,
@@ -286,10 +286,10 @@ def counterfactuals(  # type: ignore[no-untyped-def]
             next_features[a, :] = 0.0
             next_known[a, :] = 0.0
             continue
-        latency[a] = cost_of(device[a], fraction[a], now, times, free_at, devices, 1.0, no_price)
+        latency[a] = _cost_of(device[a], fraction[a], now, times, free_at, devices, 1.0, no_price)
         queues[:] = free_at
         place(device[a], fraction[a], 0, memory, now, times, devices, queues, busy, 0.0, 0, CLIP)
-        describe_options(next_now, next_size, next_intensity, next_memory, next_times, queues, devices, rates,
+        _describe_options(next_now, next_size, next_intensity, next_memory, next_times, queues, devices, rates,
                params, next_task_means, next_features[a], cost, next_known[a],
                next_device, next_fraction)  # fmt: skip
 
@@ -301,7 +301,7 @@ _counterfactuals_signature = types.void(
 
 
 # The same functions, for callers in Python.
-describe_one, counterfactuals_one = entry(observe_task.py_func), entry(counterfactuals.py_func)
+describe_one, counterfactuals_one = entry(_observe_task.py_func), entry(_counterfactuals.py_func)
 
 _tasks = (_row, _row, _row, _row, types.float64[:, :, :, ::1])  # arrival, size, intensity, memory, times
 _options = (types.float32[:, ::1], _row, _row, types.int64[:, ::1], _row)  # features, cost, known, device, fraction
@@ -323,8 +323,9 @@ def describe_all(  # type: ignore[no-untyped-def]
     for e in range(len(position)):
         if which[e]:
             i = position[e]
-            observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
-                 rates, params, task_means[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
+            _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e],
+                 devices, rates, params, task_means[e], features[e], cost[e], known[e],
+                 device[e], fraction[e])  # fmt: skip
 
 
 @entry
@@ -342,7 +343,7 @@ def step_all(  # type: ignore[no-untyped-def]
               0.0, 0, CLIP)  # fmt: skip
         i += 1
         position[e] = i
-        observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
+        _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
              rates, params, task_means[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
 
 
@@ -356,8 +357,8 @@ def counterfactuals_all(  # type: ignore[no-untyped-def]
     for e in range(len(position)):
         i = position[e]
         next_task_means[:] = task_means[e]
-        update_task_means(arrival[e, i + 1], times[e, i + 1], devices, rates, params, next_task_means)
-        counterfactuals(device[e], fraction[e], known[e], memory[e, i], arrival[e, i], times[e, i], free_at[e],
+        _update_task_means(arrival[e, i + 1], times[e, i + 1], devices, rates, params, next_task_means)
+        _counterfactuals(device[e], fraction[e], known[e], memory[e, i], arrival[e, i], times[e, i], free_at[e],
                 devices,
                 arrival[e, i + 1], size[e, i + 1], intensity[e, i + 1], memory[e, i + 1], times[e, i + 1],
                 rates, params, next_task_means, latency, next_features[e], next_known[e])  # fmt: skip

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .double_dqn import DQN
 
 #: Decisions whose outcome never comes (a task that failed) are dropped when so many wait.
-MOST_WAITING = 20_000
+_MOST_WAITING = 20_000
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class OnlineExperience:
         """
         previous, self._last = self._last, step
         self._waiting[step.task.task_id] = step
-        if len(self._waiting) > MOST_WAITING:
+        if len(self._waiting) > _MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
         if previous is not None:
             previous.successor = step

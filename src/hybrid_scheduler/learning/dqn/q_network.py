@@ -1,7 +1,7 @@
 """Dueling Q-network: two hidden layers, half of the second for the state's value, half for the actions' advantages.
 
     h1 = relu(x W1 + b1)            [s, t] = relu(h1 W2 + b2)
-    v = s Wv + bv                   a = t Wa + ba                   q_i = v + SCALE * (a_i - mean(a))
+    v = s Wv + bv                   a = t Wa + ba                   q_i = v + _SCALE * (a_i - mean(a))
 
 All weights are one flat vector, so that an optimiser step, a copy to the target network and a check are one
 operation each. Both heads start at zero: an untrained network prefers no action. torch learns; for a single row a
@@ -28,7 +28,7 @@ Floats32 = NDArray[np.float32]
 NAMES = ("w1", "b1", "w2", "b2", "wv", "bv", "wa", "ba")
 #: Actions differ far less than states do. The scale lets both heads work with numbers of the same size, so that
 #: one learning rate suits both.
-SCALE = 0.05
+_SCALE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def forward(parts: Sequence[Tensor], x: Tensor) -> tuple[Tensor, Tensor, Tensor]
     h1 = b1.addmm(x, w1).relu_()
     h2 = b2.addmm(h1, w2).relu_()
     value, advantage = bv.addmm(h2[:, :half], wv), ba.addmm(h2[:, half:], wa)
-    return value + SCALE * (advantage - advantage.mean(1, keepdim=True)), h1, h2
+    return value + _SCALE * (advantage - advantage.mean(1, keepdim=True)), h1, h2
 
 
 def backward(
@@ -105,7 +105,7 @@ def backward(
     _, _, w2, _, wv, _, wa, _ = parts
     g_w1, g_b1, g_w2, g_b2, g_wv, g_bv, g_wa, g_ba = gradients
     half = len(wv)
-    dv, da = dq.sum(1, keepdim=True), SCALE * (dq - dq.mean(1, keepdim=True))
+    dv, da = dq.sum(1, keepdim=True), _SCALE * (dq - dq.mean(1, keepdim=True))
     dh2 = torch.empty_like(h2)
     torch.mm(dv, wv.t(), out=dh2[:, :half])
     torch.mm(da, wa.t(), out=dh2[:, half:])
@@ -165,7 +165,7 @@ def _best_action(  # type: ignore[no-untyped-def]
     mean = out.sum() / np.float32(actions)
     best, best_value = 0, -np.inf
     for j in range(actions):
-        q[j] = value + np.float32(SCALE) * (out[j] - mean)
+        q[j] = value + np.float32(_SCALE) * (out[j] - mean)
         total = network_weight * q[j] - known_weight * known[j]
         if total > best_value:
             best, best_value = j, total

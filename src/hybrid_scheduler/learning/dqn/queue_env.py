@@ -37,12 +37,12 @@ from .decision_options import (
 )
 
 #: Discount of future costs: the agent looks about fifty tasks ahead.
-GAMMA = 0.98
+_GAMMA = 0.98
 #: From idle to nearly full.
 LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 SCENARIOS = ("mixed", "mixed", "default", "transfer", "small", "low-intensity", "lognormal", "bursty")
 #: Workloads to learn from. Every reported figure uses seeds from 1000 on.
-TRAINING_SEEDS = range(1000)
+_TRAINING_SEEDS = range(1000)
 
 Bools = NDArray[np.bool_]
 
@@ -88,9 +88,9 @@ class QueueEnv:
         scenarios: Sequence[str | Scenario] = SCENARIOS,
         loads: Sequence[float] = LOADS,
         episode_tasks: int = 2000,
-        workload_seeds: range = TRAINING_SEEDS,
+        workload_seeds: range = _TRAINING_SEEDS,
         objective: Objective | None = None,
-        gamma: float = GAMMA,
+        gamma: float = _GAMMA,
         worst_known: float = WORST_KNOWN,
         stagger: bool = False,
     ) -> None:
@@ -114,8 +114,8 @@ class QueueEnv:
         )
 
         n, columns = episode_tasks, int(self._devices["column"].max()) + 1
-        self._arrival, self._size, self._intensity, self._memory = (np.empty((num_envs, n)) for _ in range(4))
-        self._times = np.empty((num_envs, n, columns, 2))
+        self._arrival, self._size, self._intensity, self.memory = (np.empty((num_envs, n)) for _ in range(4))
+        self.times = np.empty((num_envs, n, columns, 2))
         self.position: Ints = np.zeros(num_envs, np.int64)
         self.free_at: Floats = np.zeros((num_envs, len(self.platform)))
         self.task_means = new_task_means(num_envs)
@@ -189,7 +189,7 @@ class QueueEnv:
     @property
     def _state(self) -> tuple[object, ...]:
         return (
-            self._arrival, self._size, self._intensity, self._memory, self._times,
+            self._arrival, self._size, self._intensity, self.memory, self.times,
             self.free_at, self._devices, self._rates, self._params, self.task_means,
         )  # fmt: skip
 
@@ -207,5 +207,5 @@ class QueueEnv:
         self._arrival[e] = workload.arrival_time
         self._size[e] = workload.size
         self._intensity[e] = workload.compute_intensity
-        self._memory[e] = workload.memory_required
-        self._times[e] = self.physics.times(workload, self.platform)
+        self.memory[e] = workload.memory_required
+        self.times[e] = self.physics.times(workload, self.platform)

@@ -147,7 +147,7 @@ def train_agent(
     **env_options
         Further arguments of `QueueEnv`.
     """
-    writer = None if log_dir is None else summary_writer(log_dir)
+    writer = None if log_dir is None else _summary_writer(log_dir)
     env = QueueEnv(seed=seed, state=state, actions=actions, stagger=True, **env_options)
     width = 1 if replay == "bandit" else ACTIONS
     agent = DQN(FEATURES[state], ACTIONS, seed=seed, width=width, settings=settings, writer=writer)
@@ -158,7 +158,7 @@ def train_agent(
     return AgentModel(state, actions, agent.settings.gamma, agent.weights.copy(), notes)
 
 
-def summary_writer(folder: str | Path) -> Any:
+def _summary_writer(folder: str | Path) -> Any:
     """Return a writer of TensorBoard logs into a folder; TensorBoard is optional, nothing else here needs it.
 
     Raises

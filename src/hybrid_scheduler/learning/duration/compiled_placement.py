@@ -33,7 +33,7 @@ NOTE, GREEDY = 8, 4
 
 
 @helper
-def note_greedy(now, intensity, memory, free_at, devices, note):  # type: ignore[no-untyped-def]
+def _note_greedy(now, intensity, memory, free_at, devices, note):  # type: ignore[no-untyped-def]
     """Note greedy's choice: fraction = intensity, on the accelerator that is free earliest."""
     best = max(earliest_free_accelerator(free_at, devices), 0)
     share = 0.0 if devices[best].is_cpu == 1 else min(intensity, fitting_share(memory, devices[best].memory))
@@ -43,7 +43,7 @@ def note_greedy(now, intensity, memory, free_at, devices, note):  # type: ignore
 
 
 @helper
-def best_for_share(now, memory, times, free_at, devices, weight, prices, fractions):  # type: ignore[no-untyped-def]
+def _best_for_share(now, memory, times, free_at, devices, weight, prices, fractions):  # type: ignore[no-untyped-def]
     """Return, given a share per class, the accelerator with the least weighted latency and busy seconds."""
     best, best_share, best_value = devices[0].cpu, 0.0, np.inf
     first = 0
@@ -106,13 +106,13 @@ def _choose(  # type: ignore[no-untyped-def]
             now, memory, times, free_at, devices, 0, len(devices), weight, prices, 0.0
         )
     else:
-        device, fraction = best_for_share(now, memory, times, free_at, devices, weight, prices, fractions)
+        device, fraction = _best_for_share(now, memory, times, free_at, devices, weight, prices, fractions)
     note[0], note[1] = device, fraction
     note[2] = max(0.0, free_at[device] - now)
     note[3] = max(0.0, free_at[devices[device].cpu] - now)
-    note_greedy(now, intensity, memory, free_at, devices, note)
+    _note_greedy(now, intensity, memory, free_at, devices, note)
 
 
 @entry
 def _choose_greedily(now, intensity, memory, free_at, devices, note):  # type: ignore[no-untyped-def]
-    note_greedy(now, intensity, memory, free_at, devices, note)
+    _note_greedy(now, intensity, memory, free_at, devices, note)

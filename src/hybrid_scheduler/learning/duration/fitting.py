@@ -90,7 +90,7 @@ def class_names(platform: Platform) -> tuple[str, ...]:
     return tuple(f"{d.kind}:{d.speedup_base:g}:{d.speedup_slope:g}:{d.bandwidth:g}" for d in platform.classes)
 
 
-def targets_of(logs: Floats, reference: int) -> Floats:
+def _targets_of(logs: Floats, reference: int) -> Floats:
     """Convert log seconds per class to targets: the reference's own, the others' as log ratio to it."""
     targets = logs[:, [reference]] - logs
     targets[:, reference] = logs[:, reference]
@@ -131,7 +131,7 @@ def fit_durations(
     log_linear.fit(columns, logs, frame, coefficients, [reference])
     # Where a task never ran on the CPU, the fit's own prediction is used, so that its accelerator time counts.
     logs[:, reference] = np.where(np.isnan(work), columns @ coefficients[:, reference], work)
-    targets = targets_of(logs, reference)
+    targets = _targets_of(logs, reference)
     others = (column for column in range(targets.shape[1]) if column != reference)
     log_linear.fit(columns, targets, frame, coefficients, others)
     targets[:, reference] = work

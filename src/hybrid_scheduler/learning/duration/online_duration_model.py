@@ -37,7 +37,7 @@ from .fitting import LEAST_SAMPLES, FittedDurations, Pretrained, Samples, fit_du
 from .prediction_scores import PredictionScores
 from .sliding_window import SlidingWindow, observed
 
-FEEDBACK = ("oracle", "bandit")
+_FEEDBACK = ("oracle", "bandit")
 #: Samples for the first fit. Greedy's decisions until then cost more than the error of a fit of five tasks, which
 #: is refined two tasks later.
 _FIRST_FIT = 5
@@ -133,8 +133,8 @@ class OnlineDurationModel:
         drift: str = "cusum",
         pretrained: Pretrained | str | Path | None = None,
     ) -> None:
-        if feedback not in FEEDBACK:
-            raise UnknownNameError("feedback", feedback, FEEDBACK)
+        if feedback not in _FEEDBACK:
+            raise UnknownNameError("feedback", feedback, _FEEDBACK)
         if drift not in DETECTORS:
             raise UnknownNameError("drift", drift, DETECTORS)
         for name, value, least in (("window", window, LEAST_SAMPLES), ("refresh", refresh, 1), ("trees", trees, 1)):
