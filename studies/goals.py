@@ -1,12 +1,16 @@
 """Quantitative goals of the schedulers, tested for the results page.
 
 A goal is a number with a limit that must hold and, mostly, a stretch limit beyond it. It is met if the whole 95 %
-interval lies on the right side of the limit; if only the mean does, the table says so. Part of
-`python -m studies.results_book`, which takes about twenty minutes on two cores and writes RESULTS.md.
+interval lies on the right side of the limit; if only the mean does, the table says so.
+
+    python -m studies.goals          about ten minutes on two cores
+
+Result: printed; `python -m studies.results_book` writes it into RESULTS.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.experiments.distribution_shift import ShiftRow, shift_study
 from hybrid_scheduler.experiments.paired_comparison import PairedComparison
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
@@ -173,3 +178,20 @@ def _forest(seeds: Sequence[int]) -> list[Goal]:
             Goal(group, f"target {target}: regret of the implied fraction, %", regret, 1.0, 0.5),
         ]
     return found
+
+
+def main() -> None:
+    """Test all goals from the command line."""
+    from .results_book import goal_lines, run_cases
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20, help=f"from {FIRST_REPORTED_SEED} on; at least 2")
+    parser.add_argument("--tasks", type=int, default=2000)
+    options = parser.parse_args()
+    seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
+    reached = goals(run_cases(options.tasks, seeds), seeds=seeds, report=lambda text: print(text, flush=True))
+    print("\n".join(goal_lines(reached)))
+
+
+if __name__ == "__main__":
+    main()

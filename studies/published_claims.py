@@ -1,12 +1,16 @@
 """Published or common claims about these schedulers, each tested.
 
 A claim says within which range a number should lie. It holds if the 95 % interval of the measured number lies
-inside, fails if it lies outside, and is open otherwise. Part of `python -m studies.results_book`, which takes about
-twenty minutes on two cores and writes RESULTS.md.
+inside, fails if it lies outside, and is open otherwise.
+
+    python -m studies.published_claims          about ten minutes on two cores
+
+Result: printed; `python -m studies.results_book` writes it into RESULTS.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import tempfile
 from collections.abc import Sequence
@@ -18,6 +22,7 @@ import numpy as np
 
 from hybrid_scheduler.core import Floats, workstation
 from hybrid_scheduler.engine import compare
+from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.experiments.paired_comparison import PairedComparison, compare_seeds
 from hybrid_scheduler.experiments.spec import ExperimentSpec, single_threaded
 from hybrid_scheduler.learning import OfflineTrainer
@@ -177,3 +182,20 @@ def _placement(seeds: Sequence[int]) -> list[Claim]:
     return [
         Claim(words, "GPU fraction the oracle gives them, mixed at 0.1", t_interval(np.array(small)), 0.0, 0.05)
     ]
+
+
+def main() -> None:
+    """Test all claims from the command line."""
+    from .results_book import claim_lines, run_cases
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20, help=f"from {FIRST_REPORTED_SEED} on; at least 2")
+    parser.add_argument("--tasks", type=int, default=2000)
+    options = parser.parse_args()
+    seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
+    found = run_cases(options.tasks, seeds, only=("low",))
+    print("\n".join(claim_lines(claims(found, seeds=seeds, tasks=options.tasks))))
+
+
+if __name__ == "__main__":
+    main()

@@ -82,6 +82,12 @@ def cases(tasks: int) -> list[BookCase]:
     ]  # fmt: skip
 
 
+def run_cases(tasks: int, seeds: Sequence[int], only: Sequence[str] | None = None) -> dict[str, PairedComparison]:
+    """Run the comparisons of the page, or some of them, by their key."""
+    chosen = [case for case in cases(tasks) if only is None or case.key in only]
+    return {case.key: compare_seeds(case.spec, seeds) for case in chosen}
+
+
 def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, report: Callable[[str], None]) -> None:
     """Run all comparisons; write their JSON and figures into `folder`, and the page."""
     began = time.perf_counter()
@@ -103,7 +109,7 @@ def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, report: Call
     report("claims")
     tested = claims(studies, seeds=chosen, tasks=tasks)
     document["claims"] = [claim.as_dict() for claim in tested]
-    parts.append("\n".join(_claims(tested)))
+    parts.append("\n".join(claim_lines(tested)))
     report("worst cases")
     parts.append("\n".join(_adversaries(document, min(20, max(4, seeds)), 24 if tasks < 1000 else 60)))
     report("figures")
@@ -216,7 +222,7 @@ def _limit(goal: Goal, limit: float | None) -> tuple[str, str]:
     return f"{'≥' if goal.at_least else '≤'} {limit:g}", goal.verdict(limit)
 
 
-def _claims(tested: Sequence[Any]) -> Iterator[str]:
+def claim_lines(tested: Sequence[Any]) -> Iterator[str]:
     yield "## Claims, tested"
     yield ""
     yield (

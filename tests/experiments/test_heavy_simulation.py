@@ -1,4 +1,4 @@
-"""The heavy simulation: chunks that join without a seam, and sketches that are as good as they promise."""
+"""Heavy simulation: chunks that join exactly, and the accuracy of quantile sketches."""
 
 import numpy as np
 import pytest

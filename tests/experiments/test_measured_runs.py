@@ -1,4 +1,4 @@
-"""From what the executor wrote down to columns of the history."""
+"""Conversion of executor records to columns of the history."""
 
 from types import SimpleNamespace
 
@@ -45,7 +45,7 @@ RECORDS = [
 SECONDS = np.array([[0.04, 0.01], [0.02, 0.03], [np.nan, 0.5], [np.nan, np.nan], [0.1, np.nan], [1.0, 2.0]])
 
 
-def contest(**records):
+def benchmark(**records):
     return SimpleNamespace(
         executor=SimpleNamespace(platform=PLATFORM),
         calls=CALLS,
@@ -60,7 +60,7 @@ def contest(**records):
 
 def measured(**records):
     return measured_run(
-        contest(**records), machine="bench", seed=3, began=100.0, ended=101.0, config={"sizes": [64, 64]}
+        benchmark(**records), machine="bench", seed=3, began=100.0, ended=101.0, config={"sizes": [64, 64]}
     )
 
 
@@ -99,7 +99,7 @@ def test_real_kernels_give_a_complete_run(mode):
     calls = [KernelCall(kind, size) for kind in ("sort", "matmul") for size in (16, 32, 48)]
     with HybridExecutor("greedy", device_type="cpu") as executor:
         execution = run_stream(executor, calls, mode=mode, name="greedy")
-        real = contest()
+        real = benchmark()
         real.executor, real.calls, real.executions = executor, calls, {"greedy": execution}
         real.choices = Choices(tuple(pool.name for pool in executor.pools), np.full((6, 2), 0.1))
         run = measured_run(real, machine="bench", seed=0, began=0.0, ended=1.0, config={})

@@ -1,4 +1,4 @@
-"""Comparisons on paired seeds: the same table however many processes, and clear refusals."""
+"""Comparisons on paired seeds: the same table with any number of processes, and refusals."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_judgement_lists_schedulers_best_first():
     assert judged.worse(greedy.verdict)
     assert greedy.pair is not None
     assert (greedy.pair.wins, greedy.pair.losses) == (0, 10)
-    # Without noise the oracle knows no more than a scheduler that is told the times.
+    # Without noise the oracle knows no more than a scheduler that knows durations.
     assert oracle.verdict == TOO_CLOSE
     assert oracle.pair is not None
     assert oracle.pair.ties == 10

@@ -1,4 +1,4 @@
-"""When a phase is done again and when it is kept; no half-written file under any circumstance."""
+"""Resumable phases: when a phase runs again and when it is skipped, without half-written files."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ from hybrid_scheduler.experiments.directory_lock import directory_lock
 from hybrid_scheduler.experiments.phases import HIDDEN, Phase, PhaseContext, run_phases
 
 
-class Row:
-    """Two phases: the first writes a number, the second doubles it. `ran` notes who worked."""
+class TwoPhases:
+    """Two phases: the first writes a number, the second doubles it. `ran` lists the phases that ran."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.ran = folder, []
@@ -46,8 +46,8 @@ class Row:
 
 
 @pytest.fixture
-def row(tmp_path: Path) -> Row:
-    return Row(tmp_path / "out")
+def row(tmp_path: Path) -> TwoPhases:
+    return TwoPhases(tmp_path / "out")
 
 
 ALL = {"data/a.txt", "data/b.txt", "c/c.txt"}
@@ -158,7 +158,7 @@ def test_full_disk_is_reported(row, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Row, "second", full)
+    monkeypatch.setattr(TwoPhases, "second", full)
     with pytest.raises(HybridSchedulerError, match=r"cannot write .*: No space left on device") as caught:
         row.run()
     assert caught.value.exit_code == 1
@@ -166,9 +166,10 @@ def test_full_disk_is_reported(row, monkeypatch):
 
 
 def test_progress_and_finished_phases_are_reported(row):
-    heard, finished = [], []
+    reported, finished = [], []
     row.run(
-        progress=lambda *words: heard.append(words), finished=lambda number, done: finished.append(done.phase.name)
+        progress=lambda *words: reported.append(words),
+        finished=lambda number, done: finished.append(done.phase.name),
     )
-    assert heard == [(0, "first", 0.0), (1, "second", 0.0)]
+    assert reported == [(0, "first", 0.0), (1, "second", 0.0)]
     assert finished == ["first", "second"]

@@ -1,4 +1,4 @@
-"""The five phases: their artefacts, what they depend on, and what they refuse. The whole run is in tests/cli."""
+"""The five phases: their files, dependencies and refusals. The whole run is in tests/cli."""
 
 from dataclasses import replace
 
@@ -122,7 +122,7 @@ def test_like_trace_accepts_a_trace_of_one_task():
     assert np.ptp(similar.size) == pytest.approx(0, abs=1e-9)
 
 
-# ------------------------------------------------------------------------------------------ the contest
+# ------------------------------------------------------------------------------------------ the evaluation
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""One trace is one run: intervals come from its batches, and what has no batches is refused."""
+"""Traces: intervals from batches, and refusal of comparisons without batches."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What-if answers are those of `compare`, pair by pair."""
+"""What-if analysis: the same figures as `compare`, pair by pair."""
 
 import numpy as np
 import pytest

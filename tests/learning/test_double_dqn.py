@@ -1,4 +1,4 @@
-"""The learner: it learns, repeats itself with the same seed, and its two networks agree."""
+"""Double DQN agent: learning, reproducibility, and agreement of both networks."""
 
 import sys
 from types import ModuleType
@@ -36,9 +36,9 @@ def one_thread():
 
 
 class Corridor:
-    """Two rooms. In room 0 action 1 costs more now and leads to room 1, where everything is free.
+    """Two states. In state 0 action 1 costs more now and leads to state 1, where everything is free.
 
-    Staying in room 0 costs 1 a step for ever: only a learner that looks ahead pays 1.5 once.
+    Staying in state 0 costs 1 a step for ever: only a learner that looks ahead pays 1.5 once.
     """
 
     num_envs = 16
@@ -46,21 +46,21 @@ class Corridor:
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
-        self.room = np.zeros(self.num_envs, np.int64)
+        self.state = np.zeros(self.num_envs, np.int64)
         self.look()
 
     def look(self):
-        self.features = np.eye(2, dtype=np.float32)[self.room]
-        self.known = self.costs[self.room]
+        self.features = np.eye(2, dtype=np.float32)[self.state]
+        self.known = self.costs[self.state]
 
     def step(self, actions):
         paid = self.known[np.arange(self.num_envs), actions]
-        self.room = np.maximum(self.room, actions)
+        self.state = np.maximum(self.state, actions)
         self.look()
         return -0.1 * paid, self.rng.random(self.num_envs) < 0.1
 
     def restart(self, which):
-        self.room[which] = 0
+        self.state[which] = 0
         self.look()
 
 
@@ -170,7 +170,7 @@ def test_full_replay_buffer_overwrites_the_oldest_rows():
 
 
 class Log:
-    """What torch's SummaryWriter would have been told."""
+    """A SummaryWriter that records its calls."""
 
     def __init__(self, folder):
         self.folder, self.scalars, self.closed = folder, [], False

@@ -1,4 +1,4 @@
-"""Agent files: what comes back is what went in, and nothing else is accepted."""
+"""Model files of the agent: unchanged round trips, and refusal of everything else."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Model files load without running code, and every bad one is refused with the old model in place."""
+"""Model files: loading without running code, and refusal of bad files with the old model in place."""
 
 import json
 import pickle
@@ -35,7 +35,7 @@ def copy(trained, tmp_path):
 
 
 def rewrite(path, **changes):
-    """Change the arrays in a model file, with a manifest that agrees: the work of a forger."""
+    """Change the arrays in a model file, with a manifest that agrees, as a forger would."""
     arrays, manifest = load(path, "times")
     arrays.update(changes)
     save(arrays, path, manifest)

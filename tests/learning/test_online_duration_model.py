@@ -1,4 +1,4 @@
-"""Durations learned online: what is learned, how changes are noticed, what happens when training fails."""
+"""Online duration model: learning, drift detection and failed retraining."""
 
 import numpy as np
 import pytest
@@ -126,12 +126,12 @@ def test_failed_retraining_keeps_the_old_model(mixed, monkeypatch):
     believed = model.table(mixed)
 
     def broken(*_, **__):
-        raise MemoryError("no room")
+        raise MemoryError("out of memory")
 
     monkeypatch.setattr(online_duration_model, "fit_durations", broken)
     events = feed(model, mixed.rows(200, 300))
     assert {event.kind for event in events} == {"retrain_failed"}
-    assert "no room" in events[0].message
+    assert "out of memory" in events[0].message
     assert np.array_equal(model.table(mixed), believed)
 
 

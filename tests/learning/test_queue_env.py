@@ -1,4 +1,4 @@
-"""The learner's environment gives the cluster's numbers, seed by seed."""
+"""Training environment: the same numbers as the cluster, seed by seed."""
 
 import numpy as np
 import pytest

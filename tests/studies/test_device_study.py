@@ -1,4 +1,4 @@
-"""The study's tables, and the study itself in miniature."""
+"""Device study: its tables, and a tiny run."""
 
 import json
 import subprocess

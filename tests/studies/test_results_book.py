@@ -1,4 +1,4 @@
-"""The book of results: verdicts follow from intervals, and every case can be asked."""
+"""Results page: verdicts from intervals, and runnable cases."""
 
 import math
 

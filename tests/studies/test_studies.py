@@ -1,4 +1,4 @@
-"""The studies behind the documentation's figures run, and say what is quoted."""
+"""Small runs of the studies behind the documented figures, and the quoted numbers."""
 
 import numpy as np
 import pytest
