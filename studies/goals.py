@@ -10,7 +10,6 @@ Result: printed; `python -m studies.results_book` writes it into RESULTS.md.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.experiments.distribution_shift import ShiftRow, shift_study
 from hybrid_scheduler.experiments.paired_comparison import PairedComparison
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
@@ -182,14 +180,10 @@ def _forest(seeds: Sequence[int]) -> list[Goal]:
 
 def main() -> None:
     """Test all goals from the command line."""
-    from .results_book import goal_lines, run_cases
+    from .results_book import goal_lines, parse_options, run_cases
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=20, help=f"from {FIRST_REPORTED_SEED} on; at least 2")
-    parser.add_argument("--tasks", type=int, default=2000)
-    options = parser.parse_args()
-    seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
-    reached = goals(run_cases(options.tasks, seeds), seeds=seeds, report=lambda text: print(text, flush=True))
+    tasks, seeds = parse_options(__doc__)
+    reached = goals(run_cases(tasks, seeds), seeds=seeds, report=lambda text: print(text, flush=True))
     print("\n".join(goal_lines(reached)))
 
 

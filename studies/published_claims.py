@@ -10,7 +10,6 @@ Result: printed; `python -m studies.results_book` writes it into RESULTS.md.
 
 from __future__ import annotations
 
-import argparse
 import math
 import tempfile
 from collections.abc import Sequence
@@ -22,7 +21,6 @@ import numpy as np
 
 from hybrid_scheduler.core import Floats, workstation
 from hybrid_scheduler.engine import compare
-from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.experiments.paired_comparison import PairedComparison, compare_seeds
 from hybrid_scheduler.experiments.spec import ExperimentSpec, single_threaded
 from hybrid_scheduler.learning import OfflineTrainer
@@ -186,15 +184,11 @@ def _placement(seeds: Sequence[int]) -> list[Claim]:
 
 def main() -> None:
     """Test all claims from the command line."""
-    from .results_book import claim_lines, run_cases
+    from .results_book import claim_lines, parse_options, run_cases
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=20, help=f"from {FIRST_REPORTED_SEED} on; at least 2")
-    parser.add_argument("--tasks", type=int, default=2000)
-    options = parser.parse_args()
-    seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
-    found = run_cases(options.tasks, seeds, only=("low",))
-    print("\n".join(claim_lines(claims(found, seeds=seeds, tasks=options.tasks))))
+    tasks, seeds = parse_options(__doc__)
+    found = run_cases(tasks, seeds, only=("low",))
+    print("\n".join(claim_lines(claims(found, seeds=seeds, tasks=tasks))))
 
 
 if __name__ == "__main__":

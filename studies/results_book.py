@@ -82,6 +82,15 @@ def cases(tasks: int) -> list[BookCase]:
     ]  # fmt: skip
 
 
+def parse_options(description: str | None) -> tuple[int, range]:
+    """Return the number of tasks and the seeds from the command line of one part of the page."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20, help=f"from {FIRST_REPORTED_SEED} on; at least 2")
+    parser.add_argument("--tasks", type=int, default=2000)
+    options = parser.parse_args()
+    return options.tasks, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
+
+
 def run_cases(tasks: int, seeds: Sequence[int], only: Sequence[str] | None = None) -> dict[str, PairedComparison]:
     """Run the comparisons of the page, or some of them, by their key."""
     chosen = [case for case in cases(tasks) if only is None or case.key in only]

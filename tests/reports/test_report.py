@@ -34,7 +34,7 @@ def test_html_stands_alone(report):
     assert "url(" not in text
     assert "@import" not in text
     assert text.count('<img src="data:image/svg+xml;base64,') == len(FEW)
-    for word in ("Results", "Who is better", "Method", "Environment", "95 %", "too few to tell any pair apart"):
+    for word in ("Results", "Comparison", "Method", "Environment", "95 %", "too few to tell any pair apart"):
         assert word in text
     assert text.count("<section") == text.count("</section>") == len(report.sections)
 
@@ -60,7 +60,7 @@ def test_pdf_has_pages_and_the_same_bytes(report):
 def test_a_report_of_one_run_says_so(tmp_path):
     spec = ExperimentSpec(scenario_named("mixed"), 40, ("greedy", "oracle"), utilisation=0.8)
     single = make_report(spec, 1, figure_names=("gantt", "learning_curves"))
-    assert "takes several seeds" in single.headline
+    assert "only several seeds can show whether that is chance" in single.headline
     assert [section.title for section in single.sections][1] == "Figures"
     assert "learning_curves" in as_html(single)  # listed as not drawn
     write_report(tmp_path / "one.html", single)

@@ -146,10 +146,10 @@ def make_report(
     judgement = paired.judge(baseline="oracle" if "oracle" in spec.schedulers else None) if paired else None
     sections = [
         Section("Results", _results(data, judgement)),
-        *([Section("Who is better", _verdicts(judgement))] if judgement else []),
+        *([Section("Comparison", _verdicts(judgement))] if judgement else []),
         Section("Figures", _pictures(data, figure_names)),
         Section("Method", [TextBlock(text) for text in (METHOD if spec.trace is None else TRACE_METHOD)]),
-        Section("What was run", [_configuration(spec, paired, seed)]),
+        Section("Configuration", [_configuration(spec, paired, seed)]),
         Section("Environment", [_environment(record)]),
     ]
     facts = [*spec.facts, _repetitions(paired, seed)]
@@ -212,7 +212,7 @@ def headline(spec: ExperimentSpec, data: FigureData, judgement: Judgement | None
     lead = f"{label_of(best)} has the lowest mean latency, {with_interval(means[best])} s"
     if judgement is None:
         more = "a longer stream" if spec.trace else "several seeds"
-        return f"{lead}, in one run: whether that is luck takes {more} to say."
+        return f"{lead}, in one run: only {more} can show whether that is chance."
     close = [
         label_of(name)
         for name in means
@@ -221,8 +221,8 @@ def headline(spec: ExperimentSpec, data: FigureData, judgement: Judgement | None
     if len(close) == len(means) - 1:
         return f"{lead}, but {judgement.seeds} {judgement.unit} tell no other scheduler from it: too close to call."
     if not close:
-        return f"{lead}; every other scheduler is worse beyond doubt."
-    return f"{lead}. Too close to call against it: {', '.join(close)}; the others are worse beyond doubt."
+        return f"{lead}; every other scheduler is significantly worse."
+    return f"{lead}. Too close to call against it: {', '.join(close)}; the others are significantly worse."
 
 
 def _results(data: FigureData, judgement: Judgement | None) -> list[TextBlock | TableBlock]:
@@ -287,7 +287,7 @@ def _verdicts(judgement: Judgement) -> list[TextBlock | TableBlock]:
     ]
     matrix = TableBlock(
         [f"{judgement.unit} won by row", *(str(number) for number in range(1, len(names) + 1))], wins,
-        "A star marks a difference that is beyond doubt.",
+        "A star marks a significant difference.",
     )  # fmt: skip
     blocks: list[TextBlock | TableBlock] = [table, matrix]
     if judgement.seeds < judgement.seeds_needed:
@@ -314,9 +314,7 @@ def _pictures(data: FigureData, figure_names: Sequence[str]) -> list[TextBlock |
     ]
     missing = [name for name in figure_names if name not in drawn]
     if missing:
-        found.append(
-            TextBlock(f"Not drawn, because these runs have nothing to show in them: {', '.join(missing)}.")
-        )
+        found.append(TextBlock(f"Not drawn, because these runs lack the data: {', '.join(missing)}."))
     return found
 
 
