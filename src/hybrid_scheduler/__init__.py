@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from .workload import stream as stream
     from .workload.trace_formats import import_trace as import_trace
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,

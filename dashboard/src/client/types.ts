@@ -1232,7 +1232,7 @@ export interface components {
          *         "state": "running"
          *       },
          *       "status": "ok",
-         *       "version": "0.1.0"
+         *       "version": "0.2.0"
          *     }
          */
         Health: {

@@ -148,7 +148,7 @@ class Health(ResponseModel):
         database={"state": "ok", "kind": "sqlite"},
         cache={"state": "off", "kind": "memory"},
         engine={"state": "running", "beat_age": None},
-        version="0.1.0",
+        version="0.2.0",
     )
 
     status: Literal["ok", "degraded", "down"]
