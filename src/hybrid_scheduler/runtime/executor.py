@@ -88,7 +88,7 @@ class HybridExecutor(Executor, PartCallbacks):
     seed : int, optional
         Seed of the scheduler.
     backend : callable, optional
-        Makes the backend of a device pool.
+        Makes the backend of a device pool; `backend_for` if left out.
 
     Raises
     ------
@@ -117,7 +117,7 @@ class HybridExecutor(Executor, PartCallbacks):
         explore: int = LEARNING_TASKS,
         timeout: float | None = None,
         seed: int = 0,
-        backend: Callable[[DevicePool], CpuBackend] = backend_for,
+        backend: Callable[[DevicePool], CpuBackend] | None = None,
     ) -> None:
         self.pools = chosen(pools if pools is not None else find_pools(device_type), devices)
         self.platform = as_platform(self.pools)
@@ -142,7 +142,7 @@ class HybridExecutor(Executor, PartCallbacks):
         self.records: deque[ExecutionRecord] = deque(maxlen=MOST_RECORDS)
         self.counts: Counter[str] = Counter()
         self.decision_seconds = self.learning_seconds = 0.0
-        self.workers = [DeviceWorker(pool, backend, self, self.clock) for pool in self.pools]
+        self.workers = [DeviceWorker(pool, backend or backend_for, self, self.clock) for pool in self.pools]
         # As in the simulator, schedulers read live numbers through a view that they cannot write to.
         self._free_at = np.zeros(len(self.pools))
         self._free_at_view = self._free_at.view()
