@@ -1,12 +1,11 @@
-"""Four schedulers on the same tasks, from a quiet machine to a full one.
+"""Comparison of four schedulers on the same tasks, from low to high load.
 
 .venv/bin/python examples/first_comparison.py
 """
 
 from __future__ import annotations
 
-from hybrid_scheduler import compare
-from hybrid_scheduler.workload import generate, scenario_named
+from hybrid_scheduler import compare, generate, scenario_named
 
 SCHEDULERS = ["gpu_only", "min_completion", "earliest_finish", "price_index"]
 

@@ -1,7 +1,7 @@
-"""Measure every scheduler of the registry on the same tasks: the numbers on the guide's scheduler pages.
+"""Measurements of every scheduler on the same tasks: the numbers on the guide's scheduler pages.
 
     OMP_NUM_THREADS=1 .venv/bin/python examples/measure_schedulers.py --out docs/guide/schedulers/measured.json
-    .venv/bin/python examples/measure_schedulers.py --seeds 2 --tasks 200         a quick look
+    .venv/bin/python examples/measure_schedulers.py --seeds 2 --tasks 200         a quick run
 
 Seeds start at 1000: models were trained and prices tuned on seeds below that. Every scheduler of a seed sees the
 same tasks, so ratios to `earliest_finish` are taken seed by seed; ± is the 95 % interval of their mean.
@@ -26,7 +26,7 @@ from hybrid_scheduler.schedulers import schedulers
 from hybrid_scheduler.workload import cholesky, fork_join, generate, layered, scenario_named
 
 FIRST_SEED = 1000
-#: case -> what it is called, its machine, its tasks by (seed, number of tasks), who can take part
+#: Title, platform, tasks by (seed, number of tasks), and the schedulers that can run it.
 Case = tuple[str, Callable[[], Platform], Callable[[int, int], Workload], str]
 
 
@@ -65,8 +65,8 @@ MEASURES = ("mean_latency", "p99_latency", "makespan_over_bound", "energy_per_ta
 
 
 def measure(seeds: int, tasks: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Every case, every scheduler: means over seeds with intervals, and ratios to earliest finish."""
-    answer: dict[str, Any] = {"first_seed": FIRST_SEED, "seeds": seeds, "tasks": tasks, "cases": {}}
+    """Return, per case and scheduler, means over seeds with intervals, and ratios to earliest finish."""
+    document: dict[str, Any] = {"first_seed": FIRST_SEED, "seeds": seeds, "tasks": tasks, "cases": {}}
     for key, (title, machine, make, who) in CASES.items():
         names = [name for name, info in schedulers().items() if who != "streams" or info.protocol != "static"]
         rows: dict[str, dict[str, list[float]]] = {name: {measure: [] for measure in MEASURES} for name in names}
@@ -80,18 +80,18 @@ def measure(seeds: int, tasks: int, say: Callable[[str], None]) -> dict[str, Any
                 for one in MEASURES:
                     rows[name][one].append(float(flat[one]))
             say(f"{key}, seed {seed}")
-        answer["cases"][key] = {
+        document["cases"][key] = {
             "title": title,
             "platform": machine().name,
             "tasks": sizes[0],
             "seeds": count,
             "schedulers": {name: _summary(row, rows["earliest_finish"]) for name, row in rows.items()},
         }
-    return answer
+    return document
 
 
 def _summary(row: dict[str, list[float]], reference: dict[str, list[float]]) -> dict[str, list[float | None]]:
-    """[mean, half width of its 95 % interval] of each measure, and of the ratios to earliest finish."""
+    """Return [mean, half width of its 95 % interval] of each measure, and of the ratios to earliest finish."""
     found = {one: _interval(values) for one, values in row.items()}
     for one in ("mean_latency", "p99_latency"):
         ratios = np.array(row[one]) / np.array(reference[one])
@@ -114,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--tasks", type=int, default=2000)
-    parser.add_argument("--out", type=Path, help="where the JSON goes; stdout if left out")
+    parser.add_argument("--out", type=Path, help="file for the JSON; stdout by default")
     chosen = parser.parse_args(arguments)
     document = measure(chosen.seeds, chosen.tasks, lambda words: print(words, file=sys.stderr))
     text = re.sub(r"\[\s+([^\[\]]*?),\s+([^\[\]]*?)\s+\]", r"[\1, \2]", json.dumps(document, indent=1)) + "\n"

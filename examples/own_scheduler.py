@@ -1,21 +1,30 @@
-"""A scheduler in one class, checked and raced: the program of the tutorial `docs/guide/start/own-scheduler.md`.
+"""Own scheduler in one class, checked and compared: the code of the tutorial `docs/guide/start/own-scheduler.md`.
 
 .venv/bin/python examples/own_scheduler.py
 """
 
 from __future__ import annotations
 
-from hybrid_scheduler import Decision, Online, Task, View, compare, create, register
-from hybrid_scheduler.testing import check_scheduler
-from hybrid_scheduler.workload import generate, scenario_named
+from hybrid_scheduler import (
+    Decision,
+    Online,
+    Task,
+    View,
+    check_scheduler,
+    compare,
+    create,
+    generate,
+    register,
+    scenario_named,
+)
 
 
 @register("patient", label="Patient")
 class Patient(Online):
-    """The GPU that is free first; when its line is longer than `patience` seconds, an idle CPU takes mild tasks."""
+    """GPU that is free first; if its backlog exceeds `max_backlog` seconds, an idle CPU takes mild tasks."""
 
-    def __init__(self, patience: float = 0.2, mild: float = 0.4) -> None:
-        self.patience, self.mild = patience, mild
+    def __init__(self, max_backlog: float = 0.2, mild: float = 0.4) -> None:
+        self.max_backlog, self.mild = max_backlog, mild
 
     def decide(self, task: Task, view: View) -> Decision:
         gpus = view.platform.accelerators
@@ -23,7 +32,7 @@ class Patient(Online):
             return Decision(0, 0.0)
         best = int(gpus[view.free_at[gpus].argmin()])
         cpu = int(view.platform.cpu_of[best])
-        if view.backlog[best] > self.patience and view.backlog[cpu] == 0 and task.compute_intensity < self.mild:
+        if view.backlog[best] > self.max_backlog and view.backlog[cpu] == 0 and task.compute_intensity < self.mild:
             return Decision(cpu, 0.0)
         return Decision(best, 1.0)
 

@@ -1,4 +1,4 @@
-"""A trace of one's own: written as CSV, read back, compared, and looked at as a Gantt chart in letters.
+"""Own trace: written as CSV, read back, compared, and printed as a Gantt chart in text.
 
 .venv/bin/python examples/own_trace.py
 """
@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hybrid_scheduler import compare, workstation
-from hybrid_scheduler.workload import load_workload
+from hybrid_scheduler import compare, load_workload, workstation
 
 TRACE = """task_id,size,compute_intensity,memory_required,arrival_time,kind
 1,1200,0.9,80,0.0,soup

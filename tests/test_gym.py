@@ -13,7 +13,7 @@ QUICK = {"episode_tasks": 30}
 
 
 @pytest.mark.parametrize("options", [{}, {"state": "task", "actions": "placement", "scenarios": ["oom"]}])
-def test_check_env_has_nothing_to_say(options):
+def test_check_env_reports_nothing(options):
     from gymnasium.utils.env_checker import check_env
 
     env = gymnasium.make("HybridScheduler-v0", **QUICK, **options)

@@ -1,4 +1,4 @@
-"""The scheduling problem as a standard Gymnasium environment, for any reinforcement-learning library.
+"""Gymnasium environment of the scheduling problem, for any reinforcement-learning library.
 
     import gymnasium
     import hybrid_scheduler.gym                                   # registers the environment
@@ -30,7 +30,7 @@ from .learning.dqn.q_network import Floats32
 from .learning.dqn.queue_env import Bools, QueueEnv
 
 ENVIRONMENT = "HybridScheduler-v0"
-#: Features are shares and logarithms: none comes near it.
+#: Bound of the observations: features are shares and logarithms far below it.
 _BOUND = 100.0
 Info = dict[str, Any]
 
@@ -40,7 +40,7 @@ def _space(env: QueueEnv) -> Any:
 
 
 def _step(env: QueueEnv, actions: Ints, still: Bools | None = None) -> tuple[Floats, Bools]:
-    """A step in which what does not fit goes to the CPU."""
+    """Take a step; actions that do not fit into memory run on the CPU."""
     fits = np.isfinite(env.cost[np.arange(env.num_envs), actions])
     return env.step(np.where(fits, actions, 0), still)
 
@@ -50,7 +50,15 @@ def _mask(env: QueueEnv) -> NDArray[np.int8]:
 
 
 class HybridSchedulerEnv(gymnasium.Env[Floats32, np.int64]):
-    """One cluster."""
+    """Environment with one cluster.
+
+    Parameters
+    ----------
+    render_mode
+        Unused; there is no rendering.
+    options
+        Options of `QueueEnv`, e.g. ``scenarios`` and ``loads``.
+    """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own form
 
@@ -61,21 +69,33 @@ class HybridSchedulerEnv(gymnasium.Env[Floats32, np.int64]):
         self.action_space = spaces.Discrete(ACTIONS)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Floats32, Info]:
+        """Start a new episode; see `gymnasium.Env.reset`."""
         super().reset(seed=seed)
         self._env.reset(int(self.np_random.integers(2**31)))
-        return self._seen()
+        return self._observation()
 
     def step(self, action: np.int64) -> tuple[Floats32, float, bool, bool, Info]:
+        """Place the current task; see `gymnasium.Env.step`."""
         rewards, over = _step(self._env, np.array([action], np.int64))
-        features, info = self._seen()
+        features, info = self._observation()
         return features, float(rewards[0]), False, bool(over[0]), info
 
-    def _seen(self) -> tuple[Floats32, Info]:
+    def _observation(self) -> tuple[Floats32, Info]:
         return self._env.features[0].copy(), {"action_mask": _mask(self._env)[0]}
 
 
 class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
-    """Many clusters in one. A cluster whose episode is over is reset by the next step, whatever its action."""
+    """Environment with many clusters. The step after an episode's end resets that cluster.
+
+    Parameters
+    ----------
+    num_envs
+        Number of clusters.
+    render_mode
+        Unused; there is no rendering.
+    options
+        Options of `QueueEnv`.
+    """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
 
@@ -89,12 +109,14 @@ class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Floats32, Info]:
+        """Start a new episode; see `gymnasium.Env.reset`."""
         super().reset(seed=seed)
         self._env.reset(int(self.np_random.integers(2**31)))
         self._over[:] = False
         return self._env.features.copy(), self._info()
 
     def step(self, actions: Ints) -> tuple[Floats32, NDArray[Any], NDArray[Any], NDArray[Any], Info]:
+        """Place the current task; see `gymnasium.Env.step`."""
         env = self._env
         env.restart(self._over)
         rewards, self._over = _step(env, np.asarray(actions, np.int64), self._over)
@@ -105,7 +127,7 @@ class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
 
 
 def register() -> None:
-    """Make the environment known; harmless when repeated."""
+    """Register the environment with Gymnasium, if it is not registered yet."""
     if ENVIRONMENT not in gymnasium.registry:
         gymnasium.register(
             ENVIRONMENT,

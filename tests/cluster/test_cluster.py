@@ -61,7 +61,7 @@ def test_single_tasks_equal_the_batch():
         assert one_by_one.simulate(task, decision) == batch[row]
 
 
-def test_a_long_run_equals_itself_in_pieces(monkeypatch):
+def test_long_run_equals_the_same_run_in_chunks(monkeypatch):
     """The chunks of the fast loop do not show: 100,000 tasks are several of them."""
     rng = np.random.default_rng(1)
     n = 100_000
@@ -94,7 +94,7 @@ def test_a_long_run_equals_itself_in_pieces(monkeypatch):
         (lambda: Cluster().platform.index("gpu_7"), "device: must be one of cpu, gpu_0"),
     ],
 )
-def test_refusals(make, message):
+def test_invalid_arguments_are_refused(make, message):
     with pytest.raises((InvalidInputError, UnknownNameError)) as error:
         make()
     assert message in str(error.value)
@@ -155,7 +155,7 @@ def test_children_of_failed_tasks_fail():
     assert np.isnan(out.latency).all()
 
 
-def test_labels_only_for_those_who_ask():
+def test_only_schedulers_that_want_labels_get_them():
     from hybrid_scheduler import Noise, Online
 
     class Learner(Online):

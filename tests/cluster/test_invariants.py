@@ -59,7 +59,7 @@ def check_laws(cluster, workload, result):
 
 @given(workloads(), platforms(), physics, st.integers(0, 1000), st.sampled_from(["clip", "to_cpu", "fail"]),
        st.sampled_from([0.0, 0.5]))  # fmt: skip
-def test_laws_hold_for_any_decision(workload, platform, law, seed, policy, sigma):
+def test_invariants_hold_for_any_decision(workload, platform, law, seed, policy, sigma):
     noise = Noise(sigma, seed)
     cluster = Cluster(platform, law, noise=noise, memory_policy=policy)
     result = cluster.run(workload, Whim(seed))
@@ -82,7 +82,7 @@ def test_parts_are_the_physics_times(workload, platform, law):
 
 @settings(max_examples=25)
 @given(graphs(), platforms(), st.integers(0, 1000), st.sampled_from([0.0, 0.4]))
-def test_laws_hold_for_graphs(workload, platform, seed, sigma):
+def test_invariants_hold_for_graphs(workload, platform, seed, sigma):
     noise = Noise(sigma, seed)
     for scheduler in (Whim(seed), create("earliest_finish"), create("heft"), create("shortest_first")):
         cluster = Cluster(platform, noise=noise)
@@ -111,13 +111,13 @@ def test_every_scheduler_respects_the_bound(workload, platform, law):
 
 
 @given(workloads(), platforms(), physics)
-def test_nobody_finishes_the_next_task_before_the_oracle(workload, platform, law):
+def test_no_decision_finishes_the_next_task_before_the_oracle(workload, platform, law):
     """On the same queues no decision ends the next task earlier than the oracle's."""
     rng = np.random.default_rng(0)
     cluster = Cluster(platform, law)
     cluster.run(workload, create("random"))
     last = workload.arrival_time[-1]
-    busy = cluster._free_at.copy()
+    queues = cluster.state()
     task = workload[0]
     probe = type(task)(10**9, task.size, task.compute_intensity, task.memory_required, last)
     oracle = create("oracle")
@@ -127,7 +127,7 @@ def test_nobody_finishes_the_next_task_before_the_oracle(workload, platform, law
     oracle.start(Setting(platform, times=PhysicsTimes(law, platform)))
     best = cluster.simulate(probe, oracle.decide(probe, View(last, cluster.free_at_view, platform))).finish
     for _ in range(20):
-        cluster._free_at[:] = busy
+        cluster.restore(queues)
         decision = Decision(int(rng.integers(len(platform))), float(rng.choice([0, 1, rng.random()])))
         assert cluster.simulate(probe, decision).finish >= best * (1 - 1e-9)
 

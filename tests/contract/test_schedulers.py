@@ -32,7 +32,7 @@ class Forgetful(Online):
 
 
 class Unseeded(Online):
-    """Draws from a generator that nobody seeded."""
+    """Draws from a generator without a seed."""
 
     def decide(self, task, view):
         return Decision(int(np.random.default_rng().integers(len(view.platform))), 1.0)

@@ -219,7 +219,7 @@ def test_energy_and_cost_of_a_split_task():
     assert bill.cost[0] == pytest.approx(1.5e-5 + 12.5 / 3.6e6 * 0.15)
 
 
-def test_words_of_the_specification():
+def test_metrics_follow_the_definitions_of_the_specification():
     # gpu_only on one GPU: A 0-0.2, C 0.2-1.8. C's latency 1.8, time 1.6, wait 0.2.
     out = Cluster(workstation(1)).run(Workload.from_tasks((A, C)), create("gpu_only")).outcomes
     assert (out.latency[1], out.time[1], out.wait[1]) == pytest.approx((1.8, 1.6, 0.2))

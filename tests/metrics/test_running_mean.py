@@ -71,7 +71,7 @@ def test_state_goes_through_json():
     assert again.state() == mean.state()
 
 
-def test_share_worked():
+def test_busy_share_of_an_interval():
     before, after = np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 3.5])
     assert busy_share(before, after, 2.0).tolist() == [0.5, 0.0, 0.25]
     assert busy_share(before, after, 0.0).tolist() == [0.0, 0.0, 0.0]

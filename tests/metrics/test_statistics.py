@@ -186,7 +186,7 @@ def wandering(pull, runs, length=20, seed=5):
 
 
 @pytest.mark.parametrize(("pull", "least", "plainly"), [(0.0, 0.94, 0.93), (0.4, 0.89, 0.84), (0.6, 0.87, 0.70)])
-def test_intervals_are_widened_where_neighbours_are_alike(pull, least, plainly):
+def test_correlation_widens_the_interval(pull, least, plainly):
     runs = wandering(pull, 1500)
     covered = np.mean([not s.dependent_interval(run).excludes(0.0) for run in runs])
     plain = np.mean([not s.t_interval(run).excludes(0.0) for run in runs])
@@ -195,7 +195,7 @@ def test_intervals_are_widened_where_neighbours_are_alike(pull, least, plainly):
     assert all(s.dependent_interval(run).half_width >= s.t_interval(run).half_width for run in runs[:100])
 
 
-def test_a_queue_that_grows_has_no_interval_but_a_direction():
+def test_growing_queue_has_a_trend_and_no_interval():
     noise = rng(6).normal(0.0, 1.0, 20)
     growing = np.cumsum(2.0 + noise)
     assert s.trend_direction(growing) == 1.0
@@ -217,7 +217,7 @@ def test_wilcoxon_keeps_its_level(n):
     assert alarms <= 0.05 + SLACK
 
 
-def test_identical_policies_are_not_told_apart():
+def test_identical_policies_are_too_close_to_call():
     """Six policies that differ by chance alone, on 12 shared seeds: any verdict among the 15 pairs is an error."""
     trials, choose = 600, rng(11)
     errors = 0
@@ -233,8 +233,8 @@ def test_identical_policies_are_not_told_apart():
     assert errors / trials <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
 
 
-def test_peeking_after_every_seed_stays_below_the_level():
-    """From 2 to 60 seeds, one look each, stopping at the first alarm. The t-interval would cry wolf in a third."""
+def test_checking_after_every_seed_stays_below_the_level():
+    """From 2 to 60 seeds, stopping at the first alarm. The t-interval would raise false alarms in a third."""
     runs = rng(12).normal(0.0, 1.0, (1200, 60))
     careful = careless = 0
     for run in runs:

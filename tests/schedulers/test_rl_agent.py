@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameError, create, workstation  # noqa: E402
 from hybrid_scheduler.core import Objective  # noqa: E402
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES  # noqa: E402
-from hybrid_scheduler.learning.dqn.model_file import AgentModel, save_model  # noqa: E402
+from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model  # noqa: E402
 from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights  # noqa: E402
 from hybrid_scheduler.learning.model_files import ModelFileError  # noqa: E402
 from hybrid_scheduler.schedulers import rl_agent  # noqa: E402
@@ -76,7 +76,7 @@ def test_it_acts_as_greedy_until_it_knows_durations():
     assert agent.versions
 
 
-def test_without_the_shipped_model_it_warms_for_ever(tmp_path, monkeypatch):
+def test_without_the_shipped_model_it_stays_warming(tmp_path, monkeypatch):
     monkeypatch.setattr(rl_agent, "SHIPPED_MODEL", tmp_path / "none.pth")
     agent = RLAgent()
     assert_same(Cluster().run(mixed(), agent).outcomes, Cluster().run(mixed(), create("greedy")).outcomes)
@@ -102,9 +102,7 @@ def test_save_and_load_give_the_same_decisions(tmp_path):
     loaded.load_model(tmp_path / "agent.pth")
     assert_same(first, Cluster().run(mixed(), loaded).outcomes)
     loaded.save_model(tmp_path / "later.pth")  # what it has learned in the run
-    third = RLAgent(model=None, learn=False)
-    third.load_model(tmp_path / "later.pth")
-    assert np.array_equal(third._trained.weights, loaded.agent_.weights)
+    assert np.array_equal(load_model(tmp_path / "later.pth").weights, loaded.agent_.weights)
 
 
 def test_a_bad_file_keeps_the_old_model(tmp_path):
@@ -113,11 +111,12 @@ def test_a_bad_file_keeps_the_old_model(tmp_path):
     save_model(tmp_path / "other.pth", random_model("task", "placement"))
     (tmp_path / "bad.pth").write_bytes(b"nothing of ours")
     agent.load_model(tmp_path / "good.pth")
-    kept = agent._trained
+    loaded = load_model(tmp_path / "good.pth").weights
     for name, complaint in (("bad.pth", "damaged"), ("other.pth", "is for state 'task'"), ("none.pth", "exist")):
         with pytest.raises(ModelFileError, match=complaint):
             agent.load_model(tmp_path / name)
-        assert agent._trained is kept
+        agent.save_model(tmp_path / "after.pth")
+        assert np.array_equal(load_model(tmp_path / "after.pth").weights, loaded)
     with pytest.raises(ModelFileError, match="exist"):
         Cluster().run(mixed(), RLAgent(model=tmp_path / "none.pth"))
     with pytest.raises(InvalidInputError, match="saved"):

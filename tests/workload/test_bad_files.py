@@ -457,7 +457,7 @@ def test_mutated_files_load_or_are_refused_but_never_crash(tmp_path, suffix, mut
         b"\xef\xbb\xbf",
     ]
     path = tmp_path / f"mutant{suffix}"
-    loaded, told = 0, ""
+    loaded, messages = 0, ""
     for _ in range(mutants):
         content = bytearray(good)
         for _ in range(chance.randint(1, 3)):
@@ -468,13 +468,13 @@ def test_mutated_files_load_or_are_refused_but_never_crash(tmp_path, suffix, mut
             try:
                 read, report = load_with_report(path, skip_bad=skip_bad)
             except InvalidInputError as error:
-                told += str(error)
+                messages += str(error)
                 continue
             loaded += 1
             assert len(read) == report.rows_kept
             assert np.all(np.isfinite(read.size))
     assert loaded > 0
-    assert str(tmp_path) not in told, "messages name the file, not its folder"
+    assert str(tmp_path) not in messages, "messages name the file, not its folder"
 
 
 # -------------------------------------------------------------------- files that are no traces at all
@@ -489,7 +489,7 @@ def test_a_file_of_junk_is_given_up_early(trace) -> None:
     assert 100_000 <= count < 250_000
 
 
-def test_a_bad_start_is_not_hopeless_when_a_good_row_stands_in_it(trace) -> None:
+def test_reading_continues_when_bad_rows_surround_a_good_one(trace) -> None:
     path = trace(lines("1,10,0.5,1,0", *["x"] * 250_000, "2,10,0.5,1,1"))
     workload, report = load_with_report(path, skip_bad=True)
     assert len(workload) == 2

@@ -74,7 +74,7 @@ def test_two_draws_continue_each_other(law):
 
 
 @pytest.mark.parametrize("name", ["uniform", "lognormal", "pareto"])
-def test_laws_by_name_fill_their_range(name):
+def test_named_distributions_fill_their_range(name):
     values = sample(size_distribution(name, 100.0, 5000.0))
     assert values.min() >= 100.0
     assert values.max() <= 5000.0
@@ -98,7 +98,7 @@ def test_a_fitted_lognormal_has_its_median_in_the_geometric_middle():
         (lambda: BoundedPareto(1.8, 3.0, 2.0), "pareto"),
     ],
 )
-def test_impossible_laws_are_refused(make, field):
+def test_impossible_distributions_are_refused(make, field):
     with pytest.raises(InvalidInputError) as error:
         make()
     assert error.value.field == field
@@ -107,4 +107,6 @@ def test_impossible_laws_are_refused(make, field):
 def test_columns_have_their_own_streams():
     first = [column_stream(0, column).random(4).tolist() for column in range(1, 8)]
     assert len({tuple(numbers) for numbers in first}) == 7
-    assert column_stream(0, 1).random() != np.random.default_rng(0).random(), "nobody else's bare seed"
+    assert column_stream(0, 1).random() != np.random.default_rng(0).random(), (
+        "differs from the stream of the bare seed"
+    )

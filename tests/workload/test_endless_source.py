@@ -44,7 +44,7 @@ def test_the_same_tasks_as_generate(name):
 
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("after", [0, 1, 4096, 7000])
-def test_it_comes_back_to_any_place(name, after):
+def test_restored_source_continues_from_any_position(name, after):
     first = source(name)
     take(first, after)
     state = json.loads(json.dumps(first.state()))
@@ -56,7 +56,7 @@ def test_it_comes_back_to_any_place(name, after):
     assert np.array_equal(take(again, 6000), take(first, 6000))
 
 
-def test_nothing_is_taken_before_its_time():
+def test_peek_returns_only_tasks_that_have_arrived():
     stream = source("default")
     piece = stream.peek(1000, until=10.0)
     assert piece.arrival_time.max() <= 10.0
@@ -67,7 +67,7 @@ def test_nothing_is_taken_before_its_time():
         stream.take(10_000)
 
 
-def test_a_pause_moves_what_follows():
+def test_pause_delays_later_arrivals():
     plain, paused = source("bursty"), source("bursty")
     take(plain, 100)
     before = take(paused, 100)[-1, 3]
@@ -81,7 +81,7 @@ def test_a_pause_moves_what_follows():
     assert again.next_arrival == paused.next_arrival
 
 
-def test_a_change_of_mix_starts_now():
+def test_change_of_scenario_starts_now():
     stream = source("default")
     take(stream, 100)
     stream.change(scenario_named("transfer"), 0.5, 77.0)
@@ -94,7 +94,7 @@ def test_a_change_of_mix_starts_now():
     assert rate == pytest.approx(20_000 / again.next_arrival, rel=0.05)
 
 
-def test_two_mixes_alternate():
+def test_two_scenarios_alternate():
     memory = take(source("shift"), 3000)[:, 2]
     for first in range(0, 3000, 500):
         part = memory[first : first + 500]

@@ -49,7 +49,7 @@ def test_arrivals_are_poisson_at_the_rate_given():
     assert gaps.std() == pytest.approx(1 / 8.0, rel=0.03)
 
 
-def test_same_seed_same_workload_however_often_it_is_asked():
+def test_same_seed_gives_the_same_workload_every_time():
     generator = WorkloadGenerator(3)
     first, again = (generator.generate_workload(500, utilisation=0.5) for _ in range(2))
     fresh = WorkloadGenerator(3).generate_workload(500, utilisation=0.5)

@@ -33,7 +33,7 @@ def test_sine_and_cosine_of_turns():
     turns = np.concatenate([RNG.uniform(-1, 1, 20_000), [0.0, 0.25, -0.25, 0.5, 0.75, 1.0]])
     assert np.allclose(sin_turns(turns), np.sin(2 * np.pi * turns), rtol=0, atol=2e-15)
     assert np.allclose(cos_turns(turns), np.cos(2 * np.pi * turns), rtol=0, atol=2e-15)
-    assert sin_turns(np.array([1e6]))[0] == 0.0, "whole turns fall away"
+    assert sin_turns(np.array([1e6]))[0] == 0.0, "whole turns cancel"
 
 
 def digest(workload) -> str:

@@ -131,7 +131,7 @@ def test_golden_capacities(name, expected):
     assert mu(scenario_named(name)) == pytest.approx(expected, rel=0.005)
 
 
-def test_capacity_is_computed_once_per_mix():
+def test_capacity_is_computed_once_per_scenario():
     from hybrid_scheduler.workload.scenarios import _capacity
 
     scenario = replace(scenario_named("small"), memory=(1.0, 2.0))
@@ -222,17 +222,17 @@ def test_a_day_is_quiet_at_night_and_busy_at_noon():
     assert counts[[5, 6]].mean() == pytest.approx(1.0, abs=0.05)
 
 
-def test_the_clock_of_a_day_inverts_its_cumulated_rate():
+def test_diurnal_arrivals_invert_the_cumulated_rate():
     points = np.linspace(0.0, 3.0 * DiurnalArrivals.LENGTH, 10_001)
     days = DiurnalArrivals()(points) / DiurnalArrivals.LENGTH
-    shown = days - DiurnalArrivals.SWING / (2 * np.pi) * np.sin(2 * np.pi * days)
-    assert np.allclose(shown * DiurnalArrivals.LENGTH, points, rtol=0, atol=1e-9)
+    mapped = days - DiurnalArrivals.SWING / (2 * np.pi) * np.sin(2 * np.pi * days)
+    assert np.allclose(mapped * DiurnalArrivals.LENGTH, points, rtol=0, atol=1e-9)
     assert np.all(np.diff(days) > 0)
     whole = [0.0, DiurnalArrivals.LENGTH, 2 * DiurnalArrivals.LENGTH]
     assert np.allclose(DiurnalArrivals()(np.array(whole)), whole), "every whole day has its 2,000 tasks"
 
 
-def test_a_batch_is_all_there_at_time_zero():
+def test_all_tasks_of_a_batch_arrive_at_time_zero():
     for name in NAMES:
         assert np.all(generate(scenario_named(name), 100, 0, batch=True).arrival_time == 0.0)
 
@@ -331,7 +331,7 @@ def test_global_random_state_is_neither_read_nor_changed():
     assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
-def test_ids_start_where_asked():
+def test_ids_start_at_first_id():
     last = 2**63 - 1
     assert generate(scenario_named("mixed"), 3, 0, first_id=last - 2, batch=True).task_id[-1] == last
 

@@ -252,7 +252,7 @@ def test_an_unknown_trace_names_the_nearest(tmp_path):
         trace_named("notes.txt", tmp_path)
 
 
-def test_tasks_survive_as_people_see_them(tmp_path):
+def test_tasks_round_trip_as_objects(tmp_path):
     tasks = [Task(7, 10.0, 0.5, 1.0, 0.0, (), "sort", "x"), Task(9, 20.0, 0.25, 2.0, 3.5, (7,), "conv", None)]
     save_workload(Workload.from_tasks(tasks), tmp_path / "tasks.csv")
     assert list(load_workload(tmp_path / "tasks.csv")) == tasks

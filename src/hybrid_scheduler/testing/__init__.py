@@ -1,4 +1,4 @@
-"""For people who write their own scheduler: the checks that every scheduler in this package passes."""
+"""Test tools: the contract check for schedulers, sample workloads, a manual clock and a journal in memory."""
 
 from .fake_clock import FakeClock
 from .memory_journal import MemoryJournal

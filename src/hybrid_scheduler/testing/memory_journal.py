@@ -1,4 +1,4 @@
-"""A journal that forgets everything when the process ends: for tests and notebooks."""
+"""Journal in memory, for tests and notebooks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from ..live.journal import JournalFull, JournalUnavailable
 
 
 class MemoryJournal:
-    """Keeps every batch in a list, durable at once, as long as nothing else is asked for.
+    """Journal that keeps every batch in a list, durable at once by default.
 
-    With ``hold()`` batches wait, as if the disk was slow, until ``release()``; with ``fail()`` whoever waits is
-    told that the store is away, until ``release()``. A second `open` finds what a restart would find.
+    After ``hold()`` batches wait, as on a slow disk, until ``release()``. After ``fail()`` waiting batches get
+    `JournalUnavailable`, until ``release()``. A second `open` returns the state that a restart would find.
+
+    Parameters
+    ----------
+    most_batches
+        Batches that may wait before the journal is full.
+    on_events
+        Called with the events of stored batches.
     """
 
     def __init__(self, *, most_batches: int = 256, on_events: Callable[[list[Event]], None] | None = None) -> None:
@@ -28,13 +35,14 @@ class MemoryJournal:
         self._most = most_batches
         self._on_events = on_events
         self._held = False
-        self._away = False
+        self._unavailable = False
         self._counters = Counters()
         self._lock = threading.Condition()
 
     # ---------------------------------------------------------------- Journal
 
     def open(self) -> Recovered:
+        """Open the journal and return where the last engine ended."""
         self.opened = True
         with_run = [batch for batch in self.batches if batch.run.status != "stopped"]
         stopped = {batch.run.run_id for batch in self.batches if batch.run.status == "stopped"}
@@ -45,62 +53,68 @@ class MemoryJournal:
 
     @property
     def has_capacity(self) -> bool:
+        """Whether a batch with tasks can be appended."""
         return len(self._waiting) < self._most
 
     @property
     def unsaved(self) -> int:
+        """Number of batches that are not durable yet."""
         return len(self._waiting)
 
     @property
     def unavailable(self) -> bool:
-        return self._away
+        """Whether the store is unavailable."""
+        return self._unavailable
 
     def append(self, batch: Batch) -> None:
+        """Take a batch; see `Journal.append`."""
         if not self.has_capacity and batch.tasks is not None:
-            raise JournalFull("too much waits to be stored")
+            raise JournalFull("too many batches wait to be stored")
         with self._lock:
             self._waiting.append(batch)
-            if self._away:
-                _settle(batch.committed, error=JournalUnavailable("the journal was told to fail"))
+            if self._unavailable:
+                _settle(batch.committed, error=JournalUnavailable("the journal was set to fail"))
         if not self._held:
             self._store()
 
     def forget(self, deleted: Future[int]) -> None:
+        """Count all tasks as deleted; see `Journal.forget`."""
         with self._lock:
             count = sum(map(len, self.batches)) - self.forgotten
             self.forgotten += count
         _settle(deleted, count)
 
     def close(self, timeout: float = 5.0) -> None:
-        if not self._away:
+        """Store what waits, and close."""
+        if not self._unavailable:
             self._store()
         self.opened = False
 
     # ---------------------------------------------------------------- for tests
 
     def hold(self) -> None:
-        """From now on batches wait."""
+        """Let batches wait from now on."""
         self._held = True
 
     def fail(self) -> None:
-        """From now on the store is away."""
-        self._held = self._away = True
+        """Make the store unavailable from now on."""
+        self._held = self._unavailable = True
         for batch in self._waiting:
-            _settle(batch.committed, error=JournalUnavailable("the journal was told to fail"))
+            _settle(batch.committed, error=JournalUnavailable("the journal was set to fail"))
 
     def release(self) -> None:
-        """Everything that waits is durable, and so is what comes."""
-        self._held = self._away = False
+        """Store everything that waits, and later batches at once."""
+        self._held = self._unavailable = False
         self._store()
 
     def wait_for(self, condition: Callable[[MemoryJournal], bool], timeout: float = 10.0) -> bool:
-        """Until the condition holds for what is stored; False if it does not come to that in time."""
+        """Wait until the condition holds for the stored batches; return False after the timeout."""
         with self._lock:
             return self._lock.wait_for(lambda: condition(self), timeout)
 
     @property
     def tasks(self) -> int:
-        """Tasks that were stored in all."""
+        """Number of stored tasks."""
         return sum(map(len, self.batches))
 
     def _store(self) -> None:
@@ -118,7 +132,7 @@ class MemoryJournal:
             self._on_events(events)
 
     def _recent(self, run_id: str) -> Recent | None:
-        """The tasks of the newest batch that has some: enough for a test of what is done with them."""
+        """Return the tasks of the newest batch that has some."""
         for batch in reversed(self.batches):
             if batch.run.run_id == run_id and batch.tasks is not None:
                 return Recent(batch.tasks, batch.results)

@@ -1,4 +1,4 @@
-"""Small workloads for checks: seeded, quick, and with the awkward cases in them."""
+"""Small seeded workloads with edge cases, for checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..core import Workload
 
 
 def small_workload(num_tasks: int = 60, seed: int = 0, *, rate: float = 8.0, max_memory: float = 500.0) -> Workload:
-    """Mixed tasks with Poisson arrivals, ties in arrival time and ids that do not start at 0."""
+    """Return mixed tasks with Poisson arrivals, ties in arrival time and ids that do not start at 0."""
     draw = np.random.default_rng(seed)
     arrival = np.cumsum(draw.exponential(1.0 / rate, num_tasks))
     arrival[1::7] = arrival[0::7][: len(arrival[1::7])]
@@ -22,7 +22,7 @@ def small_workload(num_tasks: int = 60, seed: int = 0, *, rate: float = 8.0, max
 
 
 def fork_join_workload(width: int = 4, stages: int = 3, seed: int = 0) -> Workload:
-    """Stages of parallel tasks between joins; every edge hands over some data."""
+    """Return stages of parallel tasks between joins; every edge hands over some data."""
     draw = np.random.default_rng(seed)
     dependencies: list[list[int]] = []
     previous: list[int] = []

@@ -1,4 +1,4 @@
-"""One contract for every scheduler, from this package or from elsewhere."""
+"""Contract check for schedulers, of this package or of others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,26 @@ _PLATFORMS: tuple[Callable[[], Platform], ...] = (
 
 
 def check_scheduler(make: Callable[[], Scheduler]) -> None:
-    """Raise AssertionError with a reason if the scheduler breaks the contract.
+    """Check that a scheduler keeps the contract.
 
-    Every task runs exactly once and never before its arrival or its parents; the same seed gives the same
-    schedule, also when one object is used twice; the workload is left alone; a compiled rule gives the same
-    numbers task by task as in the fast loop; tasks that do not fit into memory do not break it.
+    Every task runs exactly once and never before its arrival or its parents. The same seed gives the same schedule,
+    also when one object is used twice. The workload is not changed. A compiled rule gives the same numbers task by
+    task as in the compiled loop. Tasks that do not fit into memory are handled.
+
+    Parameters
+    ----------
+    make
+        Function that returns a new scheduler.
+
+    Raises
+    ------
+    AssertionError
+        If the scheduler breaks the contract; the message gives the reason.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import check_scheduler, create
+    >>> check_scheduler(lambda: create("cpu_only"))
     """
     scheduler = make()
     assert isinstance(scheduler, Online | Central | Static), "must be an Online, Central or Static scheduler"
@@ -72,7 +87,7 @@ def _check_no_overlap(outcomes: Outcomes, platform: Platform, where: str) -> Non
 
 def _check_both_paths(make: Callable[[], Scheduler], platform: Platform, workload: Workload) -> None:
     class TaskByTask(type(make())):  # type: ignore[misc]
-        """The same scheduler, but reported to, which takes it off the fast loop."""
+        """Same scheduler with `observe`, so that it does not use the compiled loop."""
 
         def observe(self, outcome: object) -> None:
             pass
