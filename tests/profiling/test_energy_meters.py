@@ -20,6 +20,7 @@ class Board:
     def __init__(self) -> None:
         self.now = 0.0
         self.has_counter = True
+        self.handle = ""
 
     def clock(self) -> float:
         return self.now
@@ -36,6 +37,7 @@ class Board:
         )
 
     def _millijoules(self, handle: str) -> int:
+        self.handle = handle
         if not self.has_counter:
             raise NVMLError("not supported")
         return 7_000_000 + int(self.now * 100_000)
@@ -63,7 +65,7 @@ def test_gpu_meter_prefers_the_counter_to_power_samples(monkeypatch: pytest.Monk
     for uuid in (None, "abc", "GPU-abc"):
         meter = gpu_meter("cuda", uuid)
         assert isinstance(meter, NvmlCounter)
-        assert meter._handle == ("index 0" if uuid is None else "uuid GPU-abc")
+        assert board.handle == ("index 0" if uuid is None else "uuid GPU-abc")
     board.has_counter = False
     power = gpu_meter("cuda")
     assert isinstance(power, NvmlPower)

@@ -256,11 +256,12 @@ def test_fallback_to_the_cpu_warns_and_is_noted(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = HardwareProfiler("cpu", kernels=["sort"], limits=QUICK)
     monkeypatch.setattr(profiler.os, "getloadavg", lambda: (400.0, 1.0, 1.0), raising=False)
-    (note,) = profiler._busy()
+    (note,) = one.profile_range([16]).notes
     assert "other programs were running (load 400.0" in note
     monkeypatch.setattr(profiler.os, "getloadavg", lambda: (0.0, 1.0, 1.0), raising=False)
-    assert profiler._busy() == []
+    assert one.profile_range([16]).notes == ()
 
 
 def test_cuda_time_is_taken_between_events() -> None:
