@@ -1,5 +1,6 @@
 """Live run: an endless stream of tasks through every scheduler, in batches for a journal."""
 
+from ..learning.duration.retraining import InlineTrainingWorker, ProcessTrainingWorker, TrainingWorker
 from .batch_records import (
     Batch,
     Counters,
@@ -29,6 +30,7 @@ __all__ = [
     "EngineClosed",
     "Event",
     "IdempotencyKey",
+    "InlineTrainingWorker",
     "Journal",
     "JournalFull",
     "JournalUnavailable",
@@ -37,12 +39,14 @@ __all__ = [
     "LiveStatus",
     "MeasuredRun",
     "ModelCard",
+    "ProcessTrainingWorker",
     "Recent",
     "Recovered",
     "ResultColumns",
     "RunRecord",
     "SchedulerStatistics",
     "SubmittedTask",
+    "TrainingWorker",
     "VersionRecord",
     "WallClock",
     "batch_of",
