@@ -9,6 +9,7 @@ from services import database_url, postgres_url  # noqa: F401
 
 from hybrid_scheduler.core.outcome import STATUS_NAMES
 from hybrid_scheduler.live import batch_of
+from hybrid_scheduler.live.published_names import published_name
 from hybrid_scheduler.storage import DatabaseAddress, Repository, SqlJournal, open_database
 from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
@@ -82,7 +83,7 @@ async def test_every_value_comes_back_as_it_was(journal, repository):
     for name, columns in run.results.items():
         results = [row["results"][name] for row in rows]
         for column in RESULT_FLOATS:
-            assert [result[column] for result in results] == or_none(getattr(columns, column))
+            assert [result[published_name(column)] for result in results] == or_none(getattr(columns, column))
         assert [result["device"] for result in results] == [run.device_names[code] for code in columns.device]
         assert [result["status"] for result in results] == [STATUS_NAMES[code] for code in columns.status]
 
@@ -94,7 +95,7 @@ async def test_waits_count_from_each_schedulers_own_submission(journal, reposito
     paged = await repository.results(MINE, "cpu_only")
     compared = {row["name"]: row for row in (await repository.comparative(run_id=MINE))["schedulers"]}
     for name, columns in run.results.items():
-        expected = or_none(columns.latency - (columns.finish_time - columns.start_time))
+        expected = or_none(columns.latency - (columns.finish - columns.start))
         assert [row["results"][name]["wait"] for row in rows] == expected
         known = [value for value in expected if value is not None]
         assert max(known) < 0.003  # and not since the other scheduler's, which came to the tasks earlier
@@ -113,7 +114,7 @@ async def test_the_gantt_chart_has_the_real_devices_and_every_part_of_a_window(j
         for row in range(12):
             for part, device, begin, seconds in (
                 ("cpu", "cpu_wide", columns.cpu_start[row], columns.cpu_time[row]),
-                ("gpu", "cpu_narrow", columns.gpu_start[row], columns.gpu_time[row]),
+                ("gpu", "cpu_narrow", columns.accelerator_start[row], columns.accelerator_time[row]),
             ):
                 touches = (start is None or begin + seconds > start) and (end is None or begin < end)
                 if seconds > 0 and touches:

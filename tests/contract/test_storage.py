@@ -17,6 +17,7 @@ from services import database_url, empty_database_url, fresh_database, postgres_
 from hybrid_scheduler.core.outcome import STATUS_NAMES
 from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, VersionRecord
 from hybrid_scheduler.live.journal import EngineBusy, JournalFull
+from hybrid_scheduler.live.published_names import published_name
 from hybrid_scheduler.storage import (
     DatabaseAddress,
     DatabaseUnusable,
@@ -171,8 +172,8 @@ async def test_every_value_comes_back_as_it_was(journal, repository):
         assert [row["status"] for row in found] == [STATUS_NAMES[s] for s in result.status]
         assert {row["model_version"] for row in found} == {result.model_version}
         for column in RESULT_FLOATS:
-            assert [row[column] for row in found] == or_none(getattr(result, column)), column
-        assert [row["wait"] for row in found] == (result.start_time - tasks.arrival_time).tolist()
+            assert [row[published_name(column)] for row in found] == or_none(getattr(result, column)), column
+        assert [row["wait"] for row in found] == (result.start - tasks.arrival_time).tolist()
     assert list(rows[0]["results"]) == list(SCHEDULERS)
     assert await repository.task(1) == rows[0]
 
@@ -310,7 +311,7 @@ async def test_the_comparison_is_that_of_numpy(journal, repository):
             assert [row["p50_latency"], row["p95_latency"], row["p99_latency"]] == np.quantile(
                 values, [0.5, 0.95, 0.99]
             ).tolist()
-            energy = np.concatenate([batch.results[row["name"]].energy_consumption for batch in batches])[-n:]
+            energy = np.concatenate([batch.results[row["name"]].energy for batch in batches])[-n:]
             assert row["total_energy"] == energy.sum()
         assert found["schedulers"][0]["avg_regret"] is None  # round_robin's are NaN
         for a in SCHEDULERS:
@@ -348,7 +349,7 @@ async def test_a_window_of_the_gantt_chart_holds_every_part_that_touches_it(jour
     engine = Engine()
     batches = list(engine.batches(4, 20))
     late = batches[0].results["greedy"]  # one task waits for a long time: the window must reach back to it
-    for column in (late.start_time, late.finish_time, late.gpu_start, late.latency):
+    for column in (late.start, late.finish, late.accelerator_start, late.latency):
         column[3] += 60.0
     stored(journal, *batches)
     start, end = window
@@ -358,7 +359,7 @@ async def test_a_window_of_the_gantt_chart_holds_every_part_that_touches_it(jour
         for row, task_id in enumerate(batch.tasks.task_id.tolist()):
             for part, begin, seconds in (
                 ("cpu", result.cpu_start[row], result.cpu_time[row]),
-                ("gpu", result.gpu_start[row], result.gpu_time[row]),
+                ("gpu", result.accelerator_start[row], result.accelerator_time[row]),
             ):
                 touches = (start is None or begin + seconds > start) and (end is None or begin < end)
                 if seconds > 0 and touches:

@@ -68,15 +68,15 @@ def test_every_record_becomes_a_result_row():
     columns = measured(greedy=RECORDS).results["greedy"]
     assert columns.status.tolist() == [RAN, RAN, RAN, MOVED_TO_CPU, MOVED_TO_CPU, FAILED]
     assert columns.device.tolist() == [0, 1, 1, 0, 0, 1]
-    assert columns.gpu_fraction.tolist() == [0.0, 1.0, 0.4, 0.0, 0.0, 1.0]
+    assert columns.fraction.tolist() == [0.0, 1.0, 0.4, 0.0, 0.0, 1.0]
     nan = np.nan
     np.testing.assert_allclose(columns.latency, [0.05] * 5 + [nan])
-    np.testing.assert_allclose(columns.actual_time, [0.04] * 5 + [nan])
-    np.testing.assert_allclose(columns.start_time, [0.01, 0.11, 0.21, 0.31, 0.41, nan])
+    np.testing.assert_allclose(columns.time, [0.04] * 5 + [nan])
+    np.testing.assert_allclose(columns.start, [0.01, 0.11, 0.21, 0.31, 0.41, nan])
     np.testing.assert_allclose(columns.cpu_start, [0.01, nan, 0.21, 0.31, 0.41, nan])
-    np.testing.assert_allclose(columns.gpu_start, [nan, 0.11, 0.21, nan, nan, nan])
-    np.testing.assert_allclose(columns.energy_consumption, [nan, 3.0, nan, nan, nan, nan])
-    assert np.isnan(columns.execution_cost).all()
+    np.testing.assert_allclose(columns.accelerator_start, [nan, 0.11, 0.21, nan, nan, nan])
+    np.testing.assert_allclose(columns.energy, [nan, 3.0, nan, nan, nan, nan])
+    assert np.isnan(columns.cost).all()
 
 
 def test_optimum_is_the_best_measured_choice():
@@ -89,7 +89,7 @@ def test_task_arrives_at_its_first_submission():
     slow = [record(row, 50.0 + 0.3 * row, cpu_seconds=0.04, cpu_started=50.01 + 0.3 * row) for row in range(6)]
     run = measured(greedy=RECORDS, cpu_only=slow)
     np.testing.assert_allclose(run.tasks.arrival_time, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
-    np.testing.assert_allclose(run.results["cpu_only"].start_time, 0.01 + 0.3 * np.arange(6))
+    np.testing.assert_allclose(run.results["cpu_only"].start, 0.01 + 0.3 * np.arange(6))
     assert (run.platform.name, run.scenario, run.seed) == ("bench", "kernels: sort", 3)
     assert run.config == {"mode": "sequential", "learning_tasks": 0, "sizes": [64, 64]}
 
@@ -105,7 +105,7 @@ def test_real_kernels_give_a_complete_run(mode):
         run = measured_run(real, machine="bench", seed=0, began=0.0, ended=1.0, config={})
     columns = run.results["greedy"]
     assert np.all(columns.status == RAN)
-    assert columns.actual_time.tolist() == [one.measured for one in execution.records]
-    assert np.all(columns.start_time >= run.tasks.arrival_time)
-    started = np.fmin(columns.cpu_start, columns.gpu_start)
-    np.testing.assert_allclose(started, columns.start_time)
+    assert columns.time.tolist() == [one.measured for one in execution.records]
+    assert np.all(columns.start >= run.tasks.arrival_time)
+    started = np.fmin(columns.cpu_start, columns.accelerator_start)
+    np.testing.assert_allclose(started, columns.start)

@@ -48,7 +48,7 @@ def test_results_have_the_model_version_that_decided(learning):
     status = learning.engine.status()
     assert (status.comparison[0].state, status.comparison[0].model_version) == ("learned", versions[-1].version)
     # What was expected before the outcome was known is close to it: there is no noise.
-    error = np.log(learning.column("hybrid_ml", "predicted_time") / learning.column("hybrid_ml", "actual_time"))
+    error = np.log(learning.column("hybrid_ml", "predicted_time") / learning.column("hybrid_ml", "time"))
     assert np.abs(error).mean() < 0.02
     assert np.isnan(learning.column("oracle", "predicted_time")).all()
     card = learning.engine.model_card("hybrid_ml")

@@ -69,8 +69,8 @@ def test_checkpoint_holds_the_comparison():
     row, columns = statistics.row("cpu_only", "ready", None), run.results["cpu_only"]
     assert (row.tasks, row.failed) == (30, 1)
     assert row.avg_latency == pytest.approx(np.nanmean(columns.latency))
-    assert row.avg_wait == pytest.approx(np.nanmean(columns.latency - columns.actual_time))
-    assert row.makespan == np.nanmax(columns.finish_time)
+    assert row.avg_wait == pytest.approx(np.nanmean(columns.latency - columns.time))
+    assert row.makespan == np.nanmax(columns.finish)
     assert (row.avg_energy, row.avg_cost) == (None, None)  # unknown
     assert (row.total_energy, row.total_cost) == (0.0, 0.0)
     assert saved["sums"]["energy"] is None
@@ -100,17 +100,17 @@ def changed(column, row, value):
     [
         (changed("device", 1, 2), "results.greedy.device.1"),
         (changed("status", 1, 9), "results.greedy.status.1"),
-        (changed("gpu_fraction", 0, 1.5), "results.greedy.gpu_fraction.0"),
-        (changed("gpu_fraction", 0, np.nan), "results.greedy.gpu_fraction.0"),
-        (changed("actual_time", 2, 0.0), "results.greedy.actual_time.2"),
-        (changed("actual_time", 2, np.nan), "results.greedy.actual_time.2"),
+        (changed("fraction", 0, 1.5), "results.greedy.gpu_fraction.0"),
+        (changed("fraction", 0, np.nan), "results.greedy.gpu_fraction.0"),
+        (changed("time", 2, 0.0), "results.greedy.actual_time.2"),
+        (changed("time", 2, np.nan), "results.greedy.actual_time.2"),
         (changed("latency", 2, -1.0), "results.greedy.latency.2"),
         (changed("latency", 5, 1.0), "results.greedy.latency.5"),  # of the task that failed
-        (changed("finish_time", 3, np.inf), "results.greedy.finish_time.3"),
-        (changed("start_time", 3, 0.01), "results.greedy.start_time.3"),  # before it arrived
-        (changed("finish_time", 3, 0.001), "results.greedy.finish_time.3"),
+        (changed("finish", 3, np.inf), "results.greedy.finish_time.3"),
+        (changed("start", 3, 0.01), "results.greedy.start_time.3"),  # before it arrived
+        (changed("finish", 3, 0.001), "results.greedy.finish_time.3"),
         (changed("cpu_time", 1, 0.5), "results.greedy.cpu_time.1"),  # without a start
-        (changed("energy_consumption", 1, -2.0), "results.greedy.energy_consumption.1"),
+        (changed("energy", 1, -2.0), "results.greedy.energy_consumption.1"),
         ({"optimal_fraction": np.full(6, 2.0)}, "tasks.optimal_fraction.0"),
         ({"optimal_time": np.ones(5)}, "tasks.optimal_time"),
         ({"results": {}}, "results"),
@@ -178,7 +178,7 @@ def test_storing_a_measured_run_changes_no_live_row(live):
             one.engine.store_measured(measured_run(8)).result(10)
         one.run(5.0)
     rows = [
-        np.concatenate([b.results["greedy"].finish_time for b in one.batches if b.run.source == "simulated"])
+        np.concatenate([b.results["greedy"].finish for b in one.batches if b.run.source == "simulated"])
         for one in (alone, disturbed)
     ]
     np.testing.assert_array_equal(*rows)

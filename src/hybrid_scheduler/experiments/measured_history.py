@@ -72,7 +72,7 @@ def _columns(execution: StreamExecution, platform: Platform) -> ResultColumns:
     return ResultColumns(
         device=np.array([_device(record, platform) for record in execution.records], dtype=np.int32),
         **numbers,
-        execution_cost=np.full(len(rows), _NAN),
+        cost=np.full(len(rows), _NAN),
         regret=np.full(len(rows), _NAN),
         status=np.array([_status(record) for record in execution.records], dtype=np.uint8),
     )
@@ -86,16 +86,16 @@ def _row(record: ExecutionRecord, origin: float) -> dict[str, float]:
     there = record.accelerator_started is not None
     return {
         # A share that was retried on the CPU ran there after all.
-        "gpu_fraction": record.fraction if there or failed else 0.0,
-        "actual_time": _NAN if failed else _known(record.measured),
+        "fraction": record.fraction if there or failed else 0.0,
+        "time": _NAN if failed else _known(record.measured),
         "latency": _NAN if failed else _known(record.finished) - record.submitted,
-        "start_time": _NAN if failed else since(record.started),
-        "finish_time": _NAN if failed else since(record.finished),
+        "start": _NAN if failed else since(record.started),
+        "finish": _NAN if failed else since(record.finished),
         "cpu_start": since(record.cpu_started),
         "cpu_time": record.cpu_seconds,
-        "gpu_start": since(record.accelerator_started),
-        "gpu_time": record.accelerator_seconds,
-        "energy_consumption": _known(record.joules),
+        "accelerator_start": since(record.accelerator_started),
+        "accelerator_time": record.accelerator_seconds,
+        "energy": _known(record.joules),
         "predicted_time": _known(record.predicted),
     }
 

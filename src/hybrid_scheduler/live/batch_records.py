@@ -51,17 +51,17 @@ class ResultColumns:
 
     #: Index into the platform's devices.
     device: NDArray[np.int32]
-    gpu_fraction: Floats
-    actual_time: Floats
+    fraction: Floats
+    time: Floats
     latency: Floats
-    start_time: Floats
-    finish_time: Floats
+    start: Floats
+    finish: Floats
     cpu_start: Floats
     cpu_time: Floats
-    gpu_start: Floats
-    gpu_time: Floats
-    energy_consumption: Floats
-    execution_cost: Floats
+    accelerator_start: Floats
+    accelerator_time: Floats
+    energy: Floats
+    cost: Floats
     #: Latency minus the oracle's for the same task, each on its own cluster.
     regret: Floats
     predicted_time: Floats

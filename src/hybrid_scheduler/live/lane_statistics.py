@@ -53,24 +53,24 @@ class LaneStatistics:
 
         self.tasks += len(tasks)
         self.failed += len(tasks) - int(np.count_nonzero(done))
-        latency, time = of(results.latency), of(results.actual_time)
+        latency, time = of(results.latency), of(results.time)
         self._latency.add(latency)
         regret = results.regret[~np.isnan(results.regret)]
         self._regret.add(regret)
         for name, column in (
             ("time", time),
             ("wait", latency - time),
-            ("energy", of(results.energy_consumption)),
-            ("cost", of(results.execution_cost)),
-            ("fraction", of(results.gpu_fraction)),
+            ("energy", of(results.energy)),
+            ("cost", of(results.cost)),
+            ("fraction", of(results.fraction)),
         ):
             self._sums[name] += float(column.sum())
         devices = len(self._busy)
         self._busy += np.bincount(self._cpu_of[results.device], results.cpu_time, devices)
-        self._busy += np.bincount(results.device, results.gpu_time, devices)
+        self._busy += np.bincount(results.device, results.accelerator_time, devices)
         self._first_arrival = min(self._first_arrival, float(tasks.arrival_time[0]))
         if len(latency):
-            self._last_finish = max(self._last_finish, float(of(results.finish_time).max()))
+            self._last_finish = max(self._last_finish, float(of(results.finish).max()))
         self.fill_window(latency)
 
     def fill_window(self, latency: Floats) -> None:

@@ -22,19 +22,20 @@ from ..core.ulid import ULID
 from ..workload.argument_checks import whole_number
 from .batch_records import RESULT_COLUMNS, Batch, Counters, Event, ResultColumns, RunRecord, check_text
 from .lane_statistics import LaneStatistics
+from .published_names import published_name
 from .update_builder import notification
 
 #: A larger run would keep the journal busy for too long.
 MOST_TASKS, MOST_SCHEDULERS = 20_000, 16
 
 #: Columns in which NaN means unknown; in the required ones it is allowed for failed tasks alone.
-_OPTIONAL = ("energy_consumption", "execution_cost", "predicted_time")
-_REQUIRED = ("actual_time", "latency", "start_time", "finish_time")
+_OPTIONAL = ("energy", "cost", "predicted_time")
+_REQUIRED = ("time", "latency", "start", "finish")
 _TASK_NUMBERS = ("size", "compute_intensity", "memory_required", "arrival_time")
 _OPTIMA = ("optimal_fraction", "optimal_time")
 _RESULT_NUMBERS = (
-    "gpu_fraction", "actual_time", "latency", "start_time", "finish_time", "cpu_start", "cpu_time", "gpu_start",
-    "gpu_time", "energy_consumption", "execution_cost", "predicted_time",
+    "fraction", "time", "latency", "start", "finish", "cpu_start", "cpu_time", "accelerator_start",
+    "accelerator_time", "energy", "cost", "predicted_time",
 )  # fmt: skip
 
 
@@ -95,29 +96,31 @@ class MeasuredRun:
         for column in RESULT_COLUMNS:
             if len(getattr(results, column)) != n:
                 raise InvalidInputError(
-                    f"{where}.{column}", f"one value per task ({n})", f"{len(getattr(results, column))} values"
+                    f"{where}.{published_name(column)}",
+                    f"one value per task ({n})",
+                    f"{len(getattr(results, column))} values",
                 )
         _check_codes(f"{where}.device", results.device, [device.name for device in self.platform.devices])
         _check_codes(f"{where}.status", results.status, STATUS_NAMES)
-        _check_column(f"{where}.gpu_fraction", results.gpu_fraction, n, upto=1.0)
+        _check_column(f"{where}.gpu_fraction", results.fraction, n, upto=1.0)
         for column in _OPTIONAL:
-            _check_column(f"{where}.{column}", getattr(results, column), n, unknown=True)
+            _check_column(f"{where}.{published_name(column)}", getattr(results, column), n, unknown=True)
         failed = results.status == FAILED
         for column in _REQUIRED:
+            field, values = f"{where}.{published_name(column)}", getattr(results, column)
+            _refuse(field, "null for a task that failed", values, failed & ~np.isnan(values))
+            _refuse(field, "finite and >= 0", values, ~failed & ~((values >= 0) & np.isfinite(values)))
+        for column in ("time", "latency"):
             values = getattr(results, column)
-            _refuse(f"{where}.{column}", "null for a task that failed", values, failed & ~np.isnan(values))
-            _refuse(
-                f"{where}.{column}", "finite and >= 0", values, ~failed & ~((values >= 0) & np.isfinite(values))
-            )
-        for column in ("actual_time", "latency"):
-            values = getattr(results, column)
-            _refuse(f"{where}.{column}", "> 0", values, ~failed & ~(values > 0))
+            _refuse(f"{where}.{published_name(column)}", "> 0", values, ~failed & ~(values > 0))
         # Queries for a time interval find tasks by their arrival.
-        start, arrival = results.start_time, self.tasks.arrival_time
+        start, finish, arrival = results.start, results.finish, self.tasks.arrival_time
         _refuse(f"{where}.start_time", "at or after the task's arrival_time", start, ~failed & ~(start >= arrival))
-        _refuse(f"{where}.finish_time", "after start_time", results.finish_time, results.finish_time < start)
-        for part in ("cpu", "gpu"):
-            start, seconds = getattr(results, f"{part}_start"), getattr(results, f"{part}_time")
+        _refuse(f"{where}.finish_time", "after start_time", finish, finish < start)
+        for part, start, seconds in (
+            ("cpu", results.cpu_start, results.cpu_time),
+            ("gpu", results.accelerator_start, results.accelerator_time),
+        ):
             _check_column(f"{where}.{part}_start", start, n, unknown=True)
             _check_column(f"{where}.{part}_time", seconds, n)
             _refuse(f"{where}.{part}_time", "0 where nothing started", seconds, np.isnan(start) & (seconds != 0))
@@ -230,7 +233,7 @@ def measured_to_json(run: MeasuredRun) -> dict[str, Any]:
         "results": {
             name: {
                 "device": [names[code] for code in results.device.tolist()],
-                **{column: _nullable(getattr(results, column)) for column in _RESULT_NUMBERS},
+                **{published_name(column): _nullable(getattr(results, column)) for column in _RESULT_NUMBERS},
                 "status": [STATUS_NAMES[code] for code in results.status.tolist()],
             }
             for name, results in run.results.items()
@@ -281,7 +284,7 @@ def _columns(where: str, columns: dict[str, Any], platform: Platform) -> ResultC
     for name in columns["device"]:
         if name not in code_of:
             raise UnknownNameError(f"{where}.device", name, code_of)
-    numbers: dict[str, Any] = {name: _floats(columns[name]) for name in _RESULT_NUMBERS}
+    numbers: dict[str, Any] = {name: _floats(columns[published_name(name)]) for name in _RESULT_NUMBERS}
     return ResultColumns(
         device=np.array([code_of[name] for name in columns["device"]], dtype=np.int32),
         **numbers,

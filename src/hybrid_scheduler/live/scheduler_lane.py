@@ -176,17 +176,17 @@ class SchedulerLane:
         unknown = np.full(len(outcomes), np.nan)
         return ResultColumns(
             device=outcomes.device,
-            gpu_fraction=outcomes.fraction,
-            actual_time=outcomes.time,
+            fraction=outcomes.fraction,
+            time=outcomes.time,
             latency=outcomes.latency,
-            start_time=outcomes.start,
-            finish_time=outcomes.finish,
+            start=outcomes.start,
+            finish=outcomes.finish,
             cpu_start=outcomes.cpu_start,
             cpu_time=outcomes.cpu_time,
-            gpu_start=outcomes.accelerator_start,
-            gpu_time=outcomes.accelerator_time,
-            energy_consumption=bill.energy,
-            execution_cost=bill.cost,
+            accelerator_start=outcomes.accelerator_start,
+            accelerator_time=outcomes.accelerator_time,
+            energy=bill.energy,
+            cost=bill.cost,
             regret=unknown if oracle is None else outcomes.latency - oracle,
             predicted_time=self._predicted(outcomes) if self.learner else unknown,
             status=outcomes.status,
@@ -236,19 +236,19 @@ class SchedulerLane:
         """Let the model learn from stored tasks in the order of finish; unfinished ones are reported later."""
         table = self.cluster.physics.times(tasks, self.cluster.platform)
         labelled = self.scheduler.wants_labels
-        for row in np.argsort(results.finish_time, kind="stable").tolist():
+        for row in np.argsort(results.finish, kind="stable").tolist():
             if results.status[row] == FAILED:
                 continue
             task = tasks[row]
             outcome = Outcome(
                 task.task_id,
                 int(results.device[row]),
-                float(results.gpu_fraction[row]),
+                float(results.fraction[row]),
                 task.arrival_time,
                 float(results.cpu_start[row]),
                 float(results.cpu_time[row]),
-                float(results.gpu_start[row]),
-                float(results.gpu_time[row]),
+                float(results.accelerator_start[row]),
+                float(results.accelerator_time[row]),
                 int(results.status[row]),
                 self.cluster.labels(task.task_id, table[row]) if labelled else None,
             )

@@ -146,12 +146,12 @@ class UpdateBuilder:
         }
         latest = {
             name: {
-                "time": _finite(r.actual_time[row]),
+                "time": _finite(r.time[row]),
                 "latency": _finite(r.latency[row]),
-                "energy": _finite(r.energy_consumption[row]),
-                "cost": _finite(r.execution_cost[row]),
+                "energy": _finite(r.energy[row]),
+                "cost": _finite(r.cost[row]),
                 "device": platform.devices[int(r.device[row])].name,
-                "fraction": _finite(r.gpu_fraction[row]),
+                "fraction": _finite(r.fraction[row]),
                 "regret": _finite(r.regret[row]),
             }
             for name, r in chunk.results.items()
@@ -206,11 +206,11 @@ def _decisions(chunk: LiveChunk, begin: int, platform: Platform) -> list[dict[st
     columns = {
         name: list(
             zip(
-                r.device[begin:].tolist(), r.gpu_fraction[begin:].tolist(), r.start_time[begin:].tolist(),
-                r.finish_time[begin:].tolist(), r.actual_time[begin:].tolist(), r.latency[begin:].tolist(),
-                r.energy_consumption[begin:].tolist(), r.execution_cost[begin:].tolist(), r.regret[begin:].tolist(),
-                r.cpu_start[begin:].tolist(), r.cpu_time[begin:].tolist(), r.gpu_start[begin:].tolist(),
-                r.gpu_time[begin:].tolist(),
+                r.device[begin:].tolist(), r.fraction[begin:].tolist(), r.start[begin:].tolist(),
+                r.finish[begin:].tolist(), r.time[begin:].tolist(), r.latency[begin:].tolist(),
+                r.energy[begin:].tolist(), r.cost[begin:].tolist(), r.regret[begin:].tolist(),
+                r.cpu_start[begin:].tolist(), r.cpu_time[begin:].tolist(), r.accelerator_start[begin:].tolist(),
+                r.accelerator_time[begin:].tolist(),
                 strict=True,
             )
         )
@@ -240,7 +240,7 @@ _FIELDS = (
 def _log_of(chunk: LiveChunk, row: int, name: str, platform: Platform) -> dict[str, Any]:
     task_id, results = int(chunk.tasks.task_id[row]), chunk.results[name]
     device = int(results.device[row])
-    fraction = float(results.gpu_fraction[row])
+    fraction = float(results.fraction[row])
     where = platform.devices[device].name.replace("_", " ").upper()
     level = "info"
     if results.status[row] == FAILED:

@@ -14,6 +14,7 @@ import orjson
 from ..core import Floats, InvalidInputError
 from ..core.outcome import STATUS_NAMES
 from ..live.batch_records import Batch, Event, ResultColumns, RunRecord
+from ..live.published_names import core_name
 from . import tables
 
 #: One list per column, all of the same length.
@@ -26,8 +27,10 @@ TRAINING_COLUMNS = tuple(tables.training_data.c.keys())
 EVENT_COLUMNS = tuple(tables.events.c.keys())
 RUN_COLUMNS = tuple(tables.runs.c.keys())
 
-#: Columns of `scheduler_results` that are float columns of `ResultColumns`, in the table's order.
-RESULT_FLOATS = RESULT_COLUMNS[RESULT_COLUMNS.index("gpu_fraction") : RESULT_COLUMNS.index("status")]
+#: Columns of `ResultColumns` that `scheduler_results` has, in the table's order.
+RESULT_FLOATS = tuple(
+    map(core_name, RESULT_COLUMNS[RESULT_COLUMNS.index("gpu_fraction") : RESULT_COLUMNS.index("status")])
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +237,7 @@ def longest_latencies(batch: Batch) -> dict[str, float]:
 
 def _largest(result: ResultColumns, arrival: Floats) -> float:
     # In a measured run a scheduler may have got a task later than its arrival under another scheduler.
-    spans = np.fmax(result.latency, result.finish_time - arrival)
+    spans = np.fmax(result.latency, result.finish - arrival)
     finite = spans[np.isfinite(spans)]
     return float(finite.max()) if len(finite) else 0.0
 

@@ -151,7 +151,7 @@ def _lines(batch: Batch) -> str:
     if oracle is None:
         columns += [empty] * 3
     else:
-        columns += [_cells(oracle.latency), _cells(oracle.energy_consumption), _cells(oracle.execution_cost)]
+        columns += [_cells(oracle.latency), _cells(oracle.energy), _cells(oracle.cost)]
     return "".join(f"{','.join(row)}\n" for row in zip(*columns, strict=True))
 
 

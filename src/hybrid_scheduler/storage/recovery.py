@@ -10,6 +10,7 @@ import numpy as np
 from ..core import Workload
 from ..core.outcome import STATUS_NAMES
 from ..live.batch_records import Recent, Recovered, ResultColumns, RunRecord
+from ..live.published_names import published_name
 from . import tables
 from .batch_rows import RESULT_FLOATS
 from .store import Store, stored_counters
@@ -19,7 +20,7 @@ RECENT_TASKS = 1000
 
 _RUN = tuple(name for name in tables.runs.c.keys() if name not in ("tasks", "longest"))  # noqa: SIM118
 _TASK = ("task_id", "external_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind")
-_RESULT = ("task_id", "scheduler_name", "device", *RESULT_FLOATS, "status", "model_version")
+_RESULT = ("task_id", "scheduler_name", "device", *map(published_name, RESULT_FLOATS), "status", "model_version")
 
 
 async def recover(store: Store) -> Recovered:
@@ -81,7 +82,7 @@ async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | 
 def _columns(rows: list[tuple[Any, ...]], devices: list[str]) -> ResultColumns:
     named = dict(zip(_RESULT, zip(*rows, strict=True), strict=True))
     index_of = {name: index for index, name in enumerate(devices)}
-    floats = {name: np.array(named[name], dtype=np.float64) for name in RESULT_FLOATS}
+    floats = {name: np.array(named[published_name(name)], dtype=np.float64) for name in RESULT_FLOATS}
     return ResultColumns(
         device=np.array([index_of[name] for name in named["device"]], dtype=np.int32),
         **floats,
