@@ -66,7 +66,7 @@ def server() -> Iterator[str]:
             url = f"http://127.0.0.1:{found[1]}"
             wait_for_tasks(url)
             call(url, "/api/simulation/stop", {})
-            call(url, "/api/simulation/start", {"seed": 7, "utilisation": 0.14, "speed": 15})
+            call(url, "/api/simulation/start", {"seed": 7, "load": 0.14, "speed": 15})
             wait_for_tasks(url)
             yield url
         finally:

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { pieces, ratioTicks, spread } from "../src/charts/trendScale";
-import type { ModelVersion, ResultRow, Run, RunDetail } from "../src/client/models";
+import type { ModelVersion, Run, RunDetail } from "../src/client/models";
+import type { ResultRecord } from "../src/client/resultRecords";
 import {
   type Bucket,
   cumulativeMeans,
@@ -20,11 +21,11 @@ import { row } from "./fixtures";
 
 const point = (n: number, latency: number, regret: number) => ({
   n,
-  avg_latency: latency,
-  avg_time: latency / 2,
-  avg_energy: 10,
-  avg_cost: 1e-5,
-  avg_regret: regret,
+  mean_latency: latency,
+  mean_time: latency / 2,
+  mean_energy: 10,
+  mean_cost: 1e-5,
+  mean_regret: regret,
 });
 
 /** Buckets in which the oracle's latency is 1 and the other's is 1, 2, 3, … */
@@ -36,17 +37,17 @@ const buckets = (count: number, size = 10): Bucket[] =>
     schedulers: { oracle: point(size, 1, 0), greedy: point(size, i + 1, i) },
   }));
 
-const result = (task: number, scheduler: string, latency: number, status = "ran"): ResultRow =>
+const result = (task: number, scheduler: string, latency: number, status = "ran"): ResultRecord =>
   ({
     task_id: task,
-    scheduler_name: scheduler,
+    scheduler,
     latency,
-    actual_time: latency / 2,
-    energy_consumption: 10,
-    execution_cost: 1e-5,
+    time: latency / 2,
+    energy: 10,
+    cost: 1e-5,
     regret: latency - 1,
     status,
-  }) as ResultRow;
+  }) as ResultRecord;
 
 describe("playback", () => {
   const list = buckets(4);
@@ -103,7 +104,7 @@ const run = (change: Partial<RunDetail> = {}): RunDetail => ({
   status: "stopped",
   source: "simulated",
   scenario: "mixed",
-  utilisation: 0.12,
+  load: 0.12,
   seed: 42,
   platform: "workstation",
   schedulers: ["oracle", "greedy"],
@@ -111,9 +112,9 @@ const run = (change: Partial<RunDetail> = {}): RunDetail => ({
   config_hash: "0",
   tasks: 100,
   comparison: [
-    row("oracle", { avg_latency: 0.2 }),
-    row("greedy", { avg_latency: 0.3, regret_ci95: 0.02 }),
-    row("hybrid_ml", { avg_latency: 0.22, regret_ci95: 0.01 }),
+    row("oracle", { mean_latency: 0.2 }),
+    row("greedy", { mean_latency: 0.3, regret_ci95: 0.02 }),
+    row("hybrid_ml", { mean_latency: 0.22, regret_ci95: 0.01 }),
   ],
   ...change,
 });
@@ -143,7 +144,7 @@ describe("trend", () => {
 
   it("names a leader unless it is too close to call", () => {
     expect(leaderOf(run())).toMatchObject({ name: "hybrid_ml", close: false });
-    const close = [row("oracle"), row("a", { avg_latency: 0.3 }), row("b", { avg_latency: 0.301 })];
+    const close = [row("oracle"), row("a", { mean_latency: 0.3 }), row("b", { mean_latency: 0.301 })];
     expect(leaderOf(run({ comparison: close }))).toMatchObject({ name: "a", close: true });
   });
 

@@ -42,7 +42,7 @@ describe("reducers", () => {
       useLive
         .getState()
         .stream.tasks.list()
-        .map((task) => task.id),
+        .map((task) => task.task_id),
     ).toEqual([9]);
   });
   it("keep the buffers bounded", () => {

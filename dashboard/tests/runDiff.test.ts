@@ -33,12 +33,12 @@ describe("diff of two runs", () => {
 
   it("lists changed settings once, the API's first", () => {
     const changed = changedKeys(
-      { utilisation: [0.12, 0.3] },
+      { load: [0.12, 0.3] },
       { utilisation: 0.12, noise: { sigma: 0 }, seed: 1, list: [1, 2] },
       { utilisation: 0.3, noise: { sigma: 0.1 }, seed: 1, list: [1, 3], extra: true },
     );
     expect(changed).toEqual([
-      { key: "utilisation", a: "0.12", b: "0.3" },
+      { key: "load", a: "0.12", b: "0.3" },
       { key: "noise.sigma", a: "0", b: "0.1" },
       { key: "list.1", a: "2", b: "3" },
       { key: "extra", a: "–", b: "true" },

@@ -13,7 +13,7 @@ const run: Run = {
   status: "stopped",
   source: "simulated",
   scenario: "default",
-  utilisation: 0.2,
+  load: 0.2,
   seed: 5,
   platform: "workstation",
   schedulers: ["greedy", "oracle"],
@@ -83,7 +83,7 @@ describe("comparison", () => {
   it("has the API's values and no regret for the oracle", () => {
     const detail: RunDetail = {
       ...run,
-      comparison: [row("oracle", { avg_latency: 0.2 }), row("greedy", { avg_latency: 0.3, avg_regret: 0.1 })],
+      comparison: [row("oracle", { mean_latency: 0.2 }), row("greedy", { mean_latency: 0.3, mean_regret: 0.1 })],
     };
     const table = comparisonTable(detail);
     expect(table.rows[0]?.slice(0, 4)).toEqual(["oracle", 0.2, 1, null]);

@@ -78,14 +78,14 @@ def test_the_numbers_are_those_of_the_api(server: Served, open_page: Open) -> No
             expect(page.get_by_test_id("headline")).to_contain_text(f"{paused['tasks_processed']:,}")
             race = page.locator("#race")
             for name, row in rows.items():
-                seconds = row["avg_latency"]
+                seconds = row["mean_latency"]
                 shown = significant(seconds) if seconds >= 1 else significant(seconds * 1000)
                 expect(race).to_contain_text(looks[name])
                 expect(race).to_contain_text(shown)
             # The database says the same.
             stored = api.get("/api/history/comparative", params={"limit": 10000, "run_id": paused["run_id"]}).json()
             for one in stored["schedulers"]:
-                assert one["avg_latency"] == pytest.approx(rows[one["name"]]["avg_latency"], rel=1e-9)
+                assert one["mean_latency"] == pytest.approx(rows[one["name"]]["mean_latency"], rel=1e-9)
         finally:
             api.post("/api/resume")
 

@@ -33,7 +33,7 @@ def test_a_measured_run_says_that_it_is_measured(server: Served, open_page: Open
     table = page.get_by_role("table", name="Comparison of the run")
     for one in run["comparison"]:
         line = table.get_by_role("row").filter(has_text=schedulers[one["name"]])
-        expect(line).to_contain_text(seconds(one["avg_latency"]))
+        expect(line).to_contain_text(seconds(one["mean_latency"]))
         expect(line).to_contain_text("–")  # energy and dollars
     for device in ("cpu_wide", "cpu_narrow"):
         expect(page.locator("main")).to_contain_text(re.compile(device.replace("_", "[ _]"), re.IGNORECASE))

@@ -70,7 +70,7 @@ async def test_every_value_comes_back_as_it_was(journal, repository):
     run = measured_run(12)
     batch = store(journal, Engine(), run)
     found = await repository.run(MINE)
-    assert (found["source"], found["status"], found["utilisation"], found["tasks"]) == (
+    assert (found["source"], found["status"], found["load"], found["tasks"]) == (
         "measured",
         "stopped",
         None,
@@ -99,9 +99,9 @@ async def test_waits_count_from_each_schedulers_own_submission(journal, reposito
         assert [row["results"][name]["wait"] for row in rows] == expected
         known = [value for value in expected if value is not None]
         assert max(known) < 0.003  # and not since the other scheduler's, which came to the tasks earlier
-        assert compared[name]["avg_wait"] == pytest.approx(np.mean(known), rel=1e-12)
+        assert compared[name]["mean_wait"] == pytest.approx(np.mean(known), rel=1e-12)
     assert [row["wait"] for row in paged] == [row["results"]["cpu_only"]["wait"] for row in rows]
-    assert (compared["greedy"]["avg_energy"], compared["greedy"]["failed"]) == (None, 1)
+    assert (compared["greedy"]["mean_energy"], compared["greedy"]["failed"]) == (None, 1)
 
 
 @pytest.mark.parametrize("window", [(None, None), (0.1, 0.2), (0.45, None), (None, 0.05), (9.0, 10.0)])

@@ -213,7 +213,7 @@ async def test_runs_are_listed_newest_first_with_what_is_known_of_them(journal, 
     run = await repository.run("01J00000000000000000000003")
     assert run["schedulers"] == list(SCHEDULERS)
     assert run["config"] == run_record().config
-    assert (run["seed"], run["utilisation"], run["ended_at"]) == (42, 0.1, None)
+    assert (run["seed"], run["load"], run["ended_at"]) == (42, 0.1, None)
     assert await repository.run_state(run["run_id"]) == {"tasks": 4, "big": 2**100}
     assert (await repository.runs(1))[0]["run_id"] == run["run_id"]
 
@@ -307,13 +307,13 @@ async def test_the_comparison_is_that_of_numpy(journal, repository):
         for row in found["schedulers"]:
             values = latency[row["name"]]
             assert row["tasks"] == n
-            assert row["avg_latency"] == values.mean()
+            assert row["mean_latency"] == values.mean()
             assert [row["p50_latency"], row["p95_latency"], row["p99_latency"]] == np.quantile(
                 values, [0.5, 0.95, 0.99]
             ).tolist()
             energy = np.concatenate([batch.results[row["name"]].energy for batch in batches])[-n:]
             assert row["total_energy"] == energy.sum()
-        assert found["schedulers"][0]["avg_regret"] is None  # round_robin's are NaN
+        assert found["schedulers"][0]["mean_regret"] is None  # round_robin's are NaN
         for a in SCHEDULERS:
             for b in SCHEDULERS:
                 if a != b:
@@ -333,14 +333,14 @@ async def test_trends_are_means_of_stretches_of_the_run(journal, repository, mon
     latency = np.concatenate([batch.results["greedy"].latency for batch in batches])
     for k, bucket in enumerate(found["buckets"]):
         row = bucket["schedulers"]["greedy"]
-        assert (row["n"], row["avg_latency"]) == (25, pytest.approx(latency[25 * k : 25 * (k + 1)].mean()))
-    assert bucket["schedulers"]["round_robin"]["avg_regret"] is None
+        assert (row["n"], row["mean_latency"]) == (25, pytest.approx(latency[25 * k : 25 * (k + 1)].mean()))
+    assert bucket["schedulers"]["round_robin"]["mean_regret"] is None
     monkeypatch.setattr("hybrid_scheduler.storage.history_analysis.MAX_SAMPLED_TASKS", 40)
     sampled = await repository.trends(RUN, 4)
     assert sampled["sampled"]
     for k, bucket in enumerate(sampled["buckets"]):
         row = bucket["schedulers"]["greedy"]
-        assert (row["n"], row["avg_latency"]) == (10, pytest.approx(latency[25 * k : 25 * k + 10].mean()))
+        assert (row["n"], row["mean_latency"]) == (10, pytest.approx(latency[25 * k : 25 * k + 10].mean()))
     assert len((await repository.trends(RUN, 1000))["buckets"]) == 100
 
 

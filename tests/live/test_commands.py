@@ -88,7 +88,7 @@ def test_new_scenario_applies_from_now_on_and_after_a_restart(one):
     one.run(10.0)
     status = one.engine.set_scenario(scenario_named("transfer"), 0.5)
     first = status.next_task_id
-    assert (status.scenario, status.utilisation) == ("transfer", 0.5)
+    assert (status.scenario, status.load) == ("transfer", 0.5)
     assert status.notes == ("greedy is unstable above about 0.23 of capacity",)
     one.run(20.0)
     ids, memory = one.task_column("task_id"), one.task_column("memory_required")
@@ -101,7 +101,7 @@ def test_new_scenario_applies_from_now_on_and_after_a_restart(one):
     # It is still that scenario after a restart.
     second = type(one)(again, journal=one.journal, clock=one.clock)
     status = second.engine.open()
-    assert (status.scenario, status.utilisation) == ("transfer", 0.5)
+    assert (status.scenario, status.load) == ("transfer", 0.5)
     second.engine.close()
 
 
@@ -181,13 +181,13 @@ def test_forget_resets_averages_and_keeps_counting_ids(one):
     assert one.engine.forget().result(5) == 0
     status = one.engine.status()
     assert [row.tasks for row in status.comparison] == [0, 0]
-    assert status.comparison[0].avg_latency is None
+    assert status.comparison[0].mean_latency is None
     assert status.next_task_id >= before.next_task_id  # ids are not used again
     first = status.next_task_id
     status = one.run(20.0)
     mine = one.task_column("task_id") >= first
     assert status.comparison[0].tasks == mine.sum()
-    assert status.comparison[0].avg_latency == pytest.approx(one.column("greedy", "latency")[mine].mean())
+    assert status.comparison[0].mean_latency == pytest.approx(one.column("greedy", "latency")[mine].mean())
     assert one.journal.batches[-1].state["lanes"]["greedy"]["statistics"]["tasks"] == mine.sum()
 
 
@@ -257,4 +257,4 @@ def test_settings_changed_while_stopped_apply_to_the_next_run(live):
     one.engine.set_scenario(scenario_named("small"), 0.12)
     one.engine.set_speed(4.0)
     status = one.engine.start()
-    assert (status.scenario, status.utilisation, status.speed) == ("small", 0.12, 4.0)
+    assert (status.scenario, status.load, status.speed) == ("small", 0.12, 4.0)

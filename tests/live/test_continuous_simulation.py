@@ -82,7 +82,7 @@ def test_regret_is_the_difference_to_the_oracle(played, live):
     without = live(schedulers=["greedy"]).started()
     without.run(5.0)
     assert np.isnan(without.column("greedy", "regret")).all()
-    assert without.engine.status().comparison[0].avg_regret is None
+    assert without.engine.status().comparison[0].mean_regret is None
 
 
 def test_comparison_equals_a_recomputation_from_the_batches(played):
@@ -92,13 +92,13 @@ def test_comparison_equals_a_recomputation_from_the_batches(played):
         latency = column["latency"]
         assert row.tasks == len(latency)
         for value, expected in (
-            (row.avg_latency, latency.mean()),
-            (row.avg_time, column["time"].mean()),
-            (row.avg_wait, (latency - column["time"]).mean()),
+            (row.mean_latency, latency.mean()),
+            (row.mean_time, column["time"].mean()),
+            (row.mean_wait, (latency - column["time"]).mean()),
             (row.total_energy, column["energy"].sum()),
-            (row.avg_cost, column["cost"].mean()),
-            (row.avg_gpu_fraction, column["fraction"].mean()),
-            (row.avg_regret, column["regret"].mean()),
+            (row.mean_cost, column["cost"].mean()),
+            (row.mean_gpu_fraction, column["fraction"].mean()),
+            (row.mean_regret, column["regret"].mean()),
             (row.p95_latency, np.quantile(latency[-1000:], 0.95)),
             (row.makespan, column["finish"].max() - played.task_column("arrival_time")[0]),
         ):
@@ -119,7 +119,7 @@ def test_utilisation_covers_the_time_since_the_last_update(played):
         for scheduler in RULES:
             busy = dict.fromkeys(names, 0.0)
             device = played.column(scheduler, "device")
-            for part, owner in (("cpu", played.config.platform.cpu_of[device]), ("gpu", device)):
+            for part, owner in (("cpu", played.config.platform.cpu_of[device]), ("accelerator", device)):
                 start = played.column(scheduler, f"{part}_start")
                 stop = start + played.column(scheduler, f"{part}_time")
                 inside = np.clip(np.minimum(stop, end) - np.maximum(start, begin), 0.0, None)
@@ -134,9 +134,12 @@ def test_utilisation_covers_the_time_since_the_last_update(played):
 def test_updates_show_the_newest_decisions(played):
     update = next(u for u in played.updates()[5:] if u["task"])
     assert len(update["decisions"]) % len(RULES) == 0
-    assert update["decisions"][-1]["task_id"] == update["task"]["id"]
+    assert update["decisions"][-1]["task_id"] == update["task"]["task_id"]
     assert len(update["decisions"]) + update["omitted"] >= len(RULES)
-    newest = {d["scheduler"]: d for d in update["decisions"] if d["task_id"] == update["task"]["id"]}
+    newest = {d["scheduler"]: d for d in update["decisions"] if d["task_id"] == update["task"]["task_id"]}
+    for decision in newest.values():
+        assert decision["wait"] == decision["latency"] - decision["time"]
+        assert decision["size"] == update["task"]["size"]
     for name, latest in update["latest_results"].items():
         assert latest["latency"] == newest[name]["latency"]
         assert latest["device"] == newest[name]["device"]
@@ -171,8 +174,8 @@ def test_restart_changes_no_row(live):
             assert np.array_equal(ours, theirs, equal_nan=True), (scheduler, name)
     for row in status.comparison:
         assert row.tasks == len(second.task_column("task_id"))
-        assert row.avg_latency == pytest.approx(second.column(row.name, "latency").mean(), rel=1e-9)
-        assert row.avg_regret == pytest.approx(second.column(row.name, "regret").mean(), rel=1e-9, abs=1e-12)
+        assert row.mean_latency == pytest.approx(second.column(row.name, "latency").mean(), rel=1e-9)
+        assert row.mean_regret == pytest.approx(second.column(row.name, "regret").mean(), rel=1e-9, abs=1e-12)
 
 
 def test_paused_run_is_paused_after_a_restart(live):

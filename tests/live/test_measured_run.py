@@ -68,10 +68,10 @@ def test_checkpoint_holds_the_comparison():
     statistics.restore(saved)
     row, columns = statistics.row("cpu_only", "ready", None), run.results["cpu_only"]
     assert (row.tasks, row.failed) == (30, 1)
-    assert row.avg_latency == pytest.approx(np.nanmean(columns.latency))
-    assert row.avg_wait == pytest.approx(np.nanmean(columns.latency - columns.time))
+    assert row.mean_latency == pytest.approx(np.nanmean(columns.latency))
+    assert row.mean_wait == pytest.approx(np.nanmean(columns.latency - columns.time))
     assert row.makespan == np.nanmax(columns.finish)
-    assert (row.avg_energy, row.avg_cost) == (None, None)  # unknown
+    assert (row.mean_energy, row.mean_cost) == (None, None)  # unknown
     assert (row.total_energy, row.total_cost) == (0.0, 0.0)
     assert saved["sums"]["energy"] is None
 

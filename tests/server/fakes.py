@@ -27,8 +27,8 @@ SCHEDULERS = ("greedy", "hybrid_ml", "oracle")
 
 
 _AVERAGES = (
-    "avg_time", "avg_latency", "latency_ci95", "avg_wait", "avg_energy", "avg_cost", "avg_gpu_fraction",
-    "avg_regret", "regret_ci95", "p50_latency", "p95_latency", "p99_latency",
+    "mean_time", "mean_latency", "latency_ci95", "mean_wait", "mean_energy", "mean_cost", "mean_gpu_fraction",
+    "mean_regret", "regret_ci95", "p50_latency", "p95_latency", "p99_latency",
 )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ class FakeRepository:
             "status": "running" if run_id == OTHER_RUN else "stopped",
             "source": "simulated",
             "scenario": "default" if run_id == RUN else "mixed",
-            "utilisation": 0.1,
+            "load": 0.1,
             "seed": 42,
             "platform": "workstation",
             "schedulers": list(SCHEDULERS),
@@ -220,7 +220,7 @@ class FakeRepository:
 
     async def trends(self, run_id: str | None, buckets: int) -> dict[str, Any]:
         rows = self._details(run_id)
-        point = dict.fromkeys(("avg_latency", "avg_time", "avg_energy", "avg_cost", "avg_regret"), 0.03)
+        point = dict.fromkeys(("mean_latency", "mean_time", "mean_energy", "mean_cost", "mean_regret"), 0.03)
         whole = {
             "first_ordinal": 0,
             "last_ordinal": len(rows) - 1,
@@ -299,7 +299,7 @@ class FakeControl:
         self.repository = repository
         self.state = "running"
         self.speed = 1.0
-        self.scenario, self.utilisation = "default", 0.1
+        self.scenario, self.load = "default", 0.1
         self.age: float | None = None
         self.orders: list[Any] = []
 
@@ -315,7 +315,7 @@ class FakeControl:
             "run_id": RUN,
             "source": "simulated",
             "scenario": self.scenario,
-            "utilisation": self.utilisation,
+            "load": self.load,
             "seed": 42,
             "speed": self.speed,
             "platform": {

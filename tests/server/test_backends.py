@@ -174,10 +174,10 @@ async def test_a_running_engine_and_its_database_say_the_same(kind, request, tmp
         for row in status["comparison"]:
             stored = rows[row["name"]]
             assert stored["tasks"] == row["tasks"]
-            for name in ("avg_latency", "avg_time", "avg_energy", "avg_cost", "avg_regret", "avg_gpu_fraction"):
-                assert stored[name] == pytest.approx(row[name], rel=1e-9, abs=1e-12)
+            for name in ("latency", "time", "energy", "cost", "regret", "gpu_fraction"):
+                assert stored[f"mean_{name}"] == pytest.approx(row[f"mean_{name}"], rel=1e-9, abs=1e-12)
             latencies = [task["results"][row["name"]]["latency"] for task in history]
-            assert row["avg_latency"] == pytest.approx(sum(latencies) / len(latencies), rel=1e-9)
+            assert row["mean_latency"] == pytest.approx(sum(latencies) / len(latencies), rel=1e-9)
         events = (await client.get("/api/events?limit=10000")).json()
         numbers = [event["seq"] for event in events["events"]]
         assert numbers == list(range(1, numbers[-1] + 1))

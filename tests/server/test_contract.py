@@ -138,13 +138,13 @@ async def test_events_are_the_messages_themselves(client, context):
 async def test_diff(client):
     body = (await client.get(f"/api/diff?a={RUN}&b={OTHER_RUN}")).json()
     assert body["changed"] == {"scenario": ["default", "mixed"]}
-    latency = body["schedulers"][0]["avg_latency"]
+    latency = body["schedulers"][0]["mean_latency"]
     rows = [next(row for row in body[run]["comparison"] if row["name"] == "greedy") for run in "ab"]
-    assert latency["a"] == rows[0]["avg_latency"]
-    assert latency["difference"] == rows[1]["avg_latency"] - rows[0]["avg_latency"]
+    assert latency["a"] == rows[0]["mean_latency"]
+    assert latency["difference"] == rows[1]["mean_latency"] - rows[0]["mean_latency"]
     # The live run's comparison is the engine's, the other's comes from its checkpoint.
-    assert rows[0]["avg_latency"] == 0.03
-    assert rows[1]["avg_latency"] == pytest.approx(0.03)
+    assert rows[0]["mean_latency"] == 0.03
+    assert rows[1]["mean_latency"] == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from services import database_url, postgres_url  # noqa: F401
 from test_backends import settings_of
 from websockets.asyncio.client import connect
 
+from hybrid_scheduler.live.published_names import published_name
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server
 from hybrid_scheduler.server.schemas import Hello, LogLine, Notification, SimulationUpdate
@@ -69,19 +70,16 @@ async def watched(socket, client):
     stored = await client.get(f"/api/events?after={hello.seq}&limit={len(messages)}")
     assert [json.loads(raw) for _, raw in messages] == stored.json()["events"]
     last = next(update for update in reversed(updates) if update["task"] is not None)
-    task = (await client.get(f"/api/tasks/{last['task']['id']}")).json()
+    task = (await client.get(f"/api/tasks/{last['task']['task_id']}")).json()
     assert task["size"] == last["task"]["size"]
     for name, said in last["latest_results"].items():
         kept = task["results"][name]
-        for mine, theirs in (
-            ("time", "actual_time"), ("latency", "latency"), ("energy", "energy_consumption"),
-            ("cost", "execution_cost"), ("device", "device"), ("fraction", "gpu_fraction"), ("regret", "regret"),
-        ):  # fmt: skip
-            assert said[mine] == kept[theirs]
+        for field in ("time", "latency", "energy", "cost", "device", "fraction", "regret"):
+            assert said[field] == kept[published_name(field)]
     for decision in last["decisions"][-6:]:
         kept = (await client.get(f"/api/tasks/{decision['task_id']}")).json()["results"][decision["scheduler"]]
-        assert decision["latency"] == kept["latency"]
-        assert decision["gpu_start"] == kept["gpu_start"]
+        for field in ("latency", "start", "finish", "accelerator_start", "accelerator_time"):
+            assert decision[field] == kept[published_name(field)]
     (model,) = (await client.get("/api/models")).json()
     assert model["current_version"] >= retrained["version"]
     assert retrained["version"] in [version["version"] for version in model["versions"]]

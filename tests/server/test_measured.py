@@ -176,14 +176,14 @@ async def test_everything_can_be_read_again(kind, request, tmp_path, monkeypatch
         await until_more_than(await tasks() + 20)
         detail = (await client.get(f"/api/runs/{run}")).content
         found = fits(schemas.RunDetail, detail)
-        assert (found["source"], found["status"], found["tasks"], found["utilisation"]) == (
+        assert (found["source"], found["status"], found["tasks"], found["load"]) == (
             "measured",
             "stopped",
             6,
             None,
         )
         assert [row["name"] for row in found["comparison"]] == ["greedy", "cpu_only"]
-        assert (found["comparison"][0]["failed"], found["comparison"][0]["avg_energy"]) == (1, None)
+        assert (found["comparison"][0]["failed"], found["comparison"][0]["mean_energy"]) == (1, None)
         assert found["comparison"][0]["p95_latency"] is not None
         history = (await client.get(f"/api/full_history?run_id={run}")).json()
         for name, columns in BODY["results"].items():
@@ -201,5 +201,5 @@ async def test_everything_can_be_read_again(kind, request, tmp_path, monkeypatch
         assert [row["name"] for row in diff["schedulers"]] == ["greedy"]
         again = (await client.post("/api/runs", json=BODY)).json()["run_id"]
         same = (await client.get(f"/api/diff?a={run}&b={again}")).json()
-        assert {row["avg_latency"]["difference"] for row in same["schedulers"]} == {0.0}
+        assert {row["mean_latency"]["difference"] for row in same["schedulers"]} == {0.0}
         assert same["changed"] == {}

@@ -14,7 +14,7 @@ from hybrid_scheduler.experiments.what_if import Change, what_if
 from hybrid_scheduler.server.routes import whatif
 from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfQuestion, answer
 
-QUESTION = {"num_gpus": 2, "utilisation": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
+QUESTION = {"num_gpus": 2, "load": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
 
 
 async def test_the_answer_is_that_of_the_function(client):
@@ -28,7 +28,8 @@ async def test_the_answer_is_that_of_the_function(client):
     "change",
     [
         {"num_gpus": 0}, {"num_gpus": 17}, {"gpu_speed": 0.1}, {"gpu_speed": 9}, {"bandwidth": 1},
-        {"utilisation": 2}, {"energy_weight": -1}, {"schedulers": []}, {"schedulers": ["nobody"]}, {"tasks": 10**6},
+        {"load": 2}, {"utilisation": 2}, {"load": 0.3, "utilisation": 0.3}, {"energy_weight": -1},
+        {"schedulers": []}, {"schedulers": ["nobody"]}, {"tasks": 10**6},
         {"seeds": 1}, {"scenario": "nowhere"}, {"schedulers": ["hybrid_ml(model=/etc/passwd)"]}, {"num_gpus": 2.5},
     ],
 )  # fmt: skip

@@ -37,7 +37,7 @@ function Facts() {
       </Fact>
       <Fact label="scenario">
         <span className="font-medium">{status.scenario}</span>
-        <span className="text-muted"> · load {significant(status.utilisation)}</span>
+        <span className="text-muted"> · load {significant(status.load)}</span>
       </Fact>
       <Fact label="seed">
         <span className="font-medium">{status.seed}</span>

@@ -8,7 +8,7 @@ import { toggleFreeze, togglePause } from "./appActions";
 /** Default for `[` and `]`: the task before or after the open one. */
 function stepTask(by: 1 | -1): void {
   const { task } = useUi.getState();
-  const newest = useLive.getState().stream.tasks.at(-1)?.id ?? null;
+  const newest = useLive.getState().stream.tasks.at(-1)?.task_id ?? null;
   const next = task === null ? newest : task + by;
   if (next !== null && next > 0) setUi({ task: next });
 }

@@ -1,6 +1,7 @@
 /** Requests of the dashboard, by name. */
 import type { StartRequest, WhatIfRequest } from "./models";
 import { get, post } from "./request";
+import { resultRecord, taskRecord } from "./resultRecords";
 
 interface Options {
   signal?: AbortSignal;
@@ -12,13 +13,14 @@ const LONG_MS = 30_000;
 export const api = {
   status: (o: Options = {}) => get("/api/simulation/status", o),
   schedulers: (o: Options = {}) => get("/api/schedulers", o),
-  history: (limit: number, o: Options = {}) =>
-    get("/api/full_history", { query: { limit }, timeoutMs: LONG_MS, ...o }),
+  history: async (limit: number, o: Options = {}) =>
+    (await get("/api/full_history", { query: { limit }, timeoutMs: LONG_MS, ...o })).map(taskRecord),
   comparative: (limit: number, runId?: string | null, o: Options = {}) =>
     get("/api/history/comparative", { query: { limit, run_id: runId }, ...o }),
   trends: (runId: string | null, buckets = 120, o: Options = {}) =>
     get("/api/history/trends", { query: { run_id: runId, buckets }, ...o }),
-  task: (taskId: number, o: Options = {}) => get("/api/tasks/{task_id}", { path: { task_id: taskId }, ...o }),
+  task: async (taskId: number, o: Options = {}) =>
+    taskRecord(await get("/api/tasks/{task_id}", { path: { task_id: taskId }, ...o })),
   runs: (limit = 50, before?: string | null, o: Options = {}) =>
     get("/api/runs", { query: { limit, before }, ...o }),
   run: (runId: string, o: Options = {}) => get("/api/runs/{run_id}", { path: { run_id: runId }, ...o }),
@@ -28,10 +30,10 @@ export const api = {
     o: Options = {},
   ) => get("/api/runs/{run_id}/gantt", { path: { run_id: runId }, query, timeoutMs: LONG_MS, ...o }),
   diff: (a: string, b: string, o: Options = {}) => get("/api/diff", { query: { a, b }, ...o }),
-  results: (
+  results: async (
     query: { run_id?: string | null; scheduler?: string; after_task?: number; limit?: number },
     o: Options = {},
-  ) => get("/api/results", { query, ...o }),
+  ) => (await get("/api/results", { query, ...o })).results.map((row) => resultRecord(row, row.task_id)),
   models: (o: Options = {}) => get("/api/models", o),
   retrain: (scheduler: string) => post("/api/models/{scheduler}/retrain", { path: { scheduler } }),
   statistics: (o: Options = {}) => get("/api/statistics", o),

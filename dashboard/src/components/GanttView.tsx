@@ -31,14 +31,14 @@ function useBlockDetails(scheduler: string): (block: Block) => BlockDetails {
       const task = tasks.get(block.task);
       const decision = task?.results.get(scheduler);
       const rows: [string, string][] = [];
-      if (task) rows.push(["size N · intensity I", `${count(task.size)} · ${significant(task.intensity)}`]);
+      if (task) rows.push(["size N · intensity I", `${count(task.size)} · ${significant(task.compute_intensity)}`]);
       if (decision?.cpu_time) rows.push(["CPU part", time(decision.cpu_time)]);
-      if (decision?.gpu_time) {
+      if (decision?.accelerator_time) {
         const split = decision.fraction !== null && decision.fraction < 1;
         const share = split ? ` · ${percent(decision.fraction)}` : "";
-        rows.push([`${deviceName(decision.device)} part${share}`, time(decision.gpu_time)]);
+        rows.push([`${deviceName(decision.device)} part${share}`, time(decision.accelerator_time)]);
       }
-      if (decision) rows.push(["wait", time(Math.max(0, (decision.latency ?? 0) - (decision.time ?? 0)))]);
+      if (decision) rows.push(["wait", time(Math.max(0, decision.wait ?? 0))]);
       else rows.push([deviceName(block.device), time(block.end - block.start)]);
       return { title: `Task ${block.task}`, latency: decision ? time(decision.latency) : "", rows };
     },

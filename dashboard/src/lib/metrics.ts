@@ -23,7 +23,7 @@ export const METRICS: readonly Metric[] = [
     label: "latency",
     long: "mean latency per task, waiting included",
     quantity: "time",
-    value: (row) => row.avg_latency,
+    value: (row) => row.mean_latency,
     paired: (row) => row.regret_ci95,
     field: "latency",
   },
@@ -32,7 +32,7 @@ export const METRICS: readonly Metric[] = [
     label: "time",
     long: "mean execution time per task",
     quantity: "time",
-    value: (row) => row.avg_time,
+    value: (row) => row.mean_time,
     field: "time",
   },
   {
@@ -67,7 +67,7 @@ export const METRICS: readonly Metric[] = [
     label: "energy",
     long: "mean energy per task",
     quantity: "energy",
-    value: (row) => row.avg_energy,
+    value: (row) => row.mean_energy,
     field: "energy",
   },
   {
@@ -75,7 +75,7 @@ export const METRICS: readonly Metric[] = [
     label: "cost",
     long: "mean cost per task",
     quantity: "cost",
-    value: (row) => row.avg_cost,
+    value: (row) => row.mean_cost,
     field: "cost",
   },
 ];

@@ -5,11 +5,11 @@ import { isNumber, NOTHING, type Quantity, signed, significant, tick } from "./f
 export type DiffMetric = Exclude<keyof DiffRow, "name">;
 
 export const DIFF_METRICS: readonly { key: DiffMetric; label: string; long: string; quantity: Quantity }[] = [
-  { key: "avg_latency", label: "latency", long: "Mean latency", quantity: "time" },
+  { key: "mean_latency", label: "latency", long: "Mean latency", quantity: "time" },
   { key: "p95_latency", label: "p95", long: "p95 latency", quantity: "time" },
-  { key: "avg_time", label: "time", long: "Mean execution time", quantity: "time" },
-  { key: "avg_energy", label: "energy", long: "Energy per task", quantity: "energy" },
-  { key: "avg_cost", label: "cost", long: "Cost per task", quantity: "cost" },
+  { key: "mean_time", label: "time", long: "Mean execution time", quantity: "time" },
+  { key: "mean_energy", label: "energy", long: "Energy per task", quantity: "energy" },
+  { key: "mean_cost", label: "cost", long: "Cost per task", quantity: "cost" },
 ];
 
 /** `open`: the values differ, but the API gives no interval. */
@@ -79,7 +79,8 @@ export function changedKeys(
   b: Readonly<Record<string, unknown>>,
 ): Changed[] {
   const list: Changed[] = Object.entries(known).map(([key, [x, y]]) => ({ key, a: plain(x), b: plain(y) }));
-  const covered = new Set(Object.keys(known));
+  // A stored configuration has the key of the configuration file for the load.
+  const covered = new Set([...Object.keys(known), ...("load" in known ? ["utilisation"] : [])]);
   const [left, right] = [new Map<string, Plain>(), new Map<string, Plain>()];
   flatten(a, "", left);
   flatten(b, "", right);

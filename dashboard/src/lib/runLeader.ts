@@ -11,9 +11,9 @@ export interface RunLeader {
 }
 
 export function leaderOf(run: RunDetail): RunLeader | null {
-  const base = run.comparison.find((row) => row.name === REFERENCE)?.avg_latency;
+  const base = run.comparison.find((row) => row.name === REFERENCE)?.mean_latency;
   const [first, second] = run.comparison
-    .flatMap(({ name, avg_latency: latency, regret_ci95: half }) =>
+    .flatMap(({ name, mean_latency: latency, regret_ci95: half }) =>
       name === REFERENCE || latency === null ? [] : [{ name, latency, half: half ?? 0 }],
     )
     .sort((a, b) => a.latency - b.latency);

@@ -48,17 +48,21 @@ export class GanttLanes {
   }
 
   add(decision: Decision): void {
-    const { scheduler, device, intensity, task_id } = decision;
-    if (decision.gpu_start !== null && decision.gpu_time !== null && decision.gpu_time > 0) {
+    const { scheduler, device, compute_intensity: intensity, task_id } = decision;
+    if (
+      decision.accelerator_start !== null &&
+      decision.accelerator_time !== null &&
+      decision.accelerator_time > 0
+    ) {
       this.lane(scheduler, device).push(
-        decision.gpu_start,
-        decision.gpu_start + decision.gpu_time,
+        decision.accelerator_start,
+        decision.accelerator_start + decision.accelerator_time,
         intensity,
         task_id,
       );
     }
     if (decision.cpu_start !== null && decision.cpu_time !== null && decision.cpu_time > 0) {
-      const isCpu = decision.gpu_start === null;
+      const isCpu = decision.accelerator_start === null;
       const cpu = isCpu ? device : cpuBeside(this.devices, device);
       if (cpu)
         this.lane(scheduler, cpu).push(

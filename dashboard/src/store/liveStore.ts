@@ -12,9 +12,8 @@ import type {
   SimulationUpdate,
   Status,
   StreamEvent,
-  TaskDetail,
 } from "../client/models";
-import { decisionsOf } from "./recentTasks";
+import type { TaskRecord } from "../client/resultRecords";
 import { StreamBuffers } from "./streamBuffers";
 
 type Phase = "connecting" | "live" | "reconnecting" | "offline";
@@ -191,10 +190,13 @@ class LiveWriter {
   }
 
   /** Adds stored tasks from before the stream; tasks that are already known stay as they are. */
-  seedTasks(tasks: readonly TaskDetail[]): void {
+  seedTasks(tasks: readonly TaskRecord[]): void {
     for (const task of tasks) {
       if (this.draft.runId !== null && task.run_id !== this.draft.runId) continue;
-      for (const decision of decisionsOf(task)) this.addDecision(decision);
+      const { size, compute_intensity, memory_required } = task;
+      for (const result of Object.values(task.results)) {
+        this.addDecision({ ...result, size, compute_intensity, memory_required });
+      }
     }
     this.scheduleFlush();
   }

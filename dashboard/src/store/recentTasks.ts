@@ -1,14 +1,10 @@
 /** The newest 1000 tasks with the decisions of all schedulers. */
-import type { Decision, TaskDetail } from "../client/models";
+import type { Decision } from "../client/models";
 import { RingBuffer } from "../lib/ringBuffer";
 
-export interface RecentTask {
-  id: number;
-  size: number;
-  intensity: number;
-  memory: number;
+export interface RecentTask extends Pick<Decision, "task_id" | "size" | "compute_intensity" | "memory_required"> {
   /** Virtual seconds; finish − latency of the first decision. */
-  arrival: number;
+  arrival_time: number;
   results: Map<string, Decision>;
 }
 
@@ -29,21 +25,21 @@ export class RecentTasks {
     let entry = this.byId.get(decision.task_id);
     if (!entry) {
       // Task numbers rise, so an unknown number below the oldest one would be out of order.
-      const oldest = this.ring.at(0)?.id ?? Number.NEGATIVE_INFINITY;
+      const oldest = this.ring.at(0)?.task_id ?? Number.NEGATIVE_INFINITY;
       if (decision.task_id <= this.forgotten || decision.task_id < oldest) return false;
       entry = {
-        id: decision.task_id,
+        task_id: decision.task_id,
         size: decision.size,
-        intensity: decision.intensity,
-        memory: decision.memory,
-        arrival: (decision.finish ?? Number.NaN) - (decision.latency ?? Number.NaN),
+        compute_intensity: decision.compute_intensity,
+        memory_required: decision.memory_required,
+        arrival_time: (decision.finish ?? Number.NaN) - (decision.latency ?? Number.NaN),
         results: new Map(),
       };
-      this.byId.set(entry.id, entry);
+      this.byId.set(entry.task_id, entry);
       const dropped = this.ring.push(entry);
       if (dropped) {
-        this.byId.delete(dropped.id);
-        this.forgotten = Math.max(this.forgotten, dropped.id);
+        this.byId.delete(dropped.task_id);
+        this.forgotten = Math.max(this.forgotten, dropped.task_id);
       }
     }
     if (entry.results.has(decision.scheduler)) return false;
@@ -63,7 +59,7 @@ export class RecentTasks {
   list(from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY): RecentTask[] {
     const all = this.ring.toArray();
     if (from === Number.NEGATIVE_INFINITY && to === Number.POSITIVE_INFINITY) return all;
-    return all.filter((task) => task.arrival >= from && task.arrival <= to);
+    return all.filter((task) => task.arrival_time >= from && task.arrival_time <= to);
   }
 
   clear(): void {
@@ -71,28 +67,4 @@ export class RecentTasks {
     this.byId.clear();
     this.forgotten = -1;
   }
-}
-
-/** Decisions of a stored task in the form of the stream. */
-export function decisionsOf(task: TaskDetail): Decision[] {
-  return Object.entries(task.results).map(([scheduler, result]) => ({
-    task_id: task.task_id,
-    scheduler,
-    device: result.device,
-    fraction: result.gpu_fraction,
-    start: result.start_time,
-    finish: result.finish_time,
-    time: result.actual_time,
-    latency: result.latency,
-    energy: result.energy_consumption,
-    cost: result.execution_cost,
-    regret: result.regret,
-    cpu_start: result.cpu_start,
-    cpu_time: result.cpu_time,
-    gpu_start: result.gpu_start,
-    gpu_time: result.gpu_time,
-    size: task.size,
-    intensity: task.compute_intensity,
-    memory: task.memory_required,
-  }));
 }

@@ -68,6 +68,11 @@ class ResultColumns:
     status: NDArray[np.uint8]
     model_version: int | None = None
 
+    @property
+    def wait(self) -> Floats:
+        """Latency minus time."""
+        return self.latency - self.time
+
 
 #: Names of the columns that hold one value per task.
 RESULT_COLUMNS = tuple(column.name for column in fields(ResultColumns) if column.name != "model_version")

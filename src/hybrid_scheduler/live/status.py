@@ -20,18 +20,18 @@ class SchedulerStatistics:
     name: str
     tasks: int
     failed: int
-    avg_time: float | None
-    avg_latency: float | None
+    mean_time: float | None
+    mean_latency: float | None
     #: Half the width of the 95 % interval, by batch means.
     latency_ci95: float | None
-    avg_wait: float | None
-    avg_energy: float | None
-    avg_cost: float | None
+    mean_wait: float | None
+    mean_energy: float | None
+    mean_cost: float | None
     total_energy: float
     total_cost: float
-    avg_gpu_fraction: float | None
+    mean_gpu_fraction: float | None
     #: Paired with the oracle, task by task.
-    avg_regret: float | None
+    mean_regret: float | None
     regret_ci95: float | None
     #: Quantiles over the newest `window` tasks.
     p50_latency: float | None
@@ -69,7 +69,8 @@ class LiveStatus:
     run_id: str | None
     source: str
     scenario: str
-    utilisation: float
+    #: Offered load.
+    load: float
     seed: int
     #: Virtual per wall seconds; None means as fast as possible.
     speed: float | None
@@ -143,7 +144,7 @@ def read_status(
         run_id=record.run_id if record else None,
         source="simulated",
         scenario=record.scenario if record else config.scenario.name,
-        utilisation=record.utilisation if record else config.load,
+        load=record.utilisation if record else config.load,
         seed=record.seed if record else config.seed,
         speed=None if config.speed == math.inf else config.speed,
         platform={

@@ -6,7 +6,7 @@ import math
 from itertools import islice
 from typing import Any
 
-from ..core import Platform
+from ..core import Floats, Platform
 from ..core.outcome import FAILED
 from .batch_records import VersionRecord
 from .live_run import LaneEvent, LiveChunk, LiveRun
@@ -138,11 +138,8 @@ class UpdateBuilder:
         chunk = self._chunks[-1]
         row, tasks = len(chunk) - 1, chunk.tasks
         task = {
-            "id": int(tasks.task_id[row]),
-            "size": float(tasks.size[row]),
-            "intensity": float(tasks.compute_intensity[row]),
-            "memory": float(tasks.memory_required[row]),
-            "arrival": float(tasks.arrival_time[row]),
+            "task_id": int(tasks.task_id[row]),
+            **{name: float(getattr(tasks, name)[row]) for name in (*_TASK_FIELDS, "arrival_time")},
         }
         latest = {
             name: {
@@ -193,48 +190,37 @@ def _utilization_scheduler(run: LiveRun) -> str:
 
 
 def _decisions(chunk: LiveChunk, begin: int, platform: Platform) -> list[dict[str, Any]]:
-    tasks = chunk.tasks
-    descriptions = list(
-        zip(
-            tasks.task_id[begin:].tolist(),
-            tasks.size[begin:].tolist(),
-            tasks.compute_intensity[begin:].tolist(),
-            tasks.memory_required[begin:].tolist(),
-            strict=True,
-        )
-    )
-    columns = {
-        name: list(
-            zip(
-                r.device[begin:].tolist(), r.fraction[begin:].tolist(), r.start[begin:].tolist(),
-                r.finish[begin:].tolist(), r.time[begin:].tolist(), r.latency[begin:].tolist(),
-                r.energy[begin:].tolist(), r.cost[begin:].tolist(), r.regret[begin:].tolist(),
-                r.cpu_start[begin:].tolist(), r.cpu_time[begin:].tolist(), r.accelerator_start[begin:].tolist(),
-                r.accelerator_time[begin:].tolist(),
-                strict=True,
-            )
-        )
+    """Return the decisions for the tasks from `begin` on, task by task."""
+    ids = chunk.tasks.task_id[begin:].tolist()
+    about = _rows({name: getattr(chunk.tasks, name)[begin:] for name in _TASK_FIELDS})
+    devices = [device.name for device in platform.devices]
+    by_scheduler = {
+        name: (r.device[begin:].tolist(), _rows({field: getattr(r, field)[begin:] for field in _FIELDS}))
         for name, r in chunk.results.items()
-    }  # fmt: skip
+    }
     return [
         {
             "task_id": task_id,
             "scheduler": name,
-            "device": platform.devices[values[0]].name,
-            **{field: _finite(value) for field, value in zip(_FIELDS, values[1:], strict=True)},
-            "size": size,
-            "intensity": intensity,
-            "memory": memory,
+            "device": devices[device[row]],
+            **{field: _finite(value) for field, value in zip(_FIELDS, values[row], strict=True)},
+            **dict(zip(_TASK_FIELDS, about[row], strict=True)),
         }
-        for row, (task_id, size, intensity, memory) in enumerate(descriptions)
-        for name, values in ((name, rows[row]) for name, rows in columns.items())
+        for row, task_id in enumerate(ids)
+        for name, (device, values) in by_scheduler.items()
     ]
 
 
+def _rows(columns: dict[str, Floats]) -> list[tuple[float, ...]]:
+    return list(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+#: Fields of a decision in the names of `Outcome`, and those of its task.
 _FIELDS = (
-    "fraction", "start", "finish", "time", "latency", "energy", "cost", "regret",
-    "cpu_start", "cpu_time", "gpu_start", "gpu_time",
+    "fraction", "start", "finish", "time", "latency", "wait", "energy", "cost", "regret",
+    "cpu_start", "cpu_time", "accelerator_start", "accelerator_time",
 )  # fmt: skip
+_TASK_FIELDS = ("size", "compute_intensity", "memory_required")
 
 
 def _log_of(chunk: LiveChunk, row: int, name: str, platform: Platform) -> dict[str, Any]:

@@ -143,8 +143,8 @@ class Metrics:
             self.failed.labels(name).set(row["failed"])
             self.energy.labels(name).set(row["total_energy"])
             self.cost.labels(name).set(row["total_cost"])
-            if row["avg_latency"] is not None:
-                self.latency.labels(name).set(row["avg_latency"])
+            if row["mean_latency"] is not None:
+                self.latency.labels(name).set(row["mean_latency"])
             for quantile in ("50", "95", "99"):
                 if row[f"p{quantile}_latency"] is not None:
                     self.quantile.labels(name, f"0.{quantile}").set(row[f"p{quantile}_latency"])

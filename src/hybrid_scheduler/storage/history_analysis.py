@@ -108,15 +108,15 @@ def _summary(name: str, columns: Sequence[Sequence[Any]]) -> dict[str, Any]:
         "name": name,
         "tasks": len(latency),
         "failed": sum(status == "failed" for status in columns[8]),
-        "avg_time": _mean(time),
-        "avg_latency": _mean(latency),
-        "avg_wait": _mean(wait),
-        "avg_energy": _mean(energy),
-        "avg_cost": _mean(cost),
+        "mean_time": _mean(time),
+        "mean_latency": _mean(latency),
+        "mean_wait": _mean(wait),
+        "mean_energy": _mean(energy),
+        "mean_cost": _mean(cost),
         "total_energy": _total(energy),
         "total_cost": _total(cost),
-        "avg_gpu_fraction": _mean(fraction),
-        "avg_regret": _mean(regret),
+        "mean_gpu_fraction": _mean(fraction),
+        "mean_regret": _mean(regret),
         "p50_latency": p50,
         "p95_latency": p95,
         "p99_latency": p99,
@@ -145,7 +145,7 @@ def _total(values: Floats) -> float:
 
 # ------------------------------------------------------------------------------------------ trends
 
-_TREND_METRICS = ("avg_latency", "avg_time", "avg_energy", "avg_cost", "avg_regret")
+_TREND_METRICS = ("mean_latency", "mean_time", "mean_energy", "mean_cost", "mean_regret")
 _ROWS_PER_FETCH = 2_000
 
 

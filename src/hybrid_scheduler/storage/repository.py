@@ -13,8 +13,10 @@ import orjson
 from sqlalchemy import ColumnElement, Select, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from ..live.published_names import LOAD_COLUMN
 from . import history_analysis, tables
 from .database import Database
+from .old_events import current_event
 from .store import COUNTED_TABLES
 
 Row = dict[str, Any]
@@ -25,7 +27,6 @@ _RESULT = (
     "cpu_time", "gpu_start", "gpu_time", "energy_consumption", "execution_cost", "regret", "predicted_time",
     "status", "model_version",
 )  # fmt: skip
-_RUN = tuple(name for name in tables.runs.c.keys() if name not in ("state", "devices", "longest"))  # noqa: SIM118
 _VERSION = tuple(name for name in tables.model_versions.c.keys() if name != "id")  # noqa: SIM118
 
 tasks, results, runs, events, meta = (
@@ -35,6 +36,10 @@ tasks, results, runs, events, meta = (
     tables.events,
     tables.meta,
 )
+
+
+_RUN_COLUMNS = tuple(column for column in runs.c if column.name not in ("state", "devices", "longest"))
+_RUN = tuple("load" if column.name == LOAD_COLUMN else column.name for column in _RUN_COLUMNS)
 
 
 class EventsPage(NamedTuple):
@@ -81,7 +86,7 @@ class Repository:
 
     async def runs(self, limit: int, before: str | None = None) -> list[Row]:
         """Return runs, newest first; `before` is the last run_id of the previous page."""
-        query = select(*(runs.c[name] for name in _RUN)).order_by(runs.c.run_id.desc()).limit(limit)
+        query = select(*_RUN_COLUMNS).order_by(runs.c.run_id.desc()).limit(limit)
         if before is not None:
             if _is_unstorable(before):
                 return []
@@ -90,7 +95,7 @@ class Repository:
 
     async def run(self, run_id: str) -> Row | None:
         """Return a run, or None."""
-        return await self._row(select(*(runs.c[name] for name in _RUN)), _RUN, runs.c.run_id, run_id)
+        return await self._row(select(*_RUN_COLUMNS), _RUN, runs.c.run_id, run_id)
 
     async def run_state(self, run_id: str) -> Row | None:
         """Return the run's last checkpoint, or None."""
@@ -263,7 +268,7 @@ class Repository:
             found = (await connection.execute(query.limit(limit))).scalars().all()
             last = await connection.scalar(select(func.max(events.c.seq)))
             pruned = await _meta(connection, "pruned_seq")
-        return EventsPage([payload.encode() for payload in found], int(pruned or 0) + 1, last or 0)
+        return EventsPage([current_event(payload.encode()) for payload in found], int(pruned or 0) + 1, last or 0)
 
     async def idempotency_record(self, key: str) -> tuple[str, int] | None:
         """Return the digest of the request with this key and the task it created, or None."""

@@ -15,8 +15,8 @@ import { useTasksInRange } from "./useTasksInRange";
 
 const FIELDS: readonly { key: string; label: string; short: string; value: (d: Decision) => number | null }[] = [
   { key: "size", label: "size", short: "N", value: (d) => d.size },
-  { key: "intensity", label: "intensity", short: "I", value: (d) => d.intensity },
-  { key: "memory", label: "memory", short: "M", value: (d) => d.memory },
+  { key: "intensity", label: "intensity", short: "I", value: (d) => d.compute_intensity },
+  { key: "memory", label: "memory", short: "M", value: (d) => d.memory_required },
   { key: "gpu_share", label: "GPU share", short: "f", value: (d) => d.fraction },
   { key: "time", label: "time", short: "t", value: (d) => d.time },
   { key: "energy", label: "energy", short: "E", value: (d) => d.energy },

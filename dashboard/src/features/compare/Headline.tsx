@@ -107,10 +107,10 @@ function Cards() {
     mine !== null && theirs != null && focus && !focus.reference
       ? `${signed(mine - theirs, kind)} vs oracle`
       : "per task";
-  const mean = parts(row.avg_time, "time");
-  const latency = estimate(row.avg_latency, row.latency_ci95, "time");
-  const joules = parts(row.avg_energy, "energy");
-  const dollars = parts(row.avg_cost, "cost");
+  const mean = parts(row.mean_time, "time");
+  const latency = estimate(row.mean_latency, row.latency_ci95, "time");
+  const joules = parts(row.mean_energy, "energy");
+  const dollars = parts(row.mean_cost, "cost");
   return (
     <div className="min-w-0">
       <FocusButtons />
@@ -120,19 +120,19 @@ function Cards() {
           label="Mean time"
           value={mean.value}
           unit={mean.unit}
-          sub={<span title={`latency ${latency}`}>{versus(row.avg_time, oracle?.avg_time, "time")}</span>}
+          sub={<span title={`latency ${latency}`}>{versus(row.mean_time, oracle?.mean_time, "time")}</span>}
         />
         <Card
           label="Mean energy"
           value={joules.value}
           unit={joules.unit}
-          sub={versus(row.avg_energy, oracle?.avg_energy, "energy")}
+          sub={versus(row.mean_energy, oracle?.mean_energy, "energy")}
         />
         <Card
           label="Mean cost"
           value={dollars.value}
           unit={dollars.unit}
-          sub={versus(row.avg_cost, oracle?.avg_cost, "cost")}
+          sub={versus(row.mean_cost, oracle?.mean_cost, "cost")}
         />
       </dl>
     </div>

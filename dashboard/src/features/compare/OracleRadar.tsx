@@ -9,9 +9,9 @@ import { useLive } from "../../store/liveStore";
 import { useRow, useVisibleStyles } from "../../store/selectors";
 
 const AXES = [
-  { label: "time", key: "avg_time" },
-  { label: "energy", key: "avg_energy" },
-  { label: "cost", key: "avg_cost" },
+  { label: "time", key: "mean_time" },
+  { label: "energy", key: "mean_energy" },
+  { label: "cost", key: "mean_cost" },
 ] as const;
 
 /** Possible rims. Ratios above the last are cut at the rim, and the note says so. */

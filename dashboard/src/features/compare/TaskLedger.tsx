@@ -86,7 +86,7 @@ export function TaskLedger() {
     const style = styleOf.get(row[1]);
     if (column.key === "scheduler" && style) return <SchedulerName style={style} />;
     if (column.key === "device") return <span className="text-muted">{deviceWords(row[2], row[3])}</span>;
-    if (column.key === "gpu_fraction") return <GpuShareBar share={row[3]} />;
+    if (column.key === "fraction") return <GpuShareBar share={row[3]} />;
     return formatCell(column, row[at] ?? null);
   };
   return (

@@ -84,8 +84,8 @@ export function WorkloadCharts() {
       size: axis,
       points: tasks.slice(-POINTS).map((task) => ({
         x: task.size,
-        y: task.intensity,
-        id: task.id,
+        y: task.compute_intensity,
+        id: task.task_id,
         color: shareColor(task.results.get(focus?.name ?? "")?.fraction ?? 0.5, theme),
       })),
     };
@@ -100,10 +100,10 @@ export function WorkloadCharts() {
       { key: "gpu_share", label: `GPU share, ${focus?.label ?? ""}`, numeric: true },
     ],
     rows: tasks.map<Cell[]>((t) => [
-      t.id,
+      t.task_id,
       t.size,
-      t.intensity,
-      t.memory,
+      t.compute_intensity,
+      t.memory_required,
       t.results.get(focus?.name ?? "")?.fraction ?? null,
     ]),
   });

@@ -12,7 +12,7 @@ export const LEDGER_COLUMNS: readonly Column[] = [
   { key: "task_id", label: "task", show: String },
   { key: "scheduler", label: "scheduler" },
   { key: "device", label: "device" },
-  { key: "gpu_fraction", label: "GPU share", numeric: true, show: num(significant) },
+  { key: "fraction", label: "GPU share", numeric: true, show: num(significant) },
   { key: "time_s", label: "time", numeric: true, show: num(time) },
   { key: "latency_s", label: "latency", numeric: true, show: num(time) },
   { key: "energy_j", label: "energy", numeric: true, show: num(energy) },
@@ -41,7 +41,7 @@ export function ledgerRows(tasks: readonly RecentTask[], styles: readonly Schedu
       const d = task.results.get(style.name);
       if (!d) continue;
       const share = base && d.latency !== null ? d.latency / base : null;
-      rows.push([task.id, style.name, d.device, d.fraction, d.time, d.latency, d.energy, d.cost, share]);
+      rows.push([task.task_id, style.name, d.device, d.fraction, d.time, d.latency, d.energy, d.cost, share]);
     }
   }
   return rows;

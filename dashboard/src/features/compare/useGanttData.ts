@@ -89,7 +89,7 @@ export function useGanttData(scheduler: string | null): GanttData {
 
 /** Lower bound of the makespan: newest arrivals plus their isolated optima (SPEC 3, second term). */
 export function useLowerBound(): number | null {
-  const newest = useLive((s) => s.stream.tasks.at(-1)?.arrival ?? null);
+  const newest = useLive((s) => s.stream.tasks.at(-1)?.arrival_time ?? null);
   const runId = useLive((s) => s.runId);
   const frozen = useLive((s) => s.frozen);
   const running = useLive((s) => s.state === "running");

@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { ChevronLeft, ChevronRight, Download, Link2 } from "lucide-react";
 import { useCallback } from "react";
 import { api } from "../../client/api";
-import type { TaskDetail } from "../../client/models";
 import { ApiError } from "../../client/request";
+import type { TaskRecord } from "../../client/resultRecords";
 import { announce } from "../../components/ui/announce";
 import { Button, IconButton } from "../../components/ui/Button";
 import { Dialog } from "../../components/ui/Dialog";
@@ -25,7 +25,7 @@ import { GpuShareCurve } from "./GpuShareCurve";
 import { partTimes, type Ran, ran } from "./partTimes";
 
 function choiceWords(result: Ran): string {
-  const share = result.gpu_fraction;
+  const share = result.fraction;
   if (share === 0) return `everything on ${deviceWords(result.device, 0)}`;
   if (share === 1) return `everything on ${deviceWords(result.device, 1)}`;
   return `${percent(share)} on ${deviceWords(result.device, 1)}, the rest on the CPU`;
@@ -43,20 +43,20 @@ function verdict(result: Ran, style: SchedulerStyle): string {
         : regret > 0
           ? ` The oracle finished it ${time(regret)} earlier.`
           : ` That is ${time(-regret)} less than the oracle's, whose queues were longer.`;
-  return `It ${waited}ran for ${time(result.actual_time)}.${against}`;
+  return `It ${waited}ran for ${time(result.time)}.${against}`;
 }
 
-function tableOf(task: TaskDetail, styles: readonly SchedulerStyle[]): TableData {
+function tableOf(task: TaskRecord, styles: readonly SchedulerStyle[]): TableData {
   const seconds = (v: unknown) => time(v as number | null);
   return {
     name: `task-${task.task_id}`,
     columns: [
       { key: "scheduler", label: "scheduler" },
       { key: "device", label: "device" },
-      { key: "gpu_fraction", label: "share", numeric: true, show: (v) => tick(v as number) },
-      { key: "actual_time", label: "time", numeric: true, show: seconds },
-      { key: "energy_consumption", label: "energy", numeric: true, show: (v) => energy(v as number) },
-      { key: "execution_cost", label: "cost", numeric: true, show: (v) => cost(v as number) },
+      { key: "fraction", label: "share", numeric: true, show: (v) => tick(v as number) },
+      { key: "time", label: "time", numeric: true, show: seconds },
+      { key: "energy", label: "energy", numeric: true, show: (v) => energy(v as number) },
+      { key: "cost", label: "cost", numeric: true, show: (v) => cost(v as number) },
       { key: "regret", label: "regret", numeric: true, show: (v) => signed(v as number, "time") },
     ],
     rows: styles.flatMap((style) => {
@@ -65,11 +65,11 @@ function tableOf(task: TaskDetail, styles: readonly SchedulerStyle[]): TableData
         ? [
             [
               style.name,
-              deviceWords(r.device, r.gpu_fraction),
-              r.gpu_fraction,
-              r.actual_time,
-              r.energy_consumption,
-              r.execution_cost,
+              deviceWords(r.device, r.fraction),
+              r.fraction,
+              r.time,
+              r.energy,
+              r.cost,
               style.reference ? null : r.regret,
             ],
           ]
@@ -87,7 +87,7 @@ function Fact({ label, value }: { label: string; value: string }) {
   );
 }
 
-function Body({ task }: { task: TaskDetail }) {
+function Body({ task }: { task: TaskRecord }) {
   const styles = useSchedulerStyles();
   const focus = useFocus();
   const known = styles.filter((style) => task.results[style.name]);
@@ -106,8 +106,7 @@ function Body({ task }: { task: TaskDetail }) {
     const r = task.results[l.name];
     return r && ran(r) ? [{ style: l, result: r }] : [];
   });
-  const error =
-    result.predicted_time === null ? null : (result.predicted_time - result.actual_time) / result.actual_time;
+  const error = result.predicted_time === null ? null : (result.predicted_time - result.time) / result.time;
   return (
     <div className="flex flex-col gap-6">
       <div className="grid grid-cols-2 gap-3 rounded-control border border-hair bg-bg/40 p-4 sm:grid-cols-4">
@@ -130,7 +129,7 @@ function Body({ task }: { task: TaskDetail }) {
         <section aria-label="Prediction">
           <h3 className="mb-1 font-semibold text-14">Prediction</h3>
           <p className="text-12 text-muted">
-            {time(result.predicted_time)} predicted, {time(result.actual_time)} taken: an error of{" "}
+            {time(result.predicted_time)} predicted, {time(result.time)} taken: an error of{" "}
             <span className="text-ink">{percent(error)}</span>
             {result.model_version === null ? "" : `, model version ${result.model_version}`}.
           </p>

@@ -28,7 +28,7 @@ export function GpuShareCurve({
   focus: string;
 }) {
   const [ref, { width }] = useElementSize<HTMLDivElement>();
-  const ends = [timeAt(times, 0), timeAt(times, 1), ...marks.map((m) => m.result.actual_time)];
+  const ends = [timeAt(times, 0), timeAt(times, 1), ...marks.map((m) => m.result.time)];
   const top = niceCeiling(Math.max(...ends.filter((v): v is number => v !== null), 1e-6));
   const unit = unitParts(top, "time").unit;
   const x = (share: number) => LEFT + share * Math.max(0, width - LEFT - RIGHT);
@@ -42,7 +42,7 @@ export function GpuShareCurve({
     .map((share) => ({ share, seconds: timeAt(times, share) }))
     .filter((p): p is { share: number; seconds: number } => p.seconds !== null);
   const label = marks
-    .map((m) => `${m.style.label} ${tick(m.result.gpu_fraction)} on the GPU, ${time(m.result.actual_time)}`)
+    .map((m) => `${m.style.label} ${tick(m.result.fraction)} on the GPU, ${time(m.result.time)}`)
     .join("; ");
   return (
     <div ref={ref} className="min-w-0">
@@ -97,7 +97,7 @@ export function GpuShareCurve({
             return (
               <g
                 key={style.name}
-                transform={`translate(${x(result.gpu_fraction) - size / 2},${y(result.actual_time) - size / 2}) scale(${size / 16})`}
+                transform={`translate(${x(result.fraction) - size / 2},${y(result.time) - size / 2}) scale(${size / 16})`}
               >
                 {path ? (
                   <path

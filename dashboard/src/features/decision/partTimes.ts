@@ -1,20 +1,12 @@
 /** Times of the CPU and the GPU part of a task as functions of the GPU share, from the parts that ran. */
-import type { Result } from "../../client/models";
+import type { ResultRecord } from "../../client/resultRecords";
 
 /** Result of a task that ran, with all numbers present. */
-export type Ran = Result & {
-  [K in "gpu_fraction" | "actual_time" | "latency" | "wait" | "cpu_time" | "gpu_time"]: number;
-};
+const NUMBERS = ["fraction", "time", "latency", "wait", "cpu_time", "accelerator_time"] as const;
+export type Ran = ResultRecord & { [K in (typeof NUMBERS)[number]]: number };
 
-export function ran(result: Result): result is Ran {
-  return [
-    result.gpu_fraction,
-    result.actual_time,
-    result.latency,
-    result.wait,
-    result.cpu_time,
-    result.gpu_time,
-  ].every((value) => value !== null);
+export function ran(result: ResultRecord): result is Ran {
+  return NUMBERS.every((key) => result[key] !== null);
 }
 
 export interface PartTimes {
@@ -27,25 +19,28 @@ export interface PartTimes {
 
 /** Parts are affine in the share: two different ones determine slope and fixed cost, one only the slope. */
 export function partTimes(results: readonly Ran[]): PartTimes {
-  const onCpu = results.filter((r) => r.cpu_time > 0 && r.gpu_fraction < 1);
+  const onCpu = results.filter((r) => r.cpu_time > 0 && r.fraction < 1);
   const widest = onCpu.reduce<Ran | null>(
-    (best, r) => (best === null || r.gpu_fraction < best.gpu_fraction ? r : best),
+    (best, r) => (best === null || r.fraction < best.fraction ? r : best),
     null,
   );
   const onGpu = results
-    .filter((r) => r.gpu_time > 0 && r.gpu_fraction > 0)
-    .sort((a, b) => a.gpu_fraction - b.gpu_fraction);
+    .filter((r) => r.accelerator_time > 0 && r.fraction > 0)
+    .sort((a, b) => a.fraction - b.fraction);
   const [first, last] = [onGpu[0], onGpu.at(-1)];
   let gpu: number | null = null;
   let fixed = 0;
   if (first && last) {
-    const apart = last.gpu_fraction - first.gpu_fraction;
-    gpu = apart > 0.02 ? (last.gpu_time - first.gpu_time) / apart : last.gpu_time / last.gpu_fraction;
-    fixed = apart > 0.02 ? Math.max(0, last.gpu_time - gpu * last.gpu_fraction) : 0;
+    const apart = last.fraction - first.fraction;
+    gpu =
+      apart > 0.02
+        ? (last.accelerator_time - first.accelerator_time) / apart
+        : last.accelerator_time / last.fraction;
+    fixed = apart > 0.02 ? Math.max(0, last.accelerator_time - gpu * last.fraction) : 0;
     // Below a nanosecond the fixed cost is a rounding error.
     if (fixed < 1e-9 * Math.max(1, gpu)) fixed = 0;
   }
-  return { cpu: widest ? widest.cpu_time / (1 - widest.gpu_fraction) : null, gpu, fixed };
+  return { cpu: widest ? widest.cpu_time / (1 - widest.fraction) : null, gpu, fixed };
 }
 
 export function timeAt(parts: PartTimes, share: number): number | null {

@@ -28,8 +28,8 @@ export function DiffRunCard({ letter, when, run }: { letter: "A" | "B"; when: st
         </span>
       </p>
       <p className="mt-2 text-muted">
-        <span className="text-ink">{run.scenario}</span>, load {significant(run.utilisation)}, seed {run.seed},
-        platform {run.platform}, {count(run.tasks)} tasks, began {date(run.created_at)}
+        <span className="text-ink">{run.scenario}</span>, load {significant(run.load)}, seed {run.seed}, platform{" "}
+        {run.platform}, {count(run.tasks)} tasks, began {date(run.created_at)}
       </p>
       <p className="mt-1 flex flex-wrap items-center gap-2 text-muted">
         {leader === null ? (

@@ -78,7 +78,7 @@ function Settings({ diff }: { diff: RunDiff }) {
 }
 
 function BySchedulers({ diff }: { diff: RunDiff }) {
-  const [key, setKey] = useState<DiffMetric>("avg_latency");
+  const [key, setKey] = useState<DiffMetric>("mean_latency");
   const metric = DIFF_METRICS.find((one) => one.key === key) ?? DIFF_METRICS[0];
   const styles = useStylesOf(diff.schedulers.map((row) => row.name));
   const others = [diff.a, diff.b].map((run) =>
@@ -100,7 +100,7 @@ function BySchedulers({ diff }: { diff: RunDiff }) {
       table={() => diffTable(diff.schedulers)}
       note={
         <>
-          {metric.key === "avg_latency"
+          {metric.key === "mean_latency"
             ? "B − A with the 95 % CI of two independent runs; green or red only where it excludes zero."
             : "This metric has no interval."}
           {uncompared.length ? ` Not compared, ${uncompared.join("; ")}.` : ""}

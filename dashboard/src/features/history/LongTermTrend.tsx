@@ -72,7 +72,7 @@ function useByRun(on: boolean) {
   const pages = useInfiniteQuery({ ...runPages, enabled: on });
   const runs = useMemo(() => (pages.data?.pages[0]?.runs ?? []).slice(0, RUNS).reverse(), [pages.data]);
   const { details, pending, error, retry } = useRunDetails(on ? runs : []);
-  const usable = details.filter((run) => run.comparison.some((row) => row.name === REFERENCE && row.avg_latency));
+  const usable = details.filter((run) => run.comparison.some((row) => row.name === REFERENCE && row.mean_latency));
   const lines = ratiosByRun(usable);
   const state: BodyState =
     pages.data && !pending && usable.length < 2

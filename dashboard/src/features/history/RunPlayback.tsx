@@ -1,7 +1,7 @@
 import { Pause, Play, StepBack, StepForward } from "lucide-react";
 import { useCallback, useEffect, useMemo } from "react";
 import { PlaybackTimeline, type TimelineMark } from "../../charts/PlaybackTimeline";
-import type { ResultRow } from "../../client/models";
+import type { ResultRecord } from "../../client/resultRecords";
 import { Button, IconButton } from "../../components/ui/Button";
 import { SegmentedControl } from "../../components/ui/SegmentedControl";
 import { Panel } from "../../components/widget/Panel";
@@ -24,7 +24,7 @@ import {
 } from "./playbackStore";
 import { StandingsAt, standingsTable, useStandingsAt } from "./StandingsAt";
 
-const NO_ROWS: readonly ResultRow[] = [];
+const NO_ROWS: readonly ResultRecord[] = [];
 const RATE_CHOICES = RATES.map((rate) => ({ value: String(rate), label: `${tick(rate)}×` }));
 
 /** Notifications of the run as marks of the timeline. */
@@ -103,7 +103,7 @@ export function RunPlayback() {
     : trends.data && total === 0
       ? { kind: "waiting", have: 0, need: 1, what: "task" }
       : queryState(trends, "Could not load the trend of the run", "lines");
-  const values = buckets.map((bucket) => (focus ? (bucket.schedulers[focus.name]?.avg_latency ?? null) : null));
+  const values = buckets.map((bucket) => (focus ? (bucket.schedulers[focus.name]?.mean_latency ?? null) : null));
   const where = `task ${count(at)} of ${count(total)}`;
   return (
     <Panel

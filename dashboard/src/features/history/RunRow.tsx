@@ -63,7 +63,7 @@ export function RunRow({ run, leader, style, pending, letter, onPick }: RunRowPr
       <td className="whitespace-nowrap px-2 text-muted">{date(run.created_at)}</td>
       <td className="max-w-44 truncate px-2">
         {run.scenario}
-        <span className="text-muted">, load {significant(run.utilisation, 2)}</span>
+        <span className="text-muted">, load {significant(run.load, 2)}</span>
       </td>
       <td className="px-2 text-right max-lg:hidden">{run.seed}</td>
       <td className="px-2 max-lg:hidden">
@@ -94,7 +94,7 @@ export function RunCard({ run, leader, style, pending, letter, onPick }: RunRowP
           <RunStatus status={run.status} />
         </p>
         <p className="truncate text-muted">
-          {run.scenario}, load {significant(run.utilisation, 2)}, seed {run.seed}, {run.source}
+          {run.scenario}, load {significant(run.load, 2)}, seed {run.seed}, {run.source}
         </p>
         <p className="flex justify-between gap-2 text-muted">
           <span>

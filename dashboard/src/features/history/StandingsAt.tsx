@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import type { ResultRow } from "../../client/models";
+import type { ResultRecord } from "../../client/resultRecords";
 import { classNames } from "../../components/ui/classNames";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { cost, count, energy, estimate, ratioEstimate, time } from "../../lib/format";
@@ -38,7 +38,7 @@ function rank(means: ReadonlyMap<string, Means>, styles: readonly SchedulerStyle
   );
 }
 
-export function useStandingsAt(buckets: readonly Bucket[], at: number, rows: readonly ResultRow[]): Ranked[] {
+export function useStandingsAt(buckets: readonly Bucket[], at: number, rows: readonly ResultRecord[]): Ranked[] {
   const styles = useVisibleStyles();
   return useMemo(() => rank(cumulativeMeans(buckets, at, rows), styles), [buckets, at, rows, styles]);
 }
@@ -49,12 +49,12 @@ export function standingsTable(ranked: readonly Ranked[], at: number): TableData
     columns: [
       { key: "scheduler", label: "scheduler" },
       { key: "tasks", label: "tasks", numeric: true, show: (v) => count(v as number) },
-      { key: "avg_latency_s", label: "mean latency", numeric: true, show: (v) => time(v as number) },
+      { key: "mean_latency_s", label: "mean latency", numeric: true, show: (v) => time(v as number) },
       { key: "ci95_half_width_s", label: "± 95 %", numeric: true, show: (v) => time(v as number) },
       { key: "ratio_to_oracle", label: "÷ oracle", numeric: true },
-      { key: "avg_time_s", label: "mean time", numeric: true, show: (v) => time(v as number) },
-      { key: "avg_energy_j", label: "mean energy", numeric: true, show: (v) => energy(v as number) },
-      { key: "avg_cost_usd", label: "mean cost", numeric: true, show: (v) => cost(v as number) },
+      { key: "mean_time_s", label: "mean time", numeric: true, show: (v) => time(v as number) },
+      { key: "mean_energy_j", label: "mean energy", numeric: true, show: (v) => energy(v as number) },
+      { key: "mean_cost_usd", label: "mean cost", numeric: true, show: (v) => cost(v as number) },
     ],
     rows: ranked.map(({ style, means, ratio }) => [
       style.name,

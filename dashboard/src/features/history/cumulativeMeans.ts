@@ -1,5 +1,6 @@
 /** Mean values of every scheduler over the first tasks of a run, from trend buckets and single results. */
-import type { ResultRow, Trends } from "../../client/models";
+import type { Trends } from "../../client/models";
+import type { ResultRecord } from "../../client/resultRecords";
 import { deviation, tQuantile } from "../../lib/statistics";
 
 export type Bucket = Trends["buckets"][number];
@@ -20,21 +21,6 @@ export interface Means {
 const BATCHES = 10;
 const FIELDS = ["latency", "time", "energy", "cost", "regret"] as const;
 type Field = (typeof FIELDS)[number];
-
-const FROM_BUCKET = {
-  latency: "avg_latency",
-  time: "avg_time",
-  energy: "avg_energy",
-  cost: "avg_cost",
-  regret: "avg_regret",
-} as const;
-const FROM_RESULT = {
-  latency: "latency",
-  time: "actual_time",
-  energy: "energy_consumption",
-  cost: "execution_cost",
-  regret: "regret",
-} as const;
 
 export const totalOf = (buckets: readonly Bucket[]): number => (buckets.at(-1)?.last_ordinal ?? -1) + 1;
 
@@ -93,9 +79,9 @@ class Sum {
 }
 
 /** Results of the first `count` tasks; the rows are in task order. */
-function firstTasks(rows: readonly ResultRow[], count: number): ResultRow[] {
+function firstTasks(rows: readonly ResultRecord[], count: number): ResultRecord[] {
   const seen = new Set<number>();
-  const kept: ResultRow[] = [];
+  const kept: ResultRecord[] = [];
   for (const row of rows) {
     seen.add(row.task_id);
     if (seen.size > count) break;
@@ -107,7 +93,7 @@ function firstTasks(rows: readonly ResultRow[], count: number): ResultRow[] {
 export function cumulativeMeans(
   buckets: readonly Bucket[],
   at: number,
-  rows: readonly ResultRow[] = [],
+  rows: readonly ResultRecord[] = [],
 ): ReadonlyMap<string, Means> {
   const sums = new Map<string, Sum>();
   const of = (name: string): Sum => {
@@ -122,17 +108,17 @@ export function cumulativeMeans(
     if (bucket.last_ordinal + 1 > at) break;
     for (const [name, point] of Object.entries(bucket.schedulers)) {
       const sum = of(name);
-      for (const field of FIELDS) sum.add(field, point[FROM_BUCKET[field]], point.n);
+      for (const field of FIELDS) sum.add(field, point[`mean_${field}`], point.n);
       sum.n += point.n;
-      if (point.avg_regret !== null) sum.regrets.push(point.avg_regret);
+      if (point.mean_regret !== null) sum.regrets.push(point.mean_regret);
     }
   }
   const cut = partialBucket(buckets, at);
   if (cut) {
     for (const row of firstTasks(rows, at - cut.first_ordinal)) {
       if (row.status !== "ran") continue;
-      const sum = of(row.scheduler_name);
-      for (const field of FIELDS) sum.add(field, row[FROM_RESULT[field]]);
+      const sum = of(row.scheduler);
+      for (const field of FIELDS) sum.add(field, row[field]);
       sum.n += 1;
     }
   }

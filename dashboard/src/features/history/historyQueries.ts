@@ -2,7 +2,8 @@
 import { keepPreviousData, useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api } from "../../client/api";
-import type { Notification, ResultRow, Run, RunDetail, StreamEvent } from "../../client/models";
+import type { Notification, Run, RunDetail, StreamEvent } from "../../client/models";
+import type { ResultRecord } from "../../client/resultRecords";
 import { useLive } from "../../store/liveStore";
 import { queryClient, usePollInterval } from "../../store/queryClient";
 import type { Bucket } from "./cumulativeMeans";
@@ -57,12 +58,11 @@ export function useNotes() {
 export function useBucketResults(runId: string | null, cut: Bucket | null) {
   return useQuery({
     queryKey: ["cut", runId, cut?.first_ordinal, cut?.last_ordinal],
-    queryFn: async ({ signal }): Promise<ResultRow[]> => {
+    queryFn: async ({ signal }): Promise<ResultRecord[]> => {
       const bucket = cut as Bucket;
       const tasks = bucket.last_ordinal - bucket.first_ordinal + 1;
       const limit = Math.min(10_000, tasks * Math.max(1, Object.keys(bucket.schedulers).length));
-      const page = await api.results({ run_id: runId, after_task: bucket.first_task_id - 1, limit }, { signal });
-      return page.results;
+      return api.results({ run_id: runId, after_task: bucket.first_task_id - 1, limit }, { signal });
     },
     enabled: cut !== null,
     staleTime: Number.POSITIVE_INFINITY,

@@ -33,8 +33,8 @@ function meanOf(group: readonly Bucket[], name: string): number | null {
   let [sum, n] = [0, 0];
   for (const bucket of group) {
     const point = bucket.schedulers[name];
-    if (!point || point.avg_latency === null) continue;
-    sum += point.avg_latency * point.n;
+    if (!point || point.mean_latency === null) continue;
+    sum += point.mean_latency * point.n;
     n += point.n;
   }
   return n > 0 ? sum / n : null;
@@ -44,13 +44,13 @@ function meanOf(group: readonly Bucket[], name: string): number | null {
 export function ratiosByRun(runs: readonly RunDetail[]): Map<string, TrendDot[]> {
   const lines = new Map<string, TrendDot[]>();
   runs.forEach((run, x) => {
-    const base = run.comparison.find((row) => row.name === REFERENCE)?.avg_latency;
+    const base = run.comparison.find((row) => row.name === REFERENCE)?.mean_latency;
     if (!base) return;
     for (const row of run.comparison) {
-      if (row.avg_latency === null) continue;
+      if (row.mean_latency === null) continue;
       const half = row.name === REFERENCE || row.regret_ci95 === null ? null : row.regret_ci95 / base;
       const line = lines.get(row.name) ?? [];
-      line.push({ x, y: row.avg_latency / base, half });
+      line.push({ x, y: row.mean_latency / base, half });
       lines.set(row.name, line);
     }
   });

@@ -11,14 +11,14 @@ const number = (show: (value: number) => string) => (value: Cell) => show(value 
 
 const COLUMNS: readonly Column[] = [
   { key: "scheduler", label: "scheduler" },
-  { key: "avg_latency_s", label: "mean latency", numeric: true, show: number(time) },
+  { key: "mean_latency_s", label: "mean latency", numeric: true, show: number(time) },
   { key: "ratio_to_oracle", label: "÷ oracle", numeric: true, show: number(ratio) },
   { key: "regret_s", label: "regret", numeric: true, show: number(time) },
   { key: "p95_latency_s", label: "p95", numeric: true, show: number(time) },
   { key: "p99_latency_s", label: "p99", numeric: true, show: number(time) },
-  { key: "avg_time_s", label: "time", numeric: true, show: number(time) },
-  { key: "avg_energy_j", label: "energy", numeric: true, show: number(energy) },
-  { key: "avg_cost_usd", label: "cost", numeric: true, show: number(cost) },
+  { key: "mean_time_s", label: "time", numeric: true, show: number(time) },
+  { key: "mean_energy_j", label: "energy", numeric: true, show: number(energy) },
+  { key: "mean_cost_usd", label: "cost", numeric: true, show: number(cost) },
   { key: "gpu_share", label: "GPU share", numeric: true, show: number(percent) },
   { key: "makespan_s", label: "makespan", numeric: true, show: number(time) },
   { key: "load_balance", label: "balance", numeric: true, show: number(significant) },
@@ -26,21 +26,21 @@ const COLUMNS: readonly Column[] = [
 ];
 
 export function comparisonTable(run: RunDetail): TableData {
-  const base = run.comparison.find((row) => row.name === REFERENCE)?.avg_latency ?? null;
+  const base = run.comparison.find((row) => row.name === REFERENCE)?.mean_latency ?? null;
   return {
     name: `comparison-${run.run_id}`,
     columns: COLUMNS,
     rows: run.comparison.map((row) => [
       row.name,
-      row.avg_latency,
-      base && row.avg_latency !== null ? row.avg_latency / base : null,
-      row.name === REFERENCE ? null : row.avg_regret,
+      row.mean_latency,
+      base && row.mean_latency !== null ? row.mean_latency / base : null,
+      row.name === REFERENCE ? null : row.mean_regret,
       row.p95_latency,
       row.p99_latency,
-      row.avg_time,
-      row.avg_energy,
-      row.avg_cost,
-      row.avg_gpu_fraction,
+      row.mean_time,
+      row.mean_energy,
+      row.mean_cost,
+      row.mean_gpu_fraction,
       row.makespan,
       row.load_balance,
       row.failed,
@@ -52,7 +52,7 @@ export function comparisonTable(run: RunDetail): TableData {
 export function RunComparison({ run }: { run: RunDetail }) {
   const styles = useStylesOf(run.schedulers);
   const rows = new Map(run.comparison.map((row) => [row.name, row]));
-  const base = rows.get(REFERENCE)?.avg_latency ?? null;
+  const base = rows.get(REFERENCE)?.mean_latency ?? null;
   const window = run.comparison[0]?.window ?? 0;
   return (
     <Panel
@@ -70,19 +70,19 @@ export function RunComparison({ run }: { run: RunDetail }) {
       <Table
         data={comparisonTable(run)}
         caption="Comparison of the run"
-        initial={{ key: "avg_latency_s", down: false }}
+        initial={{ key: "mean_latency_s", down: false }}
         render={(column, _value, cells) => {
           const name = String(cells[0]);
           const row = rows.get(name);
           const style = styles.get(name);
           if (!row) return undefined;
           if (column.key === "scheduler") return style ? <SchedulerName style={style} /> : undefined;
-          if (column.key === "avg_latency_s")
-            return <span className="font-semibold">{estimate(row.avg_latency, row.latency_ci95, "time")}</span>;
+          if (column.key === "mean_latency_s")
+            return <span className="font-semibold">{estimate(row.mean_latency, row.latency_ci95, "time")}</span>;
           if (row.name === REFERENCE) return undefined;
-          if (column.key === "ratio_to_oracle" && base && row.avg_latency !== null)
-            return ratioEstimate(row.avg_latency / base, row.regret_ci95 === null ? null : row.regret_ci95 / base);
-          if (column.key === "regret_s") return estimate(row.avg_regret, row.regret_ci95, "time");
+          if (column.key === "ratio_to_oracle" && base && row.mean_latency !== null)
+            return ratioEstimate(row.mean_latency / base, row.regret_ci95 === null ? null : row.regret_ci95 / base);
+          if (column.key === "regret_s") return estimate(row.mean_regret, row.regret_ci95, "time");
           return undefined;
         }}
       />

@@ -79,7 +79,7 @@ export function RunSummary({ run }: { run: RunDetail }) {
       </div>
       <dl className="grid grid-cols-2 gap-x-6 gap-y-3 text-12 md:grid-cols-4 xl:grid-cols-8">
         <Fact label="Scenario" value={run.scenario} />
-        <Fact label="Load" value={significant(run.utilisation)} />
+        <Fact label="Load" value={significant(run.load)} />
         <Fact label="Seed" value={String(run.seed)} />
         <Fact label="Platform" value={run.platform} />
         <Fact label="Tasks" value={count(run.tasks)} />

@@ -26,7 +26,7 @@ export function replayCommand(run: Run): Replay | null {
   const parts = [
     "hybrid-scheduler simulate",
     `--scenario ${quoted(run.scenario)}`,
-    `--utilisation ${run.utilisation}`,
+    `--utilisation ${run.load}`,
     `--seed ${run.seed}`,
     `--tasks ${Math.max(1, run.tasks)}`,
     `--platform ${quoted(run.platform)}`,

@@ -104,7 +104,7 @@ export function GpuCpuSplit() {
       if (mine?.fraction != null) {
         own.push(mine.fraction);
         cpu += mine.cpu_time ?? 0;
-        gpu += mine.gpu_time ?? 0;
+        gpu += mine.accelerator_time ?? 0;
       }
       const reference = task.results.get(REFERENCE);
       if (reference?.fraction != null) theirs.push(reference.fraction);

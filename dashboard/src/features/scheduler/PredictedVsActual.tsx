@@ -56,7 +56,7 @@ export function PredictedVsActual() {
         {
           run_id: runId,
           scheduler: scheduler.name,
-          after_task: Math.max(0, (useLive.getState().stream.tasks.at(-1)?.id ?? newest) - POINTS),
+          after_task: Math.max(0, (useLive.getState().stream.tasks.at(-1)?.task_id ?? newest) - POINTS),
           limit: POINTS,
         },
         { signal },
@@ -66,10 +66,8 @@ export function PredictedVsActual() {
   });
   const pairs = useMemo<Pair[]>(
     () =>
-      (query.data?.results ?? []).flatMap((r) =>
-        r.predicted_time && r.actual_time
-          ? [{ id: r.task_id, predicted: r.predicted_time, actual: r.actual_time }]
-          : [],
+      (query.data ?? []).flatMap((r) =>
+        r.predicted_time && r.time ? [{ id: r.task_id, predicted: r.predicted_time, actual: r.time }] : [],
       ),
     [query.data],
   );

@@ -13,12 +13,6 @@ import { useSelectedScheduler } from "./selectedScheduler";
 const ROWS = 100;
 const seconds = (v: Cell) => time(v as number | null);
 
-/** Waiting time: latency minus execution time, zero within rounding. */
-function waited(latency: number | null, time: number | null): number | null {
-  if (latency === null || time === null) return null;
-  return latency - time < 1e-9 ? 0 : latency - time;
-}
-
 /** Table of the newest decisions of this scheduler; a row opens the task's details. */
 export function RecentDecisions() {
   const scheduler = useSelectedScheduler();
@@ -31,12 +25,13 @@ export function RecentDecisions() {
       const d = task?.results.get(scheduler.name);
       if (!task || !d) continue;
       const oracle = task.results.get(REFERENCE)?.fraction ?? null;
-      const wait = waited(d.latency, d.time);
+      // Rounding errors are not waiting time.
+      const wait = d.wait !== null && d.wait < 1e-9 ? 0 : d.wait;
       rows.push([
-        task.id,
+        task.task_id,
         task.size,
-        task.intensity,
-        task.memory,
+        task.compute_intensity,
+        task.memory_required,
         deviceWords(d.device, d.fraction),
         d.fraction,
         oracle,
@@ -55,7 +50,7 @@ export function RecentDecisions() {
         { key: "intensity", label: "intensity I", numeric: true, show: (v) => tick(v as number) },
         { key: "memory_mb", label: "memory", numeric: true, show: (v) => memory(v as number) },
         { key: "device", label: "device" },
-        { key: "gpu_fraction", label: "GPU share", numeric: true },
+        { key: "fraction", label: "GPU share", numeric: true },
         { key: "oracle_fraction", label: "oracle share", numeric: true, show: (v) => tick(v as number) },
         { key: "time_s", label: "time", numeric: true, show: seconds },
         { key: "wait_s", label: "wait", numeric: true, show: seconds },
@@ -80,7 +75,7 @@ export function RecentDecisions() {
         caption={`Recent decisions of ${scheduler.label}`}
         onRow={(row) => setUi({ task: row[0] as number, focus: scheduler.name })}
         render={(column, value, row) => {
-          if (column.key === "gpu_fraction") return <GpuShareBar share={value as number | null} />;
+          if (column.key === "fraction") return <GpuShareBar share={value as number | null} />;
           if (column.key !== "task_id") return undefined;
           return (
             <button

@@ -16,7 +16,7 @@ function groupSize(n: number): number {
 function regretPoints(tasks: readonly RecentTask[], scheduler: string): BandPoint[] {
   const known = tasks.flatMap((task) => {
     const regret = task.results.get(scheduler)?.regret;
-    return regret == null ? [] : [{ id: task.id, regret }];
+    return regret == null ? [] : [{ id: task.task_id, regret }];
   });
   const size = groupSize(known.length);
   const points: BandPoint[] = [];

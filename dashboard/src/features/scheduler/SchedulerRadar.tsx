@@ -8,9 +8,9 @@ import { useRow } from "../../store/selectors";
 import { useSelectedScheduler } from "./selectedScheduler";
 
 const AXES = [
-  { label: "time", key: "avg_time" },
-  { label: "energy", key: "avg_energy" },
-  { label: "cost", key: "avg_cost" },
+  { label: "time", key: "mean_time" },
+  { label: "energy", key: "mean_energy" },
+  { label: "cost", key: "mean_cost" },
 ] as const;
 const RIMS = [1.25, 2, 4, 8];
 

@@ -51,8 +51,8 @@ export function SchedulerSummary() {
     onError: (error) => announce(error.message),
   });
   const newest = model?.versions.at(-1) ?? null;
-  const ratio = row?.avg_latency != null && oracle?.avg_latency ? row.avg_latency / oracle.avg_latency : null;
-  const half = row?.regret_ci95 != null && oracle?.avg_latency ? row.regret_ci95 / oracle.avg_latency : null;
+  const ratio = row?.mean_latency != null && oracle?.mean_latency ? row.mean_latency / oracle.mean_latency : null;
+  const half = row?.regret_ci95 != null && oracle?.mean_latency ? row.regret_ci95 / oracle.mean_latency : null;
   return (
     <section
       aria-label="Headline"
@@ -80,10 +80,10 @@ export function SchedulerSummary() {
               />
               <Card
                 label="Regret per task"
-                value={scheduler.reference ? "–" : estimate(row.avg_regret, row.regret_ci95, "time")}
+                value={scheduler.reference ? "–" : estimate(row.mean_regret, row.regret_ci95, "time")}
                 sub={half === null ? "needs more tasks for ±" : "95 % CI, paired"}
               />
-              <Card label="GPU share" value={percent(row.avg_gpu_fraction)} sub="mean over tasks" />
+              <Card label="GPU share" value={percent(row.mean_gpu_fraction)} sub="mean over tasks" />
               <Card
                 label="Model"
                 value={row.model_version === null ? "–" : `v${row.model_version}`}

@@ -32,9 +32,9 @@ function wholes(task: RecentTask): { cpu: number; gpu: number } | null {
       cpuShare = 1 - d.fraction;
       cpu = d.cpu_time / cpuShare;
     }
-    if (d.gpu_time && d.fraction > gpuShare) {
+    if (d.accelerator_time && d.fraction > gpuShare) {
       gpuShare = d.fraction;
-      gpu = d.gpu_time / gpuShare;
+      gpu = d.accelerator_time / gpuShare;
     }
   }
   return cpu !== null && gpu !== null ? { cpu, gpu } : null;
@@ -51,7 +51,8 @@ export function gpuBenefitGrid(tasks: readonly RecentTask[], scheduler: string):
   );
   for (const task of tasks) {
     const column = Math.min(SIZE_BINS - 1, Math.max(0, Math.floor(Math.log(task.size / low) / step)));
-    const row = INTENSITY_BINS - 1 - Math.min(INTENSITY_BINS - 1, Math.floor(task.intensity * INTENSITY_BINS));
+    const row =
+      INTENSITY_BINS - 1 - Math.min(INTENSITY_BINS - 1, Math.floor(task.compute_intensity * INTENSITY_BINS));
     const cell = sums[row]?.[column];
     if (!cell) continue;
     const fraction = task.results.get(scheduler)?.fraction;

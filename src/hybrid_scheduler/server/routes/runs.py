@@ -19,8 +19,8 @@ from .strict_route import REPLAY, RUN_ID, SCHEDULER, Limit, RunInPath, StrictRou
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 
-_DIFF_METRICS = ("avg_latency", "avg_time", "avg_energy", "avg_cost", "p95_latency")
-_DIFF_SETTINGS = ("scenario", "utilisation", "seed", "platform", "schedulers", "source")
+_DIFF_METRICS = ("mean_latency", "mean_time", "mean_energy", "mean_cost", "p95_latency")
+_DIFF_SETTINGS = ("scenario", "load", "seed", "platform", "schedulers", "source")
 _QUANTILES = ("p50_latency", "p95_latency", "p99_latency")
 
 
@@ -198,6 +198,6 @@ def _difference(a: dict[str, Any], b: dict[str, Any], metric: str) -> dict[str, 
     if first is None or second is None:
         return {"a": first, "b": second, "difference": None, "ci95": None}
     # Only the latency has an interval; the runs are independent, so variances add.
-    widths = (a.get("latency_ci95"), b.get("latency_ci95")) if metric == "avg_latency" else (None, None)
+    widths = (a.get("latency_ci95"), b.get("latency_ci95")) if metric == "mean_latency" else (None, None)
     interval = None if widths[0] is None or widths[1] is None else math.hypot(widths[0], widths[1])
     return {"a": first, "b": second, "difference": second - first, "ci95": interval}

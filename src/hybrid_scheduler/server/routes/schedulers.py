@@ -75,7 +75,7 @@ def _scenario(scenario: Scenario) -> dict[str, Any]:
     return {
         "name": scenario.name,
         "description": scenario.description,
-        "utilisation": scenario.utilisation,
+        "load": scenario.utilisation,
         "arrivals": scenario.arrivals,
         "physics": scenario.physics,
         "episode_length": scenario.episode_length,

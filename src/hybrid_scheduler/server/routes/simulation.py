@@ -23,7 +23,7 @@ async def start(context: RequestContext, request: StartRequest | None = None) ->
     given = request or StartRequest()
     options = StartOptions(
         scenario=given.scenario,
-        utilisation=given.utilisation,
+        utilisation=given.load,
         seed=given.seed,
         speed=given.speed,
         schedulers=None if given.schedulers is None else tuple(given.schedulers),
@@ -62,7 +62,7 @@ async def speed(context: RequestContext, request: SpeedRequest) -> Response:
 @router.post("/simulation/scenario", operation_id="setScenario", summary="Change the scenario", **_WITH_BODY)
 async def scenario(context: RequestContext, request: ScenarioRequest) -> Response:
     """Draw tasks from another scenario from now on."""
-    return StrictJSONResponse(await context.control.set_scenario(request.scenario, request.utilisation))
+    return StrictJSONResponse(await context.control.set_scenario(request.scenario, request.load))
 
 
 @router.get(

@@ -40,7 +40,7 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
         num_gpus=request.num_gpus,
         gpu_speed=request.gpu_speed,
         bandwidth=request.bandwidth,
-        utilisation=request.utilisation,
+        utilisation=request.load,
         energy_weight=request.energy_weight,
     )
     change.platform(context.machine.platform)  # raises if this machine cannot be changed so

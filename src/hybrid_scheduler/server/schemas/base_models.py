@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from ...core.ulid import ULID
@@ -54,7 +54,7 @@ SchedulerKey = Annotated[
 SchedulerName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="A registered scheduler.")]
 ScenarioName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9\-]{0,63}$", description="See `GET /api/scenarios`.")]
 Seed = Annotated[int, Field(ge=0, le=_SEED_MAX, description="Same seed, same tasks, same results.")]
-Utilisation = Annotated[
+Load = Annotated[
     float, Field(ge=0.001, le=10, description="Offered load as a share of the machine's capacity for these tasks.")
 ]
 Speed = Annotated[float, Field(ge=0.01, le=10_000, description="Virtual seconds per second.")]
@@ -68,3 +68,36 @@ def response_example(**fields: Any) -> ConfigDict:
 def request_example(**fields: Any) -> ConfigDict:
     """Return the configuration of a request model with one example."""
     return ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, json_schema_extra={"examples": [fields]})
+
+
+# ------------------------------------------------------------------------------------------ old names
+
+
+class _LoadRequest(Protocol):
+    load: float | None
+    utilisation: float | None
+
+
+_Request = TypeVar("_Request", bound=_LoadRequest)
+
+
+def old_load() -> Any:
+    """Return the field `utilisation`: the name of `load` until 0.1, accepted in requests until 0.3."""
+    return Field(default=None, description="Deprecated: use `load`.", json_schema_extra={"deprecated": True})
+
+
+def _not_both(value: float | None, info: ValidationInfo) -> float | None:
+    if value is not None and info.data.get("load") is not None:
+        raise PydanticCustomError("old_name", "must be left out where `load` is given, whose old name it is")
+    return value
+
+
+def _take_old_name(request: _Request) -> _Request:
+    if request.load is None:
+        request.load = request.utilisation
+    return request
+
+
+#: Validators of a request with the fields `load` and `utilisation`.
+refuse_both_names = field_validator("utilisation")(_not_both)
+take_old_name = model_validator(mode="after")(_take_old_name)

@@ -52,7 +52,7 @@ class ScenarioInfo(ResponseModel):
     model_config = response_example(
         name="default",
         description="The ranges of the configuration",
-        utilisation=0.1,
+        load=0.1,
         arrivals="poisson",
         physics="analytic",
         episode_length=None,
@@ -63,7 +63,7 @@ class ScenarioInfo(ResponseModel):
 
     name: str
     description: str
-    utilisation: float
+    load: float = Field(description="Offered load unless a request names another.")
     arrivals: str
     physics: str
     episode_length: int | None

@@ -16,7 +16,7 @@ _RUN = {
     "status": "running",
     "source": "simulated",
     "scenario": "default",
-    "utilisation": 0.1,
+    "load": 0.1,
     "seed": 42,
     "platform": "workstation",
     "schedulers": ["greedy", "oracle"],
@@ -32,16 +32,16 @@ class ComparisonRow(ResponseModel):
     name: str
     tasks: int
     failed: int
-    avg_time: float | None = Field(description="Mean execution time.")
-    avg_latency: float | None = Field(description="Mean time from arrival to finish, waiting included.")
+    mean_time: float | None = Field(description="Mean execution time.")
+    mean_latency: float | None = Field(description="Mean time from arrival to finish, waiting included.")
     latency_ci95: float | None = Field(description="Half width of the 95 % interval (batch means).")
-    avg_wait: float | None
-    avg_energy: float | None
-    avg_cost: float | None
+    mean_wait: float | None
+    mean_energy: float | None
+    mean_cost: float | None
     total_energy: float
     total_cost: float
-    avg_gpu_fraction: float | None
-    avg_regret: float | None = Field(description="Mean latency minus the oracle's, task by task.")
+    mean_gpu_fraction: float | None
+    mean_regret: float | None = Field(description="Mean latency minus the oracle's, task by task.")
     regret_ci95: float | None = Field(description="Half width of its 95 % interval, paired with the oracle.")
     p50_latency: float | None
     p95_latency: float | None
@@ -64,7 +64,7 @@ class Run(ResponseModel):
     status: Literal["running", "paused", "stopped"]
     source: Literal["simulated", "measured"]
     scenario: str
-    utilisation: float | None = Field(description="Offered load; null for a measured run.")
+    load: float | None = Field(description="Offered load; null for a measured run.")
     seed: int
     platform: str
     schedulers: list[str]
@@ -94,15 +94,15 @@ class ComparativeRow(ResponseModel):
     name: str
     tasks: int
     failed: int
-    avg_time: float | None
-    avg_latency: float | None
-    avg_wait: float | None
-    avg_energy: float | None
-    avg_cost: float | None
+    mean_time: float | None
+    mean_latency: float | None
+    mean_wait: float | None
+    mean_energy: float | None
+    mean_cost: float | None
     total_energy: float
     total_cost: float
-    avg_gpu_fraction: float | None
-    avg_regret: float | None
+    mean_gpu_fraction: float | None
+    mean_regret: float | None
     p50_latency: float | None
     p95_latency: float | None
     p99_latency: float | None
@@ -125,11 +125,11 @@ class TrendPoint(ResponseModel):
     """Means of one scheduler over one bucket."""
 
     n: int
-    avg_latency: float | None
-    avg_time: float | None
-    avg_energy: float | None
-    avg_cost: float | None
-    avg_regret: float | None
+    mean_latency: float | None
+    mean_time: float | None
+    mean_energy: float | None
+    mean_cost: float | None
+    mean_regret: float | None
 
 
 class TrendBucket(ResponseModel):
@@ -192,10 +192,10 @@ class DiffRow(ResponseModel):
     """One scheduler in two runs."""
 
     name: str
-    avg_latency: Difference
-    avg_time: Difference
-    avg_energy: Difference
-    avg_cost: Difference
+    mean_latency: Difference
+    mean_time: Difference
+    mean_energy: Difference
+    mean_cost: Difference
     p95_latency: Difference
 
 

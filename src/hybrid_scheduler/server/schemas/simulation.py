@@ -7,14 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from .base_models import (
+    Load,
     RequestModel,
     ResponseModel,
     ScenarioName,
     SchedulerName,
     Seed,
     Speed,
-    Utilisation,
+    old_load,
+    refuse_both_names,
     request_example,
+    take_old_name,
 )
 from .runs import ComparisonRow
 
@@ -52,7 +55,7 @@ class Status(ResponseModel):
     run_id: str | None
     source: Literal["simulated", "measured"]
     scenario: str
-    utilisation: float
+    load: float = Field(description="Offered load as a share of the machine's capacity.")
     seed: int
     speed: float | None = Field(description="Virtual seconds per second; null: as fast as possible.")
     platform: PlatformInfo
@@ -73,15 +76,17 @@ class Status(ResponseModel):
 class StartRequest(RequestModel):
     """Settings of a new run; missing ones come from the configuration."""
 
-    model_config = request_example(
-        scenario="mixed", utilisation=0.4, seed=7, speed=1.0, schedulers=["greedy", "oracle"]
-    )
+    model_config = request_example(scenario="mixed", load=0.4, seed=7, speed=1.0, schedulers=["greedy", "oracle"])
 
     scenario: ScenarioName | None = None
-    utilisation: Utilisation | None = None
+    load: Load | None = None
+    utilisation: Load | None = old_load()
     seed: Seed | None = None
     speed: Speed | None = None
     schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=20)] | None = None
+
+    _refuse_both = refuse_both_names
+    _take_old = take_old_name
 
 
 class SpeedRequest(RequestModel):
@@ -95,7 +100,11 @@ class SpeedRequest(RequestModel):
 class ScenarioRequest(RequestModel):
     """Scenario of all further tasks."""
 
-    model_config = request_example(scenario="bursty", utilisation=0.5)
+    model_config = request_example(scenario="bursty", load=0.5)
 
     scenario: ScenarioName
-    utilisation: Utilisation | None = None
+    load: Load | None = None
+    utilisation: Load | None = old_load()
+
+    _refuse_both = refuse_both_names
+    _take_old = take_old_name

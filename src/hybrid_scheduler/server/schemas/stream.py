@@ -21,11 +21,11 @@ class _Event(ResponseModel):
 class LatestTask(ResponseModel):
     """The newest task."""
 
-    id: int
+    task_id: int
     size: float
-    intensity: float
-    memory: float
-    arrival: float
+    compute_intensity: float
+    memory_required: float
+    arrival_time: float
 
 
 class LatestResult(ResponseModel):
@@ -68,18 +68,19 @@ class DecisionRow(ResponseModel):
     fraction: float | None
     start: float | None
     finish: float | None
-    time: float | None
+    time: float | None = Field(description="Seconds of execution: the longer of the two parts.")
     latency: float | None
+    wait: float | None = Field(description="Latency minus time.")
     energy: float | None
     cost: float | None
     regret: float | None
     cpu_start: float | None
     cpu_time: float | None
-    gpu_start: float | None
-    gpu_time: float | None
+    accelerator_start: float | None
+    accelerator_time: float | None
     size: float
-    intensity: float
-    memory: float
+    compute_intensity: float
+    memory_required: float
 
 
 class SimulationUpdate(_Event):

@@ -6,28 +6,40 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .base_models import RequestModel, ResponseModel, ScenarioName, SchedulerName, request_example
+from .base_models import (
+    RequestModel,
+    ResponseModel,
+    ScenarioName,
+    SchedulerName,
+    old_load,
+    refuse_both_names,
+    request_example,
+    take_old_name,
+)
+
+_Load = Annotated[
+    float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the current machine's capacity.")
+]
 
 
 class WhatIfRequest(RequestModel):
     """The changed machine; missing values stay as they are."""
 
-    model_config = request_example(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, utilisation=0.5, energy_weight=0.2)
+    model_config = request_example(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, load=0.5, energy_weight=0.2)
 
     num_gpus: Annotated[int, Field(ge=1, le=16)] | None = None
     gpu_speed: Annotated[float, Field(ge=0.25, le=8, description="Factor on the GPUs' speed.")] = 1.0
     bandwidth: Annotated[float, Field(ge=500, le=200_000, description="MB/s between host and GPU.")] | None = None
-    utilisation: (
-        Annotated[
-            float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the current machine's capacity.")
-        ]
-        | None
-    ) = None
+    load: _Load | None = None
+    utilisation: _Load | None = old_load()
     energy_weight: Annotated[float, Field(ge=0, le=1, description="0: only latency counts; 1: only energy.")] = 0.0
     scenario: ScenarioName | None = None
     schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=12)] | None = None
     tasks: Annotated[int, Field(ge=50, le=1000)] = 300
     seeds: Annotated[int, Field(ge=2, le=16)] = 8
+
+    _refuse_both = refuse_both_names
+    _take_old = take_old_name
 
 
 class Paired(ResponseModel):

@@ -29,7 +29,7 @@ function useSettled<T>(value: T, ms = 350): T {
 /** What-if analysis: sliders for the platform, and the paired change for every scheduler. */
 export function WhatIf() {
   const gpus = useLive((s) => s.status?.platform.devices.filter((device) => device.kind !== "cpu").length ?? 4);
-  const load = useLive((s) => s.status?.utilisation ?? 0.1);
+  const load = useLive((s) => s.status?.load ?? 0.1);
   const styles = useVisibleStyles();
   const now = useMemo(() => present(gpus, load), [gpus, load]);
   const [own, setOwn] = useState<Partial<Settings>>({});

@@ -3,7 +3,7 @@ import type { WhatIfRequest } from "../../../client/models";
 import { percent, ratio, significant, tick } from "../../../lib/format";
 
 export interface Slider {
-  key: "num_gpus" | "gpu_speed" | "bandwidth" | "utilisation" | "energy_weight";
+  key: "num_gpus" | "gpu_speed" | "bandwidth" | "load" | "energy_weight";
   label: string;
   min: number;
   max: number;
@@ -45,7 +45,7 @@ export const SLIDERS: readonly Slider[] = [
     ends: ["0.5", "200 GB/s"],
   },
   {
-    key: "utilisation",
+    key: "load",
     label: "Arrival rate",
     min: 0.05,
     max: 1.2,
@@ -67,8 +67,8 @@ export const SLIDERS: readonly Slider[] = [
 export type Settings = Record<Slider["key"], number>;
 
 /** Settings of the running platform. The API does not report link bandwidths; every preset has 16 GB/s. */
-export function present(gpus: number, utilisation: number): Settings {
-  return { num_gpus: Math.max(1, gpus), gpu_speed: 1, bandwidth: 16_000, utilisation, energy_weight: 0 };
+export function present(gpus: number, load: number): Settings {
+  return { num_gpus: Math.max(1, gpus), gpu_speed: 1, bandwidth: 16_000, load, energy_weight: 0 };
 }
 
 export function changed(settings: Settings, now: Settings): Slider[] {
@@ -87,7 +87,7 @@ export function inWords(settings: Settings, now: Settings): string {
     num_gpus: (v) => `${v} ${v === 1 ? "GPU" : "GPUs"}`,
     gpu_speed: (v) => `${ratio(v)} as fast`,
     bandwidth: (v) => `${significant(v / 1000)} GB/s`,
-    utilisation: (v) => `${percent(v, 2)} load`,
+    load: (v) => `${percent(v, 2)} load`,
     energy_weight: (v) => `energy weight ${tick(v, 2)}`,
   };
   const list = changed(settings, now).map((slider) => words[slider.key](settings[slider.key]));
