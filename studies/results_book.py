@@ -86,7 +86,7 @@ def parse_options(description: str | None) -> tuple[int, range]:
     """Return the number of tasks and the seeds from the command line of one part of the page."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20, help=f"from {FIRST_REPORTED_SEED} on; at least 2")
-    parser.add_argument("--tasks", type=int, default=2000)
+    parser.add_argument("--tasks", type=int, default=2000, help="per seed; at least 200")
     options = parser.parse_args()
     return options.tasks, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
 
