@@ -147,24 +147,24 @@ def _execute_stream(
     executor = _executor(backend, address, device, calibration, split=not whole, timeout=timeout)
     began = time.time()
     try:
-        contest = KernelBenchmark(
+        benchmark = KernelBenchmark(
             executor, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare
         )
-        with command.printer.progress(_steps(contest)) as update:
-            contest.progress = update
-            document = contest.run()
+        with command.printer.progress(_steps(benchmark)) as update:
+            benchmark.progress = update
+            document = benchmark.run()
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
     document |= {"seed": seed, "sizes": [smallest, largest], "kinds": names, "backend": backend}
     with uninterrupted():
         if out is not None:
-            _write(out, document, contest.rows())
+            _write(out, document, benchmark.rows())
             command.printer.note(f"wrote {out}")
         if not as_json:
             _show(command.printer, document)
         try:  # the measurements are printed even if storing them fails
             if store:
-                uploaded = _store(contest, document, settings, began=began)
+                uploaded = _store(benchmark, document, settings, began=began)
                 document["run_id"] = uploaded.run_id
                 if not as_json:
                     command.printer.text(uploaded.message)
@@ -258,8 +258,8 @@ def _executor(
     return HybridExecutor("cpu_only", device_type=device, calibration=calibration, split=split, timeout=timeout)
 
 
-def _steps(contest: Any) -> int:
-    return len(contest.calls) * len(contest.executor.pools) * contest.repeats
+def _steps(benchmark: KernelBenchmark) -> int:
+    return len(benchmark.calls) * len(benchmark.executor.pools) * benchmark.repeats
 
 
 def _check_out(out: Path | None) -> None:
@@ -283,7 +283,9 @@ def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -
         raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
 
 
-def _store(contest: KernelBenchmark, document: dict[str, Any], settings: Settings, *, began: float) -> UploadedRun:
+def _store(
+    benchmark: KernelBenchmark, document: dict[str, Any], settings: Settings, *, began: float
+) -> UploadedRun:
     from ..experiments.measured_history import measured_run
     from .upload import store
 
@@ -296,7 +298,12 @@ def _store(contest: KernelBenchmark, document: dict[str, Any], settings: Setting
             name: {number: row[number] for number in numbers} for name, row in document["compare"].items()
         }
     run = measured_run(
-        contest, machine=gpu or machine["cpu"], seed=document["seed"], began=began, ended=time.time(), config=config
+        benchmark,
+        machine=gpu or machine["cpu"],
+        seed=document["seed"],
+        began=began,
+        ended=time.time(),
+        config=config,
     )
     return store(run, settings)
 

@@ -151,7 +151,7 @@ class Comparison:
         before, after = other.to_pandas().loc[shared], self.to_pandas().loc[shared]
         this = after.apply(pd.to_numeric, errors="coerce").stack().rename("this")
         that = before.apply(pd.to_numeric, errors="coerce").stack().rename("other")
-        table = pd.concat([this, that], axis=1).rename_axis(["scheduler", "metric"]).dropna()
+        table: pd.DataFrame = pd.concat([this, that], axis=1).rename_axis(["scheduler", "metric"]).dropna()
         table["difference"] = table["this"] - table["other"]
         table["ratio"] = table["this"] / table["other"].where(table["other"] != 0)
         return table

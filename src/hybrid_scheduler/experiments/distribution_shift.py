@@ -186,7 +186,8 @@ class AgentPolicy:
 
     def _observation(self, task: Task) -> Floats32:
         row = features(Workload.from_tasks([task]))
-        return ((row - self._mean) / self._scale).astype(np.float32)
+        observation: Floats32 = ((row - self._mean) / self._scale).astype(np.float32)
+        return observation
 
     def _residual(self, task: Task, fraction: float, seconds: float) -> float:
         network = self._dqn.row
