@@ -24,7 +24,7 @@ FINISH, RELEASE = 0, 1
 Progress = Callable[[int], None]
 
 
-class WaitingTasks:
+class _WaitingTasks:
     """Queue of a central scheduler: released rows, oldest first. Implements `core.Queue`."""
 
     def __init__(self, workload: Workload, times: TimeTable | None) -> None:
@@ -81,7 +81,7 @@ class EventRun:
         self.outcomes, self.progress = outcomes, progress
         self.table = cluster.physics.times(workload, cluster.platform)
         self.links = cluster.physics.links(cluster.platform)
-        self.waiting = WaitingTasks(workload, known_times)
+        self.waiting = _WaitingTasks(workload, known_times)
         self.events: list[tuple[float, int, int]] = []  # (time, priority, row): the row is the counter
         self.missing = np.diff(workload.parent_start)
         self.children = _children(workload)

@@ -28,7 +28,7 @@ _RING = 3
 
 
 @helper
-def pivot(cpu, accelerator, cpus, accelerators):  # type: ignore[no-untyped-def]
+def _pivot(cpu, accelerator, cpus, accelerators):  # type: ignore[no-untyped-def]
     """Return the ratio of CPU to accelerator time at which the fluid optimum changes sides."""
     ratio = cpu / accelerator
     order = np.argsort(-ratio)
@@ -43,7 +43,7 @@ def pivot(cpu, accelerator, cpus, accelerators):  # type: ignore[no-untyped-def]
 
 
 @helper
-def learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no-untyped-def]
+def _learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no-untyped-def]
     """Add this task to the window; every 64 tasks update r* and the typical task time."""
     cpu_sum, rate = 0.0, 0.0
     for d in range(len(devices)):
@@ -70,7 +70,7 @@ def learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no-
         filled = min(seen + 1, _WINDOW)
         c = state[_RING : _RING + filled]
         a = state[_RING + _WINDOW : _RING + _WINDOW + filled]
-        state[1] = pivot(c, a, cpus, accelerators)
+        state[1] = _pivot(c, a, cpus, accelerators)
         state[2] = (c * a / (c + a)).mean()
 
 
@@ -81,7 +81,7 @@ def priced_placement(  # type: ignore[no-untyped-def]
     """Return the best (device, share) at current prices. Each call updates `state` (see `price_state`)."""
     if accelerators == 0.0:
         return best_placement(now, memory, times, free_at, devices, 0, len(devices), weight, objective, 0.0)
-    learn_window(times, devices, cpus, accelerators, state)
+    _learn_window(times, devices, cpus, accelerators, state)
     worth, typical = state[1], state[2]
     value = state[_RING + 2 * _WINDOW :]
     cpu_backlog, accelerator_backlog = 0.0, 0.0

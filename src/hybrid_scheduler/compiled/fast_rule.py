@@ -58,10 +58,10 @@ TASK = np.dtype(
 _ROW = types.float64[:, ::1]
 _VECTOR = types.float64[::1]
 _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
-SIGNATURE = types.Tuple((types.int64, types.float64))(
+_SIGNATURE = types.Tuple((types.int64, types.float64))(
     types.float64, from_dtype(TASK)[::1], _ROW, _READ_ONLY, from_dtype(DEVICE)[::1], _VECTOR, _VECTOR
 )
-RULE = types.FunctionType(SIGNATURE)
+RULE = types.FunctionType(_SIGNATURE)
 
 
 def rule(function: Callable[..., Any]) -> Any:
@@ -136,7 +136,7 @@ class FastRule(Online):
         self.devices = device_table(setting.platform, columns)
         self.params: Floats = np.ascontiguousarray(self.make_params(), dtype=np.float64)
         self.state: Floats = np.ascontiguousarray(self.make_state(), dtype=np.float64)
-        self._rule = compiled(type(self).rule, SIGNATURE)
+        self._rule = compiled(type(self).rule, _SIGNATURE)
         self._task = np.zeros(1, TASK)
         self._no_times = np.empty((0, 2))
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..core import Floats, InvalidInputError
 
-CONFIDENCE = 0.95
+_CONFIDENCE = 0.95
 TOO_CLOSE = "too close to call"
 LOWER, HIGHER = "lower", "higher"
 #: Up to this number of differences the distribution of the signed ranks is exact, beyond it is nearly normal.
@@ -73,14 +73,14 @@ def paired_differences(first: Floats, second: Floats) -> Floats:
     return _finite(first - second)
 
 
-def t_interval(values: Floats, confidence: float = CONFIDENCE) -> Interval:
+def t_interval(values: Floats, confidence: float = _CONFIDENCE) -> Interval:
     """Return Student's interval of the mean."""
     seen = _several(values)
     mean, half = float(seen.mean()), float(t_half_width(seen, confidence))
     return Interval(mean, mean - half, mean + half)
 
 
-def t_half_width(values: Floats, confidence: float = CONFIDENCE) -> Floats:
+def t_half_width(values: Floats, confidence: float = _CONFIDENCE) -> Floats:
     """Return half the width of Student's interval of the mean over the first dimension, the seeds."""
     n = len(values)
     half: Floats = _t_quantile(n - 1, 0.5 + confidence / 2) * (values.std(axis=0, ddof=1) / math.sqrt(n))
@@ -88,7 +88,7 @@ def t_half_width(values: Floats, confidence: float = CONFIDENCE) -> Floats:
 
 
 def bootstrap_interval(
-    values: Floats, rng: np.random.Generator, confidence: float = CONFIDENCE, resamples: int = _RESAMPLES
+    values: Floats, rng: np.random.Generator, confidence: float = _CONFIDENCE, resamples: int = _RESAMPLES
 ) -> Interval:
     """Return the bias-corrected and accelerated bootstrap interval of the mean, which follows a skewed spread."""
     seen = _several(values)
@@ -105,7 +105,7 @@ def bootstrap_interval(
     return Interval(mean, float(low), float(high))
 
 
-def batch_means(values: Floats, batches: int = 20, confidence: float = CONFIDENCE) -> Interval:
+def batch_means(values: Floats, batches: int = 20, confidence: float = _CONFIDENCE) -> Interval:
     """Return the interval of the mean within one run, by batch means.
 
     Single tasks are correlated; the means of long batches hardly are.
@@ -144,7 +144,7 @@ def lag1_autocorrelation(values: Floats) -> float:
     return min(max(0.0, correlation + (2.0 + 4.0 * correlation) / n), 0.95)
 
 
-def trend_direction(values: Floats, confidence: float = CONFIDENCE) -> float:
+def trend_direction(values: Floats, confidence: float = _CONFIDENCE) -> float:
     """Return 1 if values keep rising, -1 if they keep falling, 0 if neither is significant.
 
     The test is on the steps from each value to the next. The steps of an oscillation cancel, and a random walk
@@ -159,7 +159,7 @@ def trend_direction(values: Floats, confidence: float = CONFIDENCE) -> float:
     return 0.0 if small or not step.excludes(0.0) else math.copysign(1.0, step.mean)
 
 
-def dependent_interval(values: Floats, confidence: float = CONFIDENCE) -> Interval:
+def dependent_interval(values: Floats, confidence: float = _CONFIDENCE) -> Interval:
     """Return Student's interval for consecutive, possibly correlated values of one run.
 
     Correlated values carry as much information as a smaller number of independent ones; the interval uses that
@@ -177,7 +177,7 @@ def dependent_interval(values: Floats, confidence: float = CONFIDENCE) -> Interv
     return Interval(plain.mean, plain.mean - half, plain.mean + half)
 
 
-def sequential_interval(values: Floats, confidence: float = CONFIDENCE, spread: float = 1.0) -> Interval:
+def sequential_interval(values: Floats, confidence: float = _CONFIDENCE, spread: float = 1.0) -> Interval:
     """Return an interval that stays valid when it is checked after every seed.
 
     It covers the true mean at all checks together (for normal differences) and is about 1.5 times as wide as the
@@ -254,7 +254,7 @@ def cohens_dz(differences: Floats) -> float:
     return mean / deviation
 
 
-def fewest_seeds(pairs: int, confidence: float = CONFIDENCE) -> int:
+def fewest_seeds(pairs: int, confidence: float = _CONFIDENCE) -> int:
     """Return the smallest number of seeds at which the corrected signed-rank test can be significant."""
     return max(2, math.floor(math.log2(2.0 * pairs / (1.0 - confidence))) + 1)
 
@@ -296,7 +296,7 @@ class Pair:
 def compare_pairs(
     samples: Mapping[str, Floats],
     rng: np.random.Generator,
-    confidence: float = CONFIDENCE,
+    confidence: float = _CONFIDENCE,
     *,
     one_run: bool = False,
 ) -> dict[tuple[str, str], Pair]:
@@ -346,14 +346,14 @@ def compare_pairs(
     return pairs
 
 
-def verdict(difference: Interval, p: float, confidence: float = CONFIDENCE, *, diverging: bool = False) -> str:
+def verdict(difference: Interval, p: float, confidence: float = _CONFIDENCE, *, diverging: bool = False) -> str:
     """Return lower or higher only if test and interval agree, so that no single seed decides; else too close."""
     if p >= 1.0 - confidence or not (diverging or difference.excludes(0.0)):
         return TOO_CLOSE
     return LOWER if difference.mean < 0 else HIGHER
 
 
-def sequential_verdict(differences: Floats, comparisons: int = 1, confidence: float = CONFIDENCE) -> str:
+def sequential_verdict(differences: Floats, comparisons: int = 1, confidence: float = _CONFIDENCE) -> str:
     """Return the verdict after any number of seeds, for one of `comparisons` watched at the same time."""
     interval = sequential_interval(differences, 1.0 - (1.0 - confidence) / comparisons)
     if not interval.excludes(0.0):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import Floats, Outcomes, Platform
 
-JOULES_PER_KWH = 3.6e6
+_JOULES_PER_KWH = 3.6e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class EnergyAndCost:
     @cached_property
     def electricity(self) -> Floats:
         """Price of each task's busy energy in dollars."""
-        return self.energy * (self.tariff.dollars_per_kwh / JOULES_PER_KWH)
+        return self.energy * (self.tariff.dollars_per_kwh / _JOULES_PER_KWH)
 
     @cached_property
     def cost(self) -> Floats:
@@ -96,5 +96,5 @@ class EnergyAndCost:
 def dollars_per_second(platform: Platform, tariff: Tariff) -> Floats:
     """Return the dollars of one busy second on each device, by the parts of the cost that count."""
     rent = platform.column("rent") if tariff.rent else np.zeros(len(platform))
-    electricity = platform.column("watts") * (tariff.dollars_per_kwh / JOULES_PER_KWH)
+    electricity = platform.column("watts") * (tariff.dollars_per_kwh / _JOULES_PER_KWH)
     return rent + electricity if tariff.electricity else rent

@@ -22,7 +22,7 @@ def optimal_fraction(cpu: Floats, accelerator: Floats, launch: Floats | float = 
     launch
         Seconds that any part on the accelerator takes beside its share.
     """
-    return best_split(cpu, accelerator, fixed=launch)[0]
+    return _best_split(cpu, accelerator, fixed=launch)[0]
 
 
 def isolated_time(
@@ -41,7 +41,7 @@ def isolated_time(
     return np.maximum(on_cpu, on_accelerator) if concurrent else on_cpu + on_accelerator
 
 
-def best_split(
+def _best_split(
     cpu: Floats,
     accelerator: Floats,
     *,
@@ -85,7 +85,7 @@ def isolated_split(table: TimeTable, columns: Ints, platform: Platform, memory: 
     for cpu, accelerator, capacity in sorted(pairs):
         most = np.ones(len(table))
         np.divide(capacity, memory, out=most, where=memory > capacity)
-        share, taken = best_split(
+        share, taken = _best_split(
             table[:, cpu, 0], table[:, accelerator, 0],
             cpu_fixed=table[:, cpu, 1], fixed=table[:, accelerator, 1], most=most,
         )  # fmt: skip

@@ -67,7 +67,7 @@ class Curve:
     @cached_property
     def _nodes(self) -> tuple[Floats, Floats, Floats]:
         x, y = np.log(self.sizes), np.log(self.seconds)
-        return x, y, monotone_slopes(x, y)
+        return x, y, _monotone_slopes(x, y)
 
     def at(self, sizes: Floats) -> Floats:
         """Return the seconds of whole tasks of these sizes, launch overhead included."""
@@ -123,7 +123,7 @@ class Curve:
         }  # fmt: skip
 
 
-def monotone_slopes(x: Floats, y: Floats) -> Floats:
+def _monotone_slopes(x: Floats, y: Floats) -> Floats:
     """Return the slopes of a monotone cubic through the points (Fritsch and Carlson).
 
     At the ends it is the slope of the last segment, which also extrapolates the curve.

@@ -40,7 +40,7 @@ from ..learning.model_files import DEFAULT_TIMES, ModelFileError
 from ..physics import objective_scales
 from .registry import Look, register
 
-TARGETS = ("times", "fraction")
+_TARGETS = ("times", "fraction")
 #: Number of tasks whose predicted durations give the units of the objective.
 _SCALE_TASKS = 1000
 #: Limit on tasks that were placed but not yet observed; the oldest are dropped.
@@ -80,8 +80,8 @@ class HybridML(Online):
         drift: str = "cusum",
         model: str | Path | None = "default",
     ) -> None:
-        if target not in TARGETS:
-            raise UnknownNameError("target", target, TARGETS)
+        if target not in _TARGETS:
+            raise UnknownNameError("target", target, _TARGETS)
         if not (model is None or isinstance(model, str | Path)):
             raise InvalidInputError("model", '"default", a path or None', model)
         self.target, self.feedback, self.prices, self.learn = target, feedback, prices, learn

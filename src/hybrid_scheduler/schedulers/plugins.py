@@ -17,7 +17,7 @@ from typing import Any
 
 from ..core import InvalidInputError
 
-ENTRY_POINT_GROUP = "hybrid_scheduler.schedulers"
+_ENTRY_POINT_GROUP = "hybrid_scheduler.schedulers"
 VARIABLE = "SCHEDULER_PLUGINS"
 
 
@@ -39,7 +39,7 @@ def add_file(path: Path) -> None:
 
 def installed() -> Iterator[tuple[str, Any]]:
     """Yield name and object of every entry point. Slow: it reads the metadata of all installed packages."""
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
+    for entry in entry_points(group=_ENTRY_POINT_GROUP):
         yield entry.name, entry.load()
 
 

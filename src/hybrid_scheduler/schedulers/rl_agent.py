@@ -31,7 +31,7 @@ from ..learning.model_files import DEFAULT_TIMES, ModelFileError
 from ..physics import Tariff, dollars_per_second
 from .registry import Look, register
 
-REPLAYS = ("counterfactual", "bandit")
+_REPLAYS = ("counterfactual", "bandit")
 #: The network trained in simulation that ships with the package, for state `queue` and actions `split`.
 SHIPPED_MODEL = Path(__file__).parent.parent / "models" / "rl_agent.pth"
 #: Finished tasks per update of the network, and a learning rate that preserves the training in simulation.
@@ -81,8 +81,8 @@ class RLAgent(Online):
             raise UnknownNameError("state", state, ("queue", "task"))
         if actions not in ("split", "placement"):
             raise UnknownNameError("actions", actions, ("split", "placement"))
-        if replay not in REPLAYS:
-            raise UnknownNameError("replay", replay, REPLAYS)
+        if replay not in _REPLAYS:
+            raise UnknownNameError("replay", replay, _REPLAYS)
         for name, value in (("epsilon", epsilon), ("energy_weight", energy_weight)):
             if value is not None and not 0.0 <= value <= 1.0:
                 raise InvalidInputError(name, "a number in [0, 1]", value)

@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnRule:
+class _ColumnRule:
     """Rule for the numbers of a column, in words and as a test."""
 
     allowed: str
@@ -36,11 +36,11 @@ class ColumnRule:
             return ~(np.isfinite(values) & self.holds(values))
 
 
-RULES: dict[str, ColumnRule] = {
-    "size": ColumnRule("finite and > 0", lambda x: x > 0),
-    "compute_intensity": ColumnRule("a number in [0, 1]", lambda x: (x >= 0) & (x <= 1)),
-    "memory_required": ColumnRule("finite and >= 0", lambda x: x >= 0),
-    "arrival_time": ColumnRule("finite and >= 0", lambda x: x >= 0),
+RULES: dict[str, _ColumnRule] = {
+    "size": _ColumnRule("finite and > 0", lambda x: x > 0),
+    "compute_intensity": _ColumnRule("a number in [0, 1]", lambda x: (x >= 0) & (x <= 1)),
+    "memory_required": _ColumnRule("finite and >= 0", lambda x: x >= 0),
+    "arrival_time": _ColumnRule("finite and >= 0", lambda x: x >= 0),
 }
 
 #: Allowed values of each column, in words.
