@@ -1,4 +1,4 @@
-"""The schedulers' index and their measured tables."""
+"""Index of the schedulers, and their measured tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEASURED = GUIDE / "schedulers" / "measured.json"
 
 
 _KNOWLEDGE = {"nothing": "nothing", "told": "durations", "realised": "real durations"}
-#: Between these two stands a scheduler's table of measurements.
+#: Markers around a scheduler's table of measurements.
 _OPEN, _CLOSE = "<!-- measured -->", "<!-- /measured -->"
 
 
@@ -32,15 +32,12 @@ def schedulers_page() -> str:
     ]
     return sections(
         [
-            NOTE + "# The schedulers\n\nEvery scheduler of the registry; `hybrid-scheduler schedulers` prints the "
-            "same list with all "
-            "parameters. *Online* ones decide when a task comes, *central* ones when a device is idle, "
-            "*static* ones plan everything "
-            "beforehand. What each is allowed to know is explained in [who knows "
-            "what](../concepts/knowledge.md).\n",
+            NOTE + "# The schedulers\n\nEvery scheduler of the registry; `hybrid-scheduler schedulers` prints the same "
+            "list with all parameters. *Online* schedulers decide when a task is released, *central* ones when a "
+            "device is idle, *static* ones plan the whole run beforehand. [Knowledge](../concepts/knowledge.md) "
+            "explains the third column.\n",
             table(("name", "protocol", "knows", "published", "rule"), rows),
-            "*Published* marks the six of the original comparison; the others are references that keep it "
-            "honest.\n",
+            "*Published* marks the six schedulers of the original comparison; the others are references.\n",
             _overview(),
             _method(),
         ]
@@ -80,11 +77,9 @@ def _overview() -> str:
         ratios = [_pm(row["mean_latency_ratio"]) if row else "–" for row in found[:3]]
         rows.append((f"[`{name}`]({name}.md)", *ratios, _pm(found[3]["makespan_over_bound"])))
     return (
-        "## Side by side\n\nMean latency over that of `earliest_finish`, which is told the durations, on the "
-        "same tasks; in the last column "
-        "makespan over the lower bound. Below 1 is better than earliest finish; numbers in the hundreds are "
-        "queues that grow without "
-        "end, and say more about the run's length than about the scheduler.\n\n"
+        "## Side by side\n\nMean latency over that of `earliest_finish`, which knows durations, on the same tasks. "
+        "The last column is makespan over the lower bound. Below 1 is better than earliest finish. Numbers in the "
+        "hundreds belong to queues that grow without bound, and depend on the length of the run.\n\n"
         + table(("scheduler", *(cases[key]["title"] for key in keys[:3]), "batch, makespan / bound"), rows)
     )
 
@@ -95,7 +90,7 @@ def _method() -> str:
     return (
         f"Seeds {found['first_seed']} to {last}, {found['tasks']:,} tasks each "
         f"({found['cases']['batch']['tasks']:,} in the batch), "
-        "± is the 95 % interval over seeds; models as they ship, learning on. Made by\n\n"
+        "± is the 95 % interval over seeds; packaged models, learning on. Made by\n\n"
         "```sh\nOMP_NUM_THREADS=1 .venv/bin/python examples/measure_schedulers.py --seeds "
         f"{found['seeds']} --out docs/guide/schedulers/measured.json\n.venv/bin/python "
         "scripts/make_reference.py\n```\n"
