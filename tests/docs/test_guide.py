@@ -100,7 +100,7 @@ def test_schedulers_named_in_commands_can_be_made(page):
         r"hybrid-scheduler[^\n`]*--schedulers? (?:\"([^\"\n]+)\"|([\w,]+))", text_of(page)
     ):
         for spec in split_specs(quoted or bare):
-            if spec not in ("all", "mine", "patient"):
+            if spec not in ("all", "mine", "overflow"):
                 create(spec)
 
 
