@@ -363,7 +363,7 @@ _numbers = itertools.count(1)
 
 @contextlib.contextmanager
 def fresh_database(server_url: str, template: str = "template0") -> Iterator[str]:
-    """The URL of a new database. On somebody else's server it is dropped afterwards; ours goes as a whole."""
+    """Yield the URL of a new database. On an external server it is dropped afterwards."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     admin(server_url, f'CREATE DATABASE {name} TEMPLATE "{template}"')
     try:

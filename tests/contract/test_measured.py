@@ -148,7 +148,7 @@ async def test_a_live_run_keeps_its_own_rows_around_the_gap(address, journal, re
     assert all(finding.ok for finding in verify(address))
 
 
-async def test_a_restart_finds_the_live_run_and_learns_from_its_tasks_alone(address, repository):
+async def test_restart_recovers_the_live_run_and_its_tasks_alone(address, repository):
     engine = Engine(schedulers=("greedy", "oracle"))
     journal = SqlJournal(address)
     journal.open()
@@ -169,7 +169,7 @@ async def test_a_restart_finds_the_live_run_and_learns_from_its_tasks_alone(addr
     }
 
 
-async def test_it_is_told_in_the_stream_and_teaches_nothing(journal, repository, history):
+async def test_measured_run_is_announced_and_is_no_training_data(journal, repository, history):
     engine = Engine(schedulers=("oracle",))
     live(journal, engine, 4)
     store(journal, engine, measured_run(6))

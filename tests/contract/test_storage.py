@@ -199,7 +199,7 @@ async def test_pages_of_tasks_go_from_the_newest_to_the_oldest(journal, reposito
     ]
 
 
-async def test_runs_are_listed_newest_first_with_what_is_known_of_them(journal, repository):
+async def test_runs_are_listed_newest_first_with_their_settings(journal, repository):
     engine = Engine()
     for number in (1, 2, 3):
         engine.new_run(f"01J0000000000000000000000{number}", created_at=1000.0 + number)
@@ -218,7 +218,7 @@ async def test_runs_are_listed_newest_first_with_what_is_known_of_them(journal, 
     assert (await repository.runs(1))[0]["run_id"] == run["run_id"]
 
 
-async def test_a_page_of_results_ends_with_a_whole_task(journal, repository):
+async def test_page_of_results_ends_with_a_complete_task(journal, repository):
     stored(journal, Engine().batch(7))
     page = await repository.results(RUN, limit=8)
     assert [(row["task_id"], row["scheduler_name"]) for row in page] == [
@@ -234,7 +234,7 @@ async def test_a_page_of_results_ends_with_a_whole_task(journal, repository):
     assert [(row["task_id"], row["scheduler_name"]) for row in only] == [(3, "oracle"), (4, "oracle")]
 
 
-async def test_what_does_not_exist_is_none_or_nothing(journal, repository):
+async def test_unknown_ids_give_none_or_no_rows(journal, repository):
     stored(journal, Engine().batch(2))
     for odd in ("nobody", "", "\0", "\ud800", "x" * 10_000, "' OR 1=1 --", "%"):
         assert await repository.run(odd) is None
@@ -257,7 +257,7 @@ async def test_what_does_not_exist_is_none_or_nothing(journal, repository):
     assert len((await repository.events_after(-(2**80))).events) == 1
 
 
-async def test_keys_versions_and_the_beat_are_kept(journal, repository):
+async def test_keys_versions_and_heartbeat_are_stored(journal, repository):
     version = VersionRecord(RUN, "hybrid_ml", 1, 500, 0.9, "interval", 50, 1234.5, 0.25)
     engine = Engine()
     stored(
@@ -294,7 +294,7 @@ async def test_counts_agree_with_the_rows(address, journal, repository):
 # ------------------------------------------------------------------------------------------ figures
 
 
-async def test_the_comparison_is_that_of_numpy(journal, repository):
+async def test_comparison_equals_numpy(journal, repository):
     engine = Engine()
     batches = stored(journal, *engine.batches(4, 50))
     for limit in (1, 70, 200, 10**6):
@@ -320,7 +320,7 @@ async def test_the_comparison_is_that_of_numpy(journal, repository):
                     assert found["wins"][a][b] == int((latency[a] < latency[b]).sum())
 
 
-async def test_trends_are_means_of_stretches_of_the_run(journal, repository, monkeypatch):
+async def test_trends_are_means_of_buckets_of_the_run(journal, repository, monkeypatch):
     stored(journal, Engine().batch(10, events=0))
     deleted(journal)  # the second stretch of ordinals is all that is left
     engine = Engine(counters=Counters(11, 31, 1), ordinal=10)
@@ -380,9 +380,9 @@ async def test_a_window_of_the_gantt_chart_holds_every_part_that_touches_it(jour
 # ------------------------------------------------------------------------------------------ events
 
 
-async def test_what_is_published_is_what_is_stored_and_only_after_the_commit(address):
-    bus, heard = LocalBus(), []
-    bus.subscribe(heard.extend)
+async def test_events_are_published_after_their_commit_as_stored(address):
+    bus, published = LocalBus(), []
+    bus.subscribe(published.extend)
     with opened(address, bus=bus) as journal:
         engine = Engine()
         batch = engine.batch(2, events=3)
@@ -392,9 +392,9 @@ async def test_what_is_published_is_what_is_stored_and_only_after_the_commit(add
         database = open_database(address)
         page = await Repository(database).events_after(0)
         await database.close()
-    assert heard == page.events
-    assert [payload_seq(payload) for payload in heard] == [1, 2, 3]
-    last = orjson.loads(heard[-1])
+    assert published == page.events
+    assert [payload_seq(payload) for payload in published] == [1, 2, 3]
+    last = orjson.loads(published[-1])
     assert list(last)[:5] == ["type", "seq", "run_id", "t", "created_at"]
     assert (last["value"], last["numbers"], last["share"]) == (None, [0, 1], 0.5)
 
@@ -409,7 +409,7 @@ async def test_events_after_a_number_by_type(journal, repository):
     assert [payload_seq(payload) for payload in only.events] == [4]
 
 
-async def test_old_updates_go_and_notifications_stay(journal, repository, monkeypatch):
+async def test_old_updates_are_deleted_and_notifications_stay(journal, repository, monkeypatch):
     monkeypatch.setattr(retention, "KEEP_EVENTS", 20)
     monkeypatch.setattr(journal_writer, "PRUNE_EVERY", 10)
     engine = Engine()
@@ -432,8 +432,8 @@ def bus(request):
     bus.close()
 
 
-async def test_a_tail_hands_out_every_event_once_and_in_order(address, repository, bus):
-    """The first ones come from the database, later ones from the bus, and one is never said on the bus."""
+async def test_reader_yields_every_event_once_and_in_order(address, repository, bus):
+    """The first ones come from the database, later ones from the bus, and one is never published on the bus."""
 
     class Forgetful:
         def publish(self, events):
@@ -453,7 +453,7 @@ async def test_a_tail_hands_out_every_event_once_and_in_order(address, repositor
     assert found == list(range(3, 41))
 
 
-async def test_a_tail_without_a_start_begins_with_what_is_new(address, repository, bus):
+async def test_reader_without_a_start_begins_with_new_events(address, repository, bus):
     with opened(address, bus=bus) as journal:
         engine = Engine()
         stored(journal, *engine.batches(2))
@@ -494,7 +494,7 @@ def test_a_restart_finds_the_run_its_state_and_the_newest_tasks(address, monkeyp
     )
 
 
-def test_a_stopped_run_is_over_and_a_paused_one_is_not(address):
+def test_paused_run_is_recovered_and_a_stopped_one_is_not(address):
     engine = Engine()
     with opened(address) as journal:
         stored(journal, engine.batch(2, status="paused"))
@@ -542,7 +542,7 @@ async def test_two_runs_in_one_transaction(address, repository, monkeypatch):
 # ------------------------------------------------------------------------------------------ forgetting
 
 
-async def test_forgetting_keeps_runs_and_numbers(address, repository, tmp_path, monkeypatch):
+async def test_deleting_history_keeps_runs_and_counters(address, repository, tmp_path, monkeypatch):
     monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 7)
     history = HistoryCsv(tmp_path / "data" / "history.csv")
     with opened(address, history=history) as journal:
@@ -568,7 +568,7 @@ async def test_forgetting_keeps_runs_and_numbers(address, repository, tmp_path, 
     assert all(finding.ok for finding in verify(address))
 
 
-def test_numbers_are_not_reused_when_everything_is_gone(address):
+def test_numbers_are_not_reused_after_deleting_everything(address):
     engine = Engine()
     with opened(address) as journal:
         stored(journal, engine.batch(5))
@@ -595,7 +595,7 @@ async def test_retention_keeps_the_newest_tasks(address, repository):
 # ------------------------------------------------------------------------------------------ limits
 
 
-def test_no_room_means_no_more_tasks_but_still_orders(address, monkeypatch):
+def test_full_journal_refuses_tasks_but_accepts_commands(address, monkeypatch):
     monkeypatch.setattr(journal_writer, "MAX_WAITING_BATCHES", 3)
     gate = threading.Event()
     real = journal_writer.write_group
@@ -624,7 +624,7 @@ def test_no_room_means_no_more_tasks_but_still_orders(address, monkeypatch):
 
 
 @pytest.mark.parametrize("bad", ["\0", "\ud800"])
-def test_what_cannot_be_stored_is_refused_to_whoever_made_it(journal, bad):
+def test_append_refuses_text_that_cannot_be_stored(journal, bad):
     engine = Engine()
     with pytest.raises(ValueError, match="external_id"):
         journal.append(engine.batch(1, external=bad))
@@ -636,7 +636,7 @@ def test_what_cannot_be_stored_is_refused_to_whoever_made_it(journal, bad):
 # ------------------------------------------------------------------------------------------ verifying
 
 
-def test_verify_finds_what_does_not_belong(address):
+def test_verify_finds_inconsistent_rows(address):
     with opened(address) as journal:
         stored(journal, Engine().batch(4))
     assert [finding.name for finding in verify(address) if not finding.ok] == []
@@ -693,7 +693,7 @@ async def everything(address):
     return [repr(answer) for answer in answers]
 
 
-async def test_both_databases_say_the_same_to_the_last_bit(tmp_path, database_url):  # noqa: F811
+async def test_both_databases_return_identical_values(tmp_path, database_url):  # noqa: F811
     sqlite = await everything(DatabaseAddress.sqlite(tmp_path / "history.db"))
     postgres = await everything(DatabaseAddress.from_url(database_url))
     for one, other in zip(sqlite, postgres, strict=True):

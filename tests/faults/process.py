@@ -34,19 +34,19 @@ class Served:
             text=True,
         )
         self.lines: queue.Queue[str | None] = queue.Queue()
-        self.said: list[str] = []
-        self.complaints: list[str] = []
+        self.output: list[str] = []
+        self.errors: list[str] = []
         self._readers = [
-            threading.Thread(target=self._read, args=(self.process.stdout, self.said, self.lines)),
-            threading.Thread(target=self._read, args=(self.process.stderr, self.complaints, None)),
+            threading.Thread(target=self._read, args=(self.process.stdout, self.output, self.lines)),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.errors, None)),
         ]
         for reader in self._readers:
             reader.start()
 
-    def _read(self, stream, kept: list[str], lines: queue.Queue[str | None] | None) -> None:
+    def _read(self, stream, collected: list[str], lines: queue.Queue[str | None] | None) -> None:
         with stream:
             for line in stream:
-                kept.append(line.rstrip())
+                collected.append(line.rstrip())
                 if lines is not None:
                     lines.put(line)
         if lines is not None:
@@ -54,7 +54,7 @@ class Served:
 
     def wait_ready(self, seconds: float = 120.0) -> str:
         line = self.lines.get(timeout=seconds)
-        assert line is not None, self.complaints
+        assert line is not None, self.errors
         found = re.search(r"http://localhost:(\d+)", line)
         self.port = int(found[1]) if found else 0
         self.url = f"http://127.0.0.1:{self.port}"

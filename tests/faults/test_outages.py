@@ -28,7 +28,7 @@ async def until(condition, seconds=60.0):
             await asyncio.sleep(0.05)
 
 
-async def test_the_database_goes_and_comes_back(tmp_path, monkeypatch):
+async def test_database_outage_gives_503_and_loses_nothing(tmp_path, monkeypatch):
     with postgres_server() as postgres, fresh_database(postgres.url) as url:
         more = {"storage.database_url": url, "live.speed": "20", "live.update_interval": "0.1"}
         async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
@@ -73,11 +73,11 @@ async def test_the_database_goes_and_comes_back(tmp_path, monkeypatch):
             await until(settled)
             history = (await client.get("/api/full_history?limit=all")).json()
             assert [task["ordinal"] for task in history] == list(range(len(history)))
-            told = (await client.get("/api/events?type=notification")).json()["events"]
-            assert any(event["kind"] == "storage" for event in told)
+            notifications = (await client.get("/api/events?type=notification")).json()["events"]
+            assert any(event["kind"] == "storage" for event in notifications)
 
 
-async def test_redis_freezes(tmp_path, monkeypatch):
+async def test_frozen_redis_degrades_health_and_nothing_else(tmp_path, monkeypatch):
     with redis_server() as redis:
         more = {
             "storage.redis_host": "127.0.0.1",
@@ -111,7 +111,7 @@ async def test_redis_freezes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("with_redis", [False, True])
-async def test_engine_and_api_apart(with_redis, request, tmp_path, monkeypatch):
+async def test_engine_and_api_in_two_processes(with_redis, request, tmp_path, monkeypatch):
     more = {"storage.database_url": request.getfixturevalue("database_url")}
     if with_redis:
         port = request.getfixturevalue("redis_url").rpartition(":")[2].partition("/")[0]

@@ -31,7 +31,7 @@ def settled(client):
     return status
 
 
-def test_kill_and_go_on(tmp_path, environment):
+def test_killed_server_resumes_its_run(tmp_path, environment):
     """Nothing acknowledged is lost, no id is used twice, and the run continues."""
     acknowledged: dict[str, int] = {}
     run_id, tasks, seq = None, 0, 0
@@ -84,7 +84,7 @@ def test_kill_and_go_on(tmp_path, environment):
         assert server.stop() == 0
 
 
-def test_a_speed_that_is_given_again_holds_for_the_run_that_goes_on(tmp_path):
+def test_given_speed_applies_to_the_resumed_run(tmp_path):
     """Without one, the run keeps the speed it had."""
     seen = []
     for arguments in (("--speed", "20"), (), ("--speed", "5")):
@@ -96,7 +96,7 @@ def test_a_speed_that_is_given_again_holds_for_the_run_that_goes_on(tmp_path):
     assert seen == [(run, 20.0), (run, 20.0), (run, 5.0)]
 
 
-async def test_terminate_with_sockets_open(tmp_path, environment):
+async def test_sigterm_closes_open_websockets(tmp_path, environment):
     with served(tmp_path, *SPEED, environment=environment) as server:
         sockets = [await connect(f"ws://127.0.0.1:{server.port}/ws", compression=None) for _ in range(50)]
         for each in sockets:
@@ -121,7 +121,7 @@ async def test_terminate_with_sockets_open(tmp_path, environment):
         assert time.monotonic() - began < 10
         stored = [answer.json()["task_id"] for answer in answers if isinstance(answer, httpx.Response)]
         assert len(stored) == 5
-        assert not any("Traceback" in line for line in server.complaints)
+        assert not any("Traceback" in line for line in server.errors)
     with served(tmp_path, *SPEED, environment=environment) as server, server.client() as client:
         assert all(client.get(f"/api/tasks/{task_id}").status_code == 200 for task_id in stored)
 
@@ -130,8 +130,8 @@ def test_one_engine_per_database(tmp_path, environment):
     with served(tmp_path, environment=environment) as first, first.client() as client:
         with served(tmp_path, environment=environment, ready=False) as second:
             assert second.wait() == 1
-            assert second.said == []
-            errors = [line for line in second.complaints if line.startswith("error:")]
+            assert second.output == []
+            errors = [line for line in second.errors if line.startswith("error:")]
             assert len(errors) == 1
             assert "engine" in errors[0]
         assert client.get("/api/health/ready").status_code == 200
@@ -149,31 +149,31 @@ def test_one_engine_per_database(tmp_path, environment):
         (("--host", "no.such.host.invalid"), {"API_TOKEN": "x" * 40}, 1, "listen"),
     ],
 )
-def test_it_says_why_it_does_not_start(tmp_path, arguments, environment, code, word):
+def test_failed_start_names_the_reason(tmp_path, arguments, environment, code, word):
     with served(tmp_path, *arguments, environment=environment, ready=False) as server:
         assert server.wait() == code
-        talk = [line for line in server.complaints if not line.startswith("warning:")]
+        talk = [line for line in server.errors if not line.startswith("warning:")]
         assert word in " ".join(talk)
         assert 1 <= len(talk) <= 2  # an error, and perhaps a hint
         assert "short" not in " ".join(talk)
 
 
-def test_port_in_use(tmp_path):
+def test_port_in_use_is_an_error(tmp_path):
     with (
         served(tmp_path / "a") as first,
         served(tmp_path / "b", "--port", str(first.port), ready=False) as second,
     ):
         assert second.wait() == 1
-        assert any("cannot listen" in line for line in second.complaints)
+        assert any("cannot listen" in line for line in second.errors)
 
 
-def test_interrupted(tmp_path):
+def test_interrupt_exits_with_its_code(tmp_path):
     with served(tmp_path) as server:
         assert server.stop(signal.SIGINT) == 130
-        assert any("the run is kept" in line for line in server.complaints)
+        assert any("the run is kept" in line for line in server.errors)
 
 
-def test_the_token_is_nowhere_in_the_log(tmp_path):
+def test_log_does_not_contain_the_token(tmp_path):
     file = tmp_path / "token"
     environment = {"HYBRID_SERVER__TOKEN_FILE": str(file), "HYBRID_LOGGING__LEVEL": "trace"}
     with served(tmp_path, environment=environment) as server:
@@ -191,8 +191,8 @@ def test_the_token_is_nowhere_in_the_log(tmp_path):
             assert client.get("/api/status", headers={"Authorization": f"Bearer {token}x"}).status_code == 401
         server.stop()
         log = (tmp_path / "logs" / "app.log").read_text()
-        assert token not in log + "\n".join(server.said + server.complaints)
+        assert token not in log + "\n".join(server.output + server.errors)
     os.chmod(file, 0o644)
     with served(tmp_path, environment=environment, ready=False) as server:
         assert server.wait() == 2
-        assert any("0600" in line for line in server.complaints)
+        assert any("0600" in line for line in server.errors)

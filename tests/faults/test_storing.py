@@ -1,4 +1,4 @@
-"""`execute --store`: what was measured is in the database, whoever has it open."""
+"""`execute --store`: a measured run is stored directly or through the server that uses the database."""
 
 import csv
 import json
@@ -71,7 +71,7 @@ def check(process, folder, run_id):
     assert sum(best) == pytest.approx(document["best_seconds"])
 
 
-def test_without_a_server_and_then_with_one(tmp_path):
+def test_measured_run_is_stored_without_and_with_a_server(tmp_path):
     first = program(tmp_path, *TINY, "--store", "--out", "real")
     assert first.returncode == 0, first.stderr
     line = first.stdout.strip().splitlines()[-1]
@@ -94,8 +94,11 @@ def test_without_a_server_and_then_with_one(tmp_path):
         ]
         assert runs[1]["status"] == "running"
         with process.client() as client:
-            told = client.get("/api/events?type=notification").json()["events"]
-        assert [event["run_id"] for event in told if event["kind"] == "measured_run"] == [run_id, live["run_id"]]
+            notifications = client.get("/api/events?type=notification").json()["events"]
+        assert [event["run_id"] for event in notifications if event["kind"] == "measured_run"] == [
+            run_id,
+            live["run_id"],
+        ]
 
 
 def test_a_quick_try_leaves_no_trace(tmp_path):
@@ -103,7 +106,7 @@ def test_a_quick_try_leaves_no_trace(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_a_token_is_sent_along(tmp_path):
+def test_token_is_sent_to_the_server(tmp_path):
     token = {"API_TOKEN": "s" * 40}
     with served(tmp_path, "--no-start", environment=token) as process:
         port = str(process.port)
@@ -125,8 +128,8 @@ def _while_in_use(folder, port):
         journal.close()
 
 
-def test_a_database_in_use_and_nobody_who_answers(tmp_path):
-    with socket.socket() as taken:  # bound and not listening: whoever connects is refused
+def test_database_in_use_without_a_server_is_an_error(tmp_path):
+    with socket.socket() as taken:  # bound and not listening: connections are refused
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         done = _while_in_use(tmp_path, port)

@@ -89,7 +89,7 @@ class FakeRepository:
         self.tasks_by_id: dict[int, dict[str, Any]] = {}
         self.keys: dict[str, tuple[str, int]] = {}
         self.payloads: list[bytes] = []
-        self.away: Exception | None = None
+        self.outage: Exception | None = None
         self.next_id = 1
         for _ in range(tasks):
             self.add(NewTask(1000.0, 0.5, 100.0))
@@ -127,8 +127,8 @@ class FakeRepository:
         return self.payloads[-1]
 
     def _check(self) -> None:
-        if self.away is not None:
-            raise self.away
+        if self.outage is not None:
+            raise self.outage
 
     async def ping(self) -> None:
         self._check()
@@ -331,7 +331,7 @@ class FakeControl:
             "next_task_id": self.repository.next_id,
             "episode": None,
             "unsaved_batches": 0,
-            "storage": "away" if self.repository.away else "ok",
+            "storage": "away" if self.repository.outage else "ok",
             "notes": [],
             "comparison": [comparison_row(name, tasks) for name in SCHEDULERS],
         }
@@ -367,20 +367,20 @@ class FakeControl:
         return await self._obey(("retrain", scheduler))
 
     async def submit(self, task: NewTask) -> int:
-        if self.repository.away is not None:
-            raise JournalUnavailable("the database is away")
+        if self.repository.outage is not None:
+            raise JournalUnavailable("the database is unavailable")
         self.orders.append(("submit", task))
         return self.repository.add(task)
 
     async def store_measured(self, run: MeasuredRun) -> str:
-        if self.repository.away is not None:
-            raise JournalUnavailable("the database is away")
+        if self.repository.outage is not None:
+            raise JournalUnavailable("the database is unavailable")
         self.orders.append(("measured", run))
         return OTHER_RUN
 
     async def forget(self) -> int:
-        if self.repository.away is not None:
-            raise JournalUnavailable("the database is away")
+        if self.repository.outage is not None:
+            raise JournalUnavailable("the database is unavailable")
         count = len(self.repository.tasks_by_id)
         self.repository.tasks_by_id.clear()
         return count
@@ -390,26 +390,26 @@ class FakeControl:
 
 
 class FakeCache:
-    """Remembers for ever, unless it is away."""
+    """Keeps entries without limit, unless it is unavailable."""
 
     kind = "memory"
 
     def __init__(self) -> None:
         self.known: dict[str, bytes] = {}
-        self.is_away = False
+        self.is_unavailable = False
 
     @property
     def state(self) -> str:
-        return "away" if self.is_away else "ok"
+        return "away" if self.is_unavailable else "ok"
 
     async def ping(self) -> bool:
-        return not self.is_away
+        return not self.is_unavailable
 
     async def get(self, key: str) -> bytes | None:
-        return None if self.is_away else self.known.get(key)
+        return None if self.is_unavailable else self.known.get(key)
 
     async def set(self, key: str, value: bytes, seconds: float) -> None:
-        if not self.is_away:
+        if not self.is_unavailable:
             self.known[key] = value
 
 

@@ -51,7 +51,7 @@ async def server(settings, tmp_path, monkeypatch, start=False):
 
 async def script(client):
     """A client's day, as (request, status, body) with everything that may differ taken out."""
-    said = []
+    responses = []
 
     async def ask(method, path, shape=None, **arguments):
         answer = await client.request(method, path, **arguments)
@@ -60,7 +60,7 @@ async def script(client):
         elif shape is not None:
             fits(shape, answer.content)
         body = answer.json() if answer.headers["content-type"].startswith("application/json") else answer.text
-        said.append((method, path, answer.status_code, body))
+        responses.append((method, path, answer.status_code, body))
         return body
 
     for path in ("/api/health", "/api/status", "/api/full_history", "/api/tasks", "/api/runs", "/api/events"):
@@ -113,7 +113,7 @@ async def script(client):
     later = await ask("POST", "/api/tasks", schemas.TaskDetail, json=TASK)
     assert later["task_id"] == 14  # ids are never used again
     await ask("POST", "/api/simulation/stop", schemas.Status)
-    return [(method, path.replace(run, "RUN"), code, timeless(body, run)) for method, path, code, body in said]
+    return [(method, path.replace(run, "RUN"), code, timeless(body, run)) for method, path, code, body in responses]
 
 
 _MOMENTS = {
@@ -135,27 +135,27 @@ def timeless(body, run):
 
 
 @pytest.fixture(scope="module")
-def told():
+def responses_by_kind():
     return {}
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-async def test_the_same_answers_everywhere(kind, request, tmp_path, monkeypatch, told):
+async def test_all_backends_return_the_same_responses(kind, request, tmp_path, monkeypatch, responses_by_kind):
     (tmp_path / "config.yaml").write_text("")
     settings = settings_of(kind, request, tmp_path)
     async with server(settings, tmp_path, monkeypatch) as (client, _):
-        told[kind] = await script(client)
+        responses_by_kind[kind] = await script(client)
         health = (await client.get("/api/health")).json()
         assert health["database"] == {"state": "ok", "kind": kind.partition("+")[0]}
         assert health["cache"] == {"state": "ok", "kind": "redis" if kind.endswith("redis") else "memory"}
-    reference = next(iter(told.values()))
-    for mine, theirs in zip(told[kind], reference, strict=True):
+    reference = next(iter(responses_by_kind.values()))
+    for mine, theirs in zip(responses_by_kind[kind], reference, strict=True):
         assert mine == theirs
-    assert json.dumps(told[kind]) == json.dumps(reference)
+    assert json.dumps(responses_by_kind[kind]) == json.dumps(reference)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-async def test_a_running_engine_and_its_database_say_the_same(kind, request, tmp_path, monkeypatch):
+async def test_running_engine_and_its_database_agree(kind, request, tmp_path, monkeypatch):
     (tmp_path / "config.yaml").write_text("")
     settings = settings_of(kind, request, tmp_path, **{"live.speed": "50", "live.update_interval": "0.1"})
     async with server(settings, tmp_path, monkeypatch, start=True) as (client, running):

@@ -61,7 +61,7 @@ def fits(shape, body: bytes):
 
 
 @pytest.mark.parametrize(("path", "shape"), READS, ids=[path for path, _ in READS])
-async def test_reads(client, path, shape):
+async def test_read_routes_match_their_schema(client, path, shape):
     answer = await client.get(path)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
@@ -69,7 +69,7 @@ async def test_reads(client, path, shape):
 
 
 @pytest.mark.parametrize(("path", "body", "shape"), ORDERS, ids=[f"{path} {body}" for path, body, _ in ORDERS])
-async def test_orders(client, path, body, shape):
+async def test_commands_match_their_schema(client, path, body, shape):
     answer = await client.post(path, json=body) if body is not None else await client.post(path)
     assert answer.status_code == {"/api/tasks": 201, "/api/models/hybrid_ml/retrain": 202}.get(path, 200)
     fits(shape, answer.content)
@@ -111,7 +111,7 @@ async def test_pages_of_tasks_cover_everything_once(client):
     assert seen == list(range(20, 0, -1))
 
 
-async def test_orders_reach_the_engine(client, context):
+async def test_commands_reach_the_engine(client, context):
     await client.post("/api/simulation/start", json={"scenario": "mixed", "schedulers": ["greedy", "oracle"]})
     await client.post("/api/simulation/speed", json={"speed": 2.5})
     await client.post("/api/models/hybrid_ml/retrain")
@@ -135,7 +135,7 @@ async def test_events_are_the_messages_themselves(client, context):
     assert (await client.get("/api/events?type=log")).json()["events"] == []
 
 
-async def test_diff(client):
+async def test_diff_shows_differences_and_changed_settings(client):
     body = (await client.get(f"/api/diff?a={RUN}&b={OTHER_RUN}")).json()
     assert body["changed"] == {"scenario": ["default", "mixed"]}
     latency = body["schedulers"][0]["mean_latency"]
@@ -164,7 +164,7 @@ async def test_unknown_learner_is_404_and_unknown_scenario_422(client):
     assert answer.json()["error"]["hint"] == "did you mean 'mixed'?"
 
 
-async def test_method_not_allowed(client):
+async def test_wrong_method_is_405_with_allow_header(client):
     answer = await client.delete("/api/status")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET"

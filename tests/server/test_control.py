@@ -22,7 +22,7 @@ HOME = LiveConfig(schedulers=("greedy", "oracle"), seed=1)
 
 
 class _Engine:
-    """Notes what it is told."""
+    """Records its commands."""
 
     def __init__(self, state="stopped"):
         from hybrid_scheduler.live import ContinuousSimulation
@@ -33,26 +33,26 @@ class _Engine:
             is_running=state in ("running", "held"),
             is_paused=state == "paused",
         )
-        self.told = []
+        self.commands = []
         self.future = Future()
 
     def status(self):
         return self.now
 
     def start(self):
-        self.told.append("start")
+        self.commands.append("start")
         return self.now
 
     def restart(self, course):
-        self.told.append(course)
+        self.commands.append(course)
         return self.now
 
     def set_speed(self, speed):
-        self.told.append(speed)
+        self.commands.append(speed)
         return self.now
 
     def submit(self, task, key):
-        self.told.append((task, key))
+        self.commands.append((task, key))
         return self.future
 
 
@@ -64,14 +64,14 @@ def control(engine):
 async def test_a_running_run_is_left_alone(state):
     engine = _Engine(state)
     await control(engine).start(StartOptions(scenario="mixed", seed=7))
-    assert engine.told == ["start"]
+    assert engine.commands == ["start"]
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped"])
 async def test_other_settings_are_another_run(state):
     engine = _Engine(state)
     await control(engine).start(StartOptions(scenario="mixed", seed=7, schedulers=("greedy",)))
-    (course,) = engine.told
+    (course,) = engine.commands
     assert (course.scenario.name, course.seed, course.schedulers) == ("mixed", 7, ("greedy",))
     assert course.utilisation is None  # the new scenario's own
 
@@ -81,22 +81,22 @@ async def test_the_same_settings_go_on(state):
     engine = _Engine(state)
     await control(engine).start(StartOptions())
     await control(engine).start(StartOptions(scenario="default", seed=1))
-    assert engine.told == ["start", "start"]
+    assert engine.commands == ["start", "start"]
 
 
 async def test_another_speed_is_no_other_run():
     engine = _Engine("paused")
     await control(engine).start(StartOptions(speed=4.0))
-    assert engine.told == [4.0, "start"]
+    assert engine.commands == [4.0, "start"]
 
 
-async def test_bad_wishes_are_refused_before_anything_ends():
+async def test_bad_start_options_are_refused_before_the_run_ends():
     engine = _Engine()
     with pytest.raises(InvalidInputError):
         await control(engine).start(StartOptions(scenario="nowhere"))
     with pytest.raises(InvalidInputError):
         await control(engine).start(StartOptions(schedulers=("heft",)))  # needs the whole workload
-    assert engine.told == []
+    assert engine.commands == []
 
 
 async def test_a_task_that_is_not_stored_in_time_is_not_acknowledged(monkeypatch):
@@ -104,7 +104,7 @@ async def test_a_task_that_is_not_stored_in_time_is_not_acknowledged(monkeypatch
     engine = _Engine()
     with pytest.raises(JournalUnavailable):
         await control(engine).submit(NewTask(1.0, 0.5, 1.0, key="k", fingerprint="f"))
-    (_, key), *_ = engine.told
+    (_, key), *_ = engine.commands
     assert (key.key, key.fingerprint) == ("k", "f")
     assert not engine.future.cancelled()  # the writer may still be at it
 
@@ -112,7 +112,7 @@ async def test_a_task_that_is_not_stored_in_time_is_not_acknowledged(monkeypatch
 async def test_a_stored_task_has_its_number():
     engine = _Engine()
     waiting = asyncio.create_task(control(engine).submit(NewTask(1.0, 0.5, 1.0)))
-    while not engine.told:
+    while not engine.commands:
         await asyncio.sleep(0)
     engine.future.set_result(17)
     assert await waiting == 17

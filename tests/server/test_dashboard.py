@@ -16,7 +16,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
         ("application/json, text/html;q=0.5", False), ("text/html;q=0", False), ("text/html;q=x", False),
     ],
 )  # fmt: skip
-def test_what_is_preferred(accept, html):
+def test_accept_header_decides_between_html_and_json(accept, html):
     assert prefers_html(accept) is html
 
 
@@ -31,7 +31,7 @@ def built(tmp_path):
     return dist
 
 
-async def test_pages_and_assets(tmp_path, built):
+async def test_views_and_assets_are_served_with_cache_headers(tmp_path, built):
     async with client_of(create_app(fake_context(tmp_path, static=built))) as client:
         for path in ("/", "/compare", "/scheduler/hybrid_ml", "/history", "/run/01J", "/diff?a=1&b=2"):
             answer = await client.get(path, headers=BROWSER)
@@ -55,12 +55,12 @@ async def test_a_wrong_address_has_a_page_for_people_and_json_for_programs(tmp_p
         assert page.headers["cache-control"] == "no-cache"
         program = await client.get(path)
         assert (program.status_code, program.json()["error"]["code"]) == (404, "not_found")
-        # Whoever sends something is no reader.
+        # Only GET requests get the page.
         assert "error" in (await client.post(path, headers=BROWSER, json={})).json()
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/nowhere", "/api/runs/01ARZ3NDEKTSV4RRFFQ69G5FAV"])
-async def test_the_api_answers_in_json_whoever_asks(tmp_path, built, path):
+async def test_unknown_api_addresses_are_json_for_browsers_too(tmp_path, built, path):
     async with client_of(create_app(fake_context(tmp_path, static=built))) as client:
         answer = await client.get(path, headers=BROWSER)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
@@ -71,21 +71,21 @@ async def test_the_api_answers_in_json_whoever_asks(tmp_path, built, path):
     ["/../secret.txt", "/%2e%2e/secret.txt", "/assets/../../secret.txt", "/assets/..%2f..%2fsecret.txt",
      "//etc/passwd", "/etc/passwd", "/assets/%00", "/assets/", "/assets/index-1a2b3c.js/", "/..\\secret.txt"],
 )  # fmt: skip
-async def test_no_way_out(tmp_path, built, path):
+async def test_paths_outside_the_dashboard_are_not_served(tmp_path, built, path):
     async with client_of(create_app(fake_context(tmp_path, static=built))) as client:
         answer = await client.get(path)
         assert answer.status_code in (400, 404)
         assert b"secret" not in answer.content.replace(b"secret.txt", b"")
 
 
-async def test_not_built(client):
+async def test_without_a_built_dashboard_a_page_says_how_to_build_it(client):
     answer = await client.get("/compare", headers=BROWSER)
     assert answer.status_code == 200
     assert "build_dashboard.py" in answer.text
     assert (await client.get("/assets/x.js")).status_code == 404
 
 
-def test_where_it_is_looked_for(tmp_path):
+def test_dashboard_is_found_in_the_package_or_the_repository(tmp_path):
     (tmp_path / "dashboard" / "dist").mkdir(parents=True)
     (tmp_path / "dashboard" / "dist" / "index.html").write_text("x")
     assert find_dashboard(tmp_path) is not None

@@ -1,4 +1,4 @@
-"""Files to take away: harmless in a spreadsheet, exact in numbers."""
+"""Exports: no formulas in spreadsheets, exact numbers."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ def test_formulas_become_text(cell):
 
 
 @pytest.mark.parametrize("cell", [-1.5, 0, -3, None, "gpu_1", "a=b", "", 1e-9])
-def test_everything_else_is_untouched(cell):
+def test_other_cells_are_unchanged(cell):
     assert escape_formula(cell) is cell
 
 
@@ -75,7 +75,7 @@ async def test_trace_has_every_busy_second(client, context):
         assert seconds == pytest.approx(sum(result[key] for result in results))
 
 
-async def test_unknown_runs(client):
+async def test_export_of_an_unknown_run_is_404(client):
     for name in ("tasks.csv", "results.csv", "results.parquet", "trace.json"):
         assert (await client.get(f"/api/export/{name}?run_id={RUN[:-1]}Z")).status_code == 404
         assert (await client.get(f"/api/export/{name}?run_id=../x")).status_code == 422

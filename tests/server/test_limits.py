@@ -10,7 +10,7 @@ from hybrid_scheduler.server.app_context import ServerOptions
 from hybrid_scheduler.server.rate_limits import RateLimiter, parse_limit
 
 
-async def test_the_limit_and_when_to_come_back(tmp_path):
+async def test_limit_is_429_with_retry_after(tmp_path):
     async with client_of(create_app(fake_context(tmp_path, rate_limit="5/minute"))) as client:
         statuses = [(await client.get("/api/status")).status_code for _ in range(7)]
         assert statuses == [200] * 5 + [429] * 2
@@ -21,7 +21,7 @@ async def test_the_limit_and_when_to_come_back(tmp_path):
             assert (await client.get(probe)).status_code == 200
 
 
-async def test_changes_have_a_limit_of_their_own(tmp_path):
+async def test_writes_have_a_second_limit(tmp_path):
     context = fake_context(tmp_path, rate_limit="100/minute", write_rate_limit="2/minute")
     async with client_of(create_app(context)) as client:
         assert [(await client.post("/api/pause")).status_code for _ in range(3)] == [200, 200, 429]
@@ -30,7 +30,7 @@ async def test_changes_have_a_limit_of_their_own(tmp_path):
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded"])
-async def test_forged_headers_do_not_help(tmp_path, header):
+async def test_forged_forwarded_headers_are_ignored(tmp_path, header):
     async with client_of(create_app(fake_context(tmp_path, rate_limit="3/minute"))) as client:
         statuses = [
             (await client.get("/api/status", headers={header: f"10.0.0.{n}"})).status_code for n in range(6)
@@ -38,7 +38,7 @@ async def test_forged_headers_do_not_help(tmp_path, header):
     assert statuses == [200] * 3 + [429] * 3
 
 
-async def test_a_trusted_proxy_is_believed(tmp_path):
+async def test_trusted_proxy_names_the_client(tmp_path):
     context = fake_context(tmp_path, rate_limit="1/minute", trusted_proxies=("127.0.0.1",))
     async with client_of(create_app(context)) as client:
         for address in ("10.0.0.1", "10.0.0.2"):
@@ -62,7 +62,7 @@ async def test_a_trusted_proxy_is_believed(tmp_path):
         ("10.0.0.7", "::1", "::1"),
     ],
 )
-def test_which_address_counts(peer, forwarded, expected):
+def test_client_address_behind_proxies(peer, forwarded, expected):
     scope = {"client": (peer, 1)}
     assert (
         client_address(scope, {b"x-forwarded-for": forwarded.encode()}, parse_networks(["10.0.0.0/8"])) == expected
@@ -70,7 +70,7 @@ def test_which_address_counts(peer, forwarded, expected):
     assert client_address(scope, {b"x-forwarded-for": forwarded.encode()}, ()) == peer
 
 
-def test_wrong_settings_are_named():
+def test_error_names_the_wrong_setting():
     with pytest.raises(InvalidInputError, match=r"server\.rate_limit"):
         parse_limit("server.rate_limit", "many")
     with pytest.raises(InvalidInputError, match="trusted_proxies"):
@@ -87,7 +87,7 @@ class _Away:
         raise ConnectionError
 
 
-async def test_redis_away_is_not_unlimited():
+async def test_limits_hold_while_redis_is_unavailable():
     now = [0.0]
     limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"), clock=lambda: now[0])
     limiter._redis = away = _Away()

@@ -66,16 +66,16 @@ async def watched(socket, client):
             retrained = message
     assert retrained["scheduler"] == "hybrid_ml"
     assert all(earlier["t"] <= later["t"] for earlier, later in pairwise(updates))
-    # What the stream said, the database has: the events byte for byte, the decisions number for number.
+    # The database has the stream's content: the events byte for byte, the decisions number for number.
     stored = await client.get(f"/api/events?after={hello.seq}&limit={len(messages)}")
     assert [json.loads(raw) for _, raw in messages] == stored.json()["events"]
     last = next(update for update in reversed(updates) if update["task"] is not None)
     task = (await client.get(f"/api/tasks/{last['task']['task_id']}")).json()
     assert task["size"] == last["task"]["size"]
-    for name, said in last["latest_results"].items():
+    for name, streamed in last["latest_results"].items():
         kept = task["results"][name]
         for field in ("time", "latency", "energy", "cost", "device", "fraction", "regret"):
-            assert said[field] == kept[published_name(field)]
+            assert streamed[field] == kept[published_name(field)]
     for decision in last["decisions"][-6:]:
         kept = (await client.get(f"/api/tasks/{decision['task_id']}")).json()["results"][decision["scheduler"]]
         for field in ("latency", "start", "finish", "accelerator_start", "accelerator_time"):

@@ -19,7 +19,7 @@ from hybrid_scheduler.storage.engine_commands import CommandReply
 BODY = measured_to_json(measured_run(6))
 
 
-async def test_it_is_acknowledged_with_its_id(client, context):
+async def test_measured_run_is_acknowledged_with_its_id(client, context):
     answer = await client.post("/api/runs", json=BODY)
     assert answer.status_code == 201
     fits(schemas.RunStored, answer.content)
@@ -31,7 +31,7 @@ async def test_it_is_acknowledged_with_its_id(client, context):
 NAME = "01JCQ4W3E8Z0V6M8T1S9Y5K2RD"
 
 
-async def test_one_that_was_sent_before_is_stored_once(client, context):
+async def test_run_that_is_sent_twice_is_stored_once(client, context):
     named = {**BODY, "run_id": NAME}
     first = await client.post("/api/runs", json=named)
     assert (first.status_code, first.headers.get("Idempotent-Replay")) == (201, None)
@@ -46,14 +46,14 @@ async def test_one_that_was_sent_before_is_stored_once(client, context):
 
 
 @pytest.mark.parametrize("name", [RUN, OTHER_RUN])
-async def test_the_name_of_another_run_is_refused(client, context, name):
+async def test_id_of_another_run_is_409(client, context, name):
     answer = await client.post("/api/runs", json={**BODY, "run_id": name})
     assert answer.status_code == 409
     assert name in answer.json()["error"]["message"]
     assert context.control.orders == []
 
 
-async def test_the_example_of_the_documentation_is_taken(client):
+async def test_example_of_the_documentation_is_accepted(client):
     example = schemas.MeasuredRunCreate.model_config["json_schema_extra"]["examples"][0]
     assert (await client.post("/api/runs", json=example)).status_code == 201
 
@@ -98,7 +98,7 @@ def without(name):
         (changed("results", "greedy", "cpu_time", value=[0.0] * 5), "results.greedy.cpu_time"),
     ],
 )
-async def test_what_is_wrong_is_named(client, context, body, field):
+async def test_error_names_the_invalid_field(client, context, body, field):
     answer = await client.post("/api/runs", json=body)
     assert answer.status_code == 422
     fits(schemas.ErrorBody, answer.content)
@@ -106,14 +106,14 @@ async def test_what_is_wrong_is_named(client, context, body, field):
     assert context.control.orders == []
 
 
-async def test_nan_is_no_number(client):
+async def test_nan_is_refused(client):
     text = '{"created_at": NaN}'
     answer = await client.post("/api/runs", content=text, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
 
 
-async def test_a_database_that_is_away(client, context):
-    context.repository.away = JournalUnavailable("away")
+async def test_unavailable_database_is_503(client, context):
+    context.repository.outage = JournalUnavailable("unavailable")
     answer = await client.post("/api/runs", json=BODY)
     assert answer.status_code == 503
     assert "Retry-After" in answer.headers
@@ -128,7 +128,7 @@ async def test_a_run_may_be_larger_than_other_bodies_but_not_endless(tmp_path):
         assert (await client.post("/api/simulation/speed", json={"speed": 2.0, "x": "x" * 99})).status_code == 413
 
 
-async def test_it_needs_the_token_and_counts_as_a_change(tmp_path):
+async def test_storing_a_run_needs_the_token_and_counts_as_a_write(tmp_path):
     context = fake_context(tmp_path, token="t" * 32, write_rate_limit="1/minute")
     async with client_of(create_app(context)) as client:
         assert (await client.post("/api/runs", json=BODY)).status_code == 401
@@ -150,7 +150,7 @@ class DirectQueue:
         return CommandReply(True, await execute_command(self.control, kind, payload or {}))
 
 
-async def test_from_an_api_process_to_the_engines(context):
+async def test_api_process_sends_a_measured_run_to_the_engine(context):
     control = RemoteEngineControl(DirectQueue(context.control), context.repository, lambda: 0.0)
     assert await control.store_measured(measured_run(6)) == OTHER_RUN
     (kind, run) = context.control.orders[-1]
@@ -158,7 +158,7 @@ async def test_from_an_api_process_to_the_engines(context):
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-async def test_everything_can_be_read_again(kind, request, tmp_path, monkeypatch):
+async def test_measured_run_can_be_read_through_every_route(kind, request, tmp_path, monkeypatch):
     (tmp_path / "config.yaml").write_text("")
     settings = settings_of(kind, request, tmp_path, **{"live.speed": "50", "live.update_interval": "0.1"})
     async with server(settings, tmp_path, monkeypatch, start=True) as (client, _):

@@ -42,7 +42,7 @@ async def test_random_urls_make_few_series(client):
     assert len({each for each in new if "_created" not in each}) <= 5
 
 
-async def test_odd_methods_are_one_value(client):
+async def test_unknown_methods_share_one_label(client):
     for method in ("BREW", "FOO", "PROPFIND", "X" * 50):
         await client.request(method, "/api/status")
     text = (await client.get("/api/metrics")).text
@@ -50,7 +50,7 @@ async def test_odd_methods_are_one_value(client):
     assert "BREW" not in text
 
 
-async def test_numbers(client, context):
+async def test_gauges_follow_status_and_health(client, context):
     await client.get("/api/tasks/1")
     await client.get("/api/tasks/2")
     await client.get("/api/tasks/999")
@@ -61,8 +61,8 @@ async def test_numbers(client, context):
     assert "hybrid_scheduler_run_tasks 20.0" in text
     assert 'hybrid_scheduler_model_version{scheduler="hybrid_ml"} 3.0' in text
     assert 'hybrid_scheduler_database_up{kind="sqlite"} 1.0' in text
-    context.repository.away = ConnectionError()
-    context.cache.is_away = True
+    context.repository.outage = ConnectionError()
+    context.cache.is_unavailable = True
     text = (await client.get("/api/metrics")).text
     assert 'hybrid_scheduler_database_up{kind="sqlite"} 0.0' in text
     assert 'hybrid_scheduler_cache_up{kind="memory"} 0.0' in text

@@ -32,7 +32,7 @@ def test_every_operation_is_described():
     )
 
 
-def test_questions_have_examples_that_are_accepted():
+def test_examples_of_requests_are_accepted():
     from pydantic import TypeAdapter
 
     from hybrid_scheduler.server import schemas

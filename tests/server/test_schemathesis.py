@@ -36,11 +36,11 @@ async def fuzzed(context, folder: Path, phases: str) -> None:
         ]  # fmt: skip
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=pipe, stderr=pipe)
-        told, complaints = (text.decode() for text in await process.communicate())
+        output, errors = (text.decode() for text in await process.communicate())
         server.should_exit = True
         await serving
-    assert process.returncode == 0, told[-6000:] + complaints[-2000:]
-    assert "Tested: 41" in told
+    assert process.returncode == 0, output[-6000:] + errors[-2000:]
+    assert "Tested: 41" in output
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ async def fuzzed(context, folder: Path, phases: str) -> None:
     [("sqlite", "examples,coverage,fuzzing"), ("postgresql", "examples,fuzzing")],
     ids=["sqlite", "postgresql"],
 )
-async def test_no_request_brings_it_down(kind, phases, request, tmp_path, monkeypatch):
+async def test_no_generated_request_causes_a_server_error(kind, phases, request, tmp_path, monkeypatch):
     (tmp_path / "config.yaml").write_text("")
     monkeypatch.chdir(tmp_path)
     settings = settings_of(kind, request, tmp_path, **{"live.speed": "20"})

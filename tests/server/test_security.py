@@ -25,14 +25,14 @@ def code(answer: httpx.Response) -> str:
         ("192.168.0.9", 403),
     ],
 )  # fmt: skip
-async def test_host(client, host, status):
+async def test_only_allowed_hosts_are_served(client, host, status):
     answer = await client.get("/api/status", headers={"Host": host})
     assert answer.status_code == status
     if status == 403:
         assert code(answer) == "forbidden"
 
 
-async def test_hosts_that_were_allowed(tmp_path):
+async def test_configured_hosts_are_served(tmp_path):
     async with client_of(create_app(fake_context(tmp_path, allowed_hosts=("scheduler.lab",)))) as client:
         assert (await client.get("/api/status", headers={"Host": "scheduler.lab"})).status_code == 200
         assert (await client.get("/api/status", headers={"Host": "scheduler.lab.evil"})).status_code == 403
@@ -47,7 +47,7 @@ ORIGINS = [
 
 
 @pytest.mark.parametrize(("origin", "allowed"), ORIGINS)
-async def test_origin_of_changes(tmp_path, origin, allowed):
+async def test_changes_need_an_allowed_origin(tmp_path, origin, allowed):
     context = fake_context(tmp_path, allowed_origins=("http://dash.lab",))
     headers = {} if origin is None else {"Origin": origin}
     async with client_of(create_app(context)) as client:
@@ -67,7 +67,7 @@ async def test_origin_of_changes(tmp_path, origin, allowed):
         assert len(context.repository.tasks_by_id) == 20
 
 
-async def test_two_origins_are_none(client):
+async def test_two_origin_headers_are_refused(client):
     headers = [("Origin", "http://localhost:8000"), ("Origin", "http://evil.example")]
     assert (await client.post("/api/pause", headers=headers)).status_code == 403
 
@@ -77,7 +77,7 @@ async def test_two_origins_are_none(client):
     [{}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Basic {TOKEN}"},
      {"Authorization": TOKEN}, {"Authorization": "Bearer " + TOKEN[:-1]}],
 )  # fmt: skip
-async def test_missing_and_wrong_tokens(tmp_path, headers):
+async def test_missing_and_wrong_tokens_are_401(tmp_path, headers):
     async with client_of(create_app(fake_context(tmp_path, token=TOKEN))) as client:
         for path in ("/api/status", "/api/metrics", "/api/health", "/api/openapi.json", "/api/nothing"):
             answer = await client.get(path, headers=headers)
@@ -88,7 +88,7 @@ async def test_missing_and_wrong_tokens(tmp_path, headers):
         assert (await client.post("/api/pause", headers=headers)).status_code == 401
 
 
-async def test_the_right_token(tmp_path):
+async def test_right_token_is_accepted(tmp_path):
     async with client_of(create_app(fake_context(tmp_path, token=TOKEN))) as client:
         assert (await client.get("/api/status", headers=BEARER)).status_code == 200
         assert (await client.get("/api/health/live")).status_code == 200
@@ -103,7 +103,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 @pytest.mark.parametrize(
     "headers", [FORM, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data; boundary=x"}, {}]
 )
-async def test_only_json(client, context, path, headers):
+async def test_bodies_that_are_not_json_are_415(client, context, path, headers):
     answer = await client.post(path, headers=headers, content=b'{"speed": 2}')
     assert answer.status_code == 415
     assert code(answer) == "unsupported_media_type"
@@ -117,12 +117,12 @@ async def test_json_with_a_charset_is_json(client):
     assert answer.status_code == 200
 
 
-async def test_packed_bodies_are_not_unpacked(client):
+async def test_compressed_bodies_are_415(client):
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     assert (await client.post("/api/simulation/speed", headers=headers, content=b"x")).status_code == 415
 
 
-async def test_two_mebibytes_are_too_much(client, context):
+async def test_body_of_two_mebibytes_is_413(client, context):
     body = json.dumps({"size": 1, "pad": "x" * 2**21}).encode()
     headers = {"Content-Type": "application/json"}
     answer = await client.post("/api/tasks", headers=headers, content=body)
@@ -171,7 +171,7 @@ async def test_bad_bodies_are_422_in_strict_json(client, context, body):
     assert context.control.orders == []
 
 
-async def test_the_field_is_named(client):
+async def test_error_names_the_field(client):
     answer = await client.post(
         "/api/tasks",
         headers={"Content-Type": "application/json"},
@@ -194,7 +194,7 @@ async def test_the_field_is_named(client):
         "/api/runs/01JCQ4W3E8Z0V6M8T1S9Y5K2RB/gantt",
     ],
 )  # fmt: skip
-async def test_bad_parameters(client, path):
+async def test_bad_parameters_are_422(client, path):
     answer = await client.get(path)
     assert answer.status_code in (404, 422)
     json.loads(answer.content, parse_constant=pytest.fail)
@@ -207,7 +207,7 @@ async def test_schedulers_with_parameters_are_refused(client, context):
     assert context.control.orders == []
 
 
-async def test_a_fault_shows_nothing_of_the_inside(client, context, monkeypatch):
+async def test_internal_error_shows_no_details(client, context, monkeypatch):
     async def broken(task_id):
         raise RuntimeError("SELECT password FROM /home/secret/database.db")
 
@@ -220,14 +220,14 @@ async def test_a_fault_shows_nothing_of_the_inside(client, context, monkeypatch)
     assert answer.json()["error"]["id"] == "my-request-0001" == answer.headers["x-request-id"]
 
 
-async def test_request_ids_that_are_no_ids_are_replaced(client):
+async def test_malformed_request_ids_are_replaced(client):
     for given in ("x", "a" * 65, "bad\tid-0000000", "<script>alert(1)</script>"):
         answer = await client.get("/api/status", headers={"X-Request-ID": given})
         assert answer.headers["x-request-id"] != given
         assert len(answer.headers["x-request-id"]) == 16
 
 
-async def test_safety_headers(client):
+async def test_every_response_has_security_headers(client):
     for path in ("/", "/api/status", "/nothing"):
         headers = (await client.get(path)).headers
         assert headers["x-content-type-options"] == "nosniff"

@@ -37,7 +37,7 @@ def client(url, **arguments):
 
 
 @WAYS
-async def test_hello_and_then_everything_in_order(tmp_path, ws):
+async def test_hello_comes_first_and_events_follow_in_order(tmp_path, ws):
     context = fake_context(tmp_path)
     context.hub.last_seq = 5
     with serving(context, **way(ws)) as live:
@@ -110,7 +110,7 @@ async def test_origin(tmp_path, origin, allowed):
             assert json.loads(refused.value.response.body)["error"]["code"] == "forbidden"
 
 
-async def test_token_before_the_upgrade(tmp_path):
+async def test_token_is_checked_before_the_upgrade(tmp_path):
     with serving(fake_context(tmp_path, token=TOKEN)) as live:
         for url, arguments in (
             (live.ws, {}),
@@ -131,7 +131,7 @@ async def test_token_before_the_upgrade(tmp_path):
                 assert one.subprotocol in (None, "hybrid-scheduler")  # the token is not sent back
 
 
-async def test_other_paths_and_hosts(tmp_path):
+async def test_other_paths_and_hosts_are_refused(tmp_path):
     with serving(fake_context(tmp_path)) as live:
         for url in (live.ws + "x", live.ws.replace("/ws", "/api/status")):
             with pytest.raises(InvalidStatus) as refused:
@@ -142,7 +142,7 @@ async def test_other_paths_and_hosts(tmp_path):
             assert foreign.recv(100).startswith(b"HTTP/1.1 403")
 
 
-async def test_too_many_clients(tmp_path):
+async def test_client_beyond_the_limit_is_503(tmp_path):
     context = fake_context(tmp_path, max_clients=3)
     with serving(context) as live:
         async with client(live.ws), client(live.ws), client(live.ws) as last:
@@ -160,7 +160,7 @@ async def test_large_inbound_messages_are_refused(tmp_path):
     with serving(fake_context(tmp_path)) as live:
         async with client(live.ws) as one:
             await one.recv()
-            await one.send("x" * 1000)  # nobody listens, nobody minds
+            await one.send("x" * 1000)  # ignored by the server
             await one.send("x" * (64 * 1024 + 1))
             with pytest.raises(ConnectionClosed) as closed:
                 await one.recv()
@@ -168,7 +168,7 @@ async def test_large_inbound_messages_are_refused(tmp_path):
 
 
 @WAYS
-async def test_goodbye(tmp_path, ws):
+async def test_stopping_server_closes_with_1001(tmp_path, ws):
     context = fake_context(tmp_path)
     with serving(context, **way(ws)) as live:
         sockets = [await client(live.ws) for _ in range(10)]
@@ -182,7 +182,7 @@ async def test_goodbye(tmp_path, ws):
 
 
 def _deaf(port: int, host: str = "localhost") -> socket.socket:
-    """A client that never reads, with as little room as the kernel gives."""
+    """A client that never reads, with the smallest buffer the kernel allows."""
     deaf = socket.socket()
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     deaf.connect(("127.0.0.1", port))
@@ -193,7 +193,7 @@ def _deaf(port: int, host: str = "localhost") -> socket.socket:
     return deaf
 
 
-async def test_a_slow_reader_hurts_only_itself(tmp_path):
+async def test_slow_reader_does_not_delay_others(tmp_path):
     context = fake_context(tmp_path, hub=StreamHub(send_timeout=20.0, close_timeout=0.2))
     total, got = 600, [0] * 5  # far more than kernel buffers, the transport and a queue of 64 can hold
 
@@ -227,7 +227,7 @@ async def test_a_slow_reader_hurts_only_itself(tmp_path):
             each.close()
 
 
-async def test_who_reads_too_late_is_told_why(tmp_path):
+async def test_dropped_client_gets_the_reason(tmp_path):
     context = fake_context(tmp_path, hub=StreamHub(send_timeout=20.0, close_timeout=30.0))
     farewell = b"\x88\x0a\x03\xf5too slow"  # close, ten bytes, 1013
     with serving(context) as live, _deaf(live.port) as late:
@@ -286,7 +286,7 @@ async def test_the_queue_is_bounded_and_in_order():
         assert hub.clients == set()
 
 
-def test_one_frame_for_all():
+def test_frame_is_built_once_for_all_clients():
     message = Message(event(7))
     assert message.frame is message.frame
     assert message.seq == 7

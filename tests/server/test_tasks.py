@@ -5,7 +5,7 @@ import asyncio
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0, "external_id": "mine"}
 
 
-async def test_a_key_makes_sending_twice_harmless(client, context):
+async def test_task_sent_twice_with_a_key_is_stored_once(client, context):
     first = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})
     again = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})
     assert (first.status_code, again.status_code) == (201, 201)
@@ -30,7 +30,7 @@ async def test_equal_bodies_written_differently_are_equal(client):
     assert answer.headers["idempotent-replay"] == "true"
 
 
-async def test_two_at_once_with_one_key(client, context):
+async def test_concurrent_requests_with_one_key_create_one_task(client, context):
     answers = await asyncio.gather(
         *(client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"}) for _ in range(8))
     )
@@ -47,13 +47,13 @@ async def test_without_a_key_every_post_is_a_task(client, context):
     assert len(page["tasks"]) == 3
 
 
-async def test_keys_that_are_no_keys(client):
+async def test_malformed_keys_are_422(client):
     for key in ("", "a b", "x" * 129, "k\u00e9y".encode("latin-1")):
         answer = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": key})
         assert answer.status_code == 422
 
 
-async def test_a_replayed_task_that_was_deleted(client):
+async def test_replay_of_a_deleted_task_is_409(client):
     await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})
     await client.delete("/api/history")
     assert (await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})).status_code == 409

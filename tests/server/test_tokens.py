@@ -17,19 +17,19 @@ def test_other_hosts_need_a_token(host):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "::1", "[::1]"])
-def test_loopback_needs_none(host):
+def test_loopback_needs_no_token(host):
     assert is_loopback(host)
     assert resolve_token("", "", host) == ""
 
 
 @pytest.mark.parametrize("token", ["short", "x" * 21, "with blank " * 5, "ünïcödé" * 5])
-def test_bad_tokens_are_not_shown(token):
+def test_error_about_a_bad_token_leaves_the_token_out(token):
     with pytest.raises(InvalidInputError) as refused:
         resolve_token(token, "", "127.0.0.1")
     assert token not in str(refused.value)
 
 
-def test_a_file_is_made_once_and_for_its_owner_alone(tmp_path):
+def test_token_file_is_created_once_and_readable_by_its_owner_alone(tmp_path):
     file = tmp_path / "secrets" / "token"
     token = resolve_token("", str(file), "0.0.0.0")
     assert len(token) >= 43
@@ -51,5 +51,5 @@ def test_a_file_is_made_once_and_for_its_owner_alone(tmp_path):
         ("fe80::1", "http://[fe80::1]:80"),
     ],
 )
-def test_what_to_type_into_a_browser(host, url):
+def test_url_for_a_browser_on_this_machine(host, url):
     assert url_of(host, 80) == url

@@ -15,7 +15,7 @@ CSV = {"Content-Type": "text/csv"}
 PARQUET = {"Content-Type": "application/vnd.apache.parquet"}
 
 
-async def test_a_good_trace_is_kept(client, context):
+async def test_valid_trace_is_stored(client, context):
     answer = await client.post("/api/traces?name=week", headers=CSV, content=GOOD)
     assert answer.status_code == 201
     assert answer.json() == {
@@ -27,7 +27,7 @@ async def test_a_good_trace_is_kept(client, context):
     assert (await client.post("/api/traces?name=week", headers=CSV, content=GOOD)).status_code == 409
 
 
-async def test_parquet(client):
+async def test_valid_parquet_trace_is_stored(client):
     sink = io.BytesIO()
     columns = {"size": [1.0], "compute_intensity": [0.5], "memory_required": [1.0], "arrival_time": [0.0]}
     pq.write_table(pa.table({"task_id": [1], **columns}), sink)
@@ -47,7 +47,7 @@ async def test_parquet(client):
         (b"a,b\n1,2\n", ""),
     ],
 )
-async def test_a_bad_row_is_named_and_nothing_is_kept(client, context, body, field):
+async def test_bad_row_is_named_and_nothing_is_stored(client, context, body, field):
     answer = await client.post("/api/traces?name=week", headers=CSV, content=body)
     assert answer.status_code == 422
     message = answer.json()["error"]["message"]
@@ -65,12 +65,12 @@ async def test_names_are_not_paths(client, context, name):
     assert not context.options.traces.exists() or list(context.options.traces.iterdir()) == []
 
 
-async def test_other_content_types(client):
+async def test_traces_of_other_content_types_are_415(client):
     for headers in ({"Content-Type": "application/json"}, {"Content-Type": "multipart/form-data; boundary=x"}, {}):
         assert (await client.post("/api/traces?name=x", headers=headers, content=GOOD)).status_code == 415
 
 
-async def test_too_large_leaves_nothing(tmp_path):
+async def test_too_large_trace_leaves_no_file(tmp_path):
     context = fake_context(tmp_path, trace_limit=100_000)
 
     async def endless():
@@ -84,7 +84,7 @@ async def test_too_large_leaves_nothing(tmp_path):
     assert list(context.options.traces.iterdir()) == []
 
 
-async def test_bombs(client, context):
+async def test_decompression_bombs_are_refused(client, context):
     sink = io.BytesIO()
     size = pa.array([1.0]).take(pa.array([0] * 3_000_000))
     columns = dict.fromkeys(("size", "compute_intensity", "memory_required", "arrival_time"), size)
@@ -96,5 +96,5 @@ async def test_bombs(client, context):
 
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1", b"x" * 1000])
-async def test_broken_parquet(client, body):
+async def test_broken_parquet_is_422(client, body):
     assert (await client.post("/api/traces?name=x", headers=PARQUET, content=body)).status_code == 422

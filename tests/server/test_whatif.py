@@ -17,7 +17,7 @@ from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfQue
 QUESTION = {"num_gpus": 2, "load": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
 
 
-async def test_the_answer_is_that_of_the_function(client):
+async def test_response_equals_the_function(client):
     body = (await client.post("/api/whatif", json=QUESTION)).json()
     rows = what_if(Change(num_gpus=2, utilisation=0.3), schedulers=("greedy", "oracle"), tasks=60, seeds=3)
     assert body["schedulers"] == [row.as_dict() for row in rows]
@@ -33,11 +33,11 @@ async def test_the_answer_is_that_of_the_function(client):
         {"seeds": 1}, {"scenario": "nowhere"}, {"schedulers": ["hybrid_ml(model=/etc/passwd)"]}, {"num_gpus": 2.5},
     ],
 )  # fmt: skip
-async def test_bounds(client, change):
+async def test_values_out_of_bounds_are_422(client, change):
     assert (await client.post("/api/whatif", json={**QUESTION, **change})).status_code == 422
 
 
-async def test_the_third_is_asked_to_come_back(client, context, monkeypatch):
+async def test_third_concurrent_request_is_503(client, context, monkeypatch):
     began, go_on = threading.Semaphore(0), threading.Event()
 
     def slow(question):
@@ -78,7 +78,7 @@ def _question(scenario="default", gpus=2):
     return WhatIfQuestion(Change(num_gpus=gpus), Machine(), None, str(scenario), ("greedy", "oracle"), 60, 3)
 
 
-async def test_another_process_says_the_same_the_second_time_too():
+async def test_process_worker_returns_equal_results_twice():
     whatif_worker = ProcessWhatIfWorker(prepare=_nothing)
     try:
         for gpus in (2, 6):
@@ -87,7 +87,7 @@ async def test_another_process_says_the_same_the_second_time_too():
         whatif_worker.close()
 
 
-async def test_a_process_that_dies_is_replaced_and_errors_come_out_whole(tmp_path):
+async def test_dead_worker_is_replaced_and_errors_are_passed_on(tmp_path):
     whatif_worker = ProcessWhatIfWorker(_dies_once, _nothing)
     try:
         assert await whatif_worker.ask(_question(tmp_path / "died")) == []
@@ -106,7 +106,7 @@ def _never_ends(question):
     threading.Event().wait()
 
 
-async def test_nobody_waits_for_an_answer_that_nobody_wants():
+async def test_closing_the_worker_ends_a_running_computation():
     whatif_worker = ProcessWhatIfWorker(_never_ends, _nothing)
     asked = asyncio.create_task(whatif_worker.ask(_question()))
     await asyncio.sleep(0)  # it is on its way

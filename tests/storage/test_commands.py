@@ -60,7 +60,7 @@ class Engine:
         return {"kind": kind, **payload}
 
 
-async def test_an_order_is_carried_out_and_answered(database, bus):
+async def test_command_is_executed_and_answered(database, bus):
     queue = EngineCommandTable(database, bus)
     async with Engine(queue) as engine:
         answer = await queue.ask("speed", {"speed": 2.5}, timeout=30)
@@ -74,7 +74,7 @@ async def test_an_order_is_carried_out_and_answered(database, bus):
         assert [kind for kind, _ in engine.seen] == ["speed", "bad", "broken"]
 
 
-async def test_a_slow_order_does_not_hold_up_the_next(database):
+async def test_slow_command_does_not_delay_the_next(database):
     queue = EngineCommandTable(database)
     async with Engine(queue) as engine:
         slow = asyncio.ensure_future(queue.ask("wait", timeout=30))
@@ -83,7 +83,7 @@ async def test_a_slow_order_does_not_hold_up_the_next(database):
         assert (await slow).ok
 
 
-async def test_an_order_that_nobody_takes_is_withdrawn(database):
+async def test_command_without_an_engine_is_withdrawn(database):
     queue = EngineCommandTable(database)
     with pytest.raises(EngineUnavailable, match="did not answer to 'pause' in time"):
         await queue.ask("pause", timeout=0.2)
@@ -92,7 +92,7 @@ async def test_an_order_that_nobody_takes_is_withdrawn(database):
         assert [kind for kind, _ in engine.seen] == ["resume"]
 
 
-async def test_orders_run_at_most_once_and_not_after_their_time(database):
+async def test_commands_run_at_most_once_and_not_after_their_timeout(database):
     queue = EngineCommandTable(database)
     async with database.writing() as connection:
         await connection.execute(

@@ -73,7 +73,7 @@ async def test_the_writer_syncs_every_commit_and_readers_cannot_write(tmp_path):
     await store.close()
 
 
-async def test_a_reader_that_closes_last_leaves_the_log_alone(tmp_path):
+async def test_reader_that_closes_last_does_not_checkpoint_the_log(tmp_path):
     address = DatabaseAddress.sqlite(tmp_path / "history.db")
     child = (
         "import os, sys; sys.path.insert(0, sys.argv[2]);"
@@ -112,7 +112,7 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
         third = engine.batch(1)
         journal.append(third)
         with pytest.raises(JournalUnavailable):
-            third.committed.result(0)  # told at once while the store is away
+            third.committed.result(0)  # fails at once while the database is unavailable
         refused = Future()
         journal.forget(refused)
         with pytest.raises(JournalUnavailable):
@@ -130,7 +130,7 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
     assert all(finding.ok for finding in verify(address))
 
 
-async def test_readers_that_overlap_do_not_let_the_log_grow(tmp_path, monkeypatch):
+async def test_overlapping_readers_do_not_let_the_log_grow(tmp_path, monkeypatch):
     monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store._LOG_LIMIT", 2**20)
     monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store._CHECKPOINT_PAGES", 100)
     address = DatabaseAddress.sqlite(tmp_path / "history.db")
@@ -170,7 +170,7 @@ address = DatabaseAddress.sqlite(sys.argv[1])
 spare = sys.argv[3] if len(sys.argv) > 3 else None
 
 def full(on):
-    if spare:  # a real file system without room
+    if spare:  # a real file system without space
         if on:
             with open(spare, "wb", buffering=0) as file:
                 try:
@@ -209,7 +209,7 @@ assert asyncio.run(read()) == 50, "reads do not go on"
 assert journal.unavailable
 full(False)
 third = engine.batch(5)
-while True:  # told at once as long as the store is away; the batches stay
+while True:  # fails at once while the database is unavailable; the batches stay
     while not journal.has_capacity:
         pass
     journal.append(third)
@@ -238,7 +238,7 @@ def test_an_io_error_is_never_acknowledged_and_the_next_write_succeeds_without_a
     run_disk(str(tmp_path / "history.db"))
 
 
-def test_a_disk_without_room_is_survived(tmp_path):
+def test_full_disk_is_survived(tmp_path):
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(tmp_path)], capture_output=True, check=False
     )
@@ -253,7 +253,7 @@ def test_a_disk_without_room_is_survived(tmp_path):
 # ------------------------------------------------------------------------------------------ both
 
 
-def test_a_commit_whose_answer_got_lost_is_not_stored_twice(address):
+def test_commit_with_a_lost_confirmation_is_not_stored_twice(address):
     bus = LocalBus()
     watch = Watch(bus)
     with opened(address, bus=bus) as journal:
@@ -274,7 +274,7 @@ def test_a_commit_whose_answer_got_lost_is_not_stored_twice(address):
         journal.append(first)
         journal.append(second)
         watch.wait_for(2)
-        with pytest.raises(JournalUnavailable):  # nobody can know: the caller asks again with its key
+        with pytest.raises(JournalUnavailable):  # the outcome is unknown: the caller tries again with its key
             first.committed.result(30)
     assert watch.seqs == [1, 2]
     assert all(finding.ok for finding in verify(address))
@@ -301,12 +301,12 @@ def test_a_row_that_the_database_refuses_stops_the_writer_and_says_why(address):
     assert all(finding.ok for finding in verify(address))
 
 
-def test_closing_without_a_database_gives_up_in_time(address, monkeypatch):
+def test_close_without_a_database_ends_within_its_timeout(address, monkeypatch):
     with opened(address) as journal:
 
         @contextlib.asynccontextmanager
         async def broken():
-            raise ConnectionResetError("away")
+            raise ConnectionResetError("unavailable")
             yield
 
         journal.store.transaction = broken
@@ -330,7 +330,7 @@ def server():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_server_that_goes_and_returns_loses_nothing(server, how):
+def test_restarted_server_loses_nothing(server, how):
     bus = LocalBus()
     watch = Watch(bus)
     address = DatabaseAddress.from_url(server.url)
@@ -360,7 +360,7 @@ def test_a_server_that_goes_and_returns_loses_nothing(server, how):
 
 
 @pytest.mark.slow
-def test_a_restart_while_nothing_is_to_do_is_not_noticed(server):
+def test_restart_of_an_idle_server_is_no_failure(server):
     with opened(DatabaseAddress.from_url(server.url)) as journal:
         engine = Engine()
         for _ in range(2):
@@ -375,7 +375,7 @@ def test_a_restart_while_nothing_is_to_do_is_not_noticed(server):
 
 
 @pytest.mark.slow
-def test_a_frozen_server_takes_nothing_and_then_everything_once(server, monkeypatch):
+def test_frozen_server_stores_everything_once_afterwards(server, monkeypatch):
     monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT_S", 1.0)
     bus = LocalBus()
     watch = Watch(bus)
@@ -398,7 +398,7 @@ def test_a_frozen_server_takes_nothing_and_then_everything_once(server, monkeypa
 
 
 @pytest.mark.slow
-async def test_a_frozen_server_is_away_for_readers_and_back_afterwards(server, monkeypatch):
+async def test_frozen_server_is_unavailable_for_readers_and_back_afterwards(server, monkeypatch):
     monkeypatch.setattr("hybrid_scheduler.storage.database.QUERY_TIMEOUT_S", 1.0)
     address = DatabaseAddress.from_url(server.url)
     with opened(address) as journal:
@@ -419,7 +419,7 @@ async def test_a_frozen_server_is_away_for_readers_and_back_afterwards(server, m
 
 
 @pytest.mark.slow
-async def test_readers_find_their_way_back_after_a_restart(server):
+async def test_readers_reconnect_after_a_restart(server):
     address = DatabaseAddress.from_url(server.url)
     with opened(address) as journal:
         batch = Engine().batch(3)
@@ -430,15 +430,15 @@ async def test_readers_find_their_way_back_after_a_restart(server):
     assert len(await repository.history(5)) == 3
     server.stop()
     for _ in range(2):
-        with pytest.raises(DatabaseUnavailable, match="does not answer") as away:
+        with pytest.raises(DatabaseUnavailable, match="does not answer") as outage:
             await repository.history(5)
-        assert "\n" not in str(away.value)
+        assert "\n" not in str(outage.value)
     server.start()
     assert len(await repository.history(5)) == 3
     await database.close()
 
 
-async def test_an_engine_that_lost_the_database_to_another_one_stops(postgres_url, monkeypatch):
+async def test_engine_stops_when_another_has_taken_over(postgres_url, monkeypatch):
     import asyncpg
 
     monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._LOCK_TIMEOUT_S", 0.2)
@@ -465,7 +465,7 @@ async def test_an_engine_that_lost_the_database_to_another_one_stops(postgres_ur
         await admin.close()
 
 
-async def test_our_own_dead_session_does_not_keep_us_out(postgres_url):
+async def test_own_dead_session_does_not_hold_the_lock(postgres_url):
     """The server has not noticed that the old connection is gone: it is ended, and the lock taken anew."""
     with fresh_database(postgres_url) as url:
         bus = LocalBus()

@@ -22,7 +22,7 @@ def test_rows_read_back_exactly_and_as_a_trace(tmp_path):
     assert load_workload(history.path).arrival_time.tolist() == [float(x) for x in range(10)]
 
 
-def test_half_a_row_of_a_killed_process_is_cut_off(tmp_path):
+def test_partial_row_of_a_killed_process_is_removed(tmp_path):
     history = HistoryCsv(tmp_path / "history.csv")
     engine = Engine()
     history.append([engine.batch(3)])
@@ -32,7 +32,7 @@ def test_half_a_row_of_a_killed_process_is_cut_off(tmp_path):
     assert read_history(history.path)[0].task_id.tolist() == [1, 2, 3, 4, 5]
 
 
-def test_a_folder_in_its_place_is_no_reason_to_stop(tmp_path, caplog):
+def test_unwritable_file_is_logged_and_the_run_continues(tmp_path, caplog):
     history = HistoryCsv(tmp_path)
     history.append([Engine().batch(1)])
     history.append([Engine().batch(1)])
@@ -55,7 +55,7 @@ def test_without_an_oracle_its_cells_are_empty(tmp_path):
         (",".join(COLUMNS) + "\n1,2\n", "line 2"),
     ],
 )
-def test_a_file_that_is_none_of_ours_is_refused(tmp_path, text, complaint):
+def test_file_with_other_columns_is_refused(tmp_path, text, complaint):
     (tmp_path / "h.csv").write_text(text)
     with pytest.raises(InvalidInputError, match=complaint):
         read_history(tmp_path / "h.csv")

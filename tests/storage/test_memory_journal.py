@@ -9,9 +9,9 @@ from hybrid_scheduler.live.journal import JournalFull, JournalUnavailable
 from hybrid_scheduler.testing import MemoryJournal
 
 
-def test_it_stores_at_once_unless_told_otherwise():
-    heard = []
-    journal = MemoryJournal(most_batches=2, on_events=heard.extend)
+def test_memory_journal_stores_at_once_by_default():
+    published = []
+    journal = MemoryJournal(most_batches=2, on_events=published.extend)
     assert journal.open().counters == (1, 1, 1)
     engine = Engine()
     first = engine.batch(3)
@@ -24,7 +24,7 @@ def test_it_stores_at_once_unless_told_otherwise():
     assert not journal.has_capacity
     assert journal.unsaved == 2
     assert not second.committed.done()
-    assert [event.seq for event in heard] == [1]
+    assert [event.seq for event in published] == [1]
     with pytest.raises(JournalFull):
         journal.append(engine.batch(1))
     journal.fail()
@@ -40,7 +40,7 @@ def test_it_stores_at_once_unless_told_otherwise():
     journal.close()
 
 
-def test_it_can_be_opened_again_like_after_a_restart():
+def test_memory_journal_can_be_reopened():
     journal = MemoryJournal()
     engine = Engine()
     journal.append(engine.batch(3))

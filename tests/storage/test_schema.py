@@ -21,7 +21,7 @@ from hybrid_scheduler.storage.schema_version import newest_revision, revision_of
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "text"),
     [
         ("sqlite:///data/x.db", "data/x.db"),
         ("sqlite+aiosqlite:////srv/x.db", "/srv/x.db"),
@@ -30,9 +30,9 @@ from hybrid_scheduler.storage.schema_version import newest_revision, revision_of
         ("postgresql+asyncpg://me@/runs?host=/var/run/pg", "postgresql://me@/var/run/pg:5432/runs"),
     ],
 )
-def test_urls_of_other_programs_are_understood(url, shown):
+def test_urls_of_other_programs_are_understood(url, text):
     address = DatabaseAddress.from_url(url)
-    assert str(address) == shown
+    assert str(address) == text
     assert "secret" not in repr(address)
 
 
@@ -80,7 +80,7 @@ def test_an_empty_database_is_created_from_nothing(empty_database_url, tmp_path)
         assert upgrade(address) == (None, newest_revision())
 
 
-def test_upgrading_waits_for_no_engine_unless_there_is_something_to_do(tmp_path):
+def test_upgrade_of_a_current_database_needs_no_lock(tmp_path):
     address = DatabaseAddress.sqlite(tmp_path / "x.db")
     journal = SqlJournal(address)
     journal.open()
@@ -139,7 +139,7 @@ def test_a_damaged_index_is_found_by_verify(tmp_path):
     assert "file" in wrong
 
 
-def test_places_where_no_database_can_be(tmp_path):
+def test_unusable_files_are_named(tmp_path):
     with pytest.raises(DatabaseUnusable, match="it is a folder"):
         SqlJournal(DatabaseAddress.sqlite(tmp_path)).open()
     (tmp_path / "file").touch()
@@ -160,24 +160,24 @@ def run(*words):
     return typer.testing.CliRunner().invoke(db, list(words), obj=CommandContext())
 
 
-def test_the_commands_create_and_check(address, tmp_path, monkeypatch, capsys):
-    def said(*words, code=0):
+def test_db_commands_create_and_check(address, tmp_path, monkeypatch, capsys):
+    def output_of(*words, code=0):
         assert run(*words, "--url", url).exit_code == code
         return capsys.readouterr().out
 
     monkeypatch.chdir(tmp_path)
     url = f"sqlite:///{address.path}" if address.is_sqlite else f"postgresql://{str(address).partition('://')[2]}"
     if address.is_sqlite:
-        assert said("init") == f"{address}: created (version {newest_revision()})\n"
-    assert said("upgrade") == f"{address}: is up to date (version {newest_revision()})\n"
-    assert said("verify").endswith(f"{address}: all checks passed\n")
+        assert output_of("init") == f"{address}: created (version {newest_revision()})\n"
+    assert output_of("upgrade") == f"{address}: is up to date (version {newest_revision()})\n"
+    assert output_of("verify").endswith(f"{address}: all checks passed\n")
     with_connection(address, lambda c: c.exec_driver_sql("DROP TABLE commands"))
-    assert said("verify", code=1).endswith(f"{address}: wrong: tables\n")
-    document = json.loads(said("verify", "--json", code=1))
+    assert output_of("verify", code=1).endswith(f"{address}: wrong: tables\n")
+    document = json.loads(output_of("verify", "--json", code=1))
     assert not document["ok"]
 
 
-def test_without_a_url_the_settings_decide(tmp_path, monkeypatch):
+def test_db_commands_use_the_settings_without_a_url(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYBRID_STORAGE__SQLITE_FILE", "mine.db")
     assert run("init").exit_code == 0
