@@ -32,10 +32,10 @@ def schedulers_page() -> str:
     ]
     return sections(
         [
-            NOTE + "# The schedulers\n\nEvery scheduler of the registry; `hybrid-scheduler schedulers` prints the same "
-            "list with all parameters. *Online* schedulers decide when a task is released, *central* ones when a "
-            "device is idle, *static* ones plan the whole run beforehand. [Knowledge](../concepts/knowledge.md) "
-            "explains the third column.\n",
+            NOTE + "# The schedulers\n\nEvery scheduler of the registry; `hybrid-scheduler schedulers` prints the "
+            "same list with all parameters. *Online* schedulers decide when a task is released, *central* ones "
+            "when a device is idle, *static* ones plan the whole run beforehand. "
+            "[Knowledge](../concepts/knowledge.md) explains the third column.\n",
             table(("name", "protocol", "knows", "published", "rule"), rows),
             "*Published* marks the six schedulers of the original comparison; the others are references.\n",
             _overview(),
