@@ -205,6 +205,14 @@ def compare(
         Seed of schedulers that draw random numbers.
     progress
         Called with (scheduler, tasks done since the last call).
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import WorkloadGenerator, compare
+    >>> workload = WorkloadGenerator(seed=1).generate_workload(50, utilisation=0.5)
+    >>> summaries = compare(workload, ["cpu_only", "earliest_finish"]).summaries
+    >>> summaries["earliest_finish"].latency.mean < summaries["cpu_only"].latency.mean
+    True
     """
     if not schedulers:
         raise InvalidInputError("schedulers", "at least one name", "none")

@@ -20,6 +20,13 @@ class VirtualMultiGPU(Cluster):
         Number of GPUs.
     memory_per_gpu
         Megabytes of memory of each GPU.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import VirtualMultiGPU, WorkloadGenerator
+    >>> tasks = WorkloadGenerator(seed=1).generate_workload(50, utilisation=0.5)
+    >>> sorted(VirtualMultiGPU(num_gpus=2).evaluate_baseline_schedulers(tasks)["greedy"])
+    ['avg_time', 'makespan', 'max_time']
     """
 
     def __init__(self, num_gpus: int = 4, memory_per_gpu: float = 8000.0) -> None:
