@@ -79,7 +79,7 @@ def shell(tmp_path):
     return run
 
 
-def test_secrets_are_made_and_nobody_else_reads_them(shell, tmp_path):
+def test_secrets_are_private_files(shell, tmp_path):
     here = tmp_path / "here"
     shutil.copy(ROOT / ".env.example", here)
     shell(block(DEPLOY, "for name in POSTGRES_PASSWORD"))
@@ -248,6 +248,7 @@ class proxied:
 
     def __enter__(self) -> int:
         program = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+        assert program is not None
         self.process = subprocess.Popen([program, "-c", str(self.file), "-p", str(self.folder)])
         while True:  # it listens a moment after it has started
             assert self.process.poll() is None, (self.folder / "error.log").read_text()

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 import make_guide_pdf as book
-from guide_book.pages import slug
+from guide_book.pages import Page, slug
 from guide_book.setter import _folded, _widths
 
 #: One page with drawings and lists, one with a wide table, one with long code.
 SOME = ("guide/start/kitchen.md", "guide/schedulers/hybrid_ml.md", "guide/start/own-trace.md")
 
 
-def some_pages() -> list[book.Page]:
+def some_pages() -> list[Page]:
     return [page for page in book.pages() if page.key in SOME]
 
 

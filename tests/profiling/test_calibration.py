@@ -80,7 +80,7 @@ def test_platform_has_the_devices_of_the_profile() -> None:
         ("cpu_wide", "cpu"),
         ("cpu_narrow", THREAD_POOL),
     ]
-    assert calibrate(profile_examples.profile(gpu=False)).physics.curve("sort", THREAD_POOL)
+    assert calibrate(profile_examples.profile(gpu=False)).physics.curve("sort", THREAD_POOL) is not None
 
 
 @pytest.mark.parametrize("name", shipped_profiles())

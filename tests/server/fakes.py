@@ -145,7 +145,7 @@ class FakeRepository:
 
     async def runs(self, limit: int, before: str | None = None) -> list[dict[str, Any]]:
         self._check()
-        rows = [await self.run(run_id) for run_id in (OTHER_RUN, RUN)]
+        rows = [row for run_id in (OTHER_RUN, RUN) if (row := await self.run(run_id)) is not None]
         return [row for row in rows if before is None or row["run_id"] < before][:limit]
 
     async def run(self, run_id: str) -> dict[str, Any] | None:
