@@ -1,4 +1,4 @@
-"""Puts the built dashboard into the wheel, so that `pip install` then `hybrid-scheduler serve` needs no Node.
+"""Build hook that puts the built dashboard into the wheel, so that users need no Node.
 
 An sdist carries the built files along; a checkout builds them first. HYBRID_NO_DASHBOARD=1 leaves them out.
 """
@@ -30,5 +30,5 @@ class DashboardHook(BuildHookInterface[Any]):
         inside = "hybrid_scheduler/dashboard_dist" if self.target_name == "wheel" else "dashboard/dist"
         for path in sorted(dist.rglob("*")):
             name = path.relative_to(dist).as_posix()
-            if path.is_file() and not name.startswith("."):  # the build's own stamp is nobody's business
+            if path.is_file() and not name.startswith("."):  # the build's own stamp stays out
                 build_data["force_include"][str(path)] = f"{inside}/{name}"

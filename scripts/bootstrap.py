@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 UNHASHED_FIRST = ("torch==2.13.0",)
 TORCH_INDEX = "TORCH_INDEX"
 
-# What a failing pip says, and what helps. The first match is shown.
+# Messages of a failing pip and hints for them; the first match is printed.
 HINTS = {
     "DO NOT MATCH THE HASHES": "a mirror or proxy serves other files than the lock: check pip's settings",
     "No space left on device": "free some disk space and run this again",
@@ -60,7 +60,7 @@ def ensure_environment(root: Path = ROOT) -> Path:
         return python
 
     with _lock(root / ".bootstrap.lock") as lock:
-        if _is_ready(root, venv, python):  # whoever held the lock did the work
+        if _is_ready(root, venv, python):  # the process that held the lock did the work
             return python
         # The lock file is empty unless a run died on the way. A package that was half copied looks installed
         # to pip, so what such a run left behind is thrown away rather than repaired.

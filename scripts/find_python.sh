@@ -1,4 +1,4 @@
-# Sourced by the shell doors: sets PYTHON to the first interpreter that the project supports.
+# Sourced by the shell scripts: sets PYTHON to the first interpreter that the project supports.
 # Each candidate is run, not only looked up: a version manager's shim can be on the PATH and still fail.
 for PYTHON in python3.13 python3.12 python3.11 python3 python ""; do
     if [ -z "$PYTHON" ]; then

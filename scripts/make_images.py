@@ -18,7 +18,7 @@ IMAGES = {
 
 
 def draw(name: str, arguments: list[str]) -> None:
-    # A terminal for the program: colours and a width, but no config.yaml or variables of whoever runs this.
+    # A terminal for the program: colours and a width, but no config.yaml and no variables of the user.
     terminal = {"PATH": os.environ["PATH"], "FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
     done = subprocess.run(
         [sys.executable, "-m", "hybrid_scheduler", *arguments, "--quiet"],

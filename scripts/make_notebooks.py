@@ -32,7 +32,7 @@ PICTURES = ROOT / "docs" / "images" / "notebooks"
 LARGEST_PICTURE = 60_000
 THUMBNAIL = "thumbnail"
 _SECONDS_PER_CELL = 240
-#: Files where there are such sockets: nobody else can listen.
+#: Socket files where the system has them: no other user can listen.
 _TRANSPORT = "tcp" if os.name == "nt" else "ipc"
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

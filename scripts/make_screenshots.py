@@ -93,8 +93,8 @@ def paths(url: str) -> dict[str, str]:
 
 def looks_of(url: str) -> bytes:
     """The colours of the schedulers that take part, in both themes."""
-    shown = call(url, "/api/status")["schedulers"]
-    looks = [one["look"] for one in call(url, "/api/schedulers") if one["name"] in shown]
+    running = call(url, "/api/status")["schedulers"]
+    looks = [one["look"] for one in call(url, "/api/schedulers") if one["name"] in running]
     return b"".join(bytes.fromhex(look[theme][1:]) for look in looks for theme in THEMES)
 
 

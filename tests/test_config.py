@@ -1,4 +1,4 @@
-"""Settings: which layer wins, and what each mistake is told."""
+"""Settings: the order of the layers, and the message for each error."""
 
 from pathlib import Path
 from typing import Any
@@ -69,12 +69,12 @@ def test_env_example_names_real_variables_and_sets_none() -> None:
 # ---------------------------------------------------------------- layers
 
 
-def test_nothing_given_means_defaults() -> None:
+def test_no_input_gives_defaults() -> None:
     assert load() == Settings()
     assert load("") == load("simulation:\n") == load("# nothing\n") == Settings()
 
 
-def test_each_layer_beats_the_one_below() -> None:
+def test_each_layer_overrides_the_one_below() -> None:
     text = "simulation: {seed: 1, num_gpus: 1, tasks: 1, retrain_interval: 1}"
     Path(".env").write_text("NUM_GPUS=2\nRETRAIN_INTERVAL=2\nHYBRID_SIMULATION__TASKS=2\n", encoding="utf-8")
     settings = load(text, {"simulation.tasks": "4"}, RETRAIN_INTERVAL="3", HYBRID_SIMULATION__TASKS="3")
@@ -82,16 +82,16 @@ def test_each_layer_beats_the_one_below() -> None:
     assert (chosen.seed, chosen.num_gpus, chosen.retrain_interval, chosen.tasks) == (1, 2, 3, 4)
 
 
-def test_the_long_variable_beats_the_short_one() -> None:
+def test_long_variable_overrides_the_short_one() -> None:
     settings = load(NUM_GPUS="1", HYBRID_SIMULATION__NUM_GPUS="2")
     assert settings.simulation.num_gpus == 2
 
 
-def test_an_empty_variable_is_no_variable() -> None:
+def test_empty_variable_is_ignored() -> None:
     assert load(NUM_GPUS="", HYBRID_SIMULATION__SEED="") == Settings()
 
 
-def test_other_peoples_variables_are_left_alone() -> None:
+def test_variables_of_other_programs_are_ignored() -> None:
     assert load(SEED="x", TASKS="y", PATH="/bin") == Settings()
 
 
@@ -130,7 +130,7 @@ def test_every_key_can_be_set_by_a_variable() -> None:
         assert (changed[section][name] if name else changed[section]) != (default[name] if name else default), key
 
 
-def test_secrets_are_not_shown() -> None:
+def test_secrets_are_not_printed() -> None:
     settings = load(API_TOKEN="s3cret", POSTGRES_PASSWORD="s3cret", DATABASE_URL="postgresql://a:s3cret@h/d")
     assert "s3cret" not in repr(settings)
     assert "s3cret" not in str(settings.model_dump())
@@ -139,12 +139,12 @@ def test_secrets_are_not_shown() -> None:
     ]
 
 
-def test_the_environment_is_read_at_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_is_read_at_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUM_GPUS", "9")
     assert load_settings().simulation.num_gpus == 9
 
 
-def test_settings_become_the_things_they_describe() -> None:
+def test_settings_build_platform_physics_and_objective() -> None:
     settings = load(
         "simulation: {num_gpus: 2, memory_per_gpu: 500}\n"
         "physics: {name: serial, launch_overhead: 0.1, coefficient: 1e-5, dollars_per_kwh: 0.3}\n"
@@ -161,7 +161,7 @@ def test_settings_become_the_things_they_describe() -> None:
 # ---------------------------------------------------------------- mistakes
 
 
-def test_a_missing_file_is_fine_unless_it_was_asked_for() -> None:
+def test_missing_file_is_an_error_only_if_named() -> None:
     with pytest.raises(InvalidInputError, match=r"--config: must be a file that exists, got 'no\.yaml'"):
         load_settings("no.yaml", environ={})
 
@@ -217,18 +217,18 @@ RANGE = "must be two numbers [low, high] with"
         ),
     ],
 )
-def test_a_mistake_in_the_file(text: str, message: str) -> None:
+def test_error_in_the_file_is_explained(text: str, message: str) -> None:
     assert problems(text) == [f"config.yaml:1: {message}"]
 
 
-def test_a_mistake_is_found_by_its_line() -> None:
+def test_error_names_its_line() -> None:
     assert problems("\nsimulation:\n  num_gpu: 4\n") == [
         "config.yaml:3: key: must be a known one of section simulation, got 'simulation.num_gpu'"
         " | did you mean 'simulation.num_gpus'?"
     ]
 
 
-def test_a_file_that_is_no_mapping() -> None:
+def test_file_without_mapping_is_an_error() -> None:
     assert problems("- 1\n- 2") == ["config.yaml: configuration: must be a mapping of sections, got [1, 2]"]
 
 
@@ -236,13 +236,13 @@ def test_a_file_that_is_no_mapping() -> None:
     ("key", "name", "nearest"),
     [("scenario", "mixd", "mixed"), ("platform", "laptp", "laptop"), ("schedulers", "gredy", "greedy")],
 )
-def test_a_wrong_name_lists_the_right_ones(key: str, name: str, nearest: str) -> None:
+def test_unknown_name_lists_the_known_ones(key: str, name: str, nearest: str) -> None:
     (message,) = problems(f"simulation:\n  {key}: {name}")
     assert message.startswith(f"config.yaml:2: simulation.{key}: must be one of ")
     assert message.endswith(f", got '{name}' | did you mean '{nearest}'?")
 
 
-def test_a_mistake_in_a_variable_names_the_variable() -> None:
+def test_error_in_a_variable_names_the_variable() -> None:
     assert problems(NUM_GPUS="four") == [
         "environment: NUM_GPUS: must be a whole number from 0 to 10000, got 'four'"
     ]
@@ -250,30 +250,30 @@ def test_a_mistake_in_a_variable_names_the_variable() -> None:
     assert problems() == [".env: HYBRID_SIMULATION__SEED: must be a whole number from 0 to 2^53, got 'abc'"]
 
 
-def test_an_unknown_long_variable_is_an_error() -> None:
+def test_unknown_long_variable_is_an_error() -> None:
     assert problems(HYBRID_SIMULATION__SEDE="1") == [
         "environment: variable: must be a known one, got 'HYBRID_SIMULATION__SEDE'"
         " | did you mean 'HYBRID_SIMULATION__SEED'?"
     ]
 
 
-def test_a_mistake_on_the_command_line_names_the_option() -> None:
+def test_error_on_the_command_line_names_the_option() -> None:
     with pytest.raises(InvalidInputError, match=r"^--seed: must be a whole number .*, got 'x'$"):
         load_settings(None, {"simulation.seed": "x"}, {}, option_names={"simulation.seed": "--seed"})
 
 
-def test_an_unknown_override_is_an_error() -> None:
+def test_unknown_override_is_an_error() -> None:
     (message,) = problems(None, {"simulation.sede": 1})
     assert message.endswith("got 'simulation.sede' | did you mean 'simulation.seed'?")
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     text = "simulation:\n  tsks: 1\n  seed: -1\nworkload:\n  memory_range: [1]\n"
     assert [message.split(":")[1] for message in problems(text, NUM_GPUS="x")] == ["2", "3", " NUM_GPUS", "5"]
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
-def test_an_unreadable_file_is_an_error(content: bytes | None) -> None:
+def test_unreadable_file_is_an_error(content: bytes | None) -> None:
     path = Path("config.yaml")
     path.mkdir() if content is None else path.write_bytes(content)
     (message,) = problems()

@@ -1,1 +1,1 @@
-"""What make_guide_pdf.py needs to set the guide: pages, drawings, type."""
+"""Typesetting of the guide as a PDF: pages, drawings and text, used by make_guide_pdf.py."""

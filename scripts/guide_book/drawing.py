@@ -1,4 +1,4 @@
-"""Our own SVG files as drawings of reportlab: plain shapes, no style sheets."""
+"""The project's SVG files as reportlab drawings: plain shapes, no style sheets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _number(text: str | None, default: float = 0.0) -> float:
 
 
 class Drawing:
-    """Our own SVG files, which use plain shapes only, as a reportlab drawing."""
+    """An SVG file of plain shapes as a reportlab drawing."""
 
     def __init__(self, path: Path, width: float) -> None:
         from reportlab.graphics import shapes

@@ -1,4 +1,4 @@
-"""The pages of the guide in the order of the site's navigation, as tokens of Markdown."""
+"""Pages of the guide in the order of the site's navigation, as Markdown tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown tokens to what reportlab sets: paragraphs, lists, tables, code, pictures."""
+"""Conversion of Markdown tokens to reportlab paragraphs, lists, tables, code and pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .drawing import Drawing
 from .pages import DOCS, Page, slug
 
 INK, MUTED, ACCENT, PAPER, LINE = "#1F2937", "#5B6472", "#0E7490", "#F5F4EE", "#D6D3C8"
-#: Points: a picture leaves room for its heading on the page.
+#: Points: a picture leaves space for its heading on the page.
 _TALLEST = 560.0
 
 
@@ -270,6 +270,6 @@ def _widths(whole: Sequence[float], longest: Sequence[float], width: float) -> l
         return wanted
     if sum(least) >= width:
         return [low * width / sum(least) for low in least]
-    room = width - sum(least)
+    spare = width - sum(least)
     over = [want - low for want, low in zip(wanted, least, strict=True)]
-    return [low + room * more / sum(over) for low, more in zip(least, over, strict=True)]
+    return [low + spare * more / sum(over) for low, more in zip(least, over, strict=True)]

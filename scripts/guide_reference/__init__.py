@@ -1,1 +1,1 @@
-"""What make_reference.py writes, one file per kind of page. Nothing is imported before it is needed."""
+"""Generators of the reference pages, one module per kind of page, used by make_reference.py."""

@@ -1,4 +1,4 @@
-"""Every command with its help."""
+"""Reference page of the command line: every command with its help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every setting with its default, its variables and what config.yaml says of it."""
+"""Reference page of the configuration: every setting with default, variables and comment."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def configuration_page() -> str:
     def default(value: object) -> str:
         if isinstance(value, SecretStr):
             return '`""`'
-        shown = list(value) if isinstance(value, tuple) else value
-        return f"`{json.dumps(shown)}`"
+        plain = list(value) if isinstance(value, tuple) else value
+        return f"`{json.dumps(plain)}`"
 
     parts = [
         NOTE

@@ -1,4 +1,4 @@
-"""The tables and their diagram."""
+"""Reference page of the database: tables and their diagram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public names, with signatures and docstrings."""
+"""Reference page of the public Python names, with signatures and docstrings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""METHODOLOGY.md and RESULTS.md as pages of the guide: the same words, with links that hold there."""
+"""Copies of METHODOLOGY.md and RESULTS.md in the guide, with adapted links."""
 
 from __future__ import annotations
 

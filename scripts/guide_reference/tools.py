@@ -1,4 +1,4 @@
-"""Small tools that all pages share."""
+"""Markdown helpers that all reference pages share."""
 
 from __future__ import annotations
 

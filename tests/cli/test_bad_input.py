@@ -86,7 +86,7 @@ SERIAL = (
         ),
     ],
 )
-def test_a_mistake(arguments: str, lines: tuple[str, ...], run: Run) -> None:
+def test_bad_option_is_one_error_line_with_a_hint(arguments: str, lines: tuple[str, ...], run: Run) -> None:
     result = run(*arguments.split())
     assert result.exit_code == 2
     assert result.stderr.splitlines() == list(lines)
@@ -94,14 +94,14 @@ def test_a_mistake(arguments: str, lines: tuple[str, ...], run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["scenario", "platform", "schedulers", "physics"])
-def test_a_wrong_name_is_answered_with_the_right_ones(name: str, run: Run) -> None:
+def test_unknown_name_lists_the_known_ones(name: str, run: Run) -> None:
     result = run("simulate", f"--{name}", "nonsense")
     assert result.exit_code == 2
     assert result.stderr.startswith(f"error: --{name}: must be one of ")
     assert result.stderr.endswith(", got 'nonsense'\n")
 
 
-def test_a_mistake_in_config_yaml(run: Run) -> None:
+def test_error_in_config_yaml_names_file_and_line(run: Run) -> None:
     Path("config.yaml").write_text("simulation:\n  tsks: 5\n", encoding="utf-8")
     result = run("simulate")
     assert result.exit_code == 2
@@ -111,7 +111,7 @@ def test_a_mistake_in_config_yaml(run: Run) -> None:
     ]
 
 
-def test_a_defect_of_ours_is_confessed_and_logged(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_exception_is_reported_and_logged(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("on purpose")
 
@@ -122,18 +122,18 @@ def test_a_defect_of_ours_is_confessed_and_logged(run: Run, monkeypatch: pytest.
     assert "Traceback" in Path("logs/app.log").read_text(encoding="utf-8")
 
 
-def test_the_whole_story_of_a_mistake_is_in_the_log(run: Run) -> None:
+def test_traceback_goes_to_the_log_only(run: Run) -> None:
     assert "Traceback" not in run("simulate", "--physics", "serial").stderr
     assert "Traceback" in Path("logs/app.log").read_text(encoding="utf-8")
 
 
-def test_a_mistyped_option_makes_no_log(run: Run) -> None:
+def test_mistyped_option_creates_no_log(run: Run) -> None:
     run("simulate", "--sede", "1")
     run("simulate", "--tasks", "x")
     assert not Path("logs").exists()
 
 
-def test_too_little_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_error_has_a_hint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(*_: object, **__: object) -> None:
         raise MemoryError
 
@@ -146,7 +146,7 @@ def test_too_little_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_exits_with_130_and_writes_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

@@ -11,11 +11,13 @@ from hybrid_scheduler.cli import bench
 Run = Callable[..., Result]
 
 
-def test_every_benchmark_is_a_file() -> None:
+def test_every_benchmark_has_a_file() -> None:
     assert [name for name, file in bench._FILES.items() if not (bench._FOLDER / file).is_file()] == []
 
 
-def test_an_unknown_name_and_a_missing_folder(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unknown_name_and_missing_folder_are_errors(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     result = run("bench", "nonsense")
     assert result.exit_code == 2
     assert "benchmark: must be one of" in result.stderr
@@ -25,9 +27,7 @@ def test_an_unknown_name_and_a_missing_folder(run: Run, monkeypatch: pytest.Monk
     assert "run this in a checkout" in result.stderr
 
 
-def test_a_benchmark_runs_and_a_failing_one_fails(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_exit_code_of_a_benchmark_decides(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bench, "_FOLDER", tmp_path)
     (tmp_path / "storage_bench.py").write_text("open('ran', 'w')\n")
     (tmp_path / "stream_bench.py").write_text("raise SystemExit(3)\n")

@@ -7,7 +7,9 @@ from hybrid_scheduler.cli import compile_notice
 
 
 @pytest.mark.parametrize(("notice_after", "notices"), [(0.0, [compile_notice.NOTICE]), (60.0, [])])
-def test_the_notice(notice_after: float, notices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notice_appears_once_after_the_limit(
+    notice_after: float, notices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(compile_notice, "_NOTICE_AFTER_S", notice_after)
     notices_given: list[str] = []
     with compile_notice.compile_notice(notices_given.append):
@@ -16,7 +18,7 @@ def test_the_notice(notice_after: float, notices: list[str], monkeypatch: pytest
     assert notices_given == notices
 
 
-def test_nothing_is_told_when_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_notice_without_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_notice, "_NOTICE_AFTER_S", 0.0)
     function = njit(lambda x: x + 1)
     function(1)

@@ -17,7 +17,7 @@ def statuses(text: str) -> dict[str, str]:
     return {check["name"]: check["status"] for check in json.loads(text)["checks"]}
 
 
-def test_a_healthy_installation(run: Run) -> None:
+def test_complete_installation_passes(run: Run) -> None:
     result = run("doctor", "--json")
     assert result.exit_code == 0, result.output
     found = statuses(result.stdout)
@@ -29,7 +29,7 @@ def test_a_healthy_installation(run: Run) -> None:
     assert not Path("logs").exists()
 
 
-def test_as_lines(run: Run, terminal: Callable[[int], None]) -> None:
+def test_lines_fit_the_terminal(run: Run, terminal: Callable[[int], None]) -> None:
     plain = run("doctor").stdout
     assert plain.startswith("✓  Python ")
     assert plain.endswith("\nready\n")
@@ -47,7 +47,7 @@ def test_bad_settings_fail(run: Run) -> None:
     assert result.stdout.endswith("not ready: settings\n")
 
 
-def test_a_missing_package_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_REQUIRED", ("numpy", "no-such-package"))
     result = run("doctor")
     assert result.exit_code == 1
@@ -64,7 +64,7 @@ def test_folders_that_cannot_be_written_are_warnings(run: Run, monkeypatch: pyte
     assert "!  log file      logs: Read-only file system; runs go on without a log" in result.stdout
 
 
-def test_a_place_that_cannot_be_written() -> None:
+def test_unwritable_folder_has_a_reason() -> None:
     Path("file").touch()
     assert doctor._why_not_writable(Path("file/below")) is not None
     assert doctor._why_not_writable(Path("new/below")) is None
@@ -75,7 +75,7 @@ def test_a_place_that_cannot_be_written() -> None:
 @pytest.mark.parametrize(
     ("answer", "detail"), [("echo 'H200, 141 GB'", "H200, 141 GB"), ("exit 9", "nvidia-smi does not answer")]
 )
-def test_a_gpu(answer: str, detail: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_check_reports_nvidia_smi(answer: str, detail: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     program = Path("nvidia-smi").absolute()
     program.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The commands that make evidence: compare, heavy, sweep, replay, report, trace."""
+"""Commands of evaluation: compare, heavy, sweep, replay, report, trace."""
 
 import json
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def compared(run: Run, *more: str) -> Any:
     return run("compare", *SMALL, *names, "--seeds", "8", "--processes", "1", *more)
 
 
-def test_compare_as_a_table(run: Run) -> None:
+def test_compare_prints_a_table(run: Run) -> None:
     result = compared(run)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -61,7 +61,7 @@ def test_compare_as_a_table(run: Run) -> None:
     assert any("8*" in line for line in lines)
 
 
-def test_compare_as_a_document_and_as_files(run: Run) -> None:
+def test_compare_writes_json_and_files(run: Run) -> None:
     found = document(compared(run, "--json", "--metric", "p99_latency", "--baseline", "oracle", "--out", "results"))
     assert (found["metric"], found["baseline"], found["seeds"]) == ("p99_latency", "oracle", 8)
     greedy = found["schedulers"]["greedy"]
@@ -85,7 +85,7 @@ def test_compare_fails_if_slower(run: Run) -> None:
     assert compared(run, "--fail-if-slower", "earliest_finish").exit_code == 2
 
 
-def test_few_seeds_are_named_as_such(run: Run) -> None:
+def test_too_few_seeds_are_reported(run: Run) -> None:
     result = run("compare", *SMALL, "--schedulers", "greedy,oracle", "--seeds", "3", "--processes", "1")
     assert "use at least 6" in result.stdout
 
@@ -100,13 +100,13 @@ def test_few_seeds_are_named_as_such(run: Run) -> None:
         (("--batch", "--utilisation", "0.5"), "--utilisation: must be left out with --batch"),
     ],
 )
-def test_compare_refuses(options: tuple[str, ...], message: str, run: Run) -> None:
+def test_compare_refuses_bad_options(options: tuple[str, ...], message: str, run: Run) -> None:
     result = run("compare", *options)
     assert result.exit_code == 2
     assert message in result.stderr
 
 
-def test_a_narrow_terminal_keeps_the_verdict(run: Run, terminal: Callable[[int], None]) -> None:
+def test_narrow_terminal_keeps_the_verdict(run: Run, terminal: Callable[[int], None]) -> None:
     terminal(60)
     lines = compared(run).stdout.splitlines()
     assert max(map(len, lines)) <= 60
@@ -126,7 +126,7 @@ def own_trace(run: Run) -> str:
     return "mine.csv"
 
 
-def test_compare_an_own_trace(own_trace: str, run: Run) -> None:
+def test_compare_uses_batches_of_a_trace(own_trace: str, run: Run) -> None:
     result = run("compare", "--trace", own_trace, "--schedulers", "earliest_finish,greedy,oracle", "--out", "kept")
     assert result.exit_code == 0, result.output
     assert "one trace; interval from batch means over 20 batches" in result.stdout
@@ -142,7 +142,7 @@ def test_compare_an_own_trace(own_trace: str, run: Run) -> None:
     assert (found["unit"], found["batches"], found["trace"]["name"]) == ("batches", 5, "mine.csv")
 
 
-def test_sweep_and_report_an_own_trace(own_trace: str, run: Run) -> None:
+def test_sweep_and_report_accept_a_trace(own_trace: str, run: Run) -> None:
     options = ("--trace", own_trace, "--schedulers", "greedy,oracle", "--processes", "1")
     found = document(run("sweep", *options, "--platforms", "laptop,workstation", "--out", "here", "--json"))
     assert [group["platform"] for group in found["groups"]] == ["laptop", "laptop", "workstation", "workstation"]
@@ -167,13 +167,15 @@ def test_sweep_and_report_an_own_trace(own_trace: str, run: Run) -> None:
         (("report", "--utilisation", "0.5"), "--utilisation: must be left out with --trace"),
     ],
 )
-def test_a_trace_refuses(options: tuple[str, ...], message: str, own_trace: str, run: Run) -> None:
+def test_trace_refuses_options_of_scenarios(
+    options: tuple[str, ...], message: str, own_trace: str, run: Run
+) -> None:
     result = run(options[0], "--trace", own_trace, *options[1:])
     assert result.exit_code == 2
     assert message in result.stderr
 
 
-def test_what_simulate_leaves_can_be_replayed(own_trace: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulate_record_can_be_replayed(own_trace: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     specs = ("--schedulers", "random,hybrid_ml,oracle")
     assert run("simulate", *SMALL, *specs, "--noise", "0.1", "--out", "drawn").exit_code == 0
     assert document(run("replay", "drawn", "--json"))["same"] is True
@@ -190,7 +192,7 @@ def test_what_simulate_leaves_can_be_replayed(own_trace: str, run: Run, monkeypa
 # ------------------------------------------------------------------------------------------ heavy
 
 
-def test_heavy_writes_its_artefacts(run: Run) -> None:
+def test_heavy_writes_table_plots_and_record(run: Run) -> None:
     result = run("heavy", "--tasks", "400", "--schedulers", "round_robin,greedy,oracle", "--seed", "3")
     assert result.exit_code == 0, result.output
     results = Path("data/results")
@@ -206,13 +208,13 @@ def test_heavy_writes_its_artefacts(run: Run) -> None:
     assert "a heavy simulation" in run("trace", str(results / "heavy_simulation")).stderr
 
 
-def test_heavy_as_a_document(run: Run) -> None:
+def test_heavy_prints_json(run: Run) -> None:
     found = document(run("heavy", "--tasks", "200", "--schedulers", "greedy", "--out", "here", "--json"))
     assert (found["tasks"], found["quantile_error"]) == (200, 0.001)
     assert found["schedulers"]["greedy"]["tasks"] == 200
 
 
-def test_heavy_refuses(run: Run) -> None:
+def test_heavy_refuses_bad_options(run: Run) -> None:
     assert "at most 5,000,000" in run("heavy", "--tasks", "6000000", "--schedulers", "hybrid_ml").stderr
     Path("file").write_text("", encoding="utf-8")
     assert run("heavy", "--out", "file").exit_code == 2
@@ -221,7 +223,7 @@ def test_heavy_refuses(run: Run) -> None:
 # ------------------------------------------------------------------------------------------ replay, trace, report
 
 
-def test_from_a_kept_run_to_replay_trace_and_report(run: Run) -> None:
+def test_kept_run_can_be_replayed_traced_and_reported(run: Run) -> None:
     made = run(
         "report", *SMALL, "--schedulers", "greedy,oracle", "--seeds", "1", "--keep", "kept", "-o", "one.html",
         "--figures", "makespan,gantt",
@@ -239,7 +241,7 @@ def test_from_a_kept_run_to_replay_trace_and_report(run: Run) -> None:
     assert Path("again.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_replay_of_another_result_fails(run: Run) -> None:
+def test_replay_fails_if_the_result_differs(run: Run) -> None:
     run("compare", *SMALL, "--schedulers", "greedy,oracle", "--seeds", "2", "--processes", "1", "--out", "kept")
     record = json.loads(Path("kept/run.json").read_text(encoding="utf-8"))
     record["configuration"]["tasks"] = 61
@@ -249,7 +251,7 @@ def test_replay_of_another_result_fails(run: Run) -> None:
     assert "came out differently: line 1 was" in result.stderr
 
 
-def test_what_is_no_run(run: Run) -> None:
+def test_folder_without_a_run_is_refused(run: Run) -> None:
     for command in ("replay", "trace", "report"):
         result = run(command, "nowhere")
         assert result.exit_code == 2
@@ -266,7 +268,7 @@ def test_what_is_no_run(run: Run) -> None:
         (("nowhere", "--scenario", "mixed"), "--scenario: must be left out with a RUN_DIR"),
     ],
 )
-def test_report_refuses(options: tuple[str, ...], message: str, run: Run) -> None:
+def test_report_refuses_bad_options(options: tuple[str, ...], message: str, run: Run) -> None:
     result = run("report", *options)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -282,7 +284,7 @@ def swept(run: Run, *more: str) -> Any:
     )  # fmt: skip
 
 
-def test_sweep_as_a_table_and_again(run: Run) -> None:
+def test_repeated_sweep_runs_no_cell_again(run: Run) -> None:
     result = swept(run)
     assert result.exit_code == 0, result.output
     assert "8 cells in here/results.parquet".replace("/", str(Path("a/b"))[1]) in result.stdout
@@ -295,7 +297,7 @@ def test_sweep_as_a_table_and_again(run: Run) -> None:
     assert found["groups"][2]["load"] == "batch"
 
 
-def test_sweep_for_the_worst(run: Run) -> None:
+def test_adversary_search_can_be_replayed(run: Run) -> None:
     found = document(
         run(
             "sweep",
@@ -331,13 +333,13 @@ def test_sweep_for_the_worst(run: Run) -> None:
         (("--metric", "speed"), "metric: must be one of"),
     ],
 )
-def test_sweep_refuses(options: tuple[str, ...], message: str, run: Run) -> None:
+def test_sweep_refuses_bad_options(options: tuple[str, ...], message: str, run: Run) -> None:
     result = run("sweep", *options)
     assert result.exit_code == 2
     assert message in result.stderr
 
 
-def test_a_ray_that_is_not_there(run: Run) -> None:
+def test_unreachable_ray_cluster_is_an_error(run: Run) -> None:
     pytest.importorskip("ray")
     result = swept(run, "--backend", "ray", "--ray-address", "127.0.0.1:1")
     assert result.exit_code == 2

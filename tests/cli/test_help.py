@@ -21,18 +21,18 @@ def test_help_has_an_example_and_fits(command: tuple[str, ...], run: Run) -> Non
     assert run(*command, "-h").stdout == result.stdout
 
 
-def test_no_arguments_show_the_help(run: Run) -> None:
+def test_no_arguments_print_the_help(run: Run) -> None:
     result = run()
     assert result.exit_code == 2
     assert result.stderr.startswith("Usage: hybrid-scheduler ")
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("simulate", "--version")])
-def test_version(arguments: tuple[str, ...], run: Run) -> None:
+def test_version_option_prints_the_version(arguments: tuple[str, ...], run: Run) -> None:
     assert run(*arguments).stdout == f"hybrid-scheduler {hybrid_scheduler.__version__}\n"
 
 
-def test_the_registry_as_a_table_and_as_a_document(run: Run) -> None:
+def test_schedulers_lists_the_registry(run: Run) -> None:
     import json
 
     from hybrid_scheduler.schedulers import schedulers
@@ -51,7 +51,7 @@ def test_the_registry_as_a_table_and_as_a_document(run: Run) -> None:
     assert "grid=0" in table
 
 
-def test_the_registry_on_a_terminal(run: Run, terminal: Callable[[int], None]) -> None:
+def test_schedulers_table_fits_the_terminal(run: Run, terminal: Callable[[int], None]) -> None:
     terminal(80)
     lines = run("schedulers").stdout.splitlines()
     assert max(map(len, lines)) <= 80

@@ -11,7 +11,7 @@ Run = Callable[..., Result]
 TRACES = Path(__file__).parents[1] / "workload" / "foreign_traces"
 
 
-def test_import_then_simulate(run: Run) -> None:
+def test_imported_trace_can_be_simulated(run: Run) -> None:
     result = run("import", str(TRACES / "azure_llm.csv"), "--name", "requests", "--json")
     assert result.exit_code == 0, result.stderr
     document = json.loads(result.stdout)
@@ -21,7 +21,7 @@ def test_import_then_simulate(run: Run) -> None:
     assert json.loads(again.stdout)["tasks"] == 100
 
 
-def test_a_bad_row_refuses_the_file_and_writes_nothing(run: Run) -> None:
+def test_bad_row_rejects_the_file(run: Run) -> None:
     result = run("import", str(TRACES / "jobs.swf"))
     assert result.exit_code == 2
     assert "jobs.swf, line 7: run time: must be > 0" in result.stderr
@@ -32,7 +32,7 @@ def test_a_bad_row_refuses_the_file_and_writes_nothing(run: Run) -> None:
     assert "line 7: run time must be > 0: the job ran, got '0'" in result.stdout
 
 
-def test_a_name_that_is_taken_or_leads_elsewhere(run: Run) -> None:
+def test_used_or_unsafe_name_is_refused(run: Run) -> None:
     trace = str(TRACES / "gavel_small.trace")
     assert run("import", trace, "--name", "x").exit_code == 0
     assert "must be one that is not taken" in run("import", trace, "--name", "x").stderr

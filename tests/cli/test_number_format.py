@@ -37,11 +37,11 @@ from hybrid_scheduler.cli.number_format import (
         (None, "–"),
     ],
 )
-def test_significant(value: float | None, text: str) -> None:
+def test_significant_has_three_digits(value: float | None, text: str) -> None:
     assert significant(value) == text
 
 
-def test_the_unit_suits_the_middle_of_the_values() -> None:
+def test_unit_fits_the_median() -> None:
     assert unit_for([0.02, 0.05, 900.0], SECONDS).symbol == "ms"
     assert unit_for([2e-5], SECONDS).symbol == "µs"
     assert unit_for([1e-9], SECONDS).symbol == "µs"
@@ -49,11 +49,11 @@ def test_the_unit_suits_the_middle_of_the_values() -> None:
     assert unit_for([], DOLLARS).symbol == "$"
 
 
-def test_one_number_with_its_unit() -> None:
+def test_number_is_printed_with_its_unit() -> None:
     assert with_unit(0.0123, SECONDS) == "12.3 ms"
     assert with_unit(201, SECONDS) == "201 s"
 
 
-def test_shares() -> None:
+def test_shares_are_per_cent_or_decimals() -> None:
     assert (percent(0.356), percent(None), percent(math.nan)) == ("36%", "–", "–")
     assert (three_decimals(0.98), three_decimals(None)) == ("0.980", "–")

@@ -61,7 +61,7 @@ def states(talk: str) -> list[bool]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for a single child there")
-def test_interrupted_resumed_and_repeated(program: Program, tmp_path: Path) -> None:
+def test_interrupted_pipeline_resumes(program: Program, tmp_path: Path) -> None:
     arguments = ("pipeline", "--quick", "--seed", "7", "--out", "here")
     here = tmp_path / "here"
 
@@ -166,7 +166,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(arguments: str, line: str,
     ("settings", "reason"),
     [("simulation: {num_gpus: 0}", "one with a GPU"), ("physics: {name: serial}", "run at once on a cluster")],
 )
-def test_a_machine_that_cannot_be_used(settings: str, reason: str, run: Run, tmp_path: Path) -> None:
+def test_unusable_machine_is_refused(settings: str, reason: str, run: Run, tmp_path: Path) -> None:
     Path("config.yaml").write_text(settings, encoding="utf-8")
     result = run("pipeline", "--quick")
     assert result.exit_code == 2
@@ -174,7 +174,7 @@ def test_a_machine_that_cannot_be_used(settings: str, reason: str, run: Run, tmp
     assert files(tmp_path) == {"config.yaml"}
 
 
-def test_train_says_what_is_wrong(run: Run, tmp_path: Path) -> None:
+def test_train_refuses_bad_options(run: Run, tmp_path: Path) -> None:
     for arguments, line in {
         "--seed 1000": "error: --seed: must be a whole number from 0 to 999, got '1000'",
         "--minutes 0": "error: --minutes: must be a finite number > 0, got 0.0",

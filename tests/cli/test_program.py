@@ -27,7 +27,7 @@ def test_bad_input_exits_with_2(program: Program) -> None:
     assert talk.startswith("error: --tasks: must be ")
 
 
-def test_the_same_bytes_everywhere(program: Program) -> None:
+def test_output_does_not_depend_on_the_environment(program: Program) -> None:
     arguments = ("simulate", "--json", "--tasks", "300", "--scenario", "bursty", "--noise", "0.2")
     runs = [
         program(*arguments, PYTHONHASHSEED="1", TZ="Asia/Tokyo", NUMBA_NUM_THREADS="1", LC_ALL="C"),
@@ -38,7 +38,7 @@ def test_the_same_bytes_everywhere(program: Program) -> None:
     assert json.loads(first)["tasks"] == 300
 
 
-def test_a_terminal_without_our_glyphs(program: Program) -> None:
+def test_missing_glyphs_are_replaced(program: Program) -> None:
     process = program("simulate", "--tasks", "20", "--schedulers", "oracle", PYTHONIOENCODING="ascii")
     output, talk = process.communicate(timeout=120)
     assert process.returncode == 0, talk

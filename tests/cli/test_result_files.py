@@ -34,7 +34,7 @@ def everything() -> set[str]:
     return {str(path) for path in Path().rglob("*") if "logs" not in path.parts}
 
 
-def test_the_files(run: Run) -> None:
+def test_out_writes_summary_and_tasks(run: Run) -> None:
     specs = "greedy,round_robin(variant=half)"
     result = run("simulate", "--json", "--tasks", "30", "--schedulers", specs, "--out", "a/b")
     assert result.exit_code == 0, result.output
@@ -61,7 +61,7 @@ def test_the_files(run: Run) -> None:
     assert sum(tasks["latency"]) / 30 == pytest.approx(summaries["greedy"]["mean_latency"])
 
 
-def test_a_failed_task_has_no_times(run: Run) -> None:
+def test_failed_task_has_empty_times(run: Run) -> None:
     run(
         "simulate",
         "--tasks",
@@ -81,7 +81,7 @@ def test_a_failed_task_has_no_times(run: Run) -> None:
     assert all(tasks["finish"][row] is None for row in failed)
 
 
-def test_a_folder_is_replaced_only_by_force(run: Run) -> None:
+def test_folder_is_replaced_only_with_force(run: Run) -> None:
     arguments = ("simulate", "--tasks", "10", "--schedulers", "greedy", "--out", "r")
     assert run(*arguments).exit_code == 0
     again = run(*arguments)
@@ -97,7 +97,7 @@ def test_a_folder_is_replaced_only_by_force(run: Run) -> None:
 
 
 @pytest.mark.parametrize("extra", [(), ("--force",)])
-def test_somebody_elses_folder_is_left_alone(extra: tuple[str, ...], run: Run) -> None:
+def test_folder_with_other_files_is_refused(extra: tuple[str, ...], run: Run) -> None:
     Path("mine").mkdir()
     Path("mine/summary.json").touch()
     Path("mine/thesis.txt").touch()
@@ -107,7 +107,7 @@ def test_somebody_elses_folder_is_left_alone(extra: tuple[str, ...], run: Run) -
     assert everything() == {"mine", "mine/summary.json", "mine/thesis.txt"}
 
 
-def test_an_empty_folder_will_do(run: Run) -> None:
+def test_empty_folder_is_used(run: Run) -> None:
     Path("r").mkdir()
     assert run("simulate", "--tasks", "10", "--schedulers", "greedy", "--out", "r").exit_code == 0
 
@@ -116,7 +116,7 @@ def test_an_empty_folder_will_do(run: Run) -> None:
     ("out", "reason"),
     [("file", "must be a folder, got"), ("file/below", "must be a folder that can be written")],
 )
-def test_an_impossible_place_is_refused_before_the_run(
+def test_unwritable_folder_is_refused_before_the_run(
     out: str, reason: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_late(*_: object, **__: object) -> None:
@@ -130,7 +130,7 @@ def test_an_impossible_place_is_refused_before_the_run(
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, RuntimeError])
-def test_whatever_happens_before_the_end_leaves_nothing(end: type[BaseException], comparison: Comparison) -> None:
+def test_error_before_commit_leaves_no_files(end: type[BaseException], comparison: Comparison) -> None:
     seen: set[str] = set()
 
     def write_and_fail() -> None:
@@ -144,7 +144,7 @@ def test_whatever_happens_before_the_end_leaves_nothing(end: type[BaseException]
     assert everything() == set()
 
 
-def test_a_disk_that_fails_leaves_nothing(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_error_leaves_no_files(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -158,7 +158,7 @@ def test_a_disk_that_fails_leaves_nothing(comparison: Comparison, monkeypatch: p
     assert everything() == set()
 
 
-def test_a_replacement_that_fails_keeps_the_old(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_replacement_keeps_the_old_folder(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("r").mkdir()
     Path("r/summary.json").write_text("old", encoding="utf-8")
     rename = result_files.os.rename

@@ -33,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def test_the_table(run: Run, asked: list[int]) -> None:
+def test_shift_prints_published_and_measured_numbers(run: Run, asked: list[int]) -> None:
     result = run("shift", "--seeds", "5")
     assert result.exit_code == 0, result.output
     assert asked == [5]
@@ -51,7 +51,9 @@ def test_the_table(run: Run, asked: list[int]) -> None:
         assert words in result.stdout
 
 
-def test_a_narrow_terminal_keeps_what_matters(run: Run, asked: list[int], terminal: Callable[[int], None]) -> None:
+def test_narrow_terminal_keeps_important_columns(
+    run: Run, asked: list[int], terminal: Callable[[int], None]
+) -> None:
     terminal(60)
     lines = run("shift").stdout.splitlines()
     assert asked == [20]
@@ -59,7 +61,7 @@ def test_a_narrow_terminal_keeps_what_matters(run: Run, asked: list[int], termin
     assert any("1.061 ± 0.003" in line for line in lines)
 
 
-def test_the_document(run: Run, asked: list[int]) -> None:
+def test_shift_prints_json(run: Run, asked: list[int]) -> None:
     def refuse(word: str) -> Any:
         raise AssertionError(f"{word} is not JSON")
 
@@ -69,7 +71,7 @@ def test_the_document(run: Run, asked: list[int]) -> None:
     assert document["policies"][3]["recovery_worst"] == 12
 
 
-def test_one_seed_has_no_interval(run: Run, asked: list[int]) -> None:
+def test_single_seed_is_refused(run: Run, asked: list[int]) -> None:
     result = run("shift", "--seeds", "1")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[0] == "error: --seeds: must be at least 2, for an interval, got 1"

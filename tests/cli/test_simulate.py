@@ -18,7 +18,7 @@ def document(text: str) -> dict[str, Any]:
     return json.loads(text, parse_constant=refuse)
 
 
-def test_the_document(run: Run) -> None:
+def test_json_holds_inputs_and_results(run: Run) -> None:
     result = run(
         "simulate", "--json", "--tasks", "100", "--seed", "7", "--scenario", "mixed", "--utilisation", "0.5"
     )
@@ -44,7 +44,7 @@ def test_the_document(run: Run) -> None:
         } <= set(summary)  # fmt: skip
 
 
-def test_what_is_not_a_number_is_null(run: Run) -> None:
+def test_nan_is_null_in_json(run: Run) -> None:
     Path("big.csv").write_text(
         "task_id,size,compute_intensity,memory_required,arrival_time\n0,100,0.5,99999,0\n", encoding="utf-8"
     )
@@ -55,7 +55,7 @@ def test_what_is_not_a_number_is_null(run: Run) -> None:
     assert found["schedulers"]["greedy"]["mean_latency"] is None
 
 
-def test_options_beat_the_environment_and_the_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_override_environment_and_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("config.yaml").write_text(
         "simulation: {seed: 1, tasks: 11, num_gpus: 1, schedulers: [greedy]}\nworkload: {memory_range: [1, 2]}\n",
         encoding="utf-8",
@@ -67,7 +67,7 @@ def test_options_beat_the_environment_and_the_file(run: Run, monkeypatch: pytest
     assert list(found["schedulers"]["greedy"]["utilization"]) == ["cpu", "gpu_0", "gpu_1"]
 
 
-def test_all_schedulers(run: Run) -> None:
+def test_all_runs_every_compatible_scheduler(run: Run) -> None:
     from hybrid_scheduler.schedulers import schedulers
 
     found = document(run("simulate", "--json", "--tasks", "40", "--schedulers", "all").stdout)
@@ -75,19 +75,19 @@ def test_all_schedulers(run: Run) -> None:
     assert len(found["schedulers"]) > 8
 
 
-def test_schedulers_with_parameters(run: Run) -> None:
+def test_scheduler_parameters_are_passed_on(run: Run) -> None:
     specs = "round_robin(variant=half),oracle(grid=11),oracle"
     found = document(run("simulate", "--json", "--tasks", "40", "--schedulers", specs).stdout)
     assert list(found["schedulers"]) == ["round_robin(variant=half)", "oracle(grid=11)", "oracle"]
 
 
-def test_a_batch_has_no_utilisation(run: Run) -> None:
+def test_batch_has_no_utilisation(run: Run) -> None:
     Path("config.yaml").write_text("simulation: {utilisation: 0.4}", encoding="utf-8")
     found = document(run("simulate", "--json", "--batch", "--tasks", "40", "--schedulers", "greedy").stdout)
     assert (found["batch"], found["utilisation"]) == (True, None)
 
 
-def test_a_trace_by_name(run: Run) -> None:
+def test_trace_is_found_by_name(run: Run) -> None:
     folder = Path("data/workload_traces")
     folder.mkdir(parents=True)
     (folder / "week.csv").write_text(
@@ -101,7 +101,7 @@ def test_a_trace_by_name(run: Run) -> None:
     assert result.stderr.splitlines()[-1] == "hint: did you mean 'week'?"
 
 
-def test_a_bad_row_of_a_trace_is_named(run: Run) -> None:
+def test_bad_row_of_a_trace_is_named(run: Run) -> None:
     Path("bad.csv").write_text(
         "task_id,size,compute_intensity,memory_required,arrival_time\n0,100,1.5,9,0\n", encoding="utf-8"
     )
@@ -111,7 +111,7 @@ def test_a_bad_row_of_a_trace_is_named(run: Run) -> None:
     assert "compute_intensity" in result.stderr
 
 
-def test_too_much_load_is_a_warning(run: Run) -> None:
+def test_overload_is_a_warning(run: Run) -> None:
     arguments = ("simulate", "--tasks", "20", "--schedulers", "oracle", "--utilisation", "1.5", "--json")
     result = run(*arguments)
     assert result.stderr == "warning: load 1.5 exceeds the machine's capacity: every queue grows\n"
@@ -119,14 +119,14 @@ def test_too_much_load_is_a_warning(run: Run) -> None:
     assert run(*arguments, "--quiet").stderr == ""
 
 
-def test_the_log(run: Run) -> None:
+def test_log_file_holds_messages(run: Run) -> None:
     arguments = ("simulate", "--tasks", "20", "--schedulers", "oracle")
     assert run(*arguments).stderr == ""
     assert "INFO" in Path("logs/app.log").read_text(encoding="utf-8")
     assert run(*arguments, "--log-level", "info").stderr == "info: simulating 20 tasks with oracle\n"
 
 
-def test_without_a_log_file_the_run_goes_on(run: Run) -> None:
+def test_run_continues_without_a_log_file(run: Run) -> None:
     Path("logs").touch()
     result = run("simulate", "--tasks", "20", "--schedulers", "oracle")
     assert result.exit_code == 0
@@ -134,7 +134,7 @@ def test_without_a_log_file_the_run_goes_on(run: Run) -> None:
     assert "oracle: mean latency" in result.stdout
 
 
-def test_a_long_run_shows_its_progress(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_appears_in_a_long_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     arguments = ("simulate", "--json", "--tasks", "50", "--schedulers", "greedy,oracle")

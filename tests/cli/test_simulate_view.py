@@ -1,4 +1,4 @@
-"""Who leads, and whose queue grows."""
+"""Headline of a comparison, and detection of growing queues."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def summary() -> Summary:
         ({"a": float("nan")}, "no task was completed"),
     ],
 )
-def test_the_headline(means: dict[str, float], sentence: str, summary: Summary) -> None:
+def test_headline_names_the_best_scheduler(means: dict[str, float], sentence: str, summary: Summary) -> None:
     def with_mean(mean: float) -> Summary:
         return replace(summary, latency=Spread(mean, mean, mean, mean, mean), mean_slowdown=2.0)
 
@@ -43,7 +43,7 @@ ARRIVAL = np.arange(100.0)
 ALONE = np.ones(100)
 
 
-def test_a_queue_that_grows() -> None:
+def test_growing_queue_is_detected() -> None:
     assert queue_grows(ARRIVAL, 1 + ARRIVAL, ALONE)
 
 
@@ -57,5 +57,5 @@ def test_a_queue_that_grows() -> None:
         (ARRIVAL[:3], 1 + 100 * ARRIVAL[:3]),  # too few to tell
     ],
 )
-def test_a_queue_that_does_not(arrival: np.ndarray, latency: np.ndarray) -> None:
+def test_stable_queue_is_not_marked(arrival: np.ndarray, latency: np.ndarray) -> None:
     assert not queue_grows(arrival, latency, ALONE[: len(arrival)])

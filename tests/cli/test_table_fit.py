@@ -1,4 +1,4 @@
-"""What stays in a table that has too little room."""
+"""Tables on narrow terminals: which columns stay."""
 
 from hybrid_scheduler.cli.table import EXTRA, Column, fitting
 
@@ -10,29 +10,29 @@ ALL = [NAME, SECOND, FIRST, EXTRAS]
 
 
 def headers(width: int | None) -> tuple[list[str], int]:
-    shown, gap = fitting(ALL, width)
-    return [column.header for column in shown], gap
+    kept, gap = fitting(ALL, width)
+    return [column.header for column in kept], gap
 
 
-def test_everything_fits() -> None:
+def test_wide_terminal_keeps_all_columns() -> None:
     everything = ["name", "second", "first", "extra"]
     assert headers(None) == (everything, 2)
     assert headers(1 + 10 + 2 + 6 + 2 + 5 + 2 + 5) == (everything, 2)
 
 
-def test_extras_go_first_and_never_squeeze_the_others() -> None:
+def test_extra_columns_are_dropped_first() -> None:
     assert headers(10 + 2 + 6 + 2 + 5 + 2 + 5) == (["name", "second", "first"], 2)
 
 
-def test_columns_move_closer_before_one_is_dropped() -> None:
+def test_gap_shrinks_before_a_column_is_dropped() -> None:
     assert headers(1 + 10 + 1 + 6 + 1 + 5) == (["name", "second", "first"], 1)
 
 
-def test_the_least_important_is_dropped_and_the_order_kept() -> None:
+def test_highest_rank_is_dropped_first() -> None:
     assert headers(10 + 1 + 6 + 1 + 5) == (["name", "first"], 1)
 
 
-def test_rank_0_stays_however_narrow() -> None:
+def test_rank_0_is_never_dropped() -> None:
     assert headers(3) == (["name"], 1)
 
 

@@ -68,7 +68,7 @@ def _trace(_elsewhere: None) -> None:
     Path("six.csv").write_text(TRACE, encoding="utf-8")
 
 
-def test_into_a_pipe(run: Callable[..., Any]) -> None:
+def test_pipe_output_is_plain(run: Callable[..., Any]) -> None:
     result = run(*ARGUMENTS)
     assert result.exit_code == 0, result.output
     assert result.stdout == PIPE
@@ -76,21 +76,23 @@ def test_into_a_pipe(run: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(("width", "expected"), [(80, AT_80), (50, AT_50)])
-def test_on_a_terminal(width: int, expected: str, run: Callable[..., Any], terminal: Callable[[int], None]) -> None:
+def test_terminal_output_has_a_rule(
+    width: int, expected: str, run: Callable[..., Any], terminal: Callable[[int], None]
+) -> None:
     terminal(width)
     lines = run(*ARGUMENTS).stdout.splitlines()
     assert max(map(len, lines)) <= width
     assert [line.rstrip() for line in lines] == expected.splitlines()
 
 
-def test_a_wide_terminal_has_all_columns(run: Callable[..., Any], terminal: Callable[[int], None]) -> None:
+def test_wide_terminal_shows_all_columns(run: Callable[..., Any], terminal: Callable[[int], None]) -> None:
     terminal(140)
     header = " ".join(run(*ARGUMENTS).stdout.splitlines()[3:5])
     for word in ("p50", "p95", "p99", "max", "wait", "slow-", "busy", "GPU", "balance", "energy", "cost", "/ s"):
         assert word in header
 
 
-def test_the_best_value_stands_out(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_best_value_is_highlighted(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     output = run(*ARGUMENTS).stdout
@@ -100,20 +102,20 @@ def test_the_best_value_stands_out(run: Callable[..., Any], monkeypatch: pytest.
     assert "\x1b[1;32m" not in run(*ARGUMENTS).stdout
 
 
-def test_an_overloaded_scheduler_is_marked(run: Callable[..., Any]) -> None:
+def test_overloaded_scheduler_is_marked(run: Callable[..., Any]) -> None:
     output = run("simulate", "--scenario", "mixed", "--utilisation", "0.6", "--schedulers", "greedy,oracle").stdout
     assert "▲ Greedy ↗" in output
     assert "★ Oracle  " in output
     assert "↗ queue grows" in output
 
 
-def test_a_batch_has_no_growing_queue(run: Callable[..., Any]) -> None:
+def test_batch_is_not_marked_as_growing(run: Callable[..., Any]) -> None:
     output = run("simulate", "--batch", "--tasks", "500", "--schedulers", "greedy").stdout
     assert "default, all at once · 500 tasks · seed 42" in output
     assert "queue grows" not in output
 
 
-def test_the_caption_says_what_is_unusual(run: Callable[..., Any]) -> None:
+def test_caption_names_unusual_settings(run: Callable[..., Any]) -> None:
     output = run(
         "simulate", "--tasks", "50", "--scenario", "oom", "--platform", "accelerators", "--noise", "0.2",
         "--memory-policy", "fail", "--objective", "latency=1,energy=2", "--schedulers", "gpu_only,greedy",

@@ -1,4 +1,4 @@
-"""A measured run on its way to a server whose database is away for a moment."""
+"""Upload of a measured run to a server whose database is unavailable for a moment."""
 
 import json
 import threading
@@ -15,17 +15,21 @@ from hybrid_scheduler.live import EngineBusy
 
 @pytest.fixture
 def server():
-    """Says what it is told to say, one answer after the other; keeps what it was sent."""
+    """Server that sends prepared responses in order, and keeps the requests."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             self.server.sent.append(body)
             status = self.server.answers.pop(0)
-            told = {"run_id": body["run_id"]} if status == 201 else {"error": {"message": "the database is away"}}
+            body_sent = (
+                {"run_id": body["run_id"]}
+                if status == 201
+                else {"error": {"message": "the database is unavailable"}}
+            )
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(json.dumps(told).encode())
+            self.wfile.write(json.dumps(body_sent).encode())
 
         def log_message(self, *_):
             pass
@@ -53,7 +57,7 @@ def settings(server, tmp_path, monkeypatch):
     return load_settings(overrides={"server.port": server.server_port})
 
 
-def test_it_is_sent_again_under_the_same_name(server, settings):
+def test_retry_keeps_the_run_id(server, settings):
     server.answers = [503, 503, 201]
     stored = upload.store(measured_run(6), settings)
     names = [body["run_id"] for body in server.sent]
@@ -61,10 +65,10 @@ def test_it_is_sent_again_under_the_same_name(server, settings):
     assert stored.by_server
 
 
-def test_at_last_it_is_given_up(server, settings, monkeypatch):
+def test_upload_fails_after_the_timeout(server, settings, monkeypatch):
     server.answers = [503]
     monkeypatch.setattr(upload, "_TIMEOUT_S", 0.0)
     monkeypatch.setattr(upload, "_RESPONSE_TIMEOUT_S", 10.0)
-    with pytest.raises(HybridSchedulerError, match="did not accept the run: the database is away"):
+    with pytest.raises(HybridSchedulerError, match="did not accept the run: the database is unavailable"):
         upload.store(measured_run(6), settings)
     assert len(server.sent) == 1

@@ -38,7 +38,7 @@ class Program:
                 if found := _READY.search(line):
                     self.url = f"http://127.0.0.1:{found[1]}" if found[1] else ""
                     self._ready.set()
-        self._ready.set()  # it ended: nobody has to wait any longer
+        self._ready.set()  # it ended: stop waiting for it
 
     def wait_ready(self) -> None:
         assert self._ready.wait(800), self.said

@@ -138,9 +138,9 @@ def test_the_services_work_together(project, tmp_path):
                 scrape = client.get("/api/metrics", headers={"Host": "api:8000"})
                 assert "hybrid_scheduler_database_up" in scrape.text
                 assert client.get("/api/status", headers={"Host": "elsewhere"}).status_code == 403
-            with api.client() as stranger:
-                assert stranger.post("/api/tasks", json=TASK).status_code == 401
-                assert stranger.get("/api/health/ready").status_code == 200
+            with api.client() as anonymous:
+                assert anonymous.post("/api/tasks", json=TASK).status_code == 401
+                assert anonymous.get("/api/health/ready").status_code == 200
             assert api.stop() == 0
             assert engine.stop() == 0
 

@@ -142,9 +142,9 @@ def serve_and_probe(image: Stage, programs: Path) -> None:
         assert health() == 0
         token = image.root / "data" / "token"
         assert stat.S_IMODE(token.stat().st_mode) == 0o600
-        with server.client() as stranger:
-            assert stranger.get("/api/status").status_code == 401
-            assert stranger.get("/", headers={"Accept": "text/html"}).status_code == 200
+        with server.client() as anonymous:
+            assert anonymous.get("/api/status").status_code == 401
+            assert anonymous.get("/", headers={"Accept": "text/html"}).status_code == 200
         with server.client(token.read_text().strip()) as client:
             assert client.get("/api/status").json()["state"] == "running"
         assert server.stop() == 0

@@ -1,4 +1,4 @@
-"""The wheel and the sdist: what is inside, and that a stranger can use it."""
+"""The wheel and the sdist: their content, and a run in an empty environment."""
 
 import csv
 import hashlib

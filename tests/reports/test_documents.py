@@ -7,12 +7,12 @@ from hybrid_scheduler.core.canonical_json import pretty_json
 from hybrid_scheduler.reports.table_files import number, read_table, write_table
 
 
-def test_what_is_not_a_number_is_null():
+def test_nan_is_null_in_json():
     found = json.loads(pretty_json({"a": (1.5, math.nan), 2: {"b": -math.inf, "c": None, "d": "x"}}))
     assert found == {"a": [1.5, None], "2": {"b": None, "c": None, "d": "x"}}
 
 
-def test_a_table_reads_back_exactly(tmp_path):
+def test_table_reads_back_exactly(tmp_path):
     path = tmp_path / "table.csv"
     write_table(
         path, ("name", "value"), [{"name": "a,b", "value": 0.1 + 0.2, "more": 1}, {"name": "c", "value": math.nan}]

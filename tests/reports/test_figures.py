@@ -56,7 +56,7 @@ def texts_of(figure):
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
-def test_no_text_lies_on_another_and_axes_are_named(name, data):
+def test_texts_do_not_overlap_and_axes_have_labels(name, data):
     figure = figures.draw(name, data)
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts_of(figure)]
     overlaps = [
@@ -94,7 +94,7 @@ def test_one_run_has_no_intervals_unless_batch_means_give_one(data):
 
 
 @pytest.mark.parametrize("kind", figures.FORMATS)
-def test_the_same_bytes_every_time(kind, data, tmp_path):
+def test_same_data_give_the_same_bytes(kind, data, tmp_path):
     for folder in ("one", "two"):
         figures.save(figures.draw("cost_comparison", data), tmp_path / folder, "cost", (kind,))
     first, second = ((tmp_path / folder / f"cost.{kind}").read_bytes() for folder in ("one", "two"))
@@ -102,7 +102,7 @@ def test_the_same_bytes_every_time(kind, data, tmp_path):
     assert len(first) > 1000
 
 
-def test_unknown_figures_and_formats(data, tmp_path):
+def test_unknown_figure_or_format_is_refused(data, tmp_path):
     with pytest.raises(UnknownNameError, match="figure: must be one of") as caught:
         figures.draw("latency_cdff", data)
     assert caught.value.hint == "did you mean 'latency_cdf'?"
@@ -110,7 +110,7 @@ def test_unknown_figures_and_formats(data, tmp_path):
         figures.save(figures.draw("makespan", data), tmp_path, "x", ("gif",))
 
 
-def test_what_is_not_there_cannot_be_drawn(data):
+def test_missing_data_is_an_error(data):
     bare = FigureData({})
     for name in figures.FIGURES:
         with pytest.raises(MissingFigureData):
@@ -123,7 +123,7 @@ def test_what_is_not_there_cannot_be_drawn(data):
     }  # fmt: skip
 
 
-def test_a_batch_and_a_single_task():
+def test_batch_and_single_task_can_be_drawn():
     for tasks in (1, 40):
         run = compare(generate(scenario_named("pareto"), tasks, 1, batch=True), ["round_robin", "oracle"])
         shown = FigureData({}, comparison=run)
@@ -131,7 +131,7 @@ def test_a_batch_and_a_single_task():
             figures.draw(name, shown)
 
 
-def test_a_small_run_is_shown_to_its_end_with_the_bound():
+def test_small_run_is_drawn_to_its_end_with_the_bound():
     run = compare(generate(scenario_named("mixed"), 20, 1000, batch=True), ["greedy", "price_index"])
     last = max(summary.makespan for summary in run.summaries.values())
     for axes in figures.draw("gantt", FigureData({}, comparison=run)).axes:
@@ -139,7 +139,7 @@ def test_a_small_run_is_shown_to_its_end_with_the_bound():
         assert [line.get_xdata()[0] for line in axes.get_lines()] == [run.lower_bound]
 
 
-def test_the_front():
+def test_front_holds_undominated_points():
     points = {"a": [1.0, 5.0, 3.0], "b": [2.0, 4.0, 3.0], "c": [2.0, 5.0, 3.0], "d": [1.0, 5.0, 3.0]}
     assert front(points) == {"a", "b", "d"}
 
@@ -154,5 +154,5 @@ def test_the_front():
         (Interval(3.0, 3.0, 3.0), "3.00"),
     ],
 )
-def test_numbers_with_intervals(interval, shown):
+def test_digits_follow_the_interval(interval, shown):
     assert with_interval(interval) == shown

@@ -49,7 +49,7 @@ def dots_and_resolution(path: Path) -> tuple[int, int, float]:
     return width, height, per_metre * 0.0254
 
 
-def test_300_dots_per_inch_and_the_same_bytes_every_time(tmp_path):
+def test_png_has_300_dpi_and_the_same_bytes(tmp_path):
     for name in ("one.png", "two.png"):
         save_png(draw(performance()), tmp_path / name)
     width, height, resolution = dots_and_resolution(tmp_path / "one.png")
@@ -73,7 +73,7 @@ def test_every_axis_has_its_unit_and_every_scheduler_its_row():
     assert sorted(legend) == sorted(label_of(name) for name in NAMES)
 
 
-def test_no_text_lies_on_another():
+def test_texts_do_not_overlap():
     figure = draw(performance())
     texts = list(figure.texts) + list(figure.legends[0].get_texts())
     for axes in figure.axes:
@@ -98,7 +98,7 @@ def test_no_text_lies_on_another():
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 11])
-def test_few_tasks_that_arrive_at_once(tasks):
+def test_few_tasks_of_a_batch_can_be_drawn(tasks):
     figure = draw(performance(tasks, bound=None, batch=True))
     assert figure.axes[1].get_xlabel() == "task, in order: all arrive at once"
 
@@ -109,30 +109,30 @@ def test_failed_tasks_leave_a_gap():
     draw(Performance(shown.arrival, fractions, dict(shown.makespans) | {"greedy": 0.0}, 9.0))
 
 
-def test_what_cannot_be_drawn_is_refused():
+def test_missing_baseline_is_refused():
     with pytest.raises(InvalidInputError, match="cpu_only"):
         Performance(np.zeros(1), {"greedy": np.zeros(1)}, {"greedy": 1.0})
     with pytest.raises(InvalidInputError, match="fractions"):
         Performance(np.zeros(1), {}, {"cpu_only": 1.0})
 
 
-def test_the_style_is_the_registrys():
+def test_style_comes_from_the_registry():
     for name, info in schedulers().items():
         style = line_style(name)
         assert style["color"] == info.look.light
-    shown = [(line_style(name)["marker"], line_style(name)["markerfacecolor"]) for name in NAMES]
-    assert len(set(shown)) == len(NAMES)  # told apart without colour, too
+    styles = [(line_style(name)["marker"], line_style(name)["markerfacecolor"]) for name in NAMES]
+    assert len(set(styles)) == len(NAMES)  # different without colour, too
     assert label_of("round_robin(variant=half)") == "Round Robin (variant=half)"
     assert look_of("somebody_elses") == look_of("another")
 
 
-def test_rolling_mean():
+def test_rolling_mean_skips_nan():
     values = np.array([0.0, 1.0, np.nan, 3.0, np.nan, np.nan])
     assert rolling_mean(values, 2) == pytest.approx([0.5, 1.0, 3.0, 3.0, np.nan], nan_ok=True)
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0.0, "0"), (1.0234, "1.02"), (9.996, "10.0"), (123.4, "123"), (12345.0, "12,300")]
+    ("value", "text"), [(0.0, "0"), (1.0234, "1.02"), (9.996, "10.0"), (123.4, "123"), (12345.0, "12,300")]
 )
-def test_three_digits(value, shown):
-    assert three_digits(value) == shown
+def test_three_digits_are_significant(value, text):
+    assert three_digits(value) == text

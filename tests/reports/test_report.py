@@ -26,7 +26,7 @@ def report() -> ReportContent:
     return make_report(spec, 3000, paired=compare_seeds(spec, range(3000, 3004), processes=1), figure_names=FEW)
 
 
-def test_html_stands_alone(report):
+def test_html_is_self_contained(report):
     text = as_html(report)
     assert text.startswith("<!doctype html>")
     assert not re.search(r'(src|href)="(?!data:|#)', text)
@@ -39,7 +39,7 @@ def test_html_stands_alone(report):
     assert text.count("<section") == text.count("</section>") == len(report.sections)
 
 
-def test_words_are_escaped():
+def test_text_is_escaped():
     hostile = ReportContent(
         "<b>&", ["<x>"], "<script>", [Section("a<b", [TextBlock("<i>"), TableBlock(["<h>"], [["<td>"]])])]
     )
@@ -57,7 +57,7 @@ def test_pdf_has_pages_and_the_same_bytes(report):
     assert len(re.findall(rb"/Type /Page\b", first)) >= 3
 
 
-def test_a_report_of_one_run_says_so(tmp_path):
+def test_report_of_one_run_has_no_verdicts(tmp_path):
     spec = ExperimentSpec(scenario_named("mixed"), 40, ("greedy", "oracle"), utilisation=0.8)
     single = make_report(spec, 1, figure_names=("gantt", "learning_curves"))
     assert "only several seeds can show whether that is chance" in single.headline
@@ -72,7 +72,7 @@ def test_a_report_of_one_run_says_so(tmp_path):
 # ------------------------------------------------------------------------------------------ traces
 
 
-def test_a_trace_by_hand():
+def test_perfetto_trace_matches_hand_written_events():
     trace = perfetto_trace(
         [
             (("greedy", "cpu"), "task 1", 0.0, 0.5, {"task": 1}),
@@ -91,7 +91,7 @@ def test_a_trace_by_hand():
     ]  # fmt: skip
 
 
-def test_a_trace_holds_every_second_of_work():
+def test_perfetto_trace_holds_all_busy_time():
     run = compare(WorkloadGenerator(1).generate_workload(50, utilisation=0.5), ["greedy"])
     parts = list(comparison_blocks(run))
     worked = sum(end - start for _, _, start, end, _ in parts)
@@ -104,7 +104,7 @@ def test_a_trace_holds_every_second_of_work():
 # ------------------------------------------------------------------------------------------ notebooks
 
 
-def test_a_comparison_in_a_notebook():
+def test_comparison_has_an_html_view():
     tasks = WorkloadGenerator(1).generate_workload(60, utilisation=0.5)
     run, more = compare(tasks, ["greedy", "oracle"]), compare(tasks, ["greedy", "random"])
     frame = run.to_pandas()
@@ -124,7 +124,7 @@ def test_a_comparison_in_a_notebook():
     assert (change["difference"] == 0).all()
 
 
-def test_a_diff_of_different_tasks_is_refused():
+def test_diff_of_different_tasks_is_refused():
     def make(tasks, seed=1):
         return WorkloadGenerator(seed).generate_workload(tasks, utilisation=0.5)
 

@@ -91,14 +91,14 @@ def test_interrupted_update_is_not_mistaken_for_the_old_state(root: Path, calls:
     assert calls == STEPS
 
 
-def test_moved_folder_is_made_anew(root: Path, calls: Calls) -> None:
+def test_moved_folder_is_recreated(root: Path, calls: Calls) -> None:
     bootstrap.ensure_environment(root)
     moved = root.rename(root.with_name("elsewhere"))
     bootstrap.ensure_environment(moved)
     assert calls[len(STEPS) :] == STEPS
 
 
-def test_missing_python_is_made_anew(root: Path, calls: Calls) -> None:
+def test_missing_python_is_recreated(root: Path, calls: Calls) -> None:
     bootstrap.ensure_environment(root).unlink()
     bootstrap.ensure_environment(root)
     assert calls[len(STEPS) :] == STEPS
@@ -113,7 +113,7 @@ def test_failure_shows_the_end_of_the_log_and_a_hint(tmp_path: Path) -> None:
     assert "disk space" in caught.value.hint
 
 
-def test_lock_admits_one(tmp_path: Path) -> None:
+def test_lock_admits_one_process(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with bootstrap._lock(path), path.open("r+") as other:
         assert not bootstrap._try_lock(other)
@@ -121,8 +121,8 @@ def test_lock_admits_one(tmp_path: Path) -> None:
         assert bootstrap._try_lock(other)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the shell doors are for systems with bash")
-def test_shell_doors_pass_over_a_python_that_fails(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="the shell scripts are for systems with bash")
+def test_shell_scripts_skip_a_broken_python(tmp_path: Path) -> None:
     def find(**pythons: str) -> subprocess.CompletedProcess[str]:
         folder = tmp_path / str(len(pythons))
         folder.mkdir()

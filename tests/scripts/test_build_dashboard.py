@@ -33,7 +33,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def test_it_builds_once_and_again_after_a_change(root: Path, calls: list[str]) -> None:
+def test_build_runs_once_and_after_a_change(root: Path, calls: list[str]) -> None:
     ensure_dashboard(root)
     assert calls == ["install", "run"]
     ensure_dashboard(root)
@@ -46,14 +46,14 @@ def test_it_builds_once_and_again_after_a_change(root: Path, calls: list[str]) -
     assert calls == ["install", "run", "run", "install", "run"]
 
 
-def test_a_new_file_counts_as_a_change(root: Path, calls: list[str]) -> None:
+def test_new_file_triggers_a_build(root: Path, calls: list[str]) -> None:
     ensure_dashboard(root)
     (root / "dashboard" / "src" / "more.ts").write_text("")
     ensure_dashboard(root)
     assert calls[2:] == ["run"]
 
 
-def test_a_build_that_fails_is_tried_again(root: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_build_is_repeated(root: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     record = build_dashboard._run
 
     def fails(folder: Path, *command: str) -> None:
@@ -68,7 +68,7 @@ def test_a_build_that_fails_is_tried_again(root: Path, calls: list[str], monkeyp
     assert calls == ["install", "install", "run"]
 
 
-def test_without_node_the_launcher_says_what_to_do_and_goes_on(
+def test_launcher_continues_without_node(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(build_dashboard.shutil, "which", lambda _: None)
@@ -80,7 +80,7 @@ def test_without_node_the_launcher_says_what_to_do_and_goes_on(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands in for node")
-def test_an_old_node_is_named(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_node_is_reported(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = tmp_path / "node"
     node.write_text("#!/bin/sh\necho v18.20.4\n")
     node.chmod(0o755)

@@ -1,4 +1,4 @@
-"""`python main.py` is a door to the pipeline and nothing else."""
+"""`python main.py` runs the pipeline with the same arguments."""
 
 import runpy
 import sys
