@@ -102,7 +102,7 @@ def _frame(figure: Figure, performance: Performance) -> None:
 
 def _histograms(axes: Axes, performance: Performance) -> None:
     """Draw one row per scheduler, because overlaid histograms of eight schedulers cannot be read."""
-    explanation = "tasks by share, each row on its own scale; dark line: mean"
+    explanation = "tasks, scaled per row; line: mean"
     heading(axes, "a", "Share of each task given to a GPU", explanation)
     names = performance.best_first
     edges = np.linspace(0.0, 1.0, _BINS + 1)
@@ -155,14 +155,14 @@ def _allocation(axes: Axes, performance: Performance) -> None:
 
 
 def _makespans(axes: Axes, performance: Performance) -> None:
-    heading(axes, "c", "Makespan", "from the first arrival to the last task's end; shorter is better")
+    heading(axes, "c", "Makespan", "first arrival to last finish; shorter is better")
     _bars(axes, performance, [performance.makespans[name] for name in performance.best_first], "")
     axes.set_xlabel("makespan (s)")
     _bound_line(axes, performance.lower_bound, "no schedule can be shorter:", " s")
 
 
 def _speed_ups(axes: Axes, performance: Performance) -> None:
-    explanation = "its makespan divided by each scheduler's; longer is better"
+    explanation = "ratio of makespans; longer is better"
     heading(axes, "d", f"Speed-up over {label_of(_BASELINE)}", explanation)
     _bars(axes, performance, [performance.speed_up(name) for name in performance.best_first], "×")
     axes.set_xlabel(f"speed-up (×, {label_of(_BASELINE)} = 1)")
