@@ -14,7 +14,7 @@ describe("saved layouts", () => {
     ["a list", "[]"],
     ["a number", "7"],
     ["a version of the future", JSON.stringify({ ...good, version: 99 })],
-    ["a version nobody knows", JSON.stringify({ ...good, version: 0 })],
+    ["an unknown version", JSON.stringify({ ...good, version: 0 })],
     ["no views", JSON.stringify({ version: LAYOUT_VERSION })],
   ])("%s gives the default", (_, text) => expect(parseLayouts(text)).toBeNull());
   it("leave out an invalid view and keep the others", () => {

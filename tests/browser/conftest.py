@@ -1,4 +1,4 @@
-"""Debian's chromium in front of a real server. In CI a missing browser is a failure; elsewhere, a skip."""
+"""Fixtures with Debian's chromium and a real server. A missing browser fails in CI and skips elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "faults"), str(Path(__file__).parent)]  # process, looking
+sys.path[:0] = [str(Path(__file__).parents[1] / "faults"), str(Path(__file__).parent)]  # process, page_checks
 
 from page_checks import ROOT, SCHEDULERS, make_two_runs  # noqa: E402
 from process import Served, served  # noqa: E402
@@ -96,7 +96,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
         page.set_default_timeout(30_000)
         said: list[str] = []
-        page.on("console", lambda told: said.append(told.text) if told.type in ("error", "warning") else None)
+        page.on("console", lambda line: said.append(line.text) if line.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: said.append(str(error)))
         page.add_init_script("localStorage.setItem('hs.tour', 'done')")
         pages.append((page, said, (*allowed, *(_OUTAGE if outage else ()))))

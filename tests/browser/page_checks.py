@@ -1,4 +1,4 @@
-"""What the tests look at on a page."""
+"""Helpers that read and drive a page of the dashboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard's acceptance list, where a machine can check it: the production build against a real server."""
+"""Acceptance tests of the dashboard: the production build against a real server."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_no_page_is_wider_than_its_window(
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
 
 
-def test_bundle_sizes(dashboard: Path) -> None:
+def test_bundle_is_within_its_size_budget(dashboard: Path) -> None:
     done = subprocess.run(
         ["npm", "run", "--silent", "size"], cwd=ROOT / "dashboard", capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout
 
 
-def test_no_request_leaves_the_server(server: Served, open_page: Open) -> None:
+def test_page_requests_nothing_from_other_servers(server: Served, open_page: Open) -> None:
     page = open_page(server.url)
     wait_for_data(page)
     asked = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
@@ -66,7 +66,7 @@ def test_no_request_leaves_the_server(server: Served, open_page: Open) -> None:
 # ---------------------------------------------------------------- numbers
 
 
-def test_the_numbers_are_those_of_the_api(server: Served, open_page: Open) -> None:
+def test_displayed_numbers_equal_those_of_the_api(server: Served, open_page: Open) -> None:
     page = open_page(server.url)
     wait_for_data(page)
     with server.client() as api:
@@ -97,7 +97,7 @@ def ledger_rows(page: Page) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_the_csv_holds_what_the_table_shows(server: Served, open_page: Open) -> None:
+def test_csv_equals_the_table(server: Served, open_page: Open) -> None:
     page = open_page(server.url)
     wait_for_data(page)
     page.locator("#ledger").get_by_role("table").wait_for()
@@ -114,7 +114,7 @@ def test_the_csv_holds_what_the_table_shows(server: Served, open_page: Open) -> 
 # ---------------------------------------------------------------- freeze, pause, outage
 
 
-def test_freeze_holds_the_view_for_half_a_minute_and_thaw_catches_up(server: Served, open_page: Open) -> None:
+def test_frozen_view_does_not_change_and_thaw_catches_up(server: Served, open_page: Open) -> None:
     page = open_page(server.url)
     wait_for_data(page)
     wait_until_settled(page)
@@ -155,7 +155,7 @@ def test_freeze_holds_the_view_for_half_a_minute_and_thaw_catches_up(server: Ser
     assert shown() != before
 
 
-def test_pause_stands_still_for_everyone(server: Served, open_page: Open) -> None:
+def test_pause_applies_to_all_open_pages(server: Served, open_page: Open) -> None:
     page, other = open_page(server.url), open_page(server.url, "/history")
     wait_for_pill(page, "Live")
     wait_for_pill(other, "Live")
@@ -170,7 +170,7 @@ def test_pause_stands_still_for_everyone(server: Served, open_page: Open) -> Non
         assert api.get("/api/status").json()["tasks_processed"] >= counted
 
 
-def test_a_killed_server_is_noticed_and_its_return_too(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
+def test_page_reconnects_after_the_server_was_killed(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
     with served(tmp_path, "--speed", "20") as first:
         port = first.port
         page = open_page(first.url, outage=True)
@@ -215,7 +215,7 @@ def test_a_killed_server_is_noticed_and_its_return_too(dashboard: Path, open_pag
 # ---------------------------------------------------------------- keyboard
 
 
-def test_the_keyboard_alone_pauses_sorts_moves_and_exports(server: Served, open_page: Open) -> None:
+def test_keyboard_switches_views_sorts_moves_and_exports(server: Served, open_page: Open) -> None:
     page = open_page(server.url)
     wait_for_data(page)
     page.keyboard.press("2")
@@ -253,9 +253,7 @@ def test_the_keyboard_alone_pauses_sorts_moves_and_exports(server: Served, open_
 # ---------------------------------------------------------------- layout and addresses
 
 
-def test_a_moved_widget_survives_a_reload_and_a_corrupt_layout_does_no_harm(
-    server: Served, open_page: Open
-) -> None:
+def test_layout_survives_a_reload_and_a_corrupt_one_is_ignored(server: Served, open_page: Open) -> None:
     page = open_page(server.url)
     wait_for_data(page)
     page.locator("#radar").focus()
@@ -284,7 +282,7 @@ def test_a_moved_widget_survives_a_reload_and_a_corrupt_layout_does_no_harm(
         ("/nowhere/at/all", "Page not found"),
     ],
 )
-def test_addresses_that_lead_nowhere_have_a_page(server: Served, browser, path: str, words: str) -> None:
+def test_invalid_addresses_show_a_page(server: Served, browser, path: str, words: str) -> None:
     page: Page = browser.new_page()
     page.add_init_script("localStorage.setItem('hs.tour', 'done')")
     page.goto(server.url + path)
@@ -292,7 +290,7 @@ def test_addresses_that_lead_nowhere_have_a_page(server: Served, browser, path: 
     page.close()
 
 
-def test_an_empty_database_says_how_to_start(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
+def test_empty_database_offers_to_start_the_simulation(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
     with served(tmp_path, "--no-start") as process:
         page = open_page(process.url, outage=True)  # the server goes before the page does
         page.get_by_role("button", name="Start simulation").first.wait_for()
@@ -315,7 +313,7 @@ class Coin(Online):
 '''
 
 
-def test_a_scheduler_from_elsewhere_appears_by_itself(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
+def test_scheduler_of_a_plugin_appears_without_changes(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
     package = tmp_path / "plugin"
     info = package / "coin_plugin-1.0.dist-info"
     info.mkdir(parents=True)
@@ -336,9 +334,7 @@ def test_a_scheduler_from_elsewhere_appears_by_itself(dashboard: Path, open_page
 
 
 @pytest.mark.slow
-def test_heap_and_page_stay_flat_at_twenty_updates_a_second(
-    dashboard: Path, open_page: Open, tmp_path: Path
-) -> None:
+def test_memory_does_not_grow_at_twenty_updates_a_second(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
     settings = {"HYBRID_LIVE__UPDATE_INTERVAL": "0.05"}
     with served(tmp_path, "--speed", "20", environment=settings) as process:
         page = open_page(process.url, outage=True)  # the server goes before the page does

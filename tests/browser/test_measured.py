@@ -1,4 +1,4 @@
-"""A run that was measured says so wherever it appears, with its real devices and without numbers nobody knows."""
+"""Measured runs in the dashboard: marked as measured, with real devices and without unknown numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from process import Served
 from hybrid_scheduler.live import measured_to_json
 
 
-def test_a_measured_run_says_that_it_is_measured(server: Served, open_page: Open) -> None:
+def test_measured_run_is_marked_as_measured(server: Served, open_page: Open) -> None:
     with server.client() as api:
         live = api.get("/api/status").json()["run_id"]
         stored = api.post("/api/runs", json=measured_to_json(measured_run(60))).raise_for_status().json()["run_id"]

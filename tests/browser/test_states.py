@@ -1,4 +1,4 @@
-"""Every view in every state and theme: it has a designed page, and axe (WCAG 2.2 AA) finds nothing in it."""
+"""Accessibility of every view in every state and theme, checked by axe (WCAG 2.2 AA)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def empty_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_live(server: Served, two_runs: tuple[str, str], open_page: Open, view: str) -> None:
+def test_view_of_a_live_run_has_no_accessibility_violations(
+    server: Served, two_runs: tuple[str, str], open_page: Open, view: str
+) -> None:
     page = open_page(server.url, path_of(view, two_runs))
     wait_for_pill(page, "Live")
     wait_until_settled(page)
@@ -55,7 +57,9 @@ def test_live(server: Served, two_runs: tuple[str, str], open_page: Open, view: 
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_empty(empty_server: Served, open_page: Open, view: str) -> None:
+def test_view_without_data_has_no_accessibility_violations(
+    empty_server: Served, open_page: Open, view: str
+) -> None:
     # A run that is not there is a 404, which the browser notes.
     page = open_page(empty_server.url, path_of(view), allowed=("status of 404",))
     wait_for_pill(page, "Connected")
@@ -66,7 +70,9 @@ def test_empty(empty_server: Served, open_page: Open, view: str) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_error(server: Served, two_runs: tuple[str, str], open_page: Open, view: str) -> None:
+def test_view_with_failing_requests_has_no_accessibility_violations(
+    server: Served, two_runs: tuple[str, str], open_page: Open, view: str
+) -> None:
     """The stream goes on; whatever is asked for over REST fails."""
 
     def fail(route: Route) -> None:
@@ -80,7 +86,9 @@ def test_error(server: Served, two_runs: tuple[str, str], open_page: Open, view:
     assert found_in_both_themes(page) == NOTHING
 
 
-def test_reconnecting(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
+def test_view_without_a_server_has_no_accessibility_violations(
+    dashboard: Path, open_page: Open, tmp_path: Path
+) -> None:
     """One server for all views: they are open when it goes."""
     with served(tmp_path, "--speed", "20") as process:
         runs = make_two_runs(process)

@@ -1,4 +1,4 @@
-"""History, runs, differences, decisions, what-if, playback and exports: what they show is what the API says."""
+"""Views of history, runs, differences, decisions, what-if, playback and exports, compared with the API."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def downloaded(page: Page, press: Locator) -> Path:
 # ---------------------------------------------------------------- runs and differences
 
 
-def test_history_lists_the_runs_and_compares_the_two_that_are_ticked(
-    server: Served, two_runs: Runs, open_page: Open
-) -> None:
+def test_history_lists_runs_and_compares_two_selected_ones(server: Served, two_runs: Runs, open_page: Open) -> None:
     newest, ended = two_runs
     page = open_page(server.url, "/history")
     wait_until_settled(page)
@@ -63,7 +61,7 @@ def test_history_lists_the_runs_and_compares_the_two_that_are_ticked(
     assert ended in page.url
 
 
-def test_a_run_has_the_numbers_of_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
+def test_run_view_equals_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
     _, ended = two_runs
     run = answer(server, f"/api/runs/{ended}")
     page = open_page(server.url, f"/run/{ended}")
@@ -78,7 +76,7 @@ def test_a_run_has_the_numbers_of_the_api(server: Served, two_runs: Runs, open_p
         assert [p95, p99, took] == [seconds(row[key]) for key in ("p95_latency", "p99_latency", "mean_time")]
 
 
-def test_a_difference_has_the_numbers_of_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
+def test_diff_view_equals_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
     with server.client() as api:
         try:
             api.post("/api/pause")  # one of the two still runs
@@ -98,7 +96,7 @@ def test_a_difference_has_the_numbers_of_the_api(server: Served, two_runs: Runs,
 # ---------------------------------------------------------------- decisions
 
 
-def test_a_task_opens_with_what_every_scheduler_chose(server: Served, open_page: Open) -> None:
+def test_task_drawer_lists_the_decisions_of_all_schedulers(server: Served, open_page: Open) -> None:
     with server.client() as api:
         sent = {"size": 2000, "compute_intensity": 0.7, "memory_required": 300}
         task = api.post("/api/tasks", json=sent).json()["task_id"]
@@ -123,7 +121,7 @@ def test_a_task_opens_with_what_every_scheduler_chose(server: Served, open_page:
     assert "task=" not in page.url
 
 
-def test_a_task_that_never_was_has_a_page(server: Served, open_page: Open) -> None:
+def test_unknown_task_opens_a_message(server: Served, open_page: Open) -> None:
     page = open_page(server.url, "/compare?task=999999999", allowed=("status of 404",))
     expect(page.get_by_role("dialog")).to_contain_text("No task 999999999")
 
@@ -131,7 +129,7 @@ def test_a_task_that_never_was_has_a_page(server: Served, open_page: Open) -> No
 # ---------------------------------------------------------------- what-if
 
 
-def test_what_if_waits_in_style_and_then_answers_like_the_api(server: Served, open_page: Open) -> None:
+def test_what_if_shows_progress_and_then_equals_the_api(server: Served, open_page: Open) -> None:
     asked = Event()
     held: list[Any] = []
 
@@ -169,7 +167,7 @@ def test_what_if_waits_in_style_and_then_answers_like_the_api(server: Served, op
 # ---------------------------------------------------------------- playback
 
 
-def test_playback_shows_the_comparison_as_it_stood(server: Served, two_runs: Runs, open_page: Open) -> None:
+def test_playback_shows_the_means_up_to_the_playhead(server: Served, two_runs: Runs, open_page: Open) -> None:
     page = open_page(server.url, "/history")
     wait_for_pill(page, "Live")
     wait_until_settled(page)
@@ -201,7 +199,7 @@ def test_playback_shows_the_comparison_as_it_stood(server: Served, two_runs: Run
 
 
 @pytest.mark.parametrize("widget", ["race", "gantt"])
-def test_a_widget_becomes_a_picture(server: Served, open_page: Open, widget: str) -> None:
+def test_widget_is_exported_as_png(server: Served, open_page: Open, widget: str) -> None:
     page = open_page(server.url)
     wait_for_data(page)
     wait_until_settled(page)
@@ -214,7 +212,7 @@ def test_a_widget_becomes_a_picture(server: Served, open_page: Open, widget: str
     assert len(colours) > 20  # marks and words, not an empty sheet
 
 
-def test_the_trace_has_the_busy_times_of_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
+def test_exported_trace_has_the_busy_times_of_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
     _, ended = two_runs
     page = open_page(server.url, f"/run/{ended}")
     taken = downloaded(page, page.get_by_role("link", name="Trace for Perfetto"))
