@@ -12,7 +12,7 @@ from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.experiments.what_if import Change, what_if
 from hybrid_scheduler.server.routes import whatif
-from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfQuestion, answer
+from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfQuestion, compute
 
 QUESTION = {"num_gpus": 2, "load": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
 
@@ -82,7 +82,7 @@ async def test_process_worker_returns_equal_results_twice():
     whatif_worker = ProcessWhatIfWorker(prepare=_nothing)
     try:
         for gpus in (2, 6):
-            assert await whatif_worker.ask(_question(gpus=gpus)) == answer(_question(gpus=gpus))
+            assert await whatif_worker.run(_question(gpus=gpus)) == compute(_question(gpus=gpus))
     finally:
         whatif_worker.close()
 
@@ -90,13 +90,13 @@ async def test_process_worker_returns_equal_results_twice():
 async def test_dead_worker_is_replaced_and_errors_are_passed_on(tmp_path):
     whatif_worker = ProcessWhatIfWorker(_dies_once, _nothing)
     try:
-        assert await whatif_worker.ask(_question(tmp_path / "died")) == []
+        assert await whatif_worker.run(_question(tmp_path / "died")) == []
     finally:
         whatif_worker.close()
     whatif_worker = ProcessWhatIfWorker(_refuses, _nothing)
     try:
         with pytest.raises(InvalidInputError, match="must be left out, got 2") as caught:
-            await whatif_worker.ask(_question())
+            await whatif_worker.run(_question())
         assert (caught.value.field, caught.value.hint) == ("num_gpus", "leave it out")
     finally:
         whatif_worker.close()
@@ -108,10 +108,10 @@ def _never_ends(question):
 
 async def test_closing_the_worker_ends_a_running_computation():
     whatif_worker = ProcessWhatIfWorker(_never_ends, _nothing)
-    asked = asyncio.create_task(whatif_worker.ask(_question()))
+    asked = asyncio.create_task(whatif_worker.run(_question()))
     await asyncio.sleep(0)  # it is on its way
     whatif_worker.close()
     with pytest.raises((BrokenExecutor, asyncio.CancelledError)):
         await asked
     with pytest.raises(BrokenExecutor):
-        await whatif_worker.ask(_question())
+        await whatif_worker.run(_question())

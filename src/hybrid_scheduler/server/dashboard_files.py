@@ -103,7 +103,7 @@ def _page(context: AppContext, status: int = 200) -> Response:
     headers = {"Cache-Control": "no-cache"}
     if context.static is None:
         return HTMLResponse(_NOT_BUILT, status, headers)
-    context.whatif_worker.warm()  # an open dashboard may soon send a what-if request
+    context.whatif_worker.warm_up()  # an open dashboard may soon send a what-if request
     return FileResponse(context.static / "index.html", status, headers, media_type="text/html")
 
 

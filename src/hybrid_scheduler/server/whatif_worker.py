@@ -1,7 +1,7 @@
-"""Where what-if questions are computed: in a process of their own, or in a thread where a test wants it so.
+"""Workers that compute what-if comparisons, in another process or in a thread.
 
-A question takes about a second of Python. In the server's own process it would fight with the engine for the
-interpreter and take several times as long, and the first one would wait for scikit-learn and torch to be imported.
+A comparison takes about a second of Python. In the server's own process it would compete with the engine for the
+interpreter and take several times as long. The first one would also wait until all libraries are imported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..workload.scenarios import scenario_named
 
 @dataclass(frozen=True, slots=True)
 class WhatIfQuestion:
-    """All that an answer depends on."""
+    """All inputs of a what-if comparison."""
 
     change: Change
     machine: Machine
@@ -38,13 +38,26 @@ class WhatIfQuestion:
     seeds: int
 
 
-Work = Callable[[WhatIfQuestion], list[WhatIfResult]]
-#: A slider asks about the same machine again and again: what it is compared with is computed once.
-_known = lru_cache(maxsize=16)(baseline_figures)
+_Compute = Callable[[WhatIfQuestion], list[WhatIfResult]]
+#: A slider sends many changes of the same machine: its unchanged figures are computed once.
+_cached_baseline = lru_cache(maxsize=16)(baseline_figures)
 
 
-def answer(question: WhatIfQuestion, before: Floats | None = None) -> list[WhatIfResult]:
-    """The work itself."""
+def compute(question: WhatIfQuestion, baseline: Floats | None = None) -> list[WhatIfResult]:
+    """Compute a comparison.
+
+    Parameters
+    ----------
+    question
+        The inputs.
+    baseline
+        Figures of the unchanged machine, if they are known.
+
+    Returns
+    -------
+    list of WhatIfResult
+        One entry per scheduler.
+    """
     return what_if(
         question.change,
         machine=question.machine,
@@ -53,78 +66,101 @@ def answer(question: WhatIfQuestion, before: Floats | None = None) -> list[WhatI
         schedulers=question.schedulers,
         tasks=question.tasks,
         seeds=question.seeds,
-        baseline=before,
+        baseline=baseline,
     )
 
 
-def answer_again(question: WhatIfQuestion) -> list[WhatIfResult]:
-    """The work in a process where no scheduler changes its meaning: it remembers the present machine."""
-    mix, names = scenario_named(question.scenario), question.schedulers
-    return answer(
-        question,
-        _known(question.machine, question.load, mix, names, question.tasks, question.seeds, FIRST_REPORTED_SEED),
+def _compute_with_cache(question: WhatIfQuestion) -> list[WhatIfResult]:
+    """Compute a comparison with a cached baseline, in a process whose registered schedulers never change."""
+    baseline = _cached_baseline(
+        question.machine,
+        question.load,
+        scenario_named(question.scenario),
+        question.schedulers,
+        question.tasks,
+        question.seeds,
+        FIRST_REPORTED_SEED,
     )
+    return compute(question, baseline)
 
 
 class WhatIfWorker(Protocol):
-    """Answers questions. `warm` says that one may come soon; it never waits."""
+    """Protocol of a worker that computes what-if comparisons."""
 
-    def warm(self) -> None: ...
+    def warm_up(self) -> None:
+        """Prepare for a request that may come soon; never waits."""
 
-    async def ask(self, question: WhatIfQuestion) -> list[WhatIfResult]: ...
+    async def run(self, question: WhatIfQuestion) -> list[WhatIfResult]:
+        """Compute a comparison.
 
-    def close(self) -> None: ...
+        Raises
+        ------
+        BrokenExecutor
+            If the worker is not running.
+        """
+
+    def close(self) -> None:
+        """Stop the worker."""
 
 
 class ThreadWhatIfWorker:
-    """Beside the event loop, in this process: knows every scheduler that was registered here."""
+    """Worker in a thread of this process; it has every scheduler that was registered here."""
 
-    def __init__(self, work: Work = answer) -> None:
+    def __init__(self, work: _Compute = compute) -> None:
         self.work = work
 
-    def warm(self) -> None:
-        pass
+    def warm_up(self) -> None:
+        """Do nothing: a thread needs no preparation."""
 
-    async def ask(self, question: WhatIfQuestion) -> list[WhatIfResult]:
+    async def run(self, question: WhatIfQuestion) -> list[WhatIfResult]:
+        """Compute a comparison in a thread."""
         return await asyncio.to_thread(self.work, question)
 
     def close(self) -> None:
-        pass
+        """Do nothing: the thread ends with its comparison."""
 
 
 class ProcessWhatIfWorker:
-    """One process, started when a browser comes; if it dies, the next question gets a new one."""
+    """Worker in one process, which starts with the first dashboard and is replaced if it dies.
 
-    def __init__(self, work: Work = answer_again, prepare: Callable[[], None] | None = None) -> None:
-        self._work, self._prepare = work, prepare or _import_everything
+    Parameters
+    ----------
+    work
+        Computes a comparison; called in the process.
+    prepare
+        Called first in the process; by default it loads all libraries.
+    """
+
+    def __init__(self, work: _Compute = _compute_with_cache, prepare: Callable[[], None] | None = None) -> None:
+        self._work, self._prepare = work, prepare or _load_libraries
         self._process = WorkerProcess("what-if process")
         self._closed = False
 
-    def warm(self) -> None:
-        """Start the process and load what it needs, unless it runs."""
+    def warm_up(self) -> None:
+        """Start the process and load its libraries, unless it is running."""
         if not self._process.started and not self._closed:
             self._process.submit(self._prepare)
 
-    async def ask(self, question: WhatIfQuestion) -> list[WhatIfResult]:
-        """Answer a question; if the process dies of it, a second one tries once more."""
+    async def run(self, question: WhatIfQuestion) -> list[WhatIfResult]:
+        """Compute a comparison; if the process dies, a second one tries once more."""
         for _ in range(2):
-            self.warm()
+            self.warm_up()
             if self._closed:
                 break
             try:
                 return await asyncio.wrap_future(self._process.submit(self._work, question))
             except BrokenExecutor as error:
-                logger.warning(f"the what-if process is gone: {error}")
+                logger.warning(f"the what-if process died: {error}")
                 self._process.stop()
         raise BrokenExecutor("there is no what-if process")
 
     def close(self) -> None:
-        """End the process at once: the end of the server does not wait for answers."""
+        """End the process at once, without waiting for a comparison."""
         self._closed = True
         self._process.stop()
 
 
-def _import_everything() -> None:
-    """The smallest question to all schedulers loads compiled rules, models, and what reads them."""
-    named = tuple(name for name, info in schedulers().items() if info.published)
-    answer(WhatIfQuestion(Change(), Machine(), None, "default", named, tasks=20, seeds=2))
+def _load_libraries() -> None:
+    """Compute a minimal comparison of all schedulers, which loads compiled code and models."""
+    names = tuple(name for name, info in schedulers().items() if info.published)
+    compute(WhatIfQuestion(Change(), Machine(), None, "default", names, tasks=20, seeds=2))

@@ -50,7 +50,7 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
         raise ApiError(503, "other what-if requests are being computed", retry_after=2) from None
     began = time.perf_counter()
     try:
-        rows = await context.whatif_worker.ask(
+        rows = await context.whatif_worker.run(
             WhatIfQuestion(
                 change,
                 context.machine,
