@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hybrid_scheduler.cli.number_format import (
+from hybrid_scheduler.cli.table import (
     DOLLARS,
     JOULES,
     SECONDS,

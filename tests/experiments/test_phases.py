@@ -7,8 +7,8 @@ import pytest
 
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.experiments import phases as module
-from hybrid_scheduler.experiments.directory_lock import directory_lock
 from hybrid_scheduler.experiments.phases import HIDDEN, Phase, PhaseContext, run_phases
+from hybrid_scheduler.experiments.run_record import directory_lock
 
 
 class TwoPhases:

@@ -9,8 +9,15 @@ from hybrid_scheduler import AnalyticPhysics, InvalidInputError, Noise, SerialPh
 from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.experiments import evaluation, pipeline
 from hybrid_scheduler.experiments.evaluation import RESULT_COLUMNS, PredictionRecorder, split_times
-from hybrid_scheduler.experiments.pipeline import QUICK, USUAL, PipelineStudy, like_trace, phases, prediction_error
-from hybrid_scheduler.experiments.pipeline_training import train_times
+from hybrid_scheduler.experiments.pipeline import (
+    QUICK,
+    USUAL,
+    PipelineStudy,
+    like_trace,
+    phases,
+    prediction_error,
+    train_times,
+)
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -128,7 +135,7 @@ def test_like_trace_accepts_a_trace_of_one_task():
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Durations learned from 200 tasks, and an agent that has learned nothing."""
-    from hybrid_scheduler.experiments.pipeline_training import train_agent
+    from hybrid_scheduler.experiments.pipeline import train_agent
 
     folder = tmp_path_factory.mktemp("models")
     tasks = generate(SCENARIO, 200, 1, batch=True)

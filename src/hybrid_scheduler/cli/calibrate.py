@@ -9,11 +9,10 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext
-from .number_format import NOTHING
 from .options import JsonOption
 from .printer import Printer
 from .profile import PROFILE
-from .table import Column
+from .table import NOTHING, Column
 
 if TYPE_CHECKING:
     from ..profiling.calibration import Calibration

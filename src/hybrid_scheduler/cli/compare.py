@@ -11,7 +11,6 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext
-from .number_format import NOTHING, SECONDS, significant, unit_for
 from .options import (
     BatchOption,
     JsonOption,
@@ -23,7 +22,7 @@ from .options import (
     UtilisationOption,
 )
 from .printer import Printer
-from .table import Column
+from .table import NOTHING, SECONDS, Column, significant, unit_for
 
 if TYPE_CHECKING:
     from ..experiments.paired_comparison import Judgement, PairedComparison, Standing

@@ -10,10 +10,9 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext
-from .number_format import NOTHING, SECONDS, percent, significant, unit_for, with_unit
 from .options import JsonOption
 from .printer import Printer, uninterrupted
-from .table import Column
+from .table import NOTHING, SECONDS, Column, percent, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
     from ..config import Settings

@@ -9,7 +9,6 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext
-from .number_format import DOLLARS, JOULES, NOTHING, SECONDS, significant, three_decimals, unit_for, with_unit
 from .options import (
     BatchOption,
     JsonOption,
@@ -20,7 +19,7 @@ from .options import (
     UtilisationOption,
 )
 from .printer import Printer
-from .table import Column
+from .table import DOLLARS, JOULES, NOTHING, SECONDS, Column, significant, three_decimals, unit_for, with_unit
 
 if TYPE_CHECKING:
     from ..experiments.heavy_simulation import HeavyResult

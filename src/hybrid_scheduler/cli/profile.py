@@ -9,10 +9,9 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext
-from .number_format import JOULES, NOTHING, SECONDS, significant, with_unit
 from .options import JsonOption
 from .printer import Printer
-from .table import Column
+from .table import JOULES, NOTHING, SECONDS, Column, significant, with_unit
 
 if TYPE_CHECKING:
     from ..profiling import Point, Profile, Timing

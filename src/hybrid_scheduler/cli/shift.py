@@ -10,10 +10,9 @@ from rich.text import Text
 
 from ..experiments import FIRST_REPORTED_SEED as FIRST_SEED
 from .command_context import CommandContext
-from .number_format import NOTHING, significant
 from .options import JsonOption
 from .printer import Printer
-from .table import Column
+from .table import NOTHING, Column, significant
 
 if TYPE_CHECKING:
     from ..experiments.distribution_shift import ShiftRow

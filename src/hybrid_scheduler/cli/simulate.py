@@ -12,7 +12,6 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .compare import GROWS
-from .number_format import DOLLARS, JOULES, SECONDS, percent, significant, three_decimals, unit_for, with_unit
 from .options import (
     BatchOption,
     JsonOption,
@@ -23,7 +22,18 @@ from .options import (
     UtilisationOption,
 )
 from .printer import Printer
-from .table import EXTRA, Column
+from .table import (
+    DOLLARS,
+    EXTRA,
+    JOULES,
+    SECONDS,
+    Column,
+    percent,
+    significant,
+    three_decimals,
+    unit_for,
+    with_unit,
+)
 
 if TYPE_CHECKING:
     from ..core import Floats, Platform

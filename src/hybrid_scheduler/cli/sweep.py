@@ -13,10 +13,9 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .compare import interval, named
-from .number_format import NOTHING, SECONDS, significant, unit_for
 from .options import FirstSeedOption, JsonOption, NoiseOption, SchedulersOption
 from .printer import Printer
-from .table import Column
+from .table import NOTHING, SECONDS, Column, significant, unit_for
 
 if TYPE_CHECKING:
     from ..experiments.spec import ExperimentSpec

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from .command_context import CommandContext
-from .number_format import significant
 from .options import JsonOption
+from .table import significant
 
 #: Steps of the progress bar for each model.
 _FOREST, _AGENT = 100, 900

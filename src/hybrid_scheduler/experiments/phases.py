@@ -25,7 +25,7 @@ from .. import __version__
 from ..core import HybridSchedulerError, InvalidInputError
 from ..core.atomic_files import write_atomically
 from ..core.canonical_json import content_hash, pretty_json
-from .directory_lock import directory_lock
+from .run_record import directory_lock
 
 #: Folder of the list of finished phases, the lock and unfinished files.
 HIDDEN = ".pipeline"

@@ -24,8 +24,14 @@ from typing import Any
 import numpy as np
 
 from ..cluster import Machine
-from ..core import Floats, InvalidInputError, Workload
+from ..core import Floats, InvalidInputError, Platform, Workload
 from ..core.canonical_json import pretty_json
+from ..learning import OfflineTrainer
+from ..learning.dqn import training
+from ..learning.dqn.model_file import save_model
+from ..learning.offline_trainer import train_times_model
+from ..physics import Physics
+from ..profiling.timing import fixed_threads
 from ..reports.table_files import number, read_table, write_table
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
@@ -224,7 +230,7 @@ def _generate(context: PhaseContext, study: PipelineStudy) -> None:
 
 
 def _train(context: PhaseContext, study: PipelineStudy) -> None:
-    from .pipeline_training import train_agent, train_forest, train_times
+    pass  # merged
 
     machine_inputs, effort = (study.machine.platform, study.machine.physics), study.effort
     tasks = load_workload(context.read(TRAINING_TASKS))
@@ -332,3 +338,40 @@ def _content(trace: Workload | None) -> str | None:
 def _this_machine() -> tuple[str, ...]:
     """Return what identifies this machine, since a profile belongs to the machine it was taken on."""
     return platform.node(), platform.machine(), platform.system(), str(os.cpu_count())
+
+
+_EPISODE = 500
+
+
+def train_forest(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
+    """Train the plain random forest; return feature_importances and metrics."""
+    trainer = OfflineTrainer("random_forest", platform=platform, physics=physics, seed=seed)
+    return trainer.run_full_pipeline(tasks, path)
+
+
+def train_agent(
+    path: Path,
+    scenario: Scenario,
+    platform: Platform,
+    physics: Physics,
+    seed: int,
+    *,
+    updates: int,
+    clusters: int,
+    progress: Callable[[float], None],
+) -> dict[str, Any]:
+    """Train the agent; return the notes of its file."""
+    # A small network: more threads would wait for each other, and add up in another order from run to run.
+    with fixed_threads(1):
+        agent = training.train_agent(
+            seed, updates, progress=lambda share, _: progress(share), num_envs=clusters, episode_tasks=_EPISODE,
+            scenarios=(scenario,), platform=platform, physics=physics,
+        )  # fmt: skip
+    save_model(path, agent)
+    return agent.notes
+
+
+def train_times(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
+    """Train Hybrid ML's duration model on the first four fifths of the tasks; return its metrics on the rest."""
+    cut = 4 * len(tasks) // 5
+    return train_times_model(path, [tasks.rows(0, cut)], [tasks.rows(cut, len(tasks))], platform, physics, seed)

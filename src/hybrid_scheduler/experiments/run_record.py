@@ -15,6 +15,7 @@ import math
 import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -26,7 +27,7 @@ import numpy as np
 from .. import __version__
 from ..cluster import RunResult
 from ..core import HybridSchedulerError, InvalidInputError
-from ..core.atomic_files import write_atomically
+from ..core.atomic_files import exclusive_lock, write_atomically
 from ..core.canonical_json import canonical_json, content_hash, pretty_json
 from ..core.outcome import STATUS_NAMES
 from ..core.ulid import UlidGenerator
@@ -231,3 +232,18 @@ def _trace(folder: Path, known: Mapping[str, Any] | None) -> TraceSource | None:
     if found.sha256 != known["sha256"]:
         raise HybridSchedulerError(f"{path} was changed after the run: its digest is not the recorded one")
     return found
+
+
+@contextmanager
+def directory_lock(lock: Path, folder: Path) -> Iterator[None]:
+    """Hold `lock`, the file that stands for `folder`; the system releases it however the process ends.
+
+    Raises
+    ------
+    InvalidInputError
+        If another run holds the lock.
+    """
+    with exclusive_lock(lock) as held:
+        if not held:
+            raise InvalidInputError("--out", "a folder that no other run is writing to", str(folder))
+        yield

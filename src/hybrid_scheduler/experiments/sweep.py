@@ -24,8 +24,8 @@ from ..core import HybridSchedulerError, InvalidInputError
 from ..core.atomic_files import atomic_path
 from ..core.canonical_json import canonical_json, content_hash
 from ..metrics import dependent_interval
-from .directory_lock import directory_lock
 from .paired_comparison import SeedRun, run_seed
+from .run_record import directory_lock
 from .spec import ExperimentSpec
 
 CELLS, TABLE = "cells.jsonl", "results.parquet"

@@ -10,7 +10,7 @@ from ...core import UnknownNameError
 from ...engine import Comparison
 from ..figure_data import FigureData, MissingFigureData
 from ..figure_style import SCREEN_DPI
-from . import model_quality, pareto_front, scheduler_bars, task_distributions, timelines
+from . import model_quality, scheduler_bars, task_distributions, timelines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ FIGURES: dict[str, Callable[[FigureData], Figure]] = {
     "fraction_distribution": task_distributions.fractions,
     "workload": task_distributions.workload,
     "allocation": timelines.allocation,
-    "pareto_front": pareto_front.pareto,
+    "pareto_front": scheduler_bars.pareto,
     "feature_importance": model_quality.importance,
     "predicted_actual": model_quality.predicted_actual,
     "learning_curves": model_quality.curves,

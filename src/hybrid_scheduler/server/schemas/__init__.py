@@ -1,5 +1,6 @@
 """Pydantic models of REST bodies and stream messages, with examples."""
 
+from .base_models import ErrorBody, FieldProblem, Problem, problems
 from .catalogue import (
     Agent,
     Alive,
@@ -18,7 +19,6 @@ from .catalogue import (
     TraceAccepted,
     TraceList,
 )
-from .errors import ErrorBody, FieldProblem, Problem, problems
 from .measured import MeasuredRunCreate, RunStored
 from .runs import (
     Comparative,
@@ -35,7 +35,18 @@ from .runs import (
     TrendPoint,
     Trends,
 )
-from .simulation import DeviceInfo, PlatformInfo, ScenarioRequest, SpeedRequest, StartRequest, Status
+from .simulation import (
+    DeviceInfo,
+    Paired,
+    PlatformInfo,
+    ScenarioRequest,
+    SpeedRequest,
+    StartRequest,
+    Status,
+    WhatIfAnswer,
+    WhatIfRequest,
+    WhatIfRow,
+)
 from .stream import EventPage, Hello, LogLine, Notification, SimulationUpdate, StreamEvent
 from .tasks import (
     Deleted,
@@ -48,7 +59,6 @@ from .tasks import (
     TaskPage,
     TaskResponse,
 )
-from .whatif import Paired, WhatIfAnswer, WhatIfRequest, WhatIfRow
 
 __all__ = [
     "Agent",

@@ -1,4 +1,4 @@
-"""Models of the live run's state and commands."""
+"""Models of the live run's state and commands, and of what-if questions."""
 
 from __future__ import annotations
 
@@ -108,3 +108,58 @@ class ScenarioRequest(RequestModel):
 
     _refuse_both = refuse_both_names
     _take_old = take_old_name
+
+
+_Load = Annotated[
+    float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the current machine's capacity.")
+]
+
+
+class WhatIfRequest(RequestModel):
+    """The changed machine; missing values stay as they are."""
+
+    model_config = request_example(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, load=0.5, energy_weight=0.2)
+
+    num_gpus: Annotated[int, Field(ge=1, le=16)] | None = None
+    gpu_speed: Annotated[float, Field(ge=0.25, le=8, description="Factor on the GPUs' speed.")] = 1.0
+    bandwidth: Annotated[float, Field(ge=500, le=200_000, description="MB/s between host and GPU.")] | None = None
+    load: _Load | None = None
+    utilisation: _Load | None = old_load()
+    energy_weight: Annotated[float, Field(ge=0, le=1, description="0: only latency counts; 1: only energy.")] = 0.0
+    scenario: ScenarioName | None = None
+    schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=12)] | None = None
+    tasks: Annotated[int, Field(ge=50, le=1000)] = 300
+    seeds: Annotated[int, Field(ge=2, le=16)] = 8
+
+    _refuse_both = refuse_both_names
+    _take_old = take_old_name
+
+
+class Paired(ResponseModel):
+    """A mean before and after, and the mean of the pairwise differences with its 95 % t interval."""
+
+    baseline: float
+    changed: float
+    difference: float = Field(description="Changed minus baseline, seed by seed.")
+    low: float
+    high: float
+
+
+class WhatIfRow(ResponseModel):
+    """One scheduler before and after."""
+
+    name: str
+    latency: Paired = Field(description="Mean seconds from arrival to finish.")
+    energy: Paired = Field(description="Joules per task.")
+    cost: Paired = Field(description="Dollars per task.")
+    n: int = Field(description="Pairs: one per seed.")
+
+
+class WhatIfAnswer(ResponseModel):
+    """Both machines under the same tasks."""
+
+    scenario: str
+    tasks: int
+    seeds: int
+    seconds: float = Field(description="Duration of the computation.")
+    schedulers: list[WhatIfRow]
