@@ -66,19 +66,20 @@ def cases(tasks: int) -> list[BookCase]:
     fast = ("earliest_finish", "price_index", "hybrid_ml", "rl_agent")
     many = LONG * tasks
     return [
-        BookCase("low", "The published six, where all are stable",
-             make("default", PUBLISHED, 0.10, tasks), "oracle", "The live default: a tenth of capacity."),
+        BookCase("low", "The six published schedulers, where all are stable",
+             make("default", PUBLISHED, 0.10, tasks), "oracle",
+             "The default of the live run: a tenth of capacity."),
         BookCase("calm", "At 0.7 of capacity", make("mixed", (*fast, "gpu_only"), 0.7, tasks), "earliest_finish",
-             "The naive schedulers are unstable here; those that look at the queues remain."),
+             "The naive schedulers are unstable here and left out."),
         BookCase("near", "At 0.95 of capacity", make("mixed", fast, 0.95, tasks), "earliest_finish",
-             "Near capacity ratios grow with the number of tasks: they hold for this number."),
-        BookCase("near, long", "At 0.95 of capacity, for longer",
+             "Near capacity ratios depend on the number of tasks: they hold for this number."),
+        BookCase("near, long", "At 0.95 of capacity, five times as many tasks",
              make("mixed", fast[:3], 0.95, many), "earliest_finish",
-             "The same with five times as many tasks: what splitting wastes adds up."),
-        BookCase("transfer", "Much data to move, at 0.85 of capacity", make("transfer", fast[:3], 0.85, many),
+             "The same with five times as many tasks: the cost of splitting adds up."),
+        BookCase("transfer", "Large transfers, at 0.85 of capacity", make("transfer", fast[:3], 0.85, many),
              "earliest_finish", "Tasks carry up to 4 GB, so the transfer to a GPU often costs more than it saves."),
         BookCase("batch", "A batch", make("mixed", (*fast, "fluid_plan"), None, tasks // 2), "earliest_finish",
-             "All tasks at time 0: the place to judge makespans. fluid_plan knows all tasks beforehand."),
+             "All tasks arrive at time 0, so makespans differ. fluid_plan knows all tasks beforehand."),
     ]  # fmt: skip
 
 
@@ -133,12 +134,15 @@ def write_book(folder: Path, page: Path, *, seeds: int, tasks: int, report: Call
 def _head(seeds: int) -> str:
     return f"""# Results
 
-Made by `make results` (`python -m studies.results_book`), which runs everything below and
-writes this page; [results.json](docs/results/evidence/results.json) holds all numbers. {seeds} paired seeds from
-{FIRST_REPORTED_SEED} on, which nothing was tuned or chosen by; means ± half of the 95 % Student interval; no
-warm-up is cut off; the machine is the workstation (1 CPU, 4 GPUs), analytic physics, objective latency. *Better*
-and *worse* mean that the Wilcoxon test with Holm's correction over all pairs of a table and the interval of the
-mean difference agree on the mean latency; everything else is too close to call.
+Made by `make results` (`python -m studies.results_book`), which runs all comparisons below and
+writes this page. [results.json](docs/results/evidence/results.json) holds all numbers.
+
+The results are from {seeds} paired seeds from {FIRST_REPORTED_SEED} on, which were not used for tuning. Numbers are
+means ± half of the 95 % Student interval; no warm-up is cut off. The machine is the workstation (1 CPU, 4 GPUs)
+with analytic physics and the objective latency.
+
+*Better* and *worse* refer to the mean latency. They mean that the Wilcoxon test, with Holm's correction over all
+pairs of a table, and the interval of the mean difference agree. Otherwise a pair is too close to call.
 [METHODOLOGY.md](METHODOLOGY.md) says what is modelled and what is not."""
 
 
@@ -188,8 +192,8 @@ def goal_lines(reached: Sequence[Goal]) -> Iterator[str]:
     yield "## Goals and results"
     yield ""
     yield (
-        "*Must* and *stretch* are limits that were set beforehand; reached means that the whole 95 % interval lies "
-        "within. `earliest_finish`, to which the ratios are, knows all durations."
+        "*Must* and *stretch* are limits that were set beforehand. A limit is reached if the whole 95 % interval "
+        "lies within it. Ratios are to `earliest_finish`, which knows durations."
     )
     yield ""
     must = [goal for goal in reached if goal.must is not None]
@@ -235,8 +239,8 @@ def claim_lines(tested: Sequence[Any]) -> Iterator[str]:
     yield "## Claims, tested"
     yield ""
     yield (
-        "Published or common claims, the measured number, and whether the claim holds: yes if the 95 % interval "
-        "lies within the claimed range, no if outside. The intervals are not corrected for their number. The four "
+        "Published or common claims with the measured number. A claim holds if the 95 % interval lies within the "
+        "claimed range, and fails if it lies outside. The intervals are not corrected for their number. The four "
         "claims about learning (a forest's error and R², warm-up, concentration on one device) are from the first "
         "5 seeds."
     )
@@ -266,12 +270,12 @@ def _adversaries(document: dict[str, Any], seeds: int, evaluations: int) -> Iter
              f"{scenario.memory[0]:g} to {scenario.memory[1]:g}",
              f"{scenario.utilisation:g}, {scenario.arrivals}"]
         )  # fmt: skip
-    yield "## Where each does worst"
+    yield "## Worst cases"
     yield ""
     yield (
-        "A search over sizes, intensities, memory, load and arrivals for the 400 tasks on which the first does "
-        "worst against the second (`hybrid-scheduler sweep --adversary A:B`); the ratio of mean latencies is from "
-        "seeds that the search has not seen."
+        "A search over sizes, intensities, memory, load and arrivals finds the 400 tasks on which the first "
+        "scheduler does worst against the second (`hybrid-scheduler sweep --adversary A:B`). The ratio of "
+        "mean latencies is from seeds that the search did not use."
     )
     yield ""
     yield from table_lines(["pair", "ratio", "sizes", "intensities", "memory, MB", "load"], rows)
@@ -282,7 +286,7 @@ def _figures(folder: Path, page: Path, case: BookCase, found: PairedComparison) 
     data = figure_data(spec, seed, run_detailed(spec, seed), found)
     yield "## Figures"
     yield ""
-    yield f"{case.title}: {', '.join(spec.facts)}. Each is there as SVG, too."
+    yield f"{case.title}: {', '.join(spec.facts)}. Each is also stored as SVG."
     for name, figure in figures.draw_all(data, FIGURES).items():
         figures.save(figure, folder, name, ("png", "svg"))
         yield ""
@@ -291,7 +295,7 @@ def _figures(folder: Path, page: Path, case: BookCase, found: PairedComparison) 
 
 
 def _tail() -> str:
-    return """## Elsewhere in these pages
+    return """## Other results
 
 - [Distribution shift](docs/results/learning/shift.json): `hybrid-scheduler shift`, 20 seeds; also in
   [the learned schedulers](docs/learning.md).
