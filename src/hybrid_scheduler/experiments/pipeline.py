@@ -237,7 +237,7 @@ def _train(context: PhaseContext, study: PipelineStudy) -> None:
     context.report("train durations", 0.0)
     times = train_times(context.write(_TIMES_MODEL), tasks, *machine_inputs, study.seed)
     context.report("train forest", 0.1)
-    forest = train_forest(context.write(FOREST), tasks, *machine_inputs, study.seed)
+    forest = _train_forest(context.write(FOREST), tasks, *machine_inputs, study.seed)
     context.report("train agent", 0.4)
     agent = train_agent(
         context.write(_AGENT), study.scenario, *machine_inputs, study.seed,
@@ -343,7 +343,7 @@ def _this_machine() -> tuple[str, ...]:
 _EPISODE = 500
 
 
-def train_forest(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
+def _train_forest(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
     """Train the plain random forest; return feature_importances and metrics."""
     trainer = OfflineTrainer("random_forest", platform=platform, physics=physics, seed=seed)
     return trainer.run_full_pipeline(tasks, path)

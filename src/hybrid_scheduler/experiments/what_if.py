@@ -168,7 +168,8 @@ def what_if(
         objective=Objective(latency=1.0 - change.energy_weight, energy=change.energy_weight),
     )
     changed_load = load if change.utilisation is None else change.utilisation
-    after = _by_seed(changed, present, changed_load, known_scenario, names, tasks, seeds, first_seed)
+    seed_range = range(first_seed, first_seed + seeds)
+    after = _by_seed(changed, present, changed_load, known_scenario, names, tasks, seed_range)
     return [
         WhatIfResult(
             name,
@@ -192,7 +193,7 @@ def baseline_figures(
 ) -> Floats:
     """Return the figures of the present machine, which every change is compared with: (seeds, schedulers, 3)."""
     plain = replace(machine, objective=Objective())
-    return _by_seed(plain, plain, load, scenario, schedulers, tasks, seeds, first_seed)
+    return _by_seed(plain, plain, load, scenario, schedulers, tasks, range(first_seed, first_seed + seeds))
 
 
 def _by_seed(
@@ -202,13 +203,12 @@ def _by_seed(
     scenario: Scenario,
     schedulers: tuple[str, ...],
     tasks: int,
-    seeds: int,
-    first_seed: int,
+    seeds: range,
 ) -> Floats:
     """Return mean latency, joules and dollars per task: (seeds, schedulers, 3)."""
     names = tuple(_not_learning(name) for name in schedulers)
-    found = np.empty((seeds, len(names), 3))
-    for row, seed in enumerate(range(first_seed, first_seed + seeds)):
+    found = np.empty((len(seeds), len(names), 3))
+    for row, seed in enumerate(seeds):
         # Arrivals are those of the present machine, also on the changed one.
         workload = generate(
             scenario, tasks, seed, platform=present.platform, physics=present.physics, utilisation=load

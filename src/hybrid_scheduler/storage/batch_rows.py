@@ -69,7 +69,7 @@ class PendingBatch:
         for text in (*(batch.external_ids or ()), *(key.key for key in batch.idempotency)):
             if text is not None and ("\0" in text or not _is_unicode(text)):
                 raise InvalidInputError("external_id", "text without NUL and unpaired surrogates", text)
-        return cls(number, batch, recorded_at, json_text(batch.state), tuple(map(event_payload, batch.events)))
+        return cls(number, batch, recorded_at, json_text(batch.state), tuple(map(_event_payload, batch.events)))
 
     @property
     def rows(self) -> int:
@@ -77,7 +77,7 @@ class PendingBatch:
         return len(self.batch) * len(self.batch.results)
 
 
-def event_payload(event: Event) -> bytes:
+def _event_payload(event: Event) -> bytes:
     """Return an event as the bytes that clients get and the table of events holds. NaN becomes null."""
     head = {
         "type": event.type,
@@ -90,7 +90,7 @@ def event_payload(event: Event) -> bytes:
 
 
 def payload_seq(payload: bytes) -> int:
-    """Return the number of an event without parsing it: `event_payload` puts it near the front."""
+    """Return the number of an event without parsing it: `_event_payload` puts it near the front."""
     start = payload.index(b'"seq":') + 6
     return int(payload[start : payload.index(b",", start)])
 
