@@ -39,8 +39,7 @@ from hybrid_scheduler.runtime.contention_profile import ContentionCalibration, c
 from hybrid_scheduler.runtime.executor import HybridExecutor
 from hybrid_scheduler.runtime.kernel_splitting import can_split
 from hybrid_scheduler.runtime.kernel_stream import make_stream, size_grid
-from hybrid_scheduler.runtime.simulated_vs_real import compare_real
-from hybrid_scheduler.runtime.stream_execution import (
+from hybrid_scheduler.runtime.kernel_stream_execution import (
     Choices,
     Meters,
     StreamExecution,
@@ -50,6 +49,7 @@ from hybrid_scheduler.runtime.stream_execution import (
     run_stream,
     warm_up,
 )
+from hybrid_scheduler.runtime.simulated_vs_real import compare_real
 from hybrid_scheduler.runtime.submission import KernelCall
 
 PARTS = ("check", "execute", "compare", "profile")

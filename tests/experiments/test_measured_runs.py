@@ -9,7 +9,7 @@ from hybrid_scheduler.core.outcome import FAILED, MOVED_TO_CPU, RAN
 from hybrid_scheduler.experiments.measured_history import measured_run
 from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform
 from hybrid_scheduler.runtime.executor import HybridExecutor
-from hybrid_scheduler.runtime.stream_execution import Choices, StreamExecution, run_stream
+from hybrid_scheduler.runtime.kernel_stream_execution import Choices, StreamExecution, run_stream
 from hybrid_scheduler.runtime.submission import (
     CANCELLED,
     DONE,

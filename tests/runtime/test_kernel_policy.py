@@ -13,7 +13,7 @@ from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, real_spec
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
-from hybrid_scheduler.runtime.runtime_history import SPLIT, device_class_and_seconds
+from hybrid_scheduler.runtime.measured_runtimes import SPLIT, device_class_and_seconds
 from hybrid_scheduler.schedulers import register
 from hybrid_scheduler.schedulers.registry import unregister
 from studies.kernel_learning import choice_ratio

@@ -7,7 +7,7 @@ import pytest
 from hybrid_scheduler.core import workstation
 from hybrid_scheduler.profiling.calibration import platform_of
 from hybrid_scheduler.profiling.hardware_profile import profile_named
-from hybrid_scheduler.runtime.runtime_history import SPLIT, RuntimeHistory
+from hybrid_scheduler.runtime.measured_runtimes import SPLIT, RuntimeHistory
 
 CPU, GPU = 0, 1
 

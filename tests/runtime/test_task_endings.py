@@ -18,8 +18,8 @@ from hybrid_scheduler.runtime import executor
 from hybrid_scheduler.runtime.device_backends import CpuBackend
 from hybrid_scheduler.runtime.device_pools import DevicePool
 from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.kernel_stream_execution import run_stream
 from hybrid_scheduler.runtime.running_task import RunningTask
-from hybrid_scheduler.runtime.stream_execution import run_stream
 from hybrid_scheduler.runtime.submission import KernelCall
 
 GPUS = (DevicePool("cpu", "cpu"), DevicePool("gpu_0", "gpu", "cpu"), DevicePool("gpu_1", "gpu", "cpu"))

@@ -11,7 +11,7 @@ from ..core.outcome import FAILED, MOVED_TO_CPU, RAN
 from ..live import MeasuredRun, ResultColumns
 from ..runtime.kernel_benchmark import KernelBenchmark
 from ..runtime.kernel_stream import as_workload
-from ..runtime.stream_execution import Choices, StreamExecution
+from ..runtime.kernel_stream_execution import Choices, StreamExecution
 from ..runtime.submission import DONE, MOVED, RETRIED, ExecutionRecord
 
 _STATUS = {DONE: RAN, RETRIED: MOVED_TO_CPU, MOVED: MOVED_TO_CPU}

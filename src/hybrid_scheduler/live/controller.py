@@ -28,7 +28,7 @@ from .measured_run import MeasuredRun, batch_of
 from .model_snapshots import ModelSnapshots
 from .scheduler_lane import SchedulerLane, learned_lane
 from .status import LiveStatus, ModelCard, read_status
-from .update_builder import UpdateBuilder, lane_notification, notification, version_record
+from .stream_messages import UpdateBuilder, lane_notification, notification, version_record
 
 _log = logging.getLogger(__name__)
 #: Wall seconds to wait when nothing is due.

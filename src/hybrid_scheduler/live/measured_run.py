@@ -23,7 +23,7 @@ from ..workload.argument_checks import whole_number
 from .batch_records import RESULT_COLUMNS, Batch, Counters, Event, ResultColumns, RunRecord, check_text
 from .lane_statistics import LaneStatistics
 from .published_names import published_name
-from .update_builder import notification
+from .stream_messages import notification
 
 #: A larger run would keep the journal busy for too long.
 MOST_TASKS, MOST_SCHEDULERS = 20_000, 16

@@ -28,7 +28,7 @@ from ..profiling.hardware_profile import Copies, Method, Point, Profile
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..profiling.timing import Timing
 from .executor import HybridExecutor
-from .stream_execution import Progress, StreamSubmitter, no_progress, shuffled
+from .kernel_stream_execution import Progress, StreamSubmitter, no_progress, shuffled
 from .submission import DONE, KernelCall
 
 #: Seconds of each kind and size, by class of device.

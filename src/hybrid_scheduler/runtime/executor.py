@@ -32,8 +32,8 @@ from .device_workers import DeviceWorker, PartCallbacks, TaskPart, TimeoutWatch
 from .kernel_policy import LEARNING_TASKS, KernelPolicy
 from .kernel_splitting import DIVISIONS, LEAST_BYTES, can_split
 from .kernel_stream import KernelInputs
+from .measured_runtimes import RuntimeHistory, device_class_and_seconds
 from .running_task import RunningTask
-from .runtime_history import RuntimeHistory, device_class_and_seconds
 from .submission import (
     CANCELLED,
     DONE,

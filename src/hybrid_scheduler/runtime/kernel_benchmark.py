@@ -17,8 +17,7 @@ from ..schedulers import create
 from .contention_profile import ContentionCalibration, calibrate_executor
 from .executor import HybridExecutor
 from .kernel_policy import real_spec
-from .simulated_vs_real import compare_real, compile_rules
-from .stream_execution import (
+from .kernel_stream_execution import (
     Choices,
     Progress,
     StreamExecution,
@@ -28,6 +27,7 @@ from .stream_execution import (
     run_stream,
     warm_up,
 )
+from .simulated_vs_real import compare_real, compile_rules
 from .submission import KernelCall
 
 

@@ -10,7 +10,7 @@ Five things differ from a simulation. Each is added around the scheduler, which 
 - A mistake costs real seconds, and learners extrapolate badly. Where a device has not run about this size, the
   nearest measurements decide, scaled with the data. Elsewhere the learner decides, unless measurements put another
   device far ahead.
-- Outliers say nothing about later runs (`runtime_history.is_representative`): the learner does not see them.
+- Outliers say nothing about later runs (`measured_runtimes.is_representative`): the learner does not see them.
 - Not every kernel can be split. Where it cannot, the device with the larger share takes the whole task. Where it
   can, a split is judged by measured splits: starting two parts and joining them costs more than the shares add up
   to.
@@ -27,7 +27,7 @@ from ..core import Decision, InvalidInputError, Online, Outcome, Setting, Task, 
 from ..learning.duration.retraining import BackgroundRetraining
 from ..schedulers import create
 from ..schedulers.registry import parse_spec
-from .runtime_history import SPLIT, RuntimeEstimate, RuntimeHistory, device_class_and_seconds
+from .measured_runtimes import SPLIT, RuntimeEstimate, RuntimeHistory, device_class_and_seconds
 
 #: Parameters of learned schedulers on real hardware, where the times on other devices stay unknown. No prices: they
 #: trade the current task for later ones, and each copy sees only its own kind.

@@ -16,7 +16,7 @@ from .contention_profile import ContentionCalibration, ContentionSurvey
 from .executor import HybridExecutor
 from .kernel_policy import KernelPolicy
 from .kernel_stream import as_workload
-from .stream_execution import Progress, StreamExecution, no_progress, run_stream
+from .kernel_stream_execution import Progress, StreamExecution, no_progress, run_stream
 from .submission import ExecutionRecord, KernelCall
 
 #: Decisions after which all functions of a scheduler have been compiled.
@@ -104,7 +104,7 @@ def compare_real(
     Parameters
     ----------
     executor, calls, progress
-        As for `stream_execution.measure_choices`.
+        As for `kernel_stream_execution.measure_choices`.
     specs : sequence of str
         Schedulers.
     sample : sequence of KernelCall, optional

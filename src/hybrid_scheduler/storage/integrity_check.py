@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from .batch_transaction import COUNTED_TABLES
 from .database import DatabaseUnusable
 from .database_address import DatabaseAddress
 from .schema_version import newest_revision, revision_of, with_connection
-from .store import COUNTED_TABLES
 from .tables import metadata
 
 

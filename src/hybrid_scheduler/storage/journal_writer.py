@@ -23,12 +23,12 @@ from ..core import HybridSchedulerError
 from ..live.batch_records import Batch, Recovered
 from ..live.journal import JournalFull, JournalUnavailable
 from .batch_rows import PendingBatch, json_text
+from .batch_transaction import Store, last_stored, set_meta, write_group
 from .database import DatabaseUnusable, error_reason
 from .database_address import DatabaseAddress
 from .recovery import recover
 from .retention import PRUNE_EVERY, Retention, delete_tasks, prune_events
 from .sqlite_store import SqliteStore
-from .store import Store, last_stored, set_meta, write_group
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from ..live.batch_records import Recent, Recovered, ResultColumns, RunRecord
 from ..live.published_names import published_name
 from . import tables
 from .batch_rows import RESULT_FLOATS
-from .store import Store, stored_counters
+from .batch_transaction import Store, stored_counters
 
 #: Newest tasks from which learned schedulers are warmed up.
 RECENT_TASKS = 1000

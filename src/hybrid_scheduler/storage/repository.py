@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..live.published_names import LOAD_COLUMN
 from . import history_analysis, tables
+from .batch_transaction import COUNTED_TABLES
 from .database import Database
 from .old_events import current_event
-from .store import COUNTED_TABLES
 
 Row = dict[str, Any]
 

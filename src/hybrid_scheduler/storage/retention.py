@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .store import COUNTED_TABLES, Store, change_row_count, set_meta
+from .batch_transaction import COUNTED_TABLES, Store, change_row_count, set_meta
 
 #: Newest events of these types are stored; notifications are never deleted.
 KEEP_EVENTS = 4000

@@ -25,8 +25,7 @@ from hybrid_scheduler.runtime.device_pools import DevicePool
 from hybrid_scheduler.runtime.executor import HybridExecutor
 from hybrid_scheduler.runtime.kernel_benchmark import KernelBenchmark
 from hybrid_scheduler.runtime.kernel_stream import KernelInputs, as_workload, make_stream, size_grid
-from hybrid_scheduler.runtime.simulated_vs_real import compare_real, simulate
-from hybrid_scheduler.runtime.stream_execution import (
+from hybrid_scheduler.runtime.kernel_stream_execution import (
     Choices,
     StreamExecution,
     measure_choices,
@@ -34,6 +33,7 @@ from hybrid_scheduler.runtime.stream_execution import (
     run_stream,
     share_energy,
 )
+from hybrid_scheduler.runtime.simulated_vs_real import compare_real, simulate
 from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
 
 POOLS = (DevicePool("cpu_wide", "cpu", threads=1), DevicePool("cpu_narrow", THREAD_POOL, threads=1))
