@@ -24,7 +24,7 @@ COLUMNS = 72
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "chefs.csv"
+        path = Path(folder) / "mine.csv"
         path.write_text(TRACE, encoding="utf-8")
         tasks = load_workload(path)
     machine = workstation()

@@ -1,4 +1,4 @@
-"""Every Python example of the documentation runs, in order, as one program per page."""
+"""Python examples of the documentation: those of a page run in order, as one program."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every example runs and says something."""
+"""Example programs: each runs and prints output."""
 
 import runpy
 import sys
@@ -30,16 +30,16 @@ def test_example_runs(example, capsys, monkeypatch):
     assert len(capsys.readouterr().out.splitlines()) >= 3
 
 
-def test_the_measurement_runs(capsys):
+def test_scheduler_measurement_runs_with_few_tasks(capsys):
     module = runpy.run_path(str(EXAMPLES / LONG))
     cases = module["CASES"]
     for case in set(cases) - {"batch", "cholesky"}:
         del cases[case]
     document = module["measure"](2, 60, lambda words: None)
-    everybody = document["cases"]["batch"]["schedulers"]
-    assert set(everybody) == set(schedulers())
-    assert everybody["earliest_finish"]["mean_latency_ratio"] == [1.0, 0.0]
-    assert everybody["cpu_only"]["makespan_over_bound"][0] > everybody["fluid_plan"]["makespan_over_bound"][0]
+    measured = document["cases"]["batch"]["schedulers"]
+    assert set(measured) == set(schedulers())
+    assert measured["earliest_finish"]["mean_latency_ratio"] == [1.0, 0.0]
+    assert measured["cpu_only"]["makespan_over_bound"][0] > measured["fluid_plan"]["makespan_over_bound"][0]
     assert document["cases"]["cholesky"]["schedulers"]["heft"]["mean_latency"][1] is None
 
 

@@ -1,4 +1,4 @@
-"""Every figure has its picture, its command and its sentence in the gallery; root pages have their copies."""
+"""Figure gallery and copies of the root pages: complete, with working links."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from hybrid_scheduler.reports.figures import FIGURES
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_gallery_is_complete():
+def test_every_figure_is_in_the_gallery():
     page = (DOCS / "guide" / "gallery.md").read_text(encoding="utf-8")
     assert {path.stem for path in (DOCS / "images" / "gallery").glob("*.png")} == set(FIGURES)
     for name in FIGURES:
@@ -16,7 +16,7 @@ def test_the_gallery_is_complete():
         assert f"--figures {name} " in page
 
 
-def test_links_of_root_pages_hold_in_the_guide():
+def test_links_of_root_page_copies_exist():
     for name in COPIES:
         page = root_page(name)
         assert "](docs/" not in page

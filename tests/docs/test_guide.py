@@ -1,4 +1,4 @@
-"""The guide keeps its promises: what it names exists, and what exists is named."""
+"""Guide pages: commands, settings, routes, modules and schedulers that they name exist."""
 
 import json
 import re
@@ -18,12 +18,18 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 GUIDE = DOCS / "guide"
 PAGES = sorted(GUIDE.rglob("*.md"))
-#: Pages that people wrote, and that speak about the product.
+#: Hand-written pages about the product.
 WRITTEN = [page for page in PAGES if page.parent.name != "reference"] + [
     ROOT / "README.md",
     DOCS / "index.md",
     DOCS / "learning.md",
     DOCS / "release-checklist.md",
+]
+#: Python files of the repository.
+SOURCES = [
+    path
+    for folder in ("src", "studies", "scripts", "examples", "benchmarks", "tests")
+    for path in (ROOT / folder).rglob("*.py")
 ]
 OWN = {name for name, info in schedulers().items() if info.factory.__module__.startswith("hybrid_scheduler.")}
 ids = {"ids": lambda page: page.relative_to(ROOT).as_posix()}
@@ -46,7 +52,7 @@ def headings(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, DOCS / "index.md"], **ids)
-def test_links_lead_somewhere(page):
+def test_links_and_anchors_exist(page):
     for path, _, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#]*)(#?)([^)]*)\)", prose(page)):
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), path
@@ -54,7 +60,7 @@ def test_links_lead_somewhere(page):
             assert anchor in {slug(re.sub(r"[`*]", "", words)) for words in headings(target)}, f"{path}#{anchor}"
 
 
-def test_every_page_stands_in_the_navigation_once():
+def test_every_page_is_in_the_navigation_once():
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     listed = [
         path
@@ -67,11 +73,11 @@ def test_every_page_stands_in_the_navigation_once():
     assert [path for path in listed if not (DOCS / path).is_file()] == []
 
 
-# ------------------------------------------------------------------------------------------ what is named exists
+# ------------------------------------------------------------------------------------------ named things exist
 
 
-def spoken_commands(page: Path) -> list[tuple[str, list[str]]]:
-    """(command, options) wherever the program is called: in blocks of code, and between backticks."""
+def named_commands(page: Path) -> list[tuple[str, list[str]]]:
+    """(command, options) of every call of the program, in blocks of code and between backticks."""
     whole = text_of(page).replace("\\\n", " ")
     blocks = re.findall(r"^ *```.*?^ *```", whole, re.MULTILINE | re.DOTALL)
     text = "\n".join([*blocks, *re.findall(r"`[^`\n]+`", prose(page))])
@@ -87,7 +93,7 @@ def spoken_commands(page: Path) -> list[tuple[str, list[str]]]:
 def test_commands_and_their_options_exist(page):
     commands = cli_commands()
     shared = {"--config", "--plugin", "--log-level", "--quiet", "--version", "--help", "--json"}
-    for name, options in spoken_commands(page):
+    for name, options in named_commands(page):
         assert name in commands, f"hybrid-scheduler {name}"
         known = {option for parameter in commands[name].params for option in parameter.opts} | shared
         assert [option for option in options if option.partition("=")[0] not in known] == [], (
@@ -96,7 +102,7 @@ def test_commands_and_their_options_exist(page):
 
 
 @pytest.mark.parametrize("page", WRITTEN, **ids)
-def test_schedulers_named_in_commands_can_be_made(page):
+def test_schedulers_named_in_commands_can_be_created(page):
     for quoted, bare in re.findall(
         r"hybrid-scheduler[^\n`]*--schedulers? (?:\"([^\"\n]+)\"|([\w,]+))", text_of(page)
     ):
@@ -133,6 +139,15 @@ def test_programs_named_in_the_text_exist(page):
         assert (ROOT / script).is_file(), script
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in [*WRITTEN, DOCS / "architecture.md"] if page.stem != "old-names"], **ids
+)
+def test_source_files_named_in_the_text_exist(page):
+    users_own = {"overflow.py", "my_scheduler.py"}
+    for name in set(re.findall(r"`([\w/-]+\.py)`", prose(page))) - users_own:
+        assert any(path.as_posix().endswith("/" + name) for path in SOURCES), name
+
+
 def test_modules_on_the_page_of_old_names_exist():
     modules = text_of(GUIDE / "old-names.md").partition("## Names of JSON fields")[0]
     for cells in re.findall(r"^\| `[^|]+\|([^|]+)\|", modules, re.MULTILINE):
@@ -160,7 +175,7 @@ def test_every_page_has_a_scheduler():
     assert {page.stem for page in (GUIDE / "schedulers").glob("*.md")} == OWN | {"index"}
 
 
-def test_the_measurement_covers_everybody():
+def test_measurement_covers_every_scheduler():
     document = json.loads((GUIDE / "schedulers" / "measured.json").read_text(encoding="utf-8"))
     assert document["seeds"] >= 5
     assert document["first_seed"] >= 1000  # models were trained and prices tuned below that
@@ -186,7 +201,7 @@ def test_questions_are_numbered_and_different():
 
 
 @pytest.mark.parametrize(("question", "answer"), questions(), ids=lambda words: words[:40] if "?" in words else "")
-def test_answers_hold_a_fact_or_a_command(question, answer):
+def test_answers_contain_a_number_link_or_command(question, answer):
     assert question.endswith("?")
     assert len(answer.strip()) > 20
     assert re.search(r"`[^`]+`|\d|\]\(", answer), question
@@ -198,7 +213,7 @@ PICTURES = sorted((GUIDE / "images").glob("*.svg"))
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
-def test_drawings_are_plain_and_used(picture):
+def test_drawings_use_supported_elements_and_are_shown(picture):
     root = ET.parse(picture).getroot()
     kinds = {one.tag.partition("}")[2] for one in root.iter()}
     # What scripts/make_guide_pdf.py can draw; no style sheets, so that they look the same everywhere.

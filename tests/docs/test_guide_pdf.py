@@ -1,4 +1,4 @@
-"""The printable guide: it builds, and the same pages give the same bytes."""
+"""Printable guide: it builds, and the same pages give the same bytes."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ def some_pages() -> list[Page]:
     return [page for page in book.pages() if page.key in SOME]
 
 
-def test_a_few_pages(tmp_path: Path) -> None:
+def test_same_pages_give_the_same_bytes(tmp_path: Path) -> None:
     count = book.make(tmp_path / "one.pdf", some_pages())
     assert 6 <= count <= 20
     first = (tmp_path / "one.pdf").read_bytes()
@@ -28,11 +28,11 @@ def test_a_few_pages(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_guide(tmp_path: Path) -> None:
+def test_whole_guide_builds(tmp_path: Path) -> None:
     assert book.make(tmp_path / "guide.pdf") > 100
 
 
-def test_anchors_are_those_of_forges() -> None:
+def test_anchors_equal_those_of_code_hosts() -> None:
     assert slug("Distribution shift") == "distribution-shift"
     assert slug("What's `new`, here?") == "whats-new-here"
 

@@ -1,6 +1,6 @@
-"""A stranger with the README in hand: its files and commands, as they stand there, lead where it says.
+"""Files and commands of the README: each runs as it is written there.
 
-The two commands that set everything up are what runs these tests, and a test of its own below.
+The two set-up commands are not executed here; a test checks that their scripts exist.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def run(words: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def test_the_two_commands_are_there() -> None:
+def test_setup_scripts_are_executable() -> None:
     for script in re.findall(r"^\./(\S+)", block("sh", "## Install"), re.MULTILINE):
         assert os.access(ROOT / script, os.X_OK), script
 
 
-def test_own_tasks(folder: Path) -> None:
+def test_own_tasks_are_simulated(folder: Path) -> None:
     (words,) = commands("simulate")
     said = run(words, folder)
     assert "9 tasks" in said
@@ -67,13 +67,13 @@ def test_own_tasks(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_own_scheduler_in_the_race(folder: Path) -> None:
+def test_own_scheduler_is_compared(folder: Path) -> None:
     (words,) = commands("compare")
     assert "mine" in run(words, folder)
 
 
 @pytest.mark.slow
-def test_a_report_to_hand_over(folder: Path) -> None:
+def test_report_is_written(folder: Path) -> None:
     (words,) = commands("report")
     run(words, folder)
     document = (folder / "report.pdf").read_bytes()
@@ -81,7 +81,7 @@ def test_a_report_to_hand_over(folder: Path) -> None:
     assert len(re.findall(rb"/Type /Page\b", document)) >= 3
 
 
-def test_both_in_the_dashboard(folder: Path) -> None:
+def test_own_scheduler_is_served(folder: Path) -> None:
     (words,) = commands("serve")
     environment = {"HYBRID_SIMULATION__SCHEDULERS": ""}  # the README's own choice counts
     with served(folder, *words[1:], environment=environment) as server, server.client() as client:

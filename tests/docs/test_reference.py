@@ -1,4 +1,4 @@
-"""The reference pages say what the code says."""
+"""Reference pages: current with the code."""
 
 import make_reference
 from guide_reference.tools import table
@@ -8,5 +8,5 @@ def test_reference_is_current():
     assert make_reference.stale() == [], "run .venv/bin/python scripts/make_reference.py"
 
 
-def test_tables_survive_bars():
+def test_bars_in_table_cells_are_escaped():
     assert table(("a", "b"), [("x|y", 1)]) == "| a | b |\n|---|---|\n| x\\|y | 1 |\n"

@@ -1,4 +1,4 @@
-"""The site builds without a complaint, where zensical is installed."""
+"""Site of the guide: it builds without warnings, if zensical is installed."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("zensical") is None, reason="zensical is not installed")
-def test_site_builds(tmp_path):
+def test_site_builds_without_warnings(tmp_path):
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Every notebook runs top to bottom in an empty folder, says what it teaches, and leads somewhere."""
+"""Notebooks: each runs from top to bottom in an empty folder, and has a goal, outputs and links."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ import make_notebooks
 from make_notebooks import LARGEST_PICTURE, NOTEBOOKS, PICTURES, ROOT, THUMBNAIL, execute, pictures, read
 
 NAMES = make_notebooks.names()
-STORIES = {
+EXPECTED = {
     "distribution-shift",
     "exploring-a-workload",
     "reading-a-gantt",
@@ -32,13 +32,13 @@ def outputs(notebook):
     return [output for cell in code(notebook) for output in cell.outputs]
 
 
-def test_all_six_are_there():
-    assert set(NAMES) == STORIES
+def test_all_six_notebooks_exist():
+    assert set(NAMES) == EXPECTED
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_in_an_empty_folder(name, tmp_path):
+def test_notebook_runs_in_an_empty_folder(name, tmp_path):
     notebook = read(name)
     for cell in code(notebook):
         cell.outputs = []
@@ -49,7 +49,7 @@ def test_it_runs_in_an_empty_folder(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_says_what_one_learns(name):
+def test_notebook_states_its_goal_and_asserts(name):
     notebook = read(name)
     first = prose(notebook)[0].split("\n\n")
     assert notebook.cells[0].cell_type == "markdown"
@@ -60,7 +60,7 @@ def test_it_says_what_one_learns(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_ends_with_links_that_exist(name):
+def test_notebook_ends_with_links_that_exist(name):
     last = prose(read(name))[-1]
     _, found, links = last.partition("## Where next\n")
     assert found
@@ -75,7 +75,7 @@ def test_it_ends_with_links_that_exist(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_stored_executed_small_and_without_traces_of_a_machine(name):
+def test_stored_outputs_are_complete_small_and_machine_independent(name):
     notebook = read(name)
     text = (NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8")
     assert all(cell.execution_count for cell in code(notebook))
@@ -89,7 +89,7 @@ def test_it_is_stored_executed_small_and_without_traces_of_a_machine(name):
     assert notebook.metadata.language_info == {"name": "python"}
 
 
-def test_the_page_of_the_guide_shows_them_all():
+def test_guide_page_shows_every_notebook():
     page = (ROOT / "docs" / "guide" / "notebooks.md").read_text(encoding="utf-8")
     for name in NAMES:
         title = prose(read(name))[0].splitlines()[0].removeprefix("# ")
@@ -98,8 +98,8 @@ def test_the_page_of_the_guide_shows_them_all():
         assert title in page
 
 
-def test_a_wrong_name_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["make_notebooks.py", "no-such-story"])
+def test_unknown_name_is_rejected(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["make_notebooks.py", "no-such-notebook"])
     with pytest.raises(SystemExit):
         make_notebooks.main()
-    assert "no notebook 'no-such-story'; there are: distribution-shift" in capsys.readouterr().err
+    assert "no notebook 'no-such-notebook'; there are: distribution-shift" in capsys.readouterr().err
