@@ -91,8 +91,8 @@ def _joules(run: dict[str, Any]) -> str:
 
 def _overhead(summary: dict[str, Any]) -> str:
     """Return the costs of deciding and learning, as shares of the time saved over each constant choice; medians."""
-    runs, yardstick = summary.get("executions", {}), summary.get("yardstick", {})
-    constants = {name.removeprefix("always_"): one for name, one in yardstick.items() if name.startswith("always_")}
+    runs, reference = summary.get("executions", {}), summary.get("yardstick", {})
+    constants = {name.removeprefix("always_"): one for name, one in reference.items() if name.startswith("always_")}
     lines = []
     for name in ("hybrid_ml", "rl_agent"):
         run = runs.get(name, {})

@@ -236,7 +236,7 @@ async def test_page_of_results_ends_with_a_complete_task(journal, repository):
 
 async def test_unknown_ids_give_none_or_no_rows(journal, repository):
     stored(journal, Engine().batch(2))
-    for odd in ("nobody", "", "\0", "\ud800", "x" * 10_000, "' OR 1=1 --", "%"):
+    for odd in ("unknown", "", "\0", "\ud800", "x" * 10_000, "' OR 1=1 --", "%"):
         assert await repository.run(odd) is None
         assert await repository.run_state(odd) is None
         assert await repository.trends(odd) is None
@@ -269,7 +269,7 @@ async def test_keys_versions_and_heartbeat_are_stored(journal, repository):
     assert await repository.idempotency_record("k1") == ("f1", 1)
     found = await repository.model_versions(RUN, "hybrid_ml")
     assert [(row["version"], row["r2"], row["seconds"]) for row in found] == [(1, 0.8, 0.25), (2, None, None)]
-    assert await repository.model_versions(scheduler="nobody") == []
+    assert await repository.model_versions(scheduler="unknown") == []
     journal.write_heartbeat({"state": "running", "load": float("nan")})
     stored(journal, engine.batch(0))
     beat = await repository.engine_heartbeat()
@@ -374,7 +374,7 @@ async def test_a_window_of_the_gantt_chart_holds_every_part_that_touches_it(jour
         short = await repository.gantt(RUN, "greedy", start, end, limit=5)
         assert len(short["start"]) == 5
         assert short["truncated"]
-    assert (await repository.gantt(RUN, "nobody", start, end))["start"] == []
+    assert (await repository.gantt(RUN, "unknown", start, end))["start"] == []
 
 
 # ------------------------------------------------------------------------------------------ events

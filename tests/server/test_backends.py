@@ -93,7 +93,7 @@ async def script(client):
     await ask("GET", f"/api/runs/{run}", schemas.RunDetail)
     await ask("GET", f"/api/runs/{run}/gantt?scheduler=greedy", schemas.Gantt)
     await ask("GET", f"/api/runs/{run}/gantt?scheduler=greedy&start=0.05&end=0.2&limit=3", schemas.Gantt)
-    await ask("GET", f"/api/runs/{run}/gantt?scheduler=nobody", schemas.Gantt)
+    await ask("GET", f"/api/runs/{run}/gantt?scheduler=unknown", schemas.Gantt)
     await ask("GET", "/api/runs/00000000000000000000000000")
     await ask("GET", f"/api/diff?a={run}&b={run}", schemas.RunDiff)
     await ask("GET", "/api/events?after=0&limit=3")

@@ -29,7 +29,7 @@ async def test_response_equals_the_function(client):
     [
         {"num_gpus": 0}, {"num_gpus": 17}, {"gpu_speed": 0.1}, {"gpu_speed": 9}, {"bandwidth": 1},
         {"load": 2}, {"utilisation": 2}, {"load": 0.3, "utilisation": 0.3}, {"energy_weight": -1},
-        {"schedulers": []}, {"schedulers": ["nobody"]}, {"tasks": 10**6},
+        {"schedulers": []}, {"schedulers": ["unknown"]}, {"tasks": 10**6},
         {"seeds": 1}, {"scenario": "nowhere"}, {"schedulers": ["hybrid_ml(model=/etc/passwd)"]}, {"num_gpus": 2.5},
     ],
 )  # fmt: skip
