@@ -15,7 +15,8 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 #: Pictures and riddles that engineers from elsewhere cannot search for.
 METAPHORS = (
     "wish", "wishes", "errand", "errands", "whoever", "nobody", "somebody", "patience", "wondering", "thinker",
-    "moods", "weather", "companions", "crowd", "guests", "house", "houses", "road", "roads", "cry wolf", "yardstick",
+    "moods", "weather", "companions", "crowd", "guests", "house", "houses", "road", "roads", "cry wolf",
+    "yardstick",
 )  # fmt: skip
 #: First words of a question or a riddle.
 RIDDLE = re.compile(r"(What(?!-if)|Who|Whoever|Somebody|Nobody|How|Where|When|Why|Is|Are|Does|Do|Can)\b")
