@@ -5,8 +5,9 @@
     python3 scripts/run_tests.py --coverage           all tests, and their coverage of the package
     python3 scripts/run_tests.py tests/golden -k x    pytest alone, with these arguments
 
-The script ends at the first step that fails, with that step's exit code. Coverage is measured only on request,
-because tracing makes the tests about a quarter slower.
+The quick linters come first and end the script if they fail. mypy and the dashboard's checks run beside the tests,
+at low priority, because tests of servers and browsers leave the cores idle while they wait. The exit code is that
+of the first step that failed. Coverage is measured only on request: tracing makes the tests about a quarter slower.
 """
 
 import os
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from bootstrap import ROOT, environment_or_exit
@@ -23,18 +25,25 @@ from build_dashboard import NoDashboardError, ensure_dashboard
 COVERAGE = ["--cov", "--cov-report=term:skip-covered"]
 
 
-def linters(python: Path) -> dict[str, list[str]]:
-    """Return the commands of the linters by name."""
-    module = [str(python), "-m"]
+Steps = dict[str, list[str]]
+
+
+def quick_linters(python: Path) -> Steps:
+    """Return the commands of the linters that take seconds, by name."""
+    ruff = [str(python), "-m", "ruff"]
     return {
-        "ruff check": [*module, "ruff", "check", "."],
-        "ruff format": [*module, "ruff", "format", "--check", "."],
-        "mypy": [*module, "mypy"],
+        "ruff check": [*ruff, "check", "."],
+        "ruff format": [*ruff, "format", "--check", "."],
         "import contracts": [str(python.with_name("lint-imports")), "--no-logo"],
     }
 
 
-def dashboard() -> dict[str, list[str]]:
+def type_checks(python: Path) -> Steps:
+    """Return the command of mypy."""
+    return {"mypy": [str(python), "-m", "mypy"]}
+
+
+def dashboard() -> Steps:
     """Return the dashboard's own checks; without Node there are none, except in CI, where that is an error."""
     try:
         ensure_dashboard()
@@ -47,7 +56,7 @@ def dashboard() -> dict[str, list[str]]:
     return {f"dashboard {name}": [*npm, name] for name in ("typecheck", "lint", "test", "size")}
 
 
-def tests(python: Path, arguments: list[str]) -> dict[str, list[str]]:
+def tests(python: Path, arguments: list[str]) -> Steps:
     """Return the command of pytest, on all cores."""
     # Work stealing keeps all workers busy although a few tests take far longer than the others.
     spread = ["-n", str(workers()), "--dist", "worksteal"]
@@ -60,27 +69,63 @@ def workers() -> int:
     return min(cores, 8)  # beyond that, starting a worker costs more than it saves
 
 
-def main(arguments: list[str]) -> int:
-    """Run the steps that the arguments choose."""
-    python = environment_or_exit()
-    if arguments == ["--lint"]:
-        steps = linters(python)
-    elif arguments[:1] == ["--coverage"]:
-        steps = tests(python, [*COVERAGE, *arguments[1:]])
-    elif arguments:
-        steps = tests(python, arguments)
-    else:
-        steps = linters(python) | dashboard() | tests(python, [])
-
-    began = time.monotonic()
+def run(steps: Steps) -> int:
+    """Run steps in order and return the exit code of the first that fails, else 0."""
     for name, command in steps.items():
         print(f"==> {name}", flush=True)
         code = subprocess.call(command, cwd=ROOT)
         if code:
-            print(f"==> {name} failed (exit {code})", flush=True)
-            return code if code > 0 else 128 - code  # a signal's number, as a shell reports it
-    print(f"==> all passed in {time.monotonic() - began:.0f} s", flush=True)
+            return _failed(name, code)
     return 0
+
+
+def run_beside(beside: Steps, steps: Steps) -> int:
+    """Run `steps`, and meanwhile `beside` at low priority; the output of a failed one is printed at the end."""
+    polite = ["nice"] if shutil.which("nice") else []
+
+    def check(command: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*polite, *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+
+    with ThreadPoolExecutor(1) as background:
+        checks: dict[str, Future[subprocess.CompletedProcess[str]]] = {
+            name: background.submit(check, command) for name, command in beside.items()
+        }
+        first = run(steps)
+        for name, future in checks.items():
+            done = future.result()
+            if done.returncode:
+                print(done.stdout, flush=True)
+                code = _failed(name, done.returncode)
+                first = first or code
+            else:
+                print(f"==> {name} passed", flush=True)
+    return first
+
+
+def _failed(name: str, code: int) -> int:
+    print(f"==> {name} failed (exit {code})", flush=True)
+    return code if code > 0 else 128 - code  # a signal's number, as a shell reports it
+
+
+def main(arguments: list[str]) -> int:
+    """Run the steps that the arguments choose."""
+    python = environment_or_exit()
+    began = time.monotonic()
+    if arguments == ["--lint"]:
+        code = run(quick_linters(python) | type_checks(python))
+    elif arguments[:1] == ["--coverage"]:
+        code = run(tests(python, [*COVERAGE, *arguments[1:]]))
+    elif arguments:
+        code = run(tests(python, arguments))
+    else:
+        code = run(quick_linters(python))
+        if not code:
+            code = run_beside(type_checks(python) | dashboard(), tests(python, []))
+    if not code:
+        print(f"==> all passed in {time.monotonic() - began:.0f} s", flush=True)
+    return code
 
 
 if __name__ == "__main__":
