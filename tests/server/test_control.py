@@ -140,3 +140,14 @@ async def test_other_remote_errors_keep_their_message():
     remote = RemoteEngineControl(_RefusingCommands(HybridSchedulerError("it broke")), None, lambda: 0.0)
     with pytest.raises(HybridSchedulerError, match="it broke"):
         await remote.pause()
+
+
+@pytest.mark.parametrize("state", ["running", "paused", "stopped"])
+async def test_start_with_a_load_is_compared_with_the_run(state):
+    engine = _Engine(state)
+    await control(engine).start(StartOptions(utilisation=HOME.load))
+    assert engine.commands == ["start"]
+    other = _Engine(state)
+    await control(other).start(StartOptions(utilisation=0.77))
+    (command,) = other.commands
+    assert command == "start" if state == "running" else command.load == 0.77

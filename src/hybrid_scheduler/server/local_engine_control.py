@@ -63,15 +63,18 @@ class LocalEngineControl:
 
     def _start(self, options: StartOptions) -> LiveStatus:
         now = self._engine.status()
-        changes = {
-            name: value
-            for name in ("scenario", "utilisation", "seed", "speed", "schedulers")
-            if (value := getattr(options, name)) is not None and value != getattr(now, name)
+        wanted = {
+            "scenario": (options.scenario, now.scenario),
+            "load": (options.utilisation, now.load),
+            "seed": (options.seed, now.seed),
+            "speed": (options.speed, now.speed),
+            "schedulers": (options.schedulers, now.schedulers),
         }
+        changes = {name for name, (new, present) in wanted.items() if new is not None and new != present}
         if now.is_running or not changes:
             return self._engine.start()
-        if now.is_paused and set(changes) == {"speed"}:
-            self._engine.set_speed(changes["speed"])
+        if now.is_paused and changes == {"speed"} and options.speed is not None:
+            self._engine.set_speed(options.speed)
             return self._engine.start()
         return self._engine.restart(self._config_with(options))
 
