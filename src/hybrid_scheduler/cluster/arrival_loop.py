@@ -6,16 +6,49 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple, Protocol
+
 import numpy as np
 from numba import from_dtype, types
 
 from ..compiled import DEVICE, RULE, TASK, entry, helper
+from ..core import Floats, Outcomes, TimeTable, Workload
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, RAN
 from .noise import noise_factor
 
 #: Memory policies: treatment of a share that does not fit into the accelerator's memory.
 CLIP, TO_CPU, FAIL = 0, 1, 2
 MEMORY_POLICIES = {"clip": CLIP, "to_cpu": TO_CPU, "fail": FAIL}
+
+
+class ClusterArrays(NamedTuple):
+    """Arrays of a cluster that a compiled loop reads and changes: the arguments of `place`."""
+
+    devices: Any
+    free_at: Floats
+    busy: Floats
+    sigma: float
+    seed: int
+    memory_policy: int
+
+
+class CompiledLearner(Protocol):
+    """Learner with a compiled loop of its own.
+
+    It needs outcomes at their finish times, which the loop in arrival order does not report. It must keep the event
+    loop's order, so that both give the same numbers.
+    """
+
+    def run_rows(
+        self,
+        workload: Workload,
+        begin: int,
+        end: int,
+        table: TimeTable,
+        arrays: ClusterArrays,
+        outcomes: Outcomes,
+    ) -> None:
+        """Decide, place and learn from the rows begin..end; after the last row, learn from all that still run."""
 
 
 @helper

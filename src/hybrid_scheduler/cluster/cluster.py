@@ -31,7 +31,15 @@ from ..core import (
     workstation,
 )
 from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second, objective_scales
-from .arrival_loop import LOOP_SIGNATURE, MEMORY_POLICIES, PLACE_SIGNATURE, arrival_loop, place_one
+from .arrival_loop import (
+    LOOP_SIGNATURE,
+    MEMORY_POLICIES,
+    PLACE_SIGNATURE,
+    ClusterArrays,
+    CompiledLearner,
+    arrival_loop,
+    place_one,
+)
 from .event_loop import EventRun, data_ready
 from .noise import Noise
 from .physics_times import PhysicsTimes
@@ -39,6 +47,8 @@ from .run_result import RunResult
 
 #: Numbers per chunk of the compiled loop: tables stay in the processor's cache, and Ctrl-C acts promptly.
 _CHUNK_NUMBERS = 131_072
+#: Rows per call of a learner's own compiled loop.
+_LEARNER_ROWS = 1024
 #: Number of tasks whose isolated optima define the units of the objective.
 _SCALE_TASKS = 1000
 
@@ -225,10 +235,13 @@ class Cluster:
         times = self.start_scheduler(scheduler, workload, seed=seed, objective=objective)
         outcomes = Outcomes.empty(workload)
         report = progress or (lambda _: None)
+        learner: CompiledLearner | None = getattr(scheduler, "compiled_learner", None)
         if isinstance(scheduler, Static):
             self._run_planned(workload, scheduler, outcomes)
         elif isinstance(scheduler, FastRule) and not scheduler.learns and not workload.has_dependencies:
             self._run_compiled(workload, scheduler, outcomes, report)
+        elif learner is not None and not workload.has_dependencies:
+            self._run_learner(workload, learner, outcomes, report)
         elif isinstance(scheduler, Online | Central):
             known_times = times.remember(workload) if times else None
             EventRun(self, workload, scheduler, outcomes, known_times, report).run()
@@ -265,6 +278,18 @@ class Cluster:
             if bad >= 0:
                 row = begin + bad
                 self.check_decision(Decision(int(outcomes.device[row]), float(outcomes.fraction[row])), scheduler)
+            progress(end - begin)
+
+    def _run_learner(
+        self, workload: Workload, learner: CompiledLearner, outcomes: Outcomes, progress: Callable[[int], None]
+    ) -> None:
+        table = self.physics.times(workload, self.platform)
+        arrays = ClusterArrays(
+            self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy
+        )
+        for begin in range(0, len(workload), _LEARNER_ROWS):
+            end = min(begin + _LEARNER_ROWS, len(workload))
+            learner.run_rows(workload, begin, end, table, arrays, outcomes)
             progress(end - begin)
 
     def _run_planned(self, workload: Workload, scheduler: Static, outcomes: Outcomes) -> None:

@@ -3,7 +3,7 @@
 from .counter_random import normal, uniform
 from .device_prices import PRICE_COEFFICIENTS, price_state, priced_placement
 from .fast_rule import DEVICE, RULE, TASK, FastRule, column_prices, device_table, rule
-from .jit_cache import compiled, entry, helper
+from .jit_cache import compiled, entry, helper, inner
 from .split_placement import (
     beats,
     best_placement,
@@ -30,6 +30,7 @@ __all__ = [
     "entry",
     "fitting_share",
     "helper",
+    "inner",
     "normal",
     "price_state",
     "priced_placement",

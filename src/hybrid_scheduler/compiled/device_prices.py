@@ -28,7 +28,7 @@ _RING = 3
 
 
 @helper
-def _pivot(cpu, accelerator, cpus, accelerators):  # type: ignore[no-untyped-def]
+def pivot(cpu, accelerator, cpus, accelerators):  # type: ignore[no-untyped-def]
     """Return the ratio of CPU to accelerator time at which the fluid optimum changes sides."""
     ratio = cpu / accelerator
     order = np.argsort(-ratio)
@@ -70,7 +70,7 @@ def _learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no
         filled = min(seen + 1, _WINDOW)
         c = state[_RING : _RING + filled]
         a = state[_RING + _WINDOW : _RING + _WINDOW + filled]
-        state[1] = _pivot(c, a, cpus, accelerators)
+        state[1] = pivot(c, a, cpus, accelerators)
         state[2] = (c * a / (c + a)).mean()
 
 

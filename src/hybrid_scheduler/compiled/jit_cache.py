@@ -1,8 +1,9 @@
 """Compilation of numba functions and their cache on disk.
 
-`helper` marks a function that is inlined into its callers. `entry` marks a function that Python calls; its machine
-code is kept on disk. Numba's cache notices a change in the file of an entry, but not in the helpers inlined into
-it. `compiled` therefore compares a digest of all sources and drops stale machine code.
+`helper` marks a function that is inlined into its callers, `inner` one that compiled code calls. `entry` marks a
+function that Python calls; its machine code is kept on disk. Numba's cache notices a change in the file of an
+entry, but not in other functions that it uses. `compiled` therefore compares a digest of all sources and drops
+stale machine code.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from numba import njit
 
 helper = njit(nogil=True, error_model="numpy", inline="always")
+inner = njit(nogil=True, error_model="numpy")
 entry = njit(nogil=True, error_model="numpy", cache=True)
 
 

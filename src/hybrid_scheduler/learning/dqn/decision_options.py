@@ -17,11 +17,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import from_dtype, njit, types
+from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ...cluster.arrival_loop import CLIP, place
-from ...compiled import DEVICE, beats, compiled, earliest_free, entry, fitting_share
+from ...compiled import DEVICE, beats, compiled, earliest_free, entry, fitting_share, inner
 from ...core import Floats, Objective, Platform, UnknownNameError
 
 ACTIONS = 5
@@ -39,8 +39,6 @@ _TASK_STATE, _PLACEMENT, _LATENCY, _ENERGY, _COST, _FIRST_ACCELERATOR, _NODES, _
 _SEEN, _TYPICAL, _RATIO, _GAP, _LAST, _PAYOFF = range(6)
 _NUM_MEANS = _PAYOFF + 9
 _SLOWEST_BLEND = 0.005
-
-inner = njit(nogil=True, error_model="numpy")
 
 
 @inner
