@@ -1,0 +1,524 @@
+"""Hierarchical Bayesian regression of durations, with one rank-one update for each finished part.
+
+A whole task takes ``exp(g) + link * MB * exp(v)`` seconds on a class of device. The first term is work: ``g`` is
+linear in features of the task. The second is the transfer over the declared link, with an efficiency ``v`` per
+class. The weights of ``g`` are sums of blocks: one for all devices, one for the device's kind (cpu, gpu, ...), one
+for its class, and the same three again for the task's kind. Every block has a Gaussian prior, tighter further down.
+A new task kind therefore starts from the average over kinds, and a new class from that over its kind of device.
+
+Where durations jump, as with caches, the mean residual of nearby tasks of the same kind corrects the linear law, if
+that has reduced the error so far. A share s of a task takes ``fixed + s * (whole - fixed)`` seconds; ``fixed`` is
+learned per class from split tasks. The noise level is learned per class. A cumulative sum per class detects abrupt
+changes and widens its posterior.
+
+All state is in flat arrays (`ModelState`), which compiled functions change in place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from ...compiled import inner
+from ...core import Floats, Ints, Platform
+
+#: Features of a task: 1, u, i, m, u², i², log(intensity + 0.5), where u is the log size, i the intensity and m the
+#: log memory, all centred. Blocks of task kinds use the first five.
+FEATURES, _KIND_FEATURES = 7, 5
+#: Logarithm of the size at which the features are centred.
+_CENTRE = 7.0
+#: Outcomes per class that corrections look back on, those kept after a change, and how often residuals are renewed.
+_RECENT, _KEPT, _RENEW = 512, 2, 32
+#: Most task kinds with blocks of their own; further ones share the blocks of all kinds.
+MOST_KINDS = 64
+
+# Entries of `layout`: coordinates in use, task kinds in use, blocks, first coordinate of task kinds, their length.
+_SIZE, _KINDS, _BLOCKS, _TOP, _PER_KIND = range(5)
+# Columns of `stats`: mean squared error of the law, with the narrow and with the wide correction; outcomes in
+# these; noise variance and its weight; cumulative sums of errors up and down.
+_LAW_ERROR, _NARROW_ERROR, _WIDE_ERROR, _SCORED, NOISE, _NOISE_WEIGHT, _UP, _DOWN = range(8)
+# Columns of `recent`: log size, intensity, MB, the feature of log memory, task kind, log seconds of the whole task,
+# residual.
+_LOG_SIZE, _INTENSITY, _MEMORY, _LOG_MEMORY, _KIND, _LOG_SECONDS, _RESIDUAL = range(7)
+# Columns of `fixed`: cost of a part however small, as seconds and as a share of the whole; then the moments of
+# their least squares: unit of time, sums of w, w x, w x², w y, w x y.
+_FIXED_SECONDS, _FIXED_SHARE, _UNIT, _W, _WX, _WXX, _WY, _WXY = range(8)
+
+# Prior of the weights by level: means, and standard deviations around them.
+#                     1     u    i     m     u²    i²   log
+_MEAN = np.array([-2.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0])
+_CPU_MEAN = np.array([0.3, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
+_ALL_DEVICES = np.array([8.0, 0.7, 0.7, 0.2, 0.05, 0.7, 0.7])
+_DEVICE_KIND = np.array([1.0, 0.1, 0.35, 0.05, 0.015, 0.25, 0.25])
+_DEVICE_CLASS = np.array([0.8, 0.06, 0.25, 0.03, 0.012, 0.2, 0.2])
+_TASK_KIND = np.array([0.7, 0.3, 0.2, 0.06, 0.06])
+_TASK_KIND_ON_DEVICE_KIND = np.array([1.2, 0.3, 0.3, 0.1, 0.1])
+_TASK_KIND_ON_CLASS = np.array([0.3, 0.06, 0.06, 0.03, 0.012])
+_TRANSFER, _TASK_KIND_TRANSFER = 0.65, 0.5
+_FIRST_NOISE, _FIRST_NOISE_WEIGHT = 0.18, 2.4
+#: Spread of the first task kind, relative to that of others: it stands for all as long as there is no other.
+_FIRST_KIND = 0.3
+
+_NOISE_FLOOR, _NOISE_CEILING = 1e-4, 1.0
+#: A correction is used if it leaves at most this share of the squared error, and after this many outcomes.
+_PAYS, _LEAST_SCORED = 0.85, 10.0
+#: Change detection: limit of one standardised error, slack, and alarm level.
+_CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
+#: Standard deviations to which the effect of one outcome is limited.
+_ROBUST = 4.0
+#: How far beyond the largest size seen a law is believed, in log size, and how its uncertainty grows from there.
+_BEYOND, _STEEPER = 0.4, 0.6
+#: Variance that each outcome adds to the weights of its class.
+_DRIFT = 1e-7
+
+
+class ModelState(NamedTuple):
+    """Arrays of one model; `layout` says how many coordinates and task kinds are in use."""
+
+    layout: Ints
+    outcomes: Ints  # finished parts so far
+    weights: Floats
+    covariance: Floats
+    prior_variance: Floats
+    device_kind: Ints  # block of each class's kind of device
+    device_class: Ints  # block of each class; -1 where it is the only one of its kind of device
+    link: Floats  # seconds per MB, by class
+    stats: Floats
+    fixed: Floats
+    recent: Floats  # last outcomes of each class
+    recent_count: Ints
+    observed: Floats  # outcomes by class and task kind
+    largest: Floats  # largest log size seen, by class and task kind
+    coordinate: Ints  # scratch: coordinates of the last features
+    value: Floats  # scratch: their values
+    gain: Floats  # scratch
+
+
+_V, _M, _C, _I = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1], types.int64[::1]
+STATE = types.NamedTuple((_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _I, _V, _V), ModelState)
+
+
+def new_state(platform: Platform, kinds: int = 1) -> ModelState:
+    """Return a model that has seen nothing.
+
+    Parameters
+    ----------
+    platform
+        Devices; durations are learned per class.
+    kinds
+        Number of task kinds to make space for.
+    """
+    classes = platform.classes
+    names = list(dict.fromkeys(device.kind for device in classes))
+    kind_of = [names.index(device.kind) for device in classes]
+    siblings = [kind_of.count(kind) for kind in range(len(names))]
+    device_class = np.full(len(classes), -1, np.int64)
+    blocks = 1 + len(names)
+    for c, kind in enumerate(kind_of):
+        if siblings[kind] > 1:
+            device_class[c] = blocks
+            blocks += 1
+    top = blocks * FEATURES + len(classes)
+    per_kind = blocks * _KIND_FEATURES + len(classes)
+    size = top + kinds * per_kind
+    weights, deviation = np.zeros(size), np.zeros(size)
+    weights[:FEATURES] = _MEAN
+    for block in range(blocks):
+        own = deviation[block * FEATURES : (block + 1) * FEATURES]
+        if block == 0:
+            own[:], by_kind = _ALL_DEVICES, _TASK_KIND
+        elif block > len(names):
+            own[:], by_kind = _DEVICE_CLASS, _TASK_KIND_ON_CLASS
+        else:
+            own[:], by_kind = _DEVICE_KIND, _TASK_KIND_ON_DEVICE_KIND
+            if names[block - 1] == "cpu":
+                weights[block * FEATURES : (block + 1) * FEATURES] = _CPU_MEAN
+            if siblings[block - 1] == 1:  # its only class has no block of its own
+                own[:] = np.hypot(own, _DEVICE_CLASS)
+                by_kind = np.hypot(by_kind, _TASK_KIND_ON_CLASS)
+        for kind in range(kinds):
+            at = top + kind * per_kind + block * _KIND_FEATURES
+            deviation[at : at + _KIND_FEATURES] = (_FIRST_KIND if kind == 0 else 1.0) * by_kind
+    deviation[blocks * FEATURES : top] = _TRANSFER
+    for kind in range(kinds):
+        at = top + kind * per_kind + blocks * _KIND_FEATURES
+        deviation[at : at + len(classes)] = _TASK_KIND_TRANSFER
+    stats = np.zeros((len(classes), 8))
+    stats[:, NOISE], stats[:, _NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
+    most_features = 3 * (FEATURES + _KIND_FEATURES) + 2
+    return ModelState(
+        layout=np.array([top, 0, blocks, top, per_kind], np.int64),
+        outcomes=np.zeros(1, np.int64),
+        weights=weights,
+        covariance=np.diag(deviation**2),
+        prior_variance=deviation**2,
+        device_kind=np.array([1 + kind for kind in kind_of], np.int64),
+        device_class=device_class,
+        link=np.array([0.0 if d.is_cpu or math.isinf(d.bandwidth) else 1.0 / d.bandwidth for d in classes]),
+        stats=stats,
+        fixed=np.zeros((len(classes), 8)),
+        recent=np.zeros((len(classes), _RECENT, 7)),
+        recent_count=np.zeros(len(classes), np.int64),
+        observed=np.zeros((len(classes), kinds + 1)),
+        largest=np.full((len(classes), kinds + 1), -np.inf),
+        coordinate=np.zeros(most_features, np.int64),
+        value=np.zeros(most_features),
+        gain=np.zeros(size),
+    )
+
+
+def with_kinds(state: ModelState, platform: Platform, kinds: int) -> ModelState:
+    """Return the same model with space for more task kinds."""
+    wider = new_state(platform, kinds)
+    size = len(state.weights)
+    wider.weights[:size] = state.weights
+    wider.covariance[:size, :size] = state.covariance
+    for name in ("layout", "outcomes", "stats", "fixed", "recent", "recent_count"):
+        getattr(wider, name)[:] = getattr(state, name)
+    for name in ("observed", "largest"):
+        old = getattr(state, name)
+        getattr(wider, name)[:, : old.shape[1]] = old
+    return wider
+
+
+def kind_capacity(state: ModelState) -> int:
+    """Return the number of task kinds that the arrays have space for."""
+    return state.observed.shape[1] - 1
+
+
+@inner
+def add_kind(state):  # type: ignore[no-untyped-def]
+    """Take the next task kind into use and return its number; -1 if there is no space."""
+    if state.layout[_KINDS] == state.observed.shape[1] - 1:
+        return -1
+    state.layout[_KINDS] += 1
+    state.layout[_SIZE] += state.layout[_PER_KIND]
+    return state.layout[_KINDS] - 1
+
+
+# ------------------------------------------------------------------------------------------ prediction
+
+
+@inner
+def task_features(size, intensity, memory, features):  # type: ignore[no-untyped-def]
+    """Write the features of a task."""
+    u = math.log(size) - _CENTRE
+    i = intensity - 0.5
+    features[0] = 1.0
+    features[1] = u
+    features[2] = i
+    features[3] = math.log(1.0 + memory) - 5.0
+    features[4] = u * u
+    features[5] = i * i
+    features[6] = math.log(intensity + 0.5)
+
+
+@inner
+def _expand(state, features, c, kind):  # type: ignore[no-untyped-def]
+    """Write the coordinates of one class and task kind; return the number of those of work, and of all."""
+    kind_base = state.layout[_TOP] + kind * state.layout[_PER_KIND]
+    n = 0
+    for level in range(3):
+        block = 0 if level == 0 else state.device_kind[c] if level == 1 else state.device_class[c]
+        if block >= 0:
+            for j in range(FEATURES):
+                state.coordinate[n] = block * FEATURES + j
+                state.value[n] = features[j]
+                n += 1
+            if kind >= 0:
+                for j in range(_KIND_FEATURES):
+                    state.coordinate[n] = kind_base + block * _KIND_FEATURES + j
+                    state.value[n] = features[j]
+                    n += 1
+    work = n
+    state.coordinate[n] = state.layout[_BLOCKS] * FEATURES + c
+    n += 1
+    if kind >= 0:
+        state.coordinate[n] = kind_base + state.layout[_BLOCKS] * _KIND_FEATURES + c
+        n += 1
+    return work, n
+
+
+@inner
+def _variance(state, n):  # type: ignore[no-untyped-def]
+    """Return the variance of the linear form in the scratch arrays."""
+    total = 0.0
+    for a in range(n):
+        row = state.coordinate[a]
+        half = 0.5 * state.value[a] * state.covariance[row, row]
+        for b in range(a):
+            half += state.value[b] * state.covariance[row, state.coordinate[b]]
+        total += 2.0 * state.value[a] * half
+    return max(total, 0.0)
+
+
+@inner
+def _work_and_transfer(state, n, total, c, memory):  # type: ignore[no-untyped-def]
+    """Return the log seconds of work and the seconds on the link, by the scratch arrays."""
+    g = 0.0
+    for a in range(n):
+        g += state.weights[state.coordinate[a]] * state.value[a]
+    g = min(max(g, -40.0), 40.0)
+    transfer = 0.0
+    if state.link[c] > 0.0:
+        v = 0.0
+        for a in range(n, total):
+            v += state.weights[state.coordinate[a]]
+        transfer = state.link[c] * memory * math.exp(min(max(v, -9.0), 2.0))
+    return g, transfer
+
+
+@inner
+def _weigh(state, n, total, work_share):  # type: ignore[no-untyped-def]
+    """Turn the scratch values into the gradient of the log seconds."""
+    for a in range(n):
+        state.value[a] *= work_share
+    for a in range(n, total):
+        state.value[a] = 1.0 - work_share
+
+
+@inner
+def predicted_seconds(state, features, c, kind, memory):  # type: ignore[no-untyped-def]
+    """Return the median seconds of the whole task on a class."""
+    n, every = _expand(state, features, c, kind)
+    g, transfer = _work_and_transfer(state, n, every, c, memory)
+    return math.exp(g) + transfer
+
+
+@inner
+def _corrections(state, c, kind, log_size, intensity, log_memory):  # type: ignore[no-untyped-def]
+    """Return the mean residual of recent tasks of the kind, shrunk towards 0: of nearly equal size, and alike."""
+    recent = state.recent[c]
+    narrow_sum, narrow_weight, wide_sum, wide_weight = 0.0, 0.0, 0.0, 0.0
+    for r in range(min(state.recent_count[c], _RECENT)):
+        if recent[r, _KIND] == kind:
+            distance = abs(recent[r, _LOG_SIZE] - log_size)
+            if distance < 0.4:
+                near = max(0.0, 1.0 - distance * 10.0)
+                narrow_sum += near * recent[r, _RESIDUAL]
+                narrow_weight += near
+                near = 1.0 - distance * 2.5
+                near *= max(0.0, 1.0 - 3.0 * abs(recent[r, _INTENSITY] - intensity))
+                near *= max(0.0, 1.0 - 0.5 * abs(recent[r, _LOG_MEMORY] - log_memory))
+                wide_sum += near * recent[r, _RESIDUAL]
+                wide_weight += near
+    return narrow_sum / (narrow_weight + 0.7), wide_sum / (wide_weight + 0.7)
+
+
+@inner
+def _error_column(state, c):  # type: ignore[no-untyped-def]
+    """Return the column of `stats` with the error of the law or of the correction that is used now."""
+    best, least = _LAW_ERROR, _PAYS * state.stats[c, _LAW_ERROR]
+    if state.stats[c, _SCORED] >= _LEAST_SCORED:
+        for column in (_NARROW_ERROR, _WIDE_ERROR):
+            if state.stats[c, column] < least:
+                best, least = column, state.stats[c, column]
+    return best
+
+
+@inner
+def predict(state, features, c, kind, log_size, intensity, memory):  # type: ignore[no-untyped-def]
+    """Return the mean log seconds of the whole task on a class, and the variance of that mean."""
+    n, every = _expand(state, features, c, kind)
+    g, transfer = _work_and_transfer(state, n, every, c, memory)
+    work = math.exp(g)
+    seconds = work + transfer
+    _weigh(state, n, every, work / seconds)
+    variance = _variance(state, every)
+    if state.observed[c, kind] > 0.0:
+        # Larger tasks than were seen may well be slower than a law of smaller ones says.
+        beyond = max(0.0, log_size - state.largest[c, kind] - _BEYOND)
+        variance += (_STEEPER * beyond) ** 2
+    mean = math.log(seconds)
+    column = _error_column(state, c)
+    if column != _LAW_ERROR:
+        narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
+        mean += narrow if column == _NARROW_ERROR else wide
+    return mean, variance
+
+
+# ------------------------------------------------------------------------------------------ fixed cost of parts
+
+
+@inner
+def fixed_seconds(state, c, whole):  # type: ignore[no-untyped-def]
+    """Return the learned seconds that a part of such a task costs however small it is."""
+    return min(state.fixed[c, _FIXED_SECONDS] + state.fixed[c, _FIXED_SHARE] * whole, 0.9 * whole)
+
+
+@inner
+def _whole_seconds(state, c, share, seconds):  # type: ignore[no-untyped-def]
+    """Return the seconds of the whole task by those of a part."""
+    rest = 1.0 - share
+    fixed = min(state.fixed[c, _FIXED_SECONDS] * rest, 0.9 * seconds)
+    return (seconds - fixed) / (share + state.fixed[c, _FIXED_SHARE] * rest)
+
+
+@inner
+def _learn_fixed(state, c, share, seconds, whole, uncertainty):  # type: ignore[no-untyped-def]
+    """Fit the cost of parts beyond their share, relative to the whole, as a constant plus a / whole."""
+    moments = state.fixed[c]
+    if moments[_UNIT] == 0.0:
+        moments[_UNIT] = whole
+    rest = 1.0 - share
+    x = min(moments[_UNIT] / whole, 100.0)
+    y = min(max((seconds / whole - share) / rest, -0.5), 1.0)
+    w = rest * rest * 0.01 / (0.01 + uncertainty)  # a wrong whole says nothing about its parts
+    for at in (_W, _WX, _WXX, _WY, _WXY):
+        moments[at] *= 0.998
+    moments[_W] += w
+    moments[_WX] += w * x
+    moments[_WXX] += w * x * x
+    moments[_WY] += w * y
+    moments[_WXY] += w * x * y
+    a, b, d = moments[_W] + 2.0, moments[_WX], moments[_WXX] + 2.0
+    determinant = a * d - b * b
+    constant = (d * moments[_WY] - b * moments[_WXY]) / determinant
+    slope = (a * moments[_WXY] - b * moments[_WY]) / determinant
+    if slope < 0.0:
+        constant, slope = moments[_WY] / a, 0.0
+    if constant < 0.0:
+        constant, slope = 0.0, max(0.0, moments[_WXY] / d)
+    moments[_FIXED_SHARE] = min(max(constant, 0.0), 0.9)
+    moments[_FIXED_SECONDS] = slope * moments[_UNIT]
+
+
+# ------------------------------------------------------------------------------------------ learning
+
+
+@inner
+def condition(state, n, innovation, noise):  # type: ignore[no-untyped-def]
+    """Condition the weights on one observation of the linear form in the scratch arrays."""
+    size = state.layout[_SIZE]
+    for row in range(size):
+        state.gain[row] = 0.0
+    for a in range(n):
+        column, value = state.coordinate[a], state.value[a]
+        for row in range(size):
+            state.gain[row] += state.covariance[column, row] * value
+    total = noise
+    for a in range(n):
+        total += state.value[a] * state.gain[state.coordinate[a]]
+    for row in range(size):
+        scaled = state.gain[row] / total
+        state.weights[row] += scaled * innovation
+        if scaled != 0.0:
+            for column in range(size):
+                state.covariance[row, column] -= scaled * state.gain[column]
+
+
+@inner
+def _own_block(state, c):  # type: ignore[no-untyped-def]
+    return state.device_class[c] if state.device_class[c] >= 0 else state.device_kind[c]
+
+
+@inner
+def _renew_residuals(state, c):  # type: ignore[no-untyped-def]
+    """Compute the residuals of a class's recent outcomes from the present weights."""
+    features = np.empty(FEATURES)
+    recent = state.recent[c]
+    for r in range(min(state.recent_count[c], _RECENT)):
+        memory = recent[r, _MEMORY]
+        task_features(math.exp(recent[r, _LOG_SIZE]), recent[r, _INTENSITY], memory, features)
+        seconds = predicted_seconds(state, features, c, int(recent[r, _KIND]), memory)
+        recent[r, _RESIDUAL] = recent[r, _LOG_SECONDS] - math.log(seconds)
+
+
+@inner
+def _score(state, c, error, narrow, wide, variance):  # type: ignore[no-untyped-def]
+    """Add the error of one prediction to the class's statistics; return whether they reveal a change."""
+    stats = state.stats[c]
+    used = _error_column(state, c)
+    corrected = error - (narrow if used == _NARROW_ERROR else wide if used == _WIDE_ERROR else 0.0)
+    total = variance + stats[NOISE]
+    largest = 9.0 * max(total, stats[_LAW_ERROR])
+    blend = max(1.0 / (stats[_SCORED] + 1.0), 0.02)
+    for column, left in ((_LAW_ERROR, error), (_NARROW_ERROR, error - narrow), (_WIDE_ERROR, error - wide)):
+        stats[column] += blend * (min(left * left, largest) - stats[column])
+    stats[_SCORED] += 1.0
+    if stats[_SCORED] <= _LEAST_SCORED:
+        return False
+    x = min(max(corrected / max(math.sqrt(variance + stats[used]), 0.05), -_CAP), _CAP)
+    stats[_UP] = max(0.0, stats[_UP] + x - _SLACK)
+    stats[_DOWN] = max(0.0, stats[_DOWN] - x - _SLACK)
+    return max(stats[_UP], stats[_DOWN]) > _ALARM
+
+
+@inner
+def _forget_class(state, c):  # type: ignore[no-untyped-def]
+    """After a change, widen the posterior of a class and drop all but its newest outcomes."""
+    for j in range(FEATURES):
+        at = _own_block(state, c) * FEATURES + j
+        state.covariance[at, at] += state.prior_variance[at] * (1.0 if j == 0 else 0.05)
+    count = state.recent_count[c]
+    kept = min(_KEPT, count)
+    newest = np.empty((kept, state.recent.shape[2]))
+    for r in range(kept):
+        newest[r] = state.recent[c, (count - kept + r) % _RECENT]
+    state.recent[c, :kept] = newest
+    state.recent_count[c] = kept
+    for column in (_LAW_ERROR, _NARROW_ERROR, _WIDE_ERROR, _SCORED, _UP, _DOWN):
+        state.stats[c, column] = 0.0
+
+
+@inner
+def learn_part(  # type: ignore[no-untyped-def]
+    state, features, c, kind, log_size, intensity, memory, share, seconds
+):
+    """Learn that a share of a task took so many seconds; return whether that revealed a change of the class."""
+    n, every = _expand(state, features, c, kind)
+    g, transfer = _work_and_transfer(state, n, every, c, memory)
+    predicted = math.exp(g) + transfer
+    whole = _whole_seconds(state, c, share, seconds)
+    noise = state.stats[c, NOISE]
+    if transfer > 0.98 * whole:
+        # The transfer cannot take longer than the whole: that bounds its efficiency, but for noise.
+        excess = math.log(transfer / (0.98 * whole)) - 3.0 * math.sqrt(min(noise, 0.1))
+        if excess > 0.0:
+            state.weights[state.layout[_BLOCKS] * FEATURES + c] -= excess
+            transfer *= math.exp(-excess)
+    work = max(whole - transfer, 0.1 * whole)
+    work_share = work / whole
+    innovation = work_share * (math.log(work) - g)
+    if transfer > 0.9 * whole:
+        innovation += math.log(0.9 * whole / transfer)
+    _weigh(state, n, every, work_share)
+    variance = _variance(state, every)
+    if share < 0.95 and kind >= 0 and state.observed[c, kind] >= 5.0:
+        _learn_fixed(state, c, share, seconds, predicted, variance + noise)
+
+    narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
+    changed = _score(state, c, math.log(whole / predicted), narrow, wide, variance)
+    row = state.recent[c, state.recent_count[c] % _RECENT]
+    row[_LOG_SIZE], row[_INTENSITY], row[_MEMORY], row[_LOG_MEMORY] = log_size, intensity, memory, features[3]
+    row[_KIND], row[_LOG_SECONDS] = kind, math.log(whole)
+    state.recent_count[c] += 1
+    if changed:
+        _forget_class(state, c)
+        variance = _variance(state, every)
+
+    # The noise level: e² * noise / total has the noise's expectation once that is right.
+    total = variance + noise
+    bound = _ROBUST * math.sqrt(total)
+    limited = min(max(innovation, -bound), bound)
+    if not changed:
+        weight = state.stats[c, _NOISE_WEIGHT]
+        renewed = noise + (limited * limited * noise / total - noise) / (weight + 1.0)
+        state.stats[c, NOISE] = min(max(renewed, _NOISE_FLOOR), _NOISE_CEILING)
+        state.stats[c, _NOISE_WEIGHT] = min(weight + 1.0, 60.0)
+    condition(state, every, limited, noise)
+    for j in range(FEATURES):
+        at = _own_block(state, c) * FEATURES + j
+        state.covariance[at, at] += _DRIFT
+    state.observed[c, kind] += 1.0
+    state.largest[c, kind] = max(state.largest[c, kind], log_size)
+    state.outcomes[0] += 1
+    count = state.recent_count[c]
+    seconds_now = predicted_seconds(state, features, c, kind, memory)
+    state.recent[c, (count - 1) % _RECENT, _RESIDUAL] = math.log(whole) - math.log(seconds_now)
+    if count % _RENEW == 0 or (count < 64 and count % 8 == 0):
+        _renew_residuals(state, c)
+    return changed

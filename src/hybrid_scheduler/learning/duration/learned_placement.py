@@ -1,0 +1,373 @@
+"""Placement by learned durations: device prices, bounded trials, and splits only where durations are known.
+
+The rule is that of `price_index` on predicted seconds, ``exp(mean + variance / 2)``. A class of device whose
+duration for a task is uncertain is tried if an optimistic estimate beats the best known placement. Trials are
+bounded: one at a time for each class and task kind, a few in all, and only while the seconds that they may lose
+stay below a small share of all seconds spent. Small tasks are tried first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import from_dtype, types
+
+from ...compiled import DEVICE, PRICE_COEFFICIENTS, beats, earliest_free, fitting_share, inner
+from ...compiled.device_prices import pivot
+from ...core import Floats, Ints, Platform
+from .hierarchical_regression import (
+    FEATURES,
+    NOISE,
+    fixed_seconds,
+    learn_part,
+    predict,
+    predicted_seconds,
+    task_features,
+)
+
+#: Tasks over which the price of accelerator seconds is computed, and how often.
+_WINDOW, _REFRESH = 1024, 64
+#: Standard deviation of log seconds before anything is known.
+_CLUELESS = 9.0
+
+
+class Limits(NamedTuple):
+    """Boldness of the rule: one number for each field."""
+
+    #: Standard deviation of log seconds from which a duration counts as unknown.
+    unknown: float = 0.25
+    #: Outcomes of a class and task kind after which it is no longer tried.
+    trials: float = 6.0
+    #: Share of all seconds spent that trials may lose.
+    harm: float = 0.04
+    #: Seconds that trials may lose at once, in typical task times for each class.
+    credit: float = 2.2
+    #: Largest variance of log seconds that makes an uncertain duration longer.
+    caution: float = 5.5
+    #: Log seconds by which the largest task to be tried grows with every trial that was put off.
+    growth: float = 0.1
+    #: Longest trial, at two standard deviations, in typical task times.
+    longest: float = 4.0
+    #: Largest delay that prices may cause: a multiple of the least latency, and of the typical task time.
+    latency: float = 3.5
+    #: Standard deviation up to which one side of a split may be uncertain.
+    rough: float = 1.0
+
+
+_UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH = range(9)
+
+# params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
+_CPUS, _ACCELERATORS, _THETA, _WEIGHT, _PRICES = 0, 1, 2, 9, 10
+# numbers: [tasks seen, worth of an accelerator second, typical seconds, seconds spent, seconds lost by trials,
+# trials, mean log seconds on the best class]
+_TASKS, _WORTH, _TYPICAL, _SPENT, _LOST, _TRIED, _LOG_TIME = range(7)
+
+
+class PlacementState(NamedTuple):
+    """Arrays of the placement rule; compiled functions change them in place."""
+
+    params: Floats
+    limits: Floats
+    numbers: Floats
+    window: Floats  # size, intensity, memory and kind of the last tasks
+    value: Floats  # worth of a second by class, relative to the average accelerator
+    pending: Ints  # parts that run or wait, by class and task kind
+    wanted: Floats  # trials put off, by class and task kind
+    times: Floats  # scratch: (whole, fixed) seconds by class
+    mean: Floats  # scratch: mean log seconds by class
+    deviation: Floats  # scratch: standard deviation of log seconds by class
+
+    @property
+    def trials(self) -> int:
+        """Number of trials so far."""
+        return int(self.numbers[_TRIED])
+
+
+_VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
+PLACEMENT = types.NamedTuple(
+    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], _MATRIX, _MATRIX, _VECTOR, _VECTOR),
+    PlacementState,
+)
+DEVICES = from_dtype(DEVICE)[::1]
+
+
+def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | None = None) -> PlacementState:
+    """Return a rule that has seen no task, with space for one task kind.
+
+    Parameters
+    ----------
+    platform
+        Devices.
+    prices
+        Whether device time has prices.
+    limits
+        Boldness of the rule.
+    """
+    classes = len(platform.classes)
+    counts = [platform.is_cpu.sum(), len(platform.accelerators)]
+    theta = PRICE_COEFFICIENTS if prices else np.zeros(len(PRICE_COEFFICIENTS))
+    return PlacementState(
+        params=np.concatenate([counts, theta, [1.0], np.zeros(classes)]).astype(np.float64),
+        limits=np.array(limits or Limits(), np.float64),
+        numbers=np.zeros(7),
+        window=np.zeros((_WINDOW, 4)),
+        value=np.zeros(classes),
+        pending=np.zeros((classes, 2), np.int64),
+        wanted=np.zeros((classes, 2)),
+        times=np.zeros((classes, 2)),
+        mean=np.zeros(classes),
+        deviation=np.zeros(classes),
+    )
+
+
+def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
+    """Return the same rule with space for more task kinds."""
+    pending = np.zeros((len(placement.value), kinds + 1), np.int64)
+    wanted = np.zeros(pending.shape)
+    pending[:, : placement.pending.shape[1]] = placement.pending
+    wanted[:, : placement.wanted.shape[1]] = placement.wanted
+    return placement._replace(pending=pending, wanted=wanted)
+
+
+def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
+    """Set the weight of latency and the objective's price of a busy second on each device."""
+    placement.params[_WEIGHT] = weight
+    placement.params[_PRICES + class_of] = per_device
+    placement.limits[_LATENCY] = np.inf  # energy or cost may justify any delay
+
+
+@inner
+def _renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
+    """Compute the worth of accelerator seconds and the typical seconds of the last tasks, as predicted now."""
+    cpus, accelerators = placement.params[_CPUS], placement.params[_ACCELERATORS]
+    filled = min(int(placement.numbers[_TASKS]), _WINDOW)
+    features = np.empty(FEATURES)
+    cpu, accelerator = np.empty(filled), np.empty(filled)
+    seconds = np.empty(len(placement.value))
+    placement.value[:] = 0.0
+    for r in range(filled):
+        memory = placement.window[r, 2]
+        task_features(placement.window[r, 0], placement.window[r, 1], memory, features)
+        for c in range(len(seconds)):
+            seconds[c] = predicted_seconds(state, features, c, int(placement.window[r, 3]), memory)
+        cpu_sum, rate = 0.0, 0.0
+        for d in range(len(devices)):
+            if devices[d].is_cpu == 1:
+                cpu_sum += seconds[devices[d].column]
+            else:
+                rate += 1.0 / seconds[devices[d].column]
+        cpu[r], accelerator[r] = cpu_sum / cpus, accelerators / rate
+        for c in range(len(seconds)):
+            placement.value[c] += accelerator[r] / seconds[c] / filled
+    placement.numbers[_WORTH] = pivot(cpu, accelerator, cpus, accelerators)
+    placement.numbers[_TYPICAL] = (cpu * accelerator / (cpu + accelerator)).mean()
+
+
+@inner
+def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-untyped-def]
+    """Write the price of a second on each class and return the fee of a split, as `price_index` has them."""
+    cpus, accelerators = placement.params[_CPUS], placement.params[_ACCELERATORS]
+    cpu_backlog, accelerator_backlog = 0.0, 0.0
+    for d in range(len(devices)):
+        wait = max(0.0, free_at[d] - now)
+        if devices[d].is_cpu == 1:
+            cpu_backlog += wait
+        else:
+            accelerator_backlog += wait
+    theta, weight = placement.params[_THETA:_WEIGHT], placement.params[_WEIGHT]
+    typical, worth = placement.numbers[_TYPICAL], placement.numbers[_WORTH]
+    backlog = (cpu_backlog + accelerator_backlog) / (cpus + accelerators)
+    imbalance = cpu_backlog / cpus - accelerator_backlog / accelerators
+    level = weight * (theta[0] + theta[1] * backlog / typical)
+    tilt = weight * theta[2] * imbalance / typical
+    for d in range(len(devices)):
+        if devices[d].group == d:
+            column = devices[d].column
+            if devices[d].is_cpu == 1:
+                scaled = level + tilt
+            else:
+                scaled = placement.value[column] * (theta[3] * worth * level - theta[4] * tilt)
+            prices[column] = placement.params[_PRICES + column] + max(0.0, scaled)
+    return weight * (theta[5] * typical + theta[6] * backlog)
+
+
+@inner
+def _best_known_placement(  # type: ignore[no-untyped-def]
+    now, memory, times, deviation, free_at, devices, weight, prices, split_price, unknown, rough, stretch, slack
+):
+    """Return device, share and latency of the least ``weight * finish + prices * busy seconds``.
+
+    As `best_placement`, with two differences. Splits need durations that are known. Prices may delay a task to
+    `stretch` times the least possible latency plus `slack`, and no further: no task waits for a stuck device.
+    """
+    best, best_share, best_latency, limit = 0, 0.0, np.inf, np.inf
+    for sweep in range(2):
+        best_value, best_free = np.inf, np.inf
+        if sweep == 1:
+            limit = stretch * best_latency + slack
+        first = 0
+        while first < len(devices):
+            d = earliest_free(free_at, first, devices[first].group_end)
+            first = devices[first].group_end
+            cpu = devices[d].cpu
+            cpu_column, column = devices[cpu].column, devices[d].column
+            cpu_whole, cpu_fixed, cpu_price = times[cpu_column, 0], times[cpu_column, 1], prices[cpu_column]
+            cpu_wait = max(0.0, free_at[cpu] - now)
+            if devices[d].is_cpu == 1:
+                part = cpu_fixed + cpu_whole
+                latency = cpu_wait + part
+                value = latency if sweep == 0 else weight * latency + cpu_price * part
+                if latency <= limit and beats(value, np.inf, best_value, best_free):
+                    best, best_share, best_value, best_free, best_latency = d, 0.0, value, np.inf, latency
+                continue
+            whole, fixed, price = times[column, 0], times[column, 1], prices[column]
+            free = free_at[d]
+            wait = max(0.0, free - now)
+            cap = fitting_share(memory, devices[d].memory)
+            # A split needs one side that is known. A side that is known roughly counts as slower than predicted, so
+            # that its share is small.
+            known = min(deviation[column], deviation[cpu_column]) < unknown
+            known = known and max(deviation[column], deviation[cpu_column]) < rough
+            for whole_task in (True, False):
+                share = cap
+                if not whole_task:
+                    if not known:
+                        continue
+                    if deviation[column] >= unknown:
+                        whole *= math.exp(deviation[column])
+                    if deviation[cpu_column] >= unknown:
+                        cpu_whole *= math.exp(deviation[cpu_column])
+                    # Both sides end together at the balancing share. Where it is 0 the CPU alone is as good.
+                    share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
+                    share = min(max(share, 0.0), cap)
+                part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
+                if share == 1.0:
+                    latency = wait + part
+                    value = weight * latency + price * part
+                else:
+                    latency = max(wait + part, cpu_wait + rest)
+                    value = weight * latency + price * part + cpu_price * rest + split_price
+                if sweep == 0:
+                    value = latency
+                if latency <= limit and beats(value, free, best_value, best_free):
+                    best, best_share, best_value, best_free, best_latency = d, share, value, free, latency
+    return best, best_share, best_latency
+
+
+@inner
+def _trial(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
+    """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
+    numbers, limits = placement.numbers, placement.limits
+    classes = len(placement.value)
+    numbers[_SPENT] += latency
+    shortest = placement.mean.min()
+    numbers[_LOG_TIME] += (shortest - numbers[_LOG_TIME]) / min(numbers[_TASKS], 200.0)
+    allowed = limits[_HARM] * numbers[_SPENT] + limits[_CREDIT] * numbers[_TYPICAL] * classes
+    gain, trial, loss = 0.0, -1, 0.0
+    first = 0
+    while first < len(devices):
+        d = earliest_free(free_at, first, devices[first].group_end)
+        first = devices[first].group_end
+        c = devices[d].column
+        if (
+            placement.deviation[c] <= limits[_UNKNOWN]
+            or placement.pending[c, kind] > 0
+            or state.observed[c, kind] >= limits[_TRIALS]
+            or memory > devices[d].memory
+        ):
+            continue
+        wait = max(0.0, free_at[d] - now)
+        hoped = wait + math.exp(placement.mean[c] - placement.deviation[c])
+        if latency - hoped <= gain:
+            continue
+        feared = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
+        longest = placement.mean[c] + 2.0 * placement.deviation[c]
+        small = placement.mean[c] <= numbers[_LOG_TIME] + limits[_GROWTH] * placement.wanted[c, kind]
+        short = longest <= math.log(limits[_LONGEST] * numbers[_TYPICAL])
+        if numbers[_LOST] + feared <= allowed and (small or short):
+            gain, trial, loss = latency - hoped, d, feared
+        else:
+            placement.wanted[c, kind] += 1.0
+    numbers[_LOST] += loss
+    return trial
+
+
+@inner
+def choose(state, placement, now, size, intensity, memory, kind, free_at, devices):  # type: ignore[no-untyped-def]
+    """Return (device, share) for one task, and note it in the rule's state."""
+    features = np.empty(FEATURES)
+    task_features(size, intensity, memory, features)
+    log_size = math.log(size)
+    classes = len(placement.value)
+    numbers, limits = placement.numbers, placement.limits
+    # Before the first outcome not even the unit of time is known: the device that is free first.
+    clueless = state.outcomes[0] == 0
+    for c in range(classes):
+        if clueless:
+            placement.times[c, 0], placement.times[c, 1] = 1e-9, 0.0
+            placement.mean[c], placement.deviation[c] = 0.0, _CLUELESS
+        else:
+            mean, variance = predict(state, features, c, kind, log_size, intensity, memory)
+            placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
+            variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_CAUTION])
+            seconds = math.exp(mean + 0.5 * variance)
+            fixed = fixed_seconds(state, c, seconds)
+            placement.times[c, 0], placement.times[c, 1] = seconds - fixed, fixed
+    seen = int(numbers[_TASKS])
+    row = placement.window[seen % _WINDOW]
+    row[0], row[1], row[2], row[3] = size, intensity, memory, kind
+    numbers[_TASKS] += 1.0
+    prices = placement.params[_PRICES:].copy()
+    fee = 0.0
+    if placement.params[_ACCELERATORS] > 0.0 and not clueless:
+        if numbers[_WORTH] == 0.0 or (seen < _REFRESH and seen % 4 == 0) or seen % _REFRESH == 0:
+            _renew_prices(state, placement, devices)
+        fee = _set_prices(placement, now, free_at, devices, prices)
+    device, share, latency = _best_known_placement(
+        now, memory, placement.times, placement.deviation, free_at, devices, placement.params[_WEIGHT], prices, fee,
+        limits[_UNKNOWN], limits[_ROUGH], limits[_LATENCY], limits[_LATENCY] * numbers[_TYPICAL],
+    )  # fmt: skip
+    if not clueless:
+        trial = _trial(state, placement, now, memory, kind, latency, free_at, devices)
+        if trial >= 0 and trial != device:
+            device, share = trial, 1.0
+            placement.wanted[devices[trial].column, kind] = 0.0
+            numbers[_TRIED] += 1.0
+    if devices[device].is_cpu == 1:
+        share = 0.0
+    if share > 0.0:
+        placement.pending[devices[device].column, kind] += 1
+    if share < 1.0:
+        placement.pending[devices[devices[device].cpu].column, kind] += 1
+    return device, share
+
+
+@inner
+def end_parts(placement, kind, device, share, devices):  # type: ignore[no-untyped-def]
+    """Note that the parts of a decision no longer run."""
+    if share < 1.0:
+        c = devices[devices[device].cpu].column
+        placement.pending[c, kind] = max(0, placement.pending[c, kind] - 1)
+    if share > 0.0 and devices[device].is_cpu == 0:
+        c = devices[device].column
+        placement.pending[c, kind] = max(0, placement.pending[c, kind] - 1)
+
+
+@inner
+def learn_outcome(  # type: ignore[no-untyped-def]
+    state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, devices
+):
+    """Learn from the parts of a finished task; return whether they revealed a change of the machine."""
+    features = np.empty(FEATURES)
+    task_features(size, intensity, memory, features)
+    log_size = math.log(size)
+    changed = False
+    if 0.0 < cpu_time < np.inf and share < 1.0:
+        c = devices[devices[device].cpu].column
+        changed |= learn_part(state, features, c, kind, log_size, intensity, memory, 1.0 - share, cpu_time)
+    if 0.0 < accelerator_time < np.inf and share > 0.0:
+        c = devices[device].column
+        changed |= learn_part(state, features, c, kind, log_size, intensity, memory, share, accelerator_time)
+    return changed

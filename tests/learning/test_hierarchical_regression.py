@@ -1,0 +1,147 @@
+"""The duration regression equals a dense Bayesian solve, stays a valid posterior and learns noise and changes."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from hybrid_scheduler import Device, Platform, workstation
+from hybrid_scheduler.core import cpu
+from hybrid_scheduler.learning.duration.hierarchical_regression import (
+    FEATURES,
+    NOISE,
+    add_kind,
+    condition,
+    kind_capacity,
+    learn_part,
+    new_state,
+    predict,
+    task_features,
+    with_kinds,
+)
+
+
+@njit
+def learn(state, size, intensity, memory, c, kind, share, seconds):
+    features = np.empty(FEATURES)
+    task_features(size, intensity, memory, features)
+    return learn_part(state, features, c, kind, np.log(size), intensity, memory, share, seconds)
+
+
+@njit
+def prediction(state, size, intensity, memory, c, kind):
+    features = np.empty(FEATURES)
+    task_features(size, intensity, memory, features)
+    return predict(state, features, c, kind, np.log(size), intensity, memory)
+
+
+@njit
+def condition_on(state, index, value, innovation, noise):
+    state.coordinate[: len(index)] = index
+    state.value[: len(value)] = value
+    condition(state, len(index), innovation, noise)
+
+
+@pytest.fixture
+def platform():
+    gpus = [Device(f"gpu_{i}", speedup_slope=slope) for i, slope in enumerate((1.0, 3.0))]
+    return Platform("three classes", (cpu(), *gpus))
+
+
+def started(platform, kinds=1):
+    state = new_state(platform, kinds)
+    for _ in range(kinds):
+        add_kind(state)
+    return state
+
+
+def test_rank_one_updates_equal_a_dense_bayesian_solve(platform):
+    """Posterior of a linear model: precision = prior precision + X'X / noise."""
+    state = started(platform)
+    rng = np.random.default_rng(1)
+    size, noise, count = len(state.weights), 0.04, 12
+    prior_mean, prior = state.weights.copy(), state.covariance.copy()
+    design, target = np.zeros((count, size)), rng.normal(size=count)
+    for row in range(count):
+        index = rng.choice(size, 5, replace=False)
+        design[row, index] = rng.normal(size=5)
+        innovation = target[row] - design[row] @ state.weights
+        condition_on(state, index, design[row, index], innovation, noise)
+    covariance = np.linalg.inv(np.linalg.inv(prior) + design.T @ design / noise)
+    mean = covariance @ (np.linalg.solve(prior, prior_mean) + design.T @ target / noise)
+    np.testing.assert_allclose(state.covariance, covariance, atol=1e-8)
+    np.testing.assert_allclose(state.weights, mean, atol=1e-8)
+
+
+def test_one_outcome_by_hand():
+    """At the centre of the features only the constants count: one per level, on a machine with a CPU alone."""
+    state = started(workstation(0))
+    size, memory = float(np.exp(7.0)), float(np.exp(5.0) - 1.0)
+    before, variance = prediction(state, size, 0.5, memory, 0, 0)
+    # Constants: 8² of all devices, 1² + 0.8² of the CPU, and a first kind with 0.3 times 0.7, 1.2 and 0.3.
+    assert before == pytest.approx(-2.0 + 0.3)
+    assert variance == pytest.approx(64.0 + 1.0 + 0.64 + 0.09 * (0.49 + 1.44 + 0.09))
+    noise = state.stats[0, NOISE]
+    learn(state, size, 0.5, memory, 0, 0, 1.0, 1.0)
+    after, left = prediction(state, size, 0.5, memory, 0, 0)
+    assert after == pytest.approx(before * noise / (variance + noise))
+    assert left == pytest.approx(variance * noise / (variance + noise), abs=1e-6)
+
+
+def test_variance_is_never_negative_and_the_covariance_stays_symmetric(platform):
+    state = started(platform, 2)
+    rng = np.random.default_rng(2)
+    for _ in range(3000):
+        size, intensity, memory = rng.uniform(1, 6000), rng.random(), rng.uniform(0, 5000)
+        learn(state, size, intensity, memory, int(rng.integers(3)), int(rng.integers(2)), 1.0, 1e-6 * size**1.5)
+    assert np.isfinite(state.weights).all()
+    assert np.linalg.eigvalsh(state.covariance).min() > -1e-8
+    np.testing.assert_allclose(state.covariance, state.covariance.T, atol=1e-9)
+    for _ in range(200):
+        c, kind = int(rng.integers(3)), int(rng.integers(2))
+        mean, variance = prediction(state, rng.uniform(1, 1e6), rng.random(), rng.uniform(0, 1e5), c, kind)
+        assert np.isfinite(mean)
+        assert variance >= 0.0
+
+
+def test_a_class_informs_its_siblings_more_than_the_cpu(platform):
+    state = started(platform)
+    before = [prediction(state, 1000.0, 0.5, 100.0, c, 0)[1] for c in range(3)]
+    for _ in range(5):
+        learn(state, 1000.0, 0.5, 100.0, 1, 0, 1.0, 0.1)
+    after = [prediction(state, 1000.0, 0.5, 100.0, c, 0)[1] for c in range(3)]
+    assert after[1] < after[2] < after[0] < before[0]
+
+
+def test_tasks_far_beyond_the_largest_seen_are_uncertain(platform):
+    state = started(platform)
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        size = rng.uniform(100, 1000)
+        learn(state, size, rng.random(), 0.0, 0, 0, 1.0, 1e-6 * size**1.5)
+    assert prediction(state, 1000.0, 0.5, 0.0, 0, 0)[1] < 0.01
+    assert prediction(state, 50000.0, 0.5, 0.0, 0, 0)[1] > 1.0
+
+
+def test_an_abrupt_change_is_detected_once_and_learned(platform):
+    state = started(platform)
+    rng = np.random.default_rng(4)
+    alarms = []
+    for i in range(400):
+        size = rng.uniform(100, 5000)
+        factor = 3.0 if i >= 200 else 1.0
+        if learn(state, size, 0.5, 0.0, 1, 0, 1.0, factor * 1e-6 * size**1.5):
+            alarms.append(i)
+    assert len(alarms) >= 1
+    assert all(200 <= alarm <= 210 for alarm in alarms)
+    mean, _ = prediction(state, 1000.0, 0.5, 0.0, 1, 0)
+    assert mean == pytest.approx(np.log(3e-6 * 1000**1.5), abs=0.1)
+
+
+def test_more_space_for_kinds_keeps_what_was_learned(platform):
+    state = started(platform)
+    for _ in range(10):
+        learn(state, 1000.0, 0.5, 100.0, 1, 0, 1.0, 0.1)
+    wider = with_kinds(state, platform, 8)
+    assert kind_capacity(wider) == 8
+    assert prediction(wider, 1000.0, 0.5, 100.0, 1, 0) == prediction(state, 1000.0, 0.5, 100.0, 1, 0)
+    assert [add_kind(wider) for _ in range(8)] == [1, 2, 3, 4, 5, 6, 7, -1]
