@@ -14,7 +14,14 @@ def test_contract(name):
 
 
 @pytest.mark.parametrize(
-    "spec", ["round_robin(variant=half)", "round_robin(variant=gpu-cpu)", "oracle(grid=11)", "oracle(grid=21)"]
+    "spec",
+    [
+        "round_robin(variant=half)",
+        "round_robin(variant=gpu-cpu)",
+        "oracle(grid=11)",
+        "oracle(grid=21)",
+        "hybrid_ml(durations=hierarchical)",
+    ],
 )
 def test_contract_of_variants(spec):
     check_scheduler(lambda: create(spec))

@@ -23,7 +23,9 @@ from hybrid_scheduler.learning.duration.retraining import (
     train,
 )
 from hybrid_scheduler.live import LiveConfig
-from hybrid_scheduler.schedulers import RLAgent, unregister
+from hybrid_scheduler.live.batch_records import Recent
+from hybrid_scheduler.live.scheduler_lane import SchedulerLane
+from hybrid_scheduler.schedulers import RLAgent, create, unregister
 from hybrid_scheduler.workload import generate, scenario_named
 
 
@@ -272,3 +274,27 @@ def test_live_run_allocates_replay_memory_at_the_start(live, monkeypatch):
     assert taken == []
     live(schedulers=["rl_agent"]).started()
     assert taken == [50_000]
+
+
+def test_a_restored_lane_learns_durations_again_from_the_newest_tasks():
+    """Outcomes of tasks that still run at the checkpoint follow at their finish."""
+    spec = "hybrid_ml(durations=hierarchical)"
+    config = LiveConfig(schedulers=(spec,))
+    tasks = generate(config.scenario, 60, 3, utilisation=0.5)
+
+    def new_lane():
+        return SchedulerLane(spec, create(spec), config, tasks, InlineTrainingWorker())
+
+    first = new_lane()
+    first.open(tasks)
+    for row in range(len(tasks)):
+        first.catch_up(float(tasks.arrival_time[row]))
+        first.decide(row)
+    results = first.columns(first.close(len(tasks)), None)
+    second, now = new_lane(), float(np.median(results.finish))
+    assert second.state == "warming"
+    second.restore(first.checkpoint(), Recent(tasks, {spec: results}), now)
+    assert second.state == "learned"
+    learned = second.scheduler.hierarchical_.seen
+    second.catch_up(float(results.finish.max()))
+    assert second.scheduler.hierarchical_.seen > learned > 0

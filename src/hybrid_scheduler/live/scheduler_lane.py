@@ -126,8 +126,8 @@ class SchedulerLane:
             _, _, outcome, task = heapq.heappop(self._pending)
             if task is None:
                 self.scheduler.observe(outcome)
-            elif self.learner is not None:
-                self.learner.learn(task, outcome)
+            else:
+                self._relearn(task, outcome)
         return self.version != before
 
     def decide(self, row: int) -> None:
@@ -226,12 +226,18 @@ class SchedulerLane:
         if recent is not None and self.name in recent.results:
             results = recent.results[self.name]
             self.statistics.fill_window(results.latency)
-            if self.learner is not None:
-                self._learn_recent(self.learner, recent.tasks, results, now)
+            self._learn_recent(recent.tasks, results, now)
         if self.learner is not None:
             self.learner.resume_from(state["version"] or 0)
 
-    def _learn_recent(self, learner: LaneModel, tasks: Workload, results: ResultColumns, now: float) -> None:
+    def _relearn(self, task: Task, outcome: Outcome) -> None:
+        """Learn from a task that an earlier process decided."""
+        if self.learner is not None:
+            self.learner.learn(task, outcome)
+        elif (learn_from := getattr(self.scheduler, "learn_from", None)) is not None:
+            learn_from(task, outcome)
+
+    def _learn_recent(self, tasks: Workload, results: ResultColumns, now: float) -> None:
         """Let the model learn from stored tasks in the order of finish; unfinished ones are reported later."""
         table = self.cluster.physics.times(tasks, self.cluster.platform)
         labelled = self.scheduler.wants_labels
@@ -252,7 +258,7 @@ class SchedulerLane:
                 self.cluster.labels(task.task_id, table[row]) if labelled else None,
             )
             if outcome.finish <= now:
-                learner.learn(task, outcome)
+                self._relearn(task, outcome)
             else:
                 heapq.heappush(self._pending, (outcome.finish, task.task_id, outcome, task))
 

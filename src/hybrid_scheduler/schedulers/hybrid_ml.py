@@ -1,4 +1,4 @@
-"""Hybrid ML scheduler: a forest learns durations, and a rule places tasks by them.
+"""Hybrid ML scheduler: a model learns durations, and a rule places tasks by them.
 
 Assumes that durations depend on a task's size, intensity and memory in a way that finished tasks reveal, and that
 backlogs are exact. It never sees the physics. With feedback `oracle` the simulation reports each finished task's
@@ -8,8 +8,10 @@ the prices on device time of `price_index`. Target `fraction`: the forest predic
 isolated task; the accelerator with the least weighted time and energy runs it. That published target ignores the
 CPU's queue and saturates at a third of capacity.
 
-Until it has learned enough it is `warming` and acts as greedy does: fraction = intensity, on the accelerator that
-is free earliest. It also falls back to that rule while it is significantly worse, see `fallback_guard.py`.
+With durations `forest` it is `warming` until it has learned enough, and acts as greedy does: fraction = intensity,
+on the accelerator that is free earliest. It also falls back to that rule while it is significantly worse, see
+`fallback_guard.py`. With durations `hierarchical` a Bayesian regression learns from executed parts alone, from the
+first task on and without a shipped model, see `learning/duration/hierarchical_learner.py`.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from ..learning.duration.compiled_placement import (
     compiled_greedy_choice,
 )
 from ..learning.duration.features import FEATURE_NAMES
+from ..learning.duration.hierarchical_learner import HierarchicalLearner
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
 from ..learning.duration.sliding_window import observed, tasks_as_workload
 from ..learning.fallback_guard import FallbackGuard
@@ -41,6 +44,7 @@ from ..physics import objective_scales
 from .registry import Look, register
 
 _TARGETS = ("times", "fraction")
+_DURATIONS = ("forest", "hierarchical")
 #: Number of tasks whose predicted durations give the units of the objective.
 _SCALE_TASKS = 1000
 #: Limit on tasks that were placed but not yet observed; the oldest are dropped.
@@ -50,7 +54,7 @@ _IMPORTANCE_TASKS = 256
 
 @register("hybrid_ml", label="Hybrid ML", look=Look("#22D3EE", "#157A8B", "●", "solid"), published=True)
 class HybridML(Online):
-    """Forest that learns durations from outcomes; tasks go where they finish first at current device prices.
+    """Model that learns durations from outcomes; tasks go where they finish first at current device prices.
 
     Parameters
     ----------
@@ -68,6 +72,9 @@ class HybridML(Online):
         Name of the change detector.
     model
         ``"default"`` for the model that ships with the package, a path, or None for an untrained one.
+    durations
+        ``"forest"``, or ``"hierarchical"`` for a regression that needs no shipped model and knows task kinds. The
+        latter always learns from executed parts alone; of the other parameters only `prices` applies to it.
     """
 
     def __init__(
@@ -79,23 +86,47 @@ class HybridML(Online):
         retrain_interval: int = 50,
         drift: str = "cusum",
         model: str | Path | None = "default",
+        durations: str = "forest",
     ) -> None:
         if target not in _TARGETS:
             raise UnknownNameError("target", target, _TARGETS)
         if not (model is None or isinstance(model, str | Path)):
             raise InvalidInputError("model", '"default", a path or None', model)
+        if durations not in _DURATIONS:
+            raise UnknownNameError("durations", durations, _DURATIONS)
+        if durations == "hierarchical":
+            self._refuse_forest_options(target, learn, model)
+        self.durations = durations
         self.target, self.feedback, self.prices, self.learn = target, feedback, prices, learn
         self.retrain_interval, self.drift, self.model = retrain_interval, drift, model
         OnlineDurationModel(
             feedback, refresh=retrain_interval, drift=drift
         )  # raises now instead of at the first run
 
+    @staticmethod
+    def _refuse_forest_options(target: str, learn: bool, model: str | Path | None) -> None:
+        for name, allowed, value, fits in (
+            ("target", '"times"', target, target == "times"),
+            ("learn", "True", learn, learn),
+            ("model", '"default" or None', model, model in ("default", None)),
+        ):
+            if not fits:
+                raise InvalidInputError(
+                    name, f"{allowed} with durations=hierarchical", value, hint="durations=forest supports it"
+                )
+
     # ---------------------------------------------------------------- state
+
+    @property
+    def compiled_learner(self) -> HierarchicalLearner | None:
+        """Learner that can run whole workloads in compiled code; None if tasks must go through `decide`."""
+        own = type(self) is HybridML and self.durations == "hierarchical"
+        return self.hierarchical_.compiled_learner if own else None
 
     @property
     def wants_labels(self) -> bool:
         """Whether outcomes must carry the durations on every class of device."""
-        return self.feedback == "oracle" and self.learn
+        return self.durations == "forest" and self.feedback == "oracle" and self.learn
 
     @property
     def learns(self) -> bool:
@@ -104,15 +135,17 @@ class HybridML(Online):
 
     @property
     def state(self) -> str:
-        """`warming` (too few outcomes yet), `fallback` (greedy decides) or `learned` (the forest decides)."""
+        """`warming` (too few outcomes yet), `fallback` (greedy decides) or `learned` (the model decides)."""
+        if self.durations == "hierarchical":
+            return "learned" if self.hierarchical_.seen else "warming"
         if not self.times_.ready:
             return "warming"
         return "fallback" if self.guard_.active else "learned"
 
     @property
     def versions(self) -> list[ModelVersion]:
-        """Versions of the duration model so far."""
-        return self.times_.versions
+        """Versions of the duration model so far; none where it changes with every outcome."""
+        return self.times_.versions if self.durations == "forest" else []
 
     # ---------------------------------------------------------------- a run
 
@@ -122,6 +155,10 @@ class HybridML(Online):
         platform = setting.platform
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
+        if self.durations == "hierarchical":
+            self.hierarchical_ = HierarchicalLearner(self.prices)
+            self.hierarchical_.start(setting)
+            return
         self.guard_ = FallbackGuard()
         self.fractions_ = FractionForest(platform)
         self.times_ = self._started_times(setting)
@@ -156,6 +193,8 @@ class HybridML(Online):
 
     def decide(self, task: Task, view: View) -> Decision:
         """Return the placement of a task; see `Online.decide`."""
+        if self.durations == "hierarchical":
+            return self.hierarchical_.decide(task, view)
         note, model = np.empty(NOTE), self.times_.model_
         now, free_at, devices = view.now, view.free_at, self._devices
         intensity, memory = task.compute_intensity, task.memory_required
@@ -181,8 +220,8 @@ class HybridML(Online):
 
     @property
     def confidence(self) -> Floats:
-        """Standard deviation over trees of the last task's predicted log seconds, per class of device."""
-        return self._answer[1].copy()
+        """Standard deviation of the last task's predicted log seconds, per class of device."""
+        return self._answer[1].copy() if self.durations == "forest" else self.hierarchical_.deviation
 
     def _update_scales(self, task: Task) -> None:
         """Update the objective's units from the predicted durations of recent tasks, every 64 tasks."""
@@ -199,11 +238,13 @@ class HybridML(Online):
         self._params[WEIGHT + 1 + platform.class_of] = per_device
 
     def feature_importance(self) -> dict[str, float] | None:
-        """Return the permutation importance of each task property as shares; None without a model.
+        """Return the permutation importance of each task property as shares; None without a forest.
 
         It permutes sizes, intensities or memory among the newest tasks in the window and measures how far the
         predicted log seconds change.
         """
+        if self.durations == "hierarchical":
+            return None
         model, tasks = self.times_.model_, self.times_.recent_tasks(_IMPORTANCE_TASKS)
         if model is None or tasks is None:
             return None
@@ -226,10 +267,28 @@ class HybridML(Online):
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
-        self._decided.pop(task_id, None)
+        if self.durations == "hierarchical":
+            self.hierarchical_.forget(task_id)
+        else:
+            self._decided.pop(task_id, None)
+
+    def learn_from(self, task: Task, outcome: Outcome) -> None:
+        """Learn from a task that an earlier process decided."""
+        if self.durations == "forest":
+            self.times_.learn(task, outcome)
+        elif self.hierarchical_.learn_from(task, outcome):
+            self._note_change(outcome)
+
+    def _note_change(self, outcome: Outcome) -> None:
+        message = "a device's durations changed; what was learned about it counts less"
+        self.events_.append(LearningEvent("drift", outcome.task_id, message, 0))
 
     def observe(self, outcome: Outcome) -> None:
         """Learn from a finished task."""
+        if self.durations == "hierarchical":
+            if self.hierarchical_.learn_decided(outcome):
+                self._note_change(outcome)
+            return
         if not self.learn:
             return
         decided = self._decided.pop(outcome.task_id, None)

@@ -1,0 +1,204 @@
+"""The hierarchical learner: one result on both paths, bounded trials, no flooded device, clear errors."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import (
+    AnalyticPhysics,
+    Cluster,
+    Device,
+    InvalidInputError,
+    Noise,
+    Objective,
+    Outcome,
+    Platform,
+    Task,
+    Workload,
+    create,
+    platform_named,
+    workstation,
+)
+from hybrid_scheduler.core import View, cpu
+from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
+from hybrid_scheduler.learning.duration.hierarchical_regression import MOST_KINDS
+from hybrid_scheduler.learning.duration.learned_placement import Limits
+from hybrid_scheduler.schedulers.hybrid_ml import HybridML
+from hybrid_scheduler.testing import fork_join_workload, small_workload
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+SPEC = "hybrid_ml(durations=hierarchical)"
+
+
+class TaskByTask(HybridML):
+    """The same scheduler without its compiled loop."""
+
+
+def with_kinds(workload, kinds):
+    code = np.random.default_rng(5).integers(0, kinds, len(workload))
+    return Workload(**{**workload.columns(), "kind": [f"kind {c}" for c in code]})
+
+
+def mixed(tasks=600, load=0.7, seed=2000, platform=None):
+    return generate(scenario_named("mixed"), tasks, seed, platform=platform or workstation(), utilisation=load)
+
+
+def unequal_platform():
+    gpus = [Device(f"gpu_{i}", speedup_slope=0.5 + i, bandwidth=4e3 * (i + 1)) for i in range(5)]
+    return Platform("unequal", (cpu(), *gpus))
+
+
+@pytest.mark.parametrize(
+    ("platform", "workload", "noise"),
+    [
+        (workstation(), mixed(1500), None),
+        (workstation(), with_kinds(mixed(1500), 5), Noise(0.3, seed=5)),
+        (unequal_platform(), with_kinds(mixed(1200, platform=unequal_platform()), 3), None),
+        (platform_named("cluster-16"), small_workload(300, max_memory=20000.0), None),
+        (workstation(), with_kinds(small_workload(300), MOST_KINDS + 30), None),
+        (workstation(), Workload(**{**small_workload(200).columns(), "arrival_time": np.zeros(200)}), None),
+    ],
+    ids=["one kind", "kinds and noise", "unequal", "nodes", "too many kinds", "batch"],
+)
+def test_compiled_loop_and_protocol_give_the_same_schedule(platform, workload, noise):
+    fast, slow = create(SPEC), TaskByTask(durations="hierarchical")
+    one = Cluster(platform, noise=noise).run(workload, fast).outcomes
+    two = Cluster(platform, noise=noise).run(workload, slow).outcomes
+    assert slow.compiled_learner is None
+    for name in ("device", "fraction", "cpu_start", "cpu_time", "accelerator_start", "accelerator_time", "status"):
+        assert np.array_equal(getattr(one, name), getattr(two, name), equal_nan=True), name
+    np.testing.assert_array_equal(
+        fast.hierarchical_.model.weights, slow.hierarchical_.model.weights[: len(fast.hierarchical_.model.weights)]
+    )
+
+
+def test_from_nothing_it_is_close_to_rules_that_know_durations():
+    for platform, load in ((workstation(), 0.7), (unequal_platform(), 0.5)):
+        work = mixed(2000, load, platform=platform)
+        reference = Cluster(platform).run(work, create("price_index")).outcomes.latency.mean()
+        own = Cluster(platform).run(work, create(SPEC)).outcomes.latency.mean()
+        assert own < 1.10 * reference
+
+
+def test_dependencies_run_through_the_event_loop():
+    outcomes = Cluster().run(fork_join_workload(), create(SPEC)).outcomes
+    assert outcomes.completed.all()
+
+
+def test_no_device_is_flooded_while_another_is_idle():
+    """Before any outcome, tasks that arrive together go to the accelerator that is free first."""
+    work = Workload(**{**small_workload(60).columns(), "arrival_time": np.zeros(60)})
+    result = Cluster().run(work, create(SPEC))
+    seconds = result.busy[1:]
+    assert seconds.max() - seconds.min() <= result.outcomes.accelerator_time.max()
+
+
+def test_it_is_work_conserving():
+    """No task waits for a device while every device is idle: an idle machine starts it at once."""
+    work = mixed(400, 0.05)
+    outcomes = Cluster().run(work, create(SPEC)).outcomes
+    free_at = 0.0
+    for row in range(len(work)):
+        if work.arrival_time[row] >= free_at:
+            assert outcomes.start[row] == work.arrival_time[row]
+        free_at = max(free_at, outcomes.finish[row])
+
+
+@pytest.mark.parametrize("kinds", [1, 6])
+def test_trials_are_bounded_by_class_and_kind(kinds):
+    work, platform = with_kinds(mixed(2000, platform=unequal_platform()), kinds), unequal_platform()
+    learner = HierarchicalLearner()
+    Cluster(platform).run(work, learner)
+    assert 0 < learner.placement.trials <= Limits().trials * len(platform.classes) * kinds
+
+
+def test_without_trials_nothing_is_tried():
+    learner = HierarchicalLearner(limits=Limits(trials=0.0))
+    Cluster(unequal_platform()).run(mixed(300, platform=unequal_platform()), learner)
+    assert learner.placement.trials == 0
+
+
+def test_nothing_is_pending_after_a_run():
+    for make in (HierarchicalLearner, lambda: TaskByTask(durations="hierarchical")):
+        scheduler = make()
+        Cluster().run(with_kinds(mixed(300), 3), scheduler)
+        learner = getattr(scheduler, "hierarchical_", scheduler)
+        assert (learner.placement.pending == 0).all()
+
+
+def test_a_single_cpu_runs_everything():
+    outcomes = Cluster(workstation(0)).run(small_workload(50), create(SPEC)).outcomes
+    assert outcomes.completed.all()
+    assert (outcomes.fraction == 0).all()
+
+
+def test_kind_names_may_have_any_length():
+    work = small_workload(30)
+    named = Workload(**{**work.columns(), "kind": ["", "x" * 100_000, "kérnel 🚀"] * 10})
+    scheduler = create(SPEC)
+    assert Cluster().run(named, scheduler).outcomes.completed.all()
+    assert len(scheduler.hierarchical_.kinds) == 3
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, 0.0, -1.0])
+def test_outcomes_without_a_duration_teach_nothing(seconds):
+    scheduler = create(SPEC)
+    Cluster().run(mixed(50), scheduler)
+    learner = scheduler.hierarchical_
+    before = learner.model.weights.copy()
+    task = Task(1000, 500.0, 0.5, memory_required=10.0)
+    decision = scheduler.decide(task, View(0.0, np.zeros(5), workstation()))
+    scheduler.observe(Outcome(1000, decision.device, decision.fraction, 0.0, 0.0, seconds, 0.0, seconds))
+    assert np.array_equal(learner.model.weights, before)
+    assert (learner.placement.pending == 0).all()
+
+
+def test_a_forgotten_task_no_longer_blocks_trials():
+    scheduler = create(SPEC)
+    Cluster().run(mixed(50), scheduler)
+    scheduler.decide(Task(1000, 500.0, 0.5, memory_required=10.0), View(0.0, np.zeros(5), workstation()))
+    assert scheduler.hierarchical_.placement.pending.sum() > 0
+    scheduler.forget(1000)
+    scheduler.forget(1000)  # an unknown task
+    assert (scheduler.hierarchical_.placement.pending == 0).all()
+
+
+def test_its_state_says_whether_it_has_learned():
+    scheduler = create(SPEC)
+    Cluster().start_scheduler(scheduler, small_workload(5))
+    assert (scheduler.state, scheduler.versions, scheduler.feature_importance()) == ("warming", [], None)
+    Cluster().run(mixed(50), scheduler)
+    assert scheduler.state == "learned"
+    assert scheduler.confidence.shape == (2,)
+
+
+def test_more_weight_on_energy_means_fewer_joules():
+    work = mixed(400, 0.1)
+    joules = [
+        Cluster().run(work, create(SPEC), objective=Objective(latency=1 - w, energy=w)).bill.energy.sum()
+        for w in (0.0, 0.5, 1.0)
+    ]
+    assert joules[0] > joules[1] > joules[2]
+
+
+def test_predictions_are_calibrated_on_known_physics():
+    work, learner = mixed(1500), HierarchicalLearner()
+    Cluster().run(work, learner)
+    log_seconds = np.log(AnalyticPhysics().times(work, workstation())[:, :, 0])
+    error = learner.predict(work)[:, :, 0] - log_seconds
+    assert np.sqrt((error**2).mean(axis=0)).max() < 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"durations": "trees"}, "durations"),
+        ({"durations": "hierarchical", "target": "fraction"}, "target"),
+        ({"durations": "hierarchical", "learn": False}, "learn"),
+        ({"durations": "hierarchical", "model": "mine.skops"}, "model"),
+    ],
+)
+def test_options_that_do_not_apply_are_refused(options, field):
+    with pytest.raises(InvalidInputError, match=field):
+        HybridML(**options)
