@@ -5,9 +5,9 @@
     python3 scripts/run_tests.py --coverage           all tests, and their coverage of the package
     python3 scripts/run_tests.py tests/golden -k x    pytest alone, with these arguments
 
-The quick linters come first and end the script if they fail. Tests of servers and browsers wait much of their time,
-so mypy, the dashboard's checks and the tests that only compute run beside them at low priority. The exit code is
-that of the first step that failed. Coverage is measured only on request: tracing makes the tests a quarter slower.
+The quick linters come first and end the script if they fail. mypy and the dashboard's checks run beside the tests,
+at low priority, because tests of servers and browsers leave the cores idle while they wait. The exit code is that
+of the first step that failed. Coverage is measured only on request: tracing makes the tests about a quarter slower.
 """
 
 import os
@@ -23,13 +23,6 @@ from build_dashboard import NoDashboardError, ensure_dashboard
 
 #: Arguments of pytest-cov; what is measured is configured in pyproject.toml.
 COVERAGE = ["--cov", "--cov-report=term:skip-covered"]
-#: Tests that only compute: without servers or browsers nothing in them is late when the cores are busy.
-COMPUTING = (
-    "tests/cluster", "tests/core", "tests/docs", "tests/engine", "tests/experiments", "tests/golden",
-    "tests/learning", "tests/metrics", "tests/notebooks", "tests/physics", "tests/profiling", "tests/reports",
-    "tests/schedulers", "tests/studies", "tests/workload", "tests/test_docs.py", "tests/test_language.py",
-    "tests/test_public_api.py",
-)  # fmt: skip
 
 
 Steps = dict[str, list[str]]
@@ -95,7 +88,7 @@ def run_beside(beside: Steps, steps: Steps) -> int:
             [*polite, *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
 
-    with ThreadPoolExecutor(2) as background:
+    with ThreadPoolExecutor(1) as background:
         checks: dict[str, Future[subprocess.CompletedProcess[str]]] = {
             name: background.submit(check, command) for name, command in beside.items()
         }
@@ -107,8 +100,7 @@ def run_beside(beside: Steps, steps: Steps) -> int:
                 code = _failed(name, done.returncode)
                 first = first or code
             else:
-                last = done.stdout.strip().splitlines()[-1:]
-                print(f"==> {name} passed", *last, sep="\n", flush=True)
+                print(f"==> {name} passed", flush=True)
     return first
 
 
@@ -130,9 +122,7 @@ def main(arguments: list[str]) -> int:
     else:
         code = run(quick_linters(python))
         if not code:
-            computing = {"pytest, computing": [str(python), "-m", "pytest", "-q", *COMPUTING]}
-            others = [f"--ignore={path}" for path in COMPUTING]
-            code = run_beside(computing | dashboard() | type_checks(python), tests(python, others))
+            code = run_beside(type_checks(python) | dashboard(), tests(python, []))
     if not code:
         print(f"==> all passed in {time.monotonic() - began:.0f} s", flush=True)
     return code
