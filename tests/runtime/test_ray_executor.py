@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -69,7 +70,8 @@ def test_tasks_of_a_killed_node_run_elsewhere(short_folder: Path) -> None:
         **os.environ, "HOME": str(short_folder), "RAY_TMPDIR": str(short_folder), "RAY_USAGE_STATS_ENABLED": "0",
         "PYTHONPATH": str(HERE.parent.parent / "src"),
     }  # fmt: skip
-    script = f"ip link set lo up 2>/dev/null; exec {sys.executable} {HERE.parent / 'ray_cluster.py'}"
+    program = shlex.join([sys.executable, str(HERE.parent / "ray_cluster.py")])
+    script = f"ip link set lo up 2>/dev/null; exec {program}"
     words = ["unshare", "--map-root-user", "--net", "sh", "-c", script]
     if subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this system allows no network namespaces")
