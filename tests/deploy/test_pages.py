@@ -58,7 +58,7 @@ def shell(tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()
     scripts = {
-        "hybrid-scheduler": f'#!/bin/sh\nexec {sys.executable} -m hybrid_scheduler "$@"\n',
+        "hybrid-scheduler": f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m hybrid_scheduler "$@"\n',
         "sudo": '#!/bin/sh\nexec "$@"\n',
         "docker": DOCKER.format(python=sys.executable, log=str(tmp_path / "docker.log")),
     }
