@@ -57,10 +57,14 @@ def shell(tmp_path):
     """Runs a block of a page in a new folder, with our own program and the stand-ins on the path."""
     programs = tmp_path / "bin"
     programs.mkdir()
+    stand_in = tmp_path / "docker.py"
+    stand_in.write_text(DOCKER.format(python=sys.executable, log=str(tmp_path / "docker.log")))
+    # Through a shell: a first line "#!..." cannot name a program whose path has a space.
+    python = shlex.quote(sys.executable)
     scripts = {
-        "hybrid-scheduler": f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m hybrid_scheduler "$@"\n',
+        "hybrid-scheduler": f'#!/bin/sh\nexec {python} -m hybrid_scheduler "$@"\n',
         "sudo": '#!/bin/sh\nexec "$@"\n',
-        "docker": DOCKER.format(python=sys.executable, log=str(tmp_path / "docker.log")),
+        "docker": f'#!/bin/sh\nexec {python} {shlex.quote(str(stand_in))} "$@"\n',
     }
     for name, text in scripts.items():
         (programs / name).write_text(text)

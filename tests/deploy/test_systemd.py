@@ -46,7 +46,7 @@ def test_it_comes_back_and_is_given_time_to_end(service):
 def test_systemd_understands_it(tmp_path):
     unit = tmp_path / UNIT.name
     text = UNIT.read_text(encoding="utf-8")
-    unit.write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={sys.executable}", text, flags=re.MULTILINE))
+    unit.write_text(re.sub(r"^ExecStart=\S+", f'ExecStart="{sys.executable}"', text, flags=re.MULTILINE))
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     rated = subprocess.run(
