@@ -5,6 +5,7 @@ import json
 import httpx
 import pytest
 from fakes import client_of, fake_context
+from loguru import logger
 
 from hybrid_scheduler.server.app import create_app
 
@@ -218,6 +219,22 @@ async def test_internal_error_shows_no_details(client, context, monkeypatch):
     assert b"secret" not in answer.content
     assert b"Traceback" not in answer.content
     assert answer.json()["error"]["id"] == "my-request-0001" == answer.headers["x-request-id"]
+
+
+async def test_internal_error_is_logged_with_its_id_and_traceback(client, context, monkeypatch):
+    async def broken(task_id):
+        raise RuntimeError("the reason")
+
+    lines = []
+    sink = logger.add(lines.append, level="INFO", format="{message}")
+    monkeypatch.setattr(context.repository, "task", broken)
+    try:
+        answer = await client.get("/api/tasks/1")
+    finally:
+        logger.remove(sink)
+    (line,) = [str(line) for line in lines if answer.json()["error"]["id"] in line]
+    assert "Traceback" in line
+    assert "RuntimeError: the reason" in line
 
 
 async def test_malformed_request_ids_are_replaced(client):

@@ -108,11 +108,10 @@ def _printable(value: object) -> str:
 
 
 def install(app: FastAPI) -> None:
-    """Add handlers that turn every exception into the one body."""
+    """Add handlers that turn expected exceptions into the one body; the security middleware does so for others."""
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(HybridSchedulerError, _handle_scheduler_error)
-    app.add_exception_handler(Exception, _handle_unexpected_error)
 
 
 def _request_id(request: Request) -> str:
@@ -201,10 +200,10 @@ async def _handle_scheduler_error(request: Request, error: Exception) -> Respons
         fields = [(error.field, error.allowed, error.got)]
         message = f"{_printable(error.field)}: must be {error.allowed}, got {_printable(error.got)}"
         return _body(422, request_id, message, fields=fields, hint=error.hint)
-    return await _handle_unexpected_error(request, error)
-
-
-async def _handle_unexpected_error(request: Request, error: Exception) -> Response:
-    request_id = _request_id(request)
-    logger.opt(exception=error).error(f"request {request_id} failed: {type(error).__name__}")
+    log_unexpected(error, request_id)
     return internal_error(request_id)
+
+
+def log_unexpected(error: Exception, request_id: str) -> None:
+    """Log a fault of the server with its traceback, under the id that the response has."""
+    logger.opt(exception=error).error(f"request {request_id} failed: {type(error).__name__}")

@@ -6,6 +6,7 @@ A WebSocket that fails a check gets an HTTP response instead of the upgrade.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 import secrets
@@ -16,10 +17,11 @@ from urllib.parse import parse_qs
 
 from loguru import logger
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from .access_control import Headers, client_address, parse_networks
-from .errors import ApiError, error_response, internal_error
+from .errors import ApiError, error_response, internal_error, log_unexpected
 from .rate_limits import RateLimiter
 from .trace_uploads import FORMATS
 
@@ -103,7 +105,7 @@ class SecurityMiddleware:
             self.metrics.record_request(scope, error.status, 0.0)
             return
         if scope["type"] == "websocket":
-            await self.app(scope, receive, send)
+            await self._serve_websocket(scope, receive, send)
         else:
             await self._serve(scope, headers, receive, send)
 
@@ -162,7 +164,13 @@ class SecurityMiddleware:
     def _limit(self, path: str) -> int:
         return self.limits.get(path, self.body_limit)
 
-    # ---------------------------------------------------------------- HTTP
+    # ---------------------------------------------------------------- WebSocket and HTTP
+
+    async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self.app(scope, receive, send)
+        except asyncio.CancelledError:
+            logger.warning(f"WebSocket {scope['request_id']} was cut off: the server is stopping")
 
     async def _serve(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
@@ -188,12 +196,19 @@ class SecurityMiddleware:
 
         try:
             await self.app(scope, receive_limited, send_with_headers)
+        except ClientDisconnect:
+            logger.debug(f"request {scope['request_id']} ended early: the client left")
+        except asyncio.CancelledError:
+            # uvicorn cancels what is left when its time to stop is over, and would log each with a traceback.
+            logger.warning(f"request {scope['request_id']} was cut off: the server is stopping")
+            if not started:
+                error = ApiError(503, "the server is stopping")
+                await error_response(error, scope["request_id"])(scope, receive, send_with_headers)
         except Exception as error:
-            # The application handles its own errors; one that arrives here was logged already, or is a broken pipe.
-            logger.opt(exception=error).debug(f"request {scope['request_id']} ended early")
-            if started:
-                raise
-            await internal_error(scope["request_id"])(scope, receive, send_with_headers)
+            log_unexpected(error, scope["request_id"])
+            # After the status is sent, an incomplete response makes uvicorn close the connection.
+            if not started:
+                await internal_error(scope["request_id"])(scope, receive, send_with_headers)
         finally:
             self.metrics.record_request(scope, status, time.perf_counter() - began)
 
