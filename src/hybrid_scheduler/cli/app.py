@@ -24,14 +24,13 @@ from .import_trace import import_trace
 from .pipeline import pipeline
 from .printer import Printer
 from .profile import profile
-from .replay import replay
+from .recorded_run import replay, trace
 from .report import report
 from .schedulers import schedulers
 from .serve import serve
 from .shift import shift
 from .simulate import simulate
 from .sweep import sweep
-from .trace import trace
 from .train import train
 
 #: Options of the program itself, and whether a value follows each.
