@@ -249,3 +249,16 @@ def test_cells_of_a_dead_ray_node_run_again(tmp_path):
     assert "finished 36" in done.stdout, done.stdout + done.stderr
     run_sweep(plan(tasks=400, seeds=6), tmp_path / "local", Local(1))
     assert table(folder) == table(tmp_path / "local")
+
+
+@pytest.mark.parametrize("without_interval_first", [True, False])
+def test_cells_without_an_interval_keep_those_of_the_others(tmp_path, without_interval_first):
+    class Prepared:
+        def run(self, cells):
+            for number, cell in enumerate(cells):
+                lacks = (number == 0) == without_interval_first
+                yield cell, {"key": cell.key, "mean": 1.0, **({} if lacks else {"mean_half_width": 0.5})}
+
+    run_sweep(plan(seeds=1)[:2], tmp_path, Prepared())
+    found = read_table(tmp_path)["mean_half_width"]
+    assert (found.isna().sum(), found.sum()) == (1, 0.5)

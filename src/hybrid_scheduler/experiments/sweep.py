@@ -206,7 +206,9 @@ def _write_table(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
     # Through the stored form, so that computed values and those read back are alike.
     plain = [json.loads(canonical_json(row)) for row in rows]
-    columns = {name: [_number(row[name]) for row in plain] for name in plain[0]}
+    # Cells of a trace that gets no interval, such as a run in which most tasks fail, lack its columns.
+    names = dict.fromkeys(name for row in plain for name in row)
+    columns = {name: [_number(row.get(name)) for row in plain] for name in names}
     with atomic_path(path) as fresh:
         parquet.write_table(pa.table(columns), fresh)
 
