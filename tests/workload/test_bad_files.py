@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError, Workload
-from hybrid_scheduler.workload import Rejection, fork_join, load_with_report, load_workload, save_workload
+from hybrid_scheduler.workload import (
+    REQUIRED,
+    Rejection,
+    fork_join,
+    load_with_report,
+    load_workload,
+    save_workload,
+)
 
 HEADER = "task_id,size,compute_intensity,memory_required,arrival_time"
 
@@ -186,13 +193,42 @@ def test_unknown_columns_are_reported_and_ignored(trace):
         (b"\xff\xfe" + HEADER.encode("utf-16-le"), "header: must be text without NUL bytes"),
         (b"task_id,\xe9\n", r"header: must be UTF-8 text, got b'\xe9'"),
         (b'"task_id\n', "header: must be well-formed CSV, got 'unexpected end of data'"),
-        (b"PK\x03\x04 zip", "column task_id: must be present"),
-        (b"\n" + HEADER.encode(), "column task_id: must be present, got []"),
-        (HEADER.replace(",", ";").encode(), "column task_id: must be present"),
+        (b"PK\x03\x04 zip", f"columns {', '.join(REQUIRED)}: must be present"),
+        (b"\n" + HEADER.encode(), f"columns {', '.join(REQUIRED)}: must be present, got []"),
+        (HEADER.replace("size,", "").replace(",arrival_time", ",arrival").encode(), "columns size, arrival_time:"),
     ],
 )
 def test_files_of_another_kind(trace, content, complaint):
     assert message_of(trace(content)).startswith(f"trace.csv, line 1: {complaint}")
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_semicolons_and_tabs_separate_cells_too(trace, delimiter):
+    plain = lines(*GOOD)
+    other = trace(plain.replace(",", delimiter))
+    assert load_with_report(other)[0].size.tolist() == load_with_report(trace(plain))[0].size.tolist()
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ("2,1e150,0.5,1,1", "size: must be at most 1e+12, got '1e150'"),
+        ("2,20,0.5,1e150,1", "memory_required: must be at most 1e+12, got '1e150'"),
+        ("2,20,0.5,1,1e150", "arrival_time: must be at most 1e+12, got '1e150'"),
+        ("1e150,20,0.5,1,1", "task_id: must be a whole number from -2^63 to 2^63 - 1, got '1e150'"),
+    ],
+)
+def test_numbers_that_would_overflow_are_refused(trace, row, complaint):
+    assert message_of(trace(lines(row))) == f"trace.csv, line 2: {complaint}"
+
+
+def test_refusal_names_the_way_to_skip_bad_rows_only_where_it_would_help(trace):
+    with pytest.raises(InvalidInputError) as some_bad:
+        load_with_report(trace(lines(GOOD[0], "2,0,0.5,1,1")))
+    assert "--skip-bad" in some_bad.value.hint
+    with pytest.raises(InvalidInputError) as all_bad:
+        load_with_report(trace(lines("2,0,0.5,1,1")))
+    assert all_bad.value.hint is None
 
 
 def test_a_quote_that_is_never_closed(trace):

@@ -1,11 +1,15 @@
 """Foreign traces: what each column becomes, checked against published totals and by hand."""
 
+import gzip
+import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from hybrid_scheduler import workstation
 from hybrid_scheduler.core import InvalidInputError, Workload
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.workload.trace_formats import FORMATS, detect_format, import_trace
@@ -35,17 +39,33 @@ def test_every_format_is_recognised_and_says_how_it_maps(name: str, file: str) -
 
 
 def test_swf_by_hand() -> None:
-    with pytest.raises(InvalidInputError, match=r"jobs.swf, line 7: run time: must be > 0: the job ran, got '0'"):
-        import_trace(TRACES / "jobs.swf")
-    workload, report = import_trace(TRACES / "jobs.swf", skip_bad=True)
-    assert (report.rows_read, report.rows_kept) == (4, 3)
-    assert workload.external_id == ("1", "2", "4")
-    assert workload.arrival_time.tolist() == [0, 30, 90]
-    # CPU time 80 of 100 s; unknown; 30 of 10 s, more than one core's worth
-    assert workload.compute_intensity.tolist() == [0.8, 0.5, 1.0]
+    workload, report = import_trace(TRACES / "jobs.swf")
+    assert (report.rows_read, report.rows_kept) == (4, 4)
+    assert workload.external_id == ("1", "2", "3", "4")
+    assert workload.arrival_time.tolist() == [0, 30, 30, 90]
+    # CPU time 80 of 100 s; unknown; a job of 0 s; 30 of 10 s, more than one core's worth
+    assert workload.compute_intensity.tolist() == [0.8, 0.5, 0.5, 1.0]
     # 2000 KB on each of 4 processors; 500 KB asked for on one; nothing known
-    assert workload.memory_required.tolist() == [8.0, 0.5, 100.0]
-    assert cpu_seconds(workload) == pytest.approx([100, 60, 10])
+    assert workload.memory_required.tolist() == [8.0, 0.5, 100.0, 100.0]
+    # 100 s on 4 processors; 60 s on one; less than half a second; 10 s on 2
+    assert cpu_seconds(workload) == pytest.approx([400, 60, 1e-6, 20])
+
+
+def test_parallel_jobs_keep_their_work_and_the_report_has_both_sums() -> None:
+    workload, report = import_trace(TRACES / "jobs.swf")
+    assert report.totals == {"run seconds": 170, "processor seconds": 480, "parallel jobs": 2}
+    assert cpu_seconds(workload).sum() == pytest.approx(480, abs=1e-5)
+    assert "480 processor seconds in the file and in the trace, from 170 s of run time" in report.notes[0]
+
+
+def test_job_that_never_ran_is_refused_with_its_field(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.swf"
+    path.write_text((TRACES / "jobs.swf").read_text().replace("4 90 2 10", "4 90 2 -1"))
+    message = r"jobs.swf, line 8: field 4, run time: must be >= 0: the job ran, got '-1'"
+    with pytest.raises(InvalidInputError, match=message) as error:
+        import_trace(path)
+    assert "--skip-bad" in str(error.value.hint)
+    assert import_trace(path, skip_bad=True)[1].totals["processor seconds"] == 460
 
 
 def test_alibaba_by_hand() -> None:
@@ -59,6 +79,16 @@ def test_alibaba_by_hand() -> None:
     assert workload.arrival_time[row] == 427061
     assert cpu_seconds(workload)[row] == pytest.approx(12902960 - 427061)
     assert workload[row].kind == "shared-gpu"
+
+
+def test_alibaba_pods_with_several_gpus_are_counted_and_keep_their_work(tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    header = (TRACES / "alibaba_pods.csv").read_text().partition("\n")[0]
+    path.write_text(f"{header}\na,1000,100,8,1000,,LS,Running,0,110,10\nb,1000,100,0,0,,LS,Running,0,50,0\n")
+    workload, report = import_trace(path)
+    assert cpu_seconds(workload) == pytest.approx([800, 50])
+    assert report.totals["multi-gpu"] == report.totals["cpu"] == 1
+    assert "850 device seconds in the file and in the trace, 150 s of run time" in report.notes[0]
 
 
 def test_azure_by_hand() -> None:
@@ -91,20 +121,132 @@ def test_workflows_against_the_published_totals(file: str, tasks: int, edges: in
     assert cpu_seconds(workload).sum() == pytest.approx(total, abs=0.001)
 
 
-def test_scale_shrinks_durations_and_arrivals_alike() -> None:
-    plain, _ = import_trace(TRACES / "jobs.swf", skip_bad=True)
-    quick, _ = import_trace(TRACES / "jobs.swf", skip_bad=True, scale=0.01)
-    assert quick.arrival_time == pytest.approx(plain.arrival_time / 100)
+@pytest.mark.parametrize("file", FILES.values())
+def test_scale_keeps_the_proportions_of_every_format(file: str) -> None:
+    plain, _ = import_trace(TRACES / file, skip_bad=True)
+    quick, _ = import_trace(TRACES / file, skip_bad=True, scale=0.01)
+    assert quick.arrival_time == pytest.approx(plain.arrival_time / 100, abs=1e-6)
     assert cpu_seconds(quick) == pytest.approx(cpu_seconds(plain) / 100)
+    assert quick.memory_required == pytest.approx(plain.memory_required / 100)
+    assert quick.parent_data == pytest.approx(plain.parent_data / 100)
+    machine, physics = workstation(2), AnalyticPhysics()
+    assert physics.times(quick, machine) == pytest.approx(physics.times(plain, machine) / 100)
 
 
-def test_children_of_a_task_that_cannot_be_used_are_left_out_too(tmp_path: Path) -> None:
-    text = (TRACES / "helloworld-chain-5-chameleon.json").read_text()
-    broken = tmp_path / "chain.json"
-    first = text.index("runtimeInSeconds")
-    broken.write_text(text[:first] + text[first:].replace("100.", "-100.", 1))
-    with pytest.raises(InvalidInputError, match="runtimeInSeconds: must be a number > 0"):
-        import_trace(broken)
+@pytest.fixture
+def chain(tmp_path: Path) -> Callable[..., Path]:
+    """Write a workflow of five tasks after an edit, and return its path."""
+
+    def write(edit: Callable[[dict], None]) -> Path:
+        document = json.loads((TRACES / "helloworld-chain-5-chameleon.json").read_text())
+        edit(document["workflow"])
+        path = tmp_path / "chain.json"
+        path.write_text(json.dumps(document))
+        return path
+
+    return write
+
+
+def test_children_of_a_task_that_cannot_be_used_are_left_out_and_counted(chain: Callable[..., Path]) -> None:
+    path = chain(lambda workflow: workflow["execution"]["tasks"][2].update(runtimeInSeconds=-1))
+    with pytest.raises(
+        InvalidInputError, match=r"task 3 .first of 3 bad rows.: runtimeInSeconds: must be a number >= 0"
+    ):
+        import_trace(path)
+    workload, report = import_trace(path, skip_bad=True)
+    assert (len(workload), report.rows_rejected, report.dependents_rejected) == (2, 3, 2)
+    assert [bad.got for bad in report.rejected] == [-1, "cpuhog_chain_00000003", ["cpuhog_chain_00000004"]]
+
+
+def test_task_of_zero_seconds_is_a_task_of_the_workflow(chain: Callable[..., Path]) -> None:
+    workload, _ = import_trace(chain(lambda workflow: workflow["execution"]["tasks"][2].update(runtimeInSeconds=0)))
+    assert len(workload) == 5
+    assert cpu_seconds(workload)[2] == pytest.approx(1e-6)
+
+
+def test_entry_that_is_no_task_is_a_bad_row(chain: Callable[..., Path]) -> None:
+    path = chain(lambda workflow: workflow["specification"]["tasks"].append("not a task"))
+    with pytest.raises(InvalidInputError, match=r"chain.json, task 6: task: must be an object, got 'not a task'"):
+        import_trace(path)
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"),
+    [("/usr/bin/env.sh", "env.sh"), ("#!/bin/bash\nset -e\nrun it", "cpuhog_chain"), (None, "cpuhog_chain")],
+)
+def test_kind_is_a_name_and_not_a_script(chain: Callable[..., Path], program: object, kind: str) -> None:
+    def edit(workflow: dict) -> None:
+        workflow["execution"]["tasks"][0]["command"] = {"program": program}
+
+    assert import_trace(chain(edit))[0][0].kind == kind
+
+
+PHILLY_JOB = {
+    "status": "Pass", "vc": "6214e9", "jobid": "application_1", "submitted_time": "2017-10-09 07:01:51",
+    "attempts": [
+        {"start_time": "2017-10-09 07:02:00", "end_time": "2017-10-09 07:03:40",
+         "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}, {"ip": "m2", "gpus": ["gpu0", "gpu1"]}]},
+        {"start_time": "2017-10-09 07:04:00", "end_time": "2017-10-09 07:04:10", "detail": [{"gpus": ["gpu0"]}]},
+    ],
+}  # fmt: skip
+
+
+def test_philly_json_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_job_log"
+    path.write_text(json.dumps([PHILLY_JOB, PHILLY_JOB | {"jobid": "x", "attempts": []}]))
+    assert detect_format(path) == "philly"
+    with pytest.raises(InvalidInputError, match="attempts: must be at least one: the job ran, got "):
+        import_trace(path)
+    workload, report = import_trace(path, skip_bad=True)
+    assert report.totals == {"run seconds": 110, "device seconds": 410, "multi-GPU jobs": 1}
+    assert cpu_seconds(workload) == pytest.approx([4 * 410])
+    assert (workload[0].kind, workload[0].external_id) == ("multi-gpu", "application_1")
+
+
+def test_philly_csv_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_log.csv"
+    path.write_text(
+        "job_id;user;gpu_num;cpu_num;state;submit_time;duration\n"
+        "1;u;2;8;COMPLETED;2020-04-01 00:00:10;50\n2;u;0;8;COMPLETED;2020-04-01 00:00:40;0\n"
+    )
+    assert detect_format(path) == "philly"
+    workload, report = import_trace(path)
+    assert workload.arrival_time.tolist() == [0, 30]
+    assert cpu_seconds(workload) == pytest.approx([4 * 100, 1e-6])
+    assert workload.compute_intensity.tolist() == [1.0, 0.5]
+    assert report.totals["device seconds"] == 100
+
+
+@pytest.mark.parametrize("file", FILES.values())
+def test_compressed_files_of_every_format_are_read(file: str, tmp_path: Path) -> None:
+    packed = tmp_path / f"{file}.gz"
+    packed.write_bytes(gzip.compress((TRACES / file).read_bytes()))
+    assert detect_format(packed) == detect_format(TRACES / file)
+    assert list(import_trace(packed, skip_bad=True)[0]) == list(import_trace(TRACES / file, skip_bad=True)[0])
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(InvalidInputError, match="file: must be a complete gzip file"):
+        import_trace(packed, skip_bad=True)
+
+
+def test_trace_of_this_program_can_be_imported_without_its_bad_rows(tmp_path: Path) -> None:
+    path = tmp_path / "week.csv"
+    path.write_text("task_id,size,compute_intensity,memory_required,arrival_time\n1,100,0.5,10,0\n2,0,0.5,10,1\n")
+    assert detect_format(path) == "csv"
+    assert import_trace(path, skip_bad=True)[1].rows_kept == 1
+
+
+def test_all_missing_columns_are_named_at_once() -> None:
+    with pytest.raises(
+        InvalidInputError, match="line 1: columns TIMESTAMP, ContextTokens, GeneratedTokens: must be"
+    ):
+        import_trace(TRACES / "alibaba_pods.csv", format="azure")
+
+
+def test_numbers_that_would_overflow_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.swf"
+    path.write_text("1 0 5 1e150 4 80 2000 4 200 -1 1 1 1 1 1 1 -1 -1\n")
+    with pytest.raises(InvalidInputError, match=r"jobs.swf, line 1: size: must be at most 1e\+12, got"):
+        import_trace(path)
 
 
 @pytest.mark.parametrize(

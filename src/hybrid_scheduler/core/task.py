@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 #: Seconds per size^1.5 at intensity 0.5 on the reference CPU: size 2500 takes 0.5 s.
 WORK_COEFFICIENT = 4e-6
+#: Largest size, MB and arrival time: sums and powers of larger numbers lose digits or overflow.
+LARGEST_VALUE = 1e12
 
 
 def base_duration(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidInputError
-from .task import Task, base_duration
+from .task import LARGEST_VALUE, Task, base_duration
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -199,6 +199,10 @@ class Workload:
         if bad.any():
             row = int(np.argmax(bad))
             raise InvalidInputError(name, allowed, float(column[row]), where=self._place(row))
+        if len(column) and column.max() > LARGEST_VALUE:
+            row = int(np.argmax(column))
+            limit = f"at most {LARGEST_VALUE:g}"
+            raise InvalidInputError(name, limit, float(column[row]), where=self._place(row))
         return _frozen(column if column is not values else column.copy())
 
     def _check_order(self) -> None:
@@ -256,6 +260,8 @@ class Workload:
         for mb in amounts:
             if not 0 <= mb < np.inf:
                 raise InvalidInputError("dependency_data", "finite and >= 0 MB", mb)
+            if mb > LARGEST_VALUE:
+                raise InvalidInputError("dependency_data", f"at most {LARGEST_VALUE:g} MB", mb)
         self.parent_start = _frozen(np.array(start, dtype=np.int64))
         self.parent_rows = _frozen(np.array(rows, dtype=np.int64))
         self.parent_data = _frozen(np.array(amounts))

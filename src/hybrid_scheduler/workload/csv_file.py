@@ -3,7 +3,8 @@
     task_id,size,compute_intensity,memory_required,arrival_time
     task_id,…,arrival_time,kind,external_id,dependencies,dependency_data        the optional columns
 
-UTF-8, a header, one task per row, columns in any order. Numbers are written so that they read back exactly.
+UTF-8, a header, one task per row, columns in any order. Semicolons and tabs separate cells as well as commas do,
+and a file whose name ends in .gz is decompressed. Numbers are written so that they read back exactly.
 `dependencies` lists parent ids separated by ";" and `dependency_data` the MB that each of them hands over, in
 the same order. Text that a spreadsheet would run as a formula gets a leading apostrophe, which reading removes.
 """
@@ -12,18 +13,33 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import re
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO, cast
 
 import numpy as np
 
 from ..core import Floats, Ints, InvalidInputError, Workload
-from .trace_columns import ALLOWED, OPTIONAL, REQUIRED, RULES, Bools, Rejections, Rows, known_columns, select
+from ..core.task import LARGEST_VALUE
+from .trace_columns import (
+    OPTIONAL,
+    REQUIRED,
+    RULES,
+    Bools,
+    Rejections,
+    Rows,
+    allowed_text,
+    delimiter_of,
+    known_columns,
+    select,
+)
 
 # Rows and bytes converted together: large enough to be fast, small enough to save memory.
 _BLOCK_ROWS = 65_536
@@ -89,13 +105,27 @@ def _escape(field: str, text: str) -> str:
 # -------------------------------------------------------------------- reading
 
 
+@contextmanager
+def open_binary(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading, decompressed if its name ends in .gz; damage is an InvalidInputError."""
+    if path.suffix.lower() != ".gz":
+        with path.open("rb") as file:
+            yield file
+        return
+    try:
+        with gzip.open(path) as unpacked:
+            yield cast(BinaryIO, unpacked)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InvalidInputError("file", "a complete gzip file", str(error), where=path.name) from None
+
+
 def read_csv(path: Path) -> Rows:
     """Return all rows of the file, checked cell by cell."""
     # The limit holds for the whole process and is only raised: parent ids can exceed the default of 128 KiB.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
-    with path.open("rb") as file:
+    with open_binary(path) as file:
         lines = _CsvLines(file)
-        header = _header(lines, path.name)
+        header, lines.delimiter = _header(lines, path.name)
         position, ignored = known_columns(header, f"{path.name}, line 1")
         rejections = Rejections()
         rows_read = 0
@@ -133,6 +163,7 @@ class _CsvLines:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.number = 0
+        self.delimiter = ","
         self.waiting: deque[bytes] = deque()
 
     def block(self) -> list[bytes]:
@@ -157,9 +188,13 @@ class _CsvLines:
             raise _UnreadableLine("UTF-8 text", raw[error.start : error.end]) from None
 
 
-def _header(lines: _CsvLines, name: str) -> list[str]:
+def _header(lines: _CsvLines, name: str) -> tuple[list[str], str]:
+    """Return the names of the columns and the delimiter between cells."""
     try:
-        return [cell.strip() for cell in next(csv.reader(lines, strict=True))]
+        first = next(lines)
+        delimiter = delimiter_of(first)
+        rest = csv.reader(chain([first], lines), strict=True, delimiter=delimiter)
+        return [cell.strip() for cell in next(rest)], delimiter
     except StopIteration:
         raise InvalidInputError("file", "a CSV table with a header", "an empty file", where=name) from None
     except _UnreadableLine as error:
@@ -183,12 +218,14 @@ def _blocks(lines: _CsvLines, width: int) -> Iterator[_Block]:
 
 
 def _plain_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block | None:
-    """Parse lines without quotes and with the right number of commas at once; None for other lines."""
+    """Parse lines without quotes and with the right number of delimiters at once; None for other lines."""
     joined = b"".join(raw).replace(b"\r\n", b"\n")
-    if any(mark in joined for mark in (b'"', b"\r", b"\0")) or any(r.count(b",") != width - 1 for r in raw):
+    delimiter = lines.delimiter
+    byte = delimiter.encode()
+    if any(mark in joined for mark in (b'"', b"\r", b"\0")) or any(r.count(byte) != width - 1 for r in raw):
         return None
     try:
-        cells = joined.decode().removesuffix("\n").replace("\n", ",").split(",")
+        cells = joined.decode().removesuffix("\n").replace("\n", delimiter).split(delimiter)
     except UnicodeDecodeError:
         return None
     first = lines.number + 1
@@ -199,7 +236,7 @@ def _plain_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block | Non
 def _careful_block(raw: list[bytes], lines: _CsvLines, width: int) -> _Block:
     """Parse row by row; a quoted cell may extend into later lines."""
     lines.waiting.extend(raw)
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(lines, strict=True, delimiter=lines.delimiter)
     start: list[int] = []
     rows: list[Sequence[str]] = []
     unreadable: dict[int, tuple[str, object]] = {}
@@ -244,7 +281,8 @@ def _converted(block: _Block, position: dict[str, int], rejections: Rejections) 
             rejections.add(line, "row", *block.unreadable[row])
         else:
             name = next(name for name in bad if bad[name][row])
-            rejections.add(line, name, ALLOWED[name], block.cells[position[name]][row][:_EXCERPT])
+            cell = block.cells[position[name]][row][:_EXCERPT]
+            rejections.add(line, name, allowed_text(name, cell if _only_plain([cell]) else None), cell)
     return good, {name: select(values, good) for name, values in columns.items()}
 
 
@@ -285,7 +323,7 @@ def _amounts(cells: Sequence[str], parents: Sequence[Sequence[int]]) -> tuple[li
     bad = np.zeros(len(cells), bool)
     for row, cell in enumerate(cells):
         values = _numbers(cell.split(";")) if cell else np.empty(0)
-        bad[row] = len(values) != len(parents[row]) or not (np.isfinite(values) & (values >= 0)).all()
+        bad[row] = len(values) != len(parents[row]) or not ((values >= 0) & (values <= LARGEST_VALUE)).all()
         amounts.append(values.tolist())
     return amounts, bad
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..core import InvalidInputError, Workload
-from .trace_columns import ALLOWED, RULES, Bools, Rejections, Rows, known_columns, select
+from ..core.task import LARGEST_VALUE
+from .trace_columns import RULES, Bools, Rejections, Rows, allowed_text, known_columns, select
 
 _ROWS_PER_BYTE = 20
 
@@ -86,7 +87,8 @@ def _rows(table: Any, position: dict[str, int], ignored: tuple[str, ...], name: 
     rejections = Rejections()
     for row in rejections.count_in(np.flatnonzero(~good).tolist()):
         column = next(column for column in bad if bad[column][row])
-        rejections.add(row + 1, column, ALLOWED[column], table.column(column)[row].as_py())
+        got = table.column(column)[row].as_py()
+        rejections.add(row + 1, column, allowed_text(column, got), got)
     kept = {column: select(values, good) for column, values in columns.items()}
     return Rows(np.flatnonzero(good) + 1, kept, n, rejections, ignored)
 
@@ -100,7 +102,7 @@ def _integers(values: Any) -> tuple[Any, Bools]:
 
 
 def _fits(amounts: list[float | None], parents: tuple[int, ...]) -> bool:
-    return len(amounts) == len(parents) and all(mb is not None and 0 <= mb < np.inf for mb in amounts)
+    return len(amounts) == len(parents) and all(mb is not None and 0 <= mb <= LARGEST_VALUE for mb in amounts)
 
 
 def _check_type(column: str, kind: Any, name: str) -> None:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import difflib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Floats, Ints, InvalidInputError, Workload
+from ..core.task import LARGEST_VALUE
 
 REQUIRED = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time")
 OPTIONAL = ("kind", "external_id", "dependencies", "dependency_data")
+
+_SKIP_HINT = "hybrid-scheduler import FILE --skip-bad leaves bad rows out; in Python, skip_bad=True"
 
 Bools = NDArray[np.bool_]
 
@@ -33,7 +36,7 @@ class _ColumnRule:
     def broken_by(self, values: Floats) -> Bools:
         """Return True where a value breaks the rule."""
         with np.errstate(invalid="ignore"):
-            return ~(np.isfinite(values) & self.holds(values))
+            return ~(np.isfinite(values) & self.holds(values) & (values <= LARGEST_VALUE))
 
 
 RULES: dict[str, _ColumnRule] = {
@@ -52,6 +55,15 @@ ALLOWED: dict[str, str] = {
     "dependencies": "whole numbers: the ids of other tasks",
     "dependency_data": "one finite number of MB >= 0 per dependency",
 }
+
+
+def allowed_text(column: str, got: object) -> str:
+    """Return the rule that a rejected value breaks, in words: the column's own, or the largest value."""
+    try:
+        too_large = LARGEST_VALUE < float(got) < np.inf  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        too_large = False
+    return f"at most {LARGEST_VALUE:g}" if too_large and column in RULES else ALLOWED[column]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,12 @@ class ReadReport:
         Source of each column.
     ignored_columns
         Columns of the file that were not used.
+    dependents_rejected
+        Number of rejected rows that are valid themselves, but depend on one that was rejected or missing.
+    totals
+        Sums over the kept rows, by name, such as ``"processor seconds"``; empty if the format has none.
+    notes
+        Sentences about conversions that change the meaning of the tasks.
 
     Examples
     --------
@@ -100,6 +118,9 @@ class ReadReport:
     rejected: tuple[Rejection, ...]
     mapping: dict[str, str]
     ignored_columns: tuple[str, ...]
+    dependents_rejected: int = 0
+    totals: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def rows_rejected(self) -> int:
@@ -139,19 +160,36 @@ def known_columns(header: Sequence[str], where: str) -> tuple[dict[str, int], tu
         if header.count(name) > 1:
             raise InvalidInputError("header", "a row of different names", f"'{name}' twice", where=where)
     ignored = tuple(name for name in header if name not in REQUIRED + OPTIONAL)
-    for name in REQUIRED:
-        if name not in header:
-            near = difflib.get_close_matches(name, ignored, n=1, cutoff=0.5)
-            hint = f"rename '{near[0]}' to '{name}'?" if near else None
-            raise InvalidInputError(f"column {name}", "present", list(header), where=where, hint=hint)
+    require_columns(REQUIRED, header, where)
     return {name: header.index(name) for name in REQUIRED + OPTIONAL if name in header}, ignored
+
+
+def require_columns(required: Sequence[str], header: Sequence[str], where: str) -> None:
+    """Refuse a header that lacks columns; the message names all of them, and similar names that it has."""
+    missing = [name for name in required if name not in header]
+    if not missing:
+        return
+    others = [name for name in header if name not in required]
+    near = {name: difflib.get_close_matches(name, others, n=1, cutoff=0.5) for name in missing}
+    renames = [f"rename '{found[0]}' to '{name}'?" for name, found in near.items() if found]
+    word = "column" if len(missing) == 1 else "columns"
+    raise InvalidInputError(
+        f"{word} {', '.join(missing)}", "present", list(header), where=where, hint=" ".join(renames) or None
+    )
+
+
+def delimiter_of(header: str) -> str:
+    """Return the delimiter of a table by its first line: comma, semicolon or tab, whichever is most frequent."""
+    return max(",;\t", key=header.count)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Rows of a file whose cells are all valid, and the rejections of the others.
 
-    `columns` holds arrays for the required columns and lists for the optional ones that the file has.
+    `columns` holds arrays for the required columns and lists for the optional ones that the file has. `absent`
+    names the parents, by their ids in `dependencies`, that are not among the rows. `amounts` holds one number per
+    row for each total of the report.
     """
 
     line: Ints
@@ -159,6 +197,8 @@ class Rows:
     rows_read: int
     rejections: Rejections
     ignored: tuple[str, ...]
+    absent: dict[int, str] = field(default_factory=dict)
+    amounts: dict[str, Floats] = field(default_factory=dict)
 
 
 def workload_from(rows: Rows, name: str, word: str, *, skip_bad: bool) -> tuple[Workload, ReadReport]:
@@ -182,16 +222,23 @@ def workload_from(rows: Rows, name: str, word: str, *, skip_bad: bool) -> tuple[
     """
     if rows.rows_read == 0:
         raise InvalidInputError("file", "a table with at least one task", "no rows", where=name)
-    keep, later = _consistent(rows, word)
+    keep, orphaned, later = _consistent(rows, word)
     bad = rows.rejections.merged(later)
     kept = int(np.count_nonzero(keep))
     if bad.count and (kept == 0 or not skip_bad):
         first = bad.listed[0]
         others = f" (first of {bad.count} bad rows)" if bad.count > 1 else ""
-        raise InvalidInputError(first.field, first.allowed, first.got, where=f"{name}, {word} {first.line}{others}")
+        hint = _SKIP_HINT if kept else None
+        raise InvalidInputError(
+            first.field, first.allowed, first.got, where=f"{name}, {word} {first.line}{others}", hint=hint
+        )
     columns = {column: select(values, keep) for column, values in rows.columns.items()}
     mapping = {column: column for column in rows.columns}
-    return Workload(**columns), ReadReport(rows.rows_read, kept, tuple(bad.listed), mapping, rows.ignored)
+    totals = {total: float(values[keep].sum()) for total, values in rows.amounts.items()}
+    report = ReadReport(
+        rows.rows_read, kept, tuple(bad.listed), mapping, rows.ignored, int(np.count_nonzero(orphaned)), totals
+    )
+    return Workload(**columns), report
 
 
 def select(values: Any, keep: Bools) -> Any:
@@ -201,8 +248,8 @@ def select(values: Any, keep: Bools) -> Any:
     return values if keep.all() else [values[row] for row in np.flatnonzero(keep).tolist()]
 
 
-def _consistent(rows: Rows, word: str) -> tuple[Bools, Rejections]:
-    """Return which rows form a workload together, and the rejections of the others."""
+def _consistent(rows: Rows, word: str) -> tuple[Bools, Bools, Rejections]:
+    """Return which rows form a workload together, which lack a parent, and the rejections of all others."""
     ids, arrival = rows.columns["task_id"], rows.columns["arrival_time"]
     _, first, which = np.unique(ids, return_index=True, return_inverse=True)
     first_of_id = first[which] == np.arange(len(ids))
@@ -222,8 +269,8 @@ def _consistent(rows: Rows, word: str) -> tuple[Bools, Rejections]:
                 line, "arrival_time", f"in ascending order: {latest[row]!s} or later", float(arrival[row])
             )
         else:
-            rejections.add(line, "dependencies", *ancestry.rejection_of(row))
-    return keep, rejections
+            rejections.add(line, "dependencies", *ancestry.rejection_of(row, rows))
+    return keep, first_of_id & in_order & ~keep, rejections
 
 
 class _Ancestry:
@@ -259,13 +306,15 @@ class _Ancestry:
                     self._orphans.add(child)
                     behind.append(child)
 
-    def rejection_of(self, row: int) -> tuple[str, object]:
+    def rejection_of(self, row: int, rows: Rows) -> tuple[str, object]:
         """Return what is allowed and what was given, for a task whose ancestors are not complete."""
         parents = self._dependencies[row]
         for parent in parents:
             if parent not in self._row_of:
-                return "ids of usable tasks in this file", parent
+                return "ids of usable tasks in this file", rows.absent.get(parent, parent)
         if row in self._orphans:
             left_out = [parent for parent in parents if self._row_of[parent] in self._orphans]
-            return "ids of tasks whose own parents are usable", left_out
+            names = rows.columns.get("external_id") if rows.absent else None
+            got = [names[self._row_of[parent]] for parent in left_out] if names else left_out
+            return "ids of tasks whose own parents are usable", got
         return "free of cycles", f"task {int(self._ids[row])} in a cycle or behind one"

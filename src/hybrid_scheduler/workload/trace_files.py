@@ -1,4 +1,4 @@
-"""Saving and loading of workloads as CSV or Parquet files, chosen by suffix.
+"""Saving and loading of workloads as CSV or Parquet files, chosen by suffix; .csv.gz is read too.
 
 Loading is all or nothing: a file with a bad row is an error with the line and the reason, unless bad rows are
 skipped on request. Saving never leaves half a file. Messages name the file but not its folders. Parquet is imported
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from .csv_file import read_csv, write_csv
 from .trace_columns import ReadReport, workload_from
 
 SUFFIXES = (".csv", ".parquet")
+_READABLE = (*SUFFIXES, ".csv.gz")
 
 AnyPath = str | os.PathLike[str]
 
@@ -102,7 +103,7 @@ def load_with_report(path: AnyPath, skip_bad: bool = False) -> tuple[Workload, R
     Parameters
     ----------
     path
-        .csv or .parquet file.
+        .csv, .csv.gz or .parquet file.
     skip_bad
         Whether to leave out bad rows, and the tasks that depend on them, instead of raising an error.
 
@@ -112,13 +113,13 @@ def load_with_report(path: AnyPath, skip_bad: bool = False) -> tuple[Workload, R
         If the file cannot be read, or has bad rows and `skip_bad` is False.
     """
     source = Path(path)
-    suffix = _suffix(source)
+    suffix = _suffix(source, _READABLE)
     try:
         if source.is_dir():
             raise InvalidInputError("path", "a file, not a folder", source.name)
         if not source.exists():
             raise InvalidInputError("path", "a file that exists", source.name)
-        if suffix == ".csv":
+        if suffix != ".parquet":
             rows, word = read_csv(source), "line"
         else:
             from .parquet_file import read_parquet
@@ -136,19 +137,25 @@ def trace_named(name: str, folder: AnyPath) -> Path:
     if not name or name.startswith(".") or any(mark in name for mark in "/\\:\0"):
         raise InvalidInputError("trace", "a bare name, without folders", name)
     root = Path(folder)
-    for candidate in (name, *(name + suffix for suffix in SUFFIXES)):
-        if candidate.lower().endswith(SUFFIXES) and (root / candidate).is_file():
+    for candidate in (name, *(name + suffix for suffix in _READABLE)):
+        if candidate.lower().endswith(_READABLE) and (root / candidate).is_file():
             return root / candidate
-    known = {path.stem for suffix in SUFFIXES for path in root.glob(f"*{suffix}")}
+    known = {path.name.removesuffix(suffix) for suffix in _READABLE for path in root.glob(f"*{suffix}")}
     raise UnknownNameError("trace", name, known)
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: Path, allowed: Sequence[str] = SUFFIXES) -> str:
     if "\0" in str(path):
         raise InvalidInputError("path", "free of NUL characters", path.name)
-    if path.suffix.lower() not in SUFFIXES:
-        raise InvalidInputError("path", f"a name that ends in {' or '.join(SUFFIXES)}", path.name)
-    return path.suffix.lower()
+    for suffix in allowed:
+        if path.name.lower().endswith(suffix):
+            return suffix
+    named = " or ".join(SUFFIXES)
+    raise InvalidInputError("path", f"a name that ends in {named}", path.name, hint=_other_format_hint(path))
+
+
+def _other_format_hint(path: Path) -> str | None:
+    return f"hybrid-scheduler import {path.name} reads other formats" if path.is_file() else None
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from ...core import InvalidInputError, UnknownNameError, Workload
 from ..argument_checks import positive_number
-from ..trace_columns import ReadReport, Rows, workload_from
-from . import alibaba, azure, gavel, swf, wfformat
+from ..csv_file import open_binary, read_csv
+from ..trace_columns import REQUIRED, ReadReport, Rows, delimiter_of, workload_from
+from . import alibaba, azure, gavel, philly, swf, wfformat
 
 __all__ = ["FORMATS", "Format", "detect_format", "import_trace"]
 
@@ -30,10 +31,29 @@ class Format:
     #: Whether the first bytes of a file look like this format.
     fits: Callable[[str], bool]
     word: str = "line"
+    #: Sentences about conversions, from the totals of the rows that were kept.
+    notes: Callable[[dict[str, float]], tuple[str, ...]] = lambda totals: ()
 
 
 def _has_columns(columns: tuple[str, ...]) -> Callable[[str], bool]:
-    return lambda head: set(columns) <= {cell.strip() for cell in head.partition("\n")[0].split(",")}
+    return lambda head: set(columns) <= set(_header_cells(head))
+
+
+def _header_cells(head: str) -> list[str]:
+    first = head.partition("\n")[0]
+    return [cell.strip().strip('"') for cell in first.split(delimiter_of(first))]
+
+
+def _read_own(path: Path, scale: float) -> Rows:
+    """Return the rows of a trace of this program; `scale` multiplies all times and amounts of data."""
+    rows = read_csv(path)
+    columns = dict(rows.columns)
+    for name in ("memory_required", "arrival_time"):
+        columns[name] = columns[name] * scale
+    columns["size"] = columns["size"] * scale ** (2.0 / 3.0)
+    if "dependency_data" in columns:
+        columns["dependency_data"] = [[mb * scale for mb in one] for one in columns["dependency_data"]]
+    return replace(rows, columns=columns)
 
 
 FORMATS = {
@@ -45,6 +65,7 @@ FORMATS = {
             alibaba.read_alibaba,
             alibaba.MAPPING,
             _has_columns(alibaba.COLUMNS),
+            notes=alibaba.notes,
         ),
         Format(
             "azure",
@@ -58,7 +79,8 @@ FORMATS = {
             "Gavel job trace",
             gavel.read_gavel,
             gavel.MAPPING,
-            lambda head: head.partition("\n")[0].count("\t") == 9,
+            lambda head: head.partition("\n")[0].count("\t") == 9 and not _has_columns(REQUIRED)(head),
+            notes=gavel.notes,
         ),
         Format(
             "wfformat",
@@ -69,11 +91,28 @@ FORMATS = {
             word="task",
         ),
         Format(
+            "philly",
+            "Philly or Helios job log",
+            philly.read_philly,
+            philly.MAPPING,
+            lambda head: head.lstrip().startswith("[") or _has_columns(philly.COLUMNS)(head),
+            word="line or job",
+            notes=philly.notes,
+        ),
+        Format(
+            "csv",
+            "trace of this program",
+            _read_own,
+            {name: name for name in REQUIRED},
+            _has_columns(REQUIRED),
+        ),
+        Format(
             "swf",
             "Standard Workload Format",
             swf.read_swf,
             swf.MAPPING,
             lambda head: head.startswith(";") or len(head.partition("\n")[0].split()) == 18,
+            notes=swf.notes,
         ),
     )
 }
@@ -82,7 +121,7 @@ _HEAD = 4096
 
 def detect_format(path: str | os.PathLike[str]) -> str | None:
     """Return the name of the format that a file seems to have, or None."""
-    with Path(path).open("rb") as file:
+    with open_binary(Path(path)) as file:
         head = file.read(_HEAD).decode("utf-8-sig", errors="replace")
     return next((one.name for one in FORMATS.values() if one.fits(head)), None)
 
@@ -95,11 +134,12 @@ def import_trace(
     Parameters
     ----------
     path
-        File to read.
+        File to read; decompressed if its name ends in .gz.
     format
-        ``"alibaba"``, ``"azure"``, ``"gavel"``, ``"wfformat"`` or ``"swf"``; by default detected.
+        ``"alibaba"``, ``"azure"``, ``"gavel"``, ``"wfformat"``, ``"philly"``, ``"csv"`` or ``"swf"``; by default
+        detected.
     scale
-        Factor on all times: 0.001 turns an hour into 3.6 seconds.
+        Factor on all times and amounts of data: 0.001 turns an hour into 3.6 seconds.
     skip_bad
         Whether to leave out bad rows instead of raising an error.
 
@@ -128,7 +168,11 @@ def import_trace(
         if name is None:
             known = ", ".join(FORMATS)
             raise InvalidInputError(
-                "format", f"one of {known}", "a file that looks like none of them", where=source.name
+                "format",
+                f"one of {known}",
+                "a file that looks like none of them",
+                where=source.name,
+                hint=f"a table needs a header with {', '.join(REQUIRED)}; --format NAME says what it is",
             )
         if name not in FORMATS:
             raise UnknownNameError("format", name, FORMATS)
@@ -138,4 +182,5 @@ def import_trace(
         reason = error.strerror or type(error).__name__
         raise InvalidInputError("path", "a file that can be read", source.name, hint=reason) from None
     workload, report = workload_from(rows, source.name, found.word, skip_bad=skip_bad)
-    return workload, replace(report, mapping=found.mapping)
+    mapping = report.mapping if found.name == "csv" else found.mapping
+    return workload, replace(report, mapping=mapping, notes=found.notes(report.totals))

@@ -20,17 +20,24 @@ COLUMNS = (
 MAPPING = {
     "external_id": "name",
     "arrival_time": "creation_time",
-    "size": "from deletion_time - scheduled_time, as seconds on the CPU",
+    "size": "(deletion_time - scheduled_time) x num_gpu (at least 1), as seconds on the CPU",
     "compute_intensity": "num_gpu x gpu_milli / 1000, at most 1: the share of a GPU that was asked for",
     "memory_required": "memory_mib",
     "kind": "cpu, shared-gpu, gpu or multi-gpu",
 }
 _MEGABYTES_PER_MIB = 1.048576
+RUN_TIME, WORK = "run seconds", "device seconds"
+_KINDS = {
+    "cpu": "CPU only",
+    "shared-gpu": "with a part of a GPU",
+    "gpu": "with one GPU",
+    "multi-gpu": "with several",
+}
 
 
 def read_alibaba(path: Path, scale: float) -> Rows:
-    """Return the rows of a file; `scale` multiplies all times."""
-    tasks = TaskCollector(scale)
+    """Return the rows of a file; `scale` multiplies all times and amounts of data."""
+    tasks = TaskCollector(scale, (RUN_TIME, WORK, *_KINDS))
     for line, row in table_of(path, COLUMNS):
         if row is None:
             tasks.reject(line, "row", "as many cells as the header", "another number")
@@ -45,17 +52,31 @@ def read_alibaba(path: Path, scale: float) -> Rows:
         elif not seconds > 0:
             tasks.reject(line, "deletion_time", "after scheduled_time", row["deletion_time"])
         else:
+            kind = _kind(values["num_gpu"], values["gpu_milli"])
+            work = seconds * max(values["num_gpu"], 1.0)
             intensity = share(values["num_gpu"] * values["gpu_milli"] / 1000.0)
             tasks.add(
                 line,
                 row["name"],
-                size=tasks.size_of(seconds, intensity),
+                size=tasks.size_of(work, intensity),
                 intensity=intensity,
                 memory=values["memory_mib"] * _MEGABYTES_PER_MIB,
                 arrival=values["creation_time"],
-                kind=_kind(values["num_gpu"], values["gpu_milli"]),
+                kind=kind,
+                amounts=(seconds, work, *(kind == name for name in _KINDS)),
             )
     return tasks.rows(["cpu_milli", "gpu_spec", "qos", "pod_phase"])
+
+
+def notes(totals: dict[str, float]) -> tuple[str, ...]:
+    """Return how many pods asked for which GPUs, and what became of those with several."""
+    counts = ", ".join(f"{totals[kind]:,.0f} {words}" for kind, words in _KINDS.items() if totals[kind])
+    if not totals["multi-gpu"]:
+        return (f"pods: {counts}",)
+    return (
+        f"pods: {counts}; each of the last is one task with the work of all its GPUs: {totals[WORK]:,.0f} device "
+        f"seconds in the file and in the trace, {totals[RUN_TIME]:,.0f} s of run time",
+    )
 
 
 def _kind(gpus: float, milli: float) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .reader_tools import TaskCollector, number, table_of
+from .reader_tools import TaskCollector, calendar_seconds, number, table_of
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MAPPING = {
@@ -20,13 +19,13 @@ _MEGABYTES_PER_TOKEN = 0.5
 
 
 def read_azure(path: Path, scale: float) -> Rows:
-    """Return the rows of a file; `scale` multiplies all times."""
+    """Return the rows of a file; `scale` multiplies all times and amounts of data."""
     tasks = TaskCollector(scale)
     for line, row in table_of(path, COLUMNS):
         if row is None:
             tasks.reject(line, "row", "as many cells as the header", "another number")
             continue
-        arrival = _seconds(row["TIMESTAMP"])
+        arrival = calendar_seconds(row["TIMESTAMP"])
         context, generated = number(row["ContextTokens"]), number(row["GeneratedTokens"])
         if arrival is None:
             tasks.reject(line, "TIMESTAMP", "a time such as 2023-11-16 18:17:03.97", row["TIMESTAMP"])
@@ -39,20 +38,10 @@ def read_azure(path: Path, scale: float) -> Rows:
             tasks.add(
                 line,
                 f"request-{line - 1}",
-                size=tokens,
+                size=tasks.scaled_size(tokens),
                 intensity=context / tokens,
                 memory=tokens * _MEGABYTES_PER_TOKEN,
                 arrival=arrival,
                 kind="llm",
             )
     return tasks.rows()
-
-
-def _seconds(text: str) -> float | None:
-    """Return the seconds since 1970 by the calendar alone, independent of the machine's time zone."""
-    try:
-        # The trace has seven digits of a second; Python reads six.
-        moment = datetime.fromisoformat(text[:26])
-    except ValueError:
-        return None
-    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .reader_tools import UNKNOWN_MEMORY, TaskCollector, lines_of, number
+from .reader_tools import GPU_SPEEDUP, UNKNOWN_MEMORY, TaskCollector, lines_of, number
 
 MAPPING = {
     "arrival_time": "the last field",
@@ -22,14 +22,13 @@ MAPPING = {
     "external_id": "the line's number",
 }
 _FIELDS = 10
+PARALLEL = "multi-GPU jobs"
 _RATES = Path(__file__).with_name("gavel_v100.json")
-#: A task of intensity 1 runs four times as fast on a GPU of the analytic physics.
-_SPEEDUP = 4.0
 
 
 def read_gavel(path: Path, scale: float) -> Rows:
-    """Return the rows of a file; `scale` multiplies all times."""
-    tasks = TaskCollector(scale)
+    """Return the rows of a file; `scale` multiplies all times and amounts of data."""
+    tasks = TaskCollector(scale, (PARALLEL,))
     for line, text in lines_of(path):
         if not text:
             continue
@@ -37,25 +36,35 @@ def read_gavel(path: Path, scale: float) -> Rows:
         if len(cells) != _FIELDS:
             tasks.reject(line, "row", f"{_FIELDS} fields separated by tabs", f"{len(cells)} fields")
             continue
-        steps, arrival = number(cells[5]), number(cells[-1])
+        steps, gpus, arrival = number(cells[5]), number(cells[6]), number(cells[-1])
         rate = _rates().get(cells[0])
         if rate is None:
             tasks.reject(line, "job type", "one whose speed was measured", cells[0])
         elif not steps > 0:
             tasks.reject(line, "total steps", "a number > 0", cells[5])
+        elif not gpus >= 1:
+            tasks.reject(line, "GPUs", "a number >= 1", cells[6])
         elif not arrival >= 0:
             tasks.reject(line, "arrival time", "a number >= 0", cells[-1])
         else:
             tasks.add(
                 line,
                 f"job-{line}",
-                size=tasks.size_of(_SPEEDUP * steps / rate, 1.0),
+                size=tasks.size_of(GPU_SPEEDUP * steps / rate, 1.0),
                 intensity=1.0,
                 memory=UNKNOWN_MEMORY,
                 arrival=arrival,
                 kind=cells[0].partition(" (")[0],
+                amounts=(gpus > 1,),
             )
     return tasks.rows(["command", "working folder", "steps argument", "needs data", "GPUs", "weight", "deadline"])
+
+
+def notes(totals: dict[str, float]) -> tuple[str, ...]:
+    """Return what became of jobs with several GPUs."""
+    if not totals[PARALLEL]:
+        return ()
+    return (f"{totals[PARALLEL]:,.0f} jobs ran on several GPUs; each is one task with the work of all its steps",)
 
 
 @cache

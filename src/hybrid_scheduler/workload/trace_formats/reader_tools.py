@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...core import InvalidInputError
+from ...core.task import LARGEST_VALUE
 from ...physics import AnalyticPhysics
-from ..trace_columns import Rejections, Rows
+from ..csv_file import open_binary
+from ..trace_columns import Rejections, Rows, delimiter_of, require_columns
 
 #: Defaults for traces without these values.
 UNKNOWN_INTENSITY = 0.5
 UNKNOWN_MEMORY = 100.0
 
 
-class TaskCollector:
-    """Collector of tasks. Times are seconds since the first arrival, multiplied by `scale`."""
+#: A task of intensity 1 runs four times as fast on a GPU of the analytic physics.
+GPU_SPEEDUP = 4.0
+#: Seconds of a task that a trace rounds to 0, because a size is above 0.
+_SHORTEST_S = 1e-6
 
-    def __init__(self, scale: float) -> None:
+
+class TaskCollector:
+    """Collector of tasks.
+
+    Times are seconds since the first arrival. `scale` multiplies times and amounts of data alike, so that transfers
+    keep their share of each task's time. `totals` are the names of the sums that the report shows.
+    """
+
+    def __init__(self, scale: float, totals: Sequence[str] = ()) -> None:
         self.scale = scale
+        self._totals = tuple(totals)
+        self._amounts: list[Sequence[float]] = []
         self.rejections = Rejections()
         self._line: list[int] = []
         self._values: list[tuple[float, float, float, float]] = []  # size, intensity, memory, arrival
@@ -45,17 +62,31 @@ class TaskCollector:
         arrival: float,
         kind: str = "generic",
         parents: Sequence[tuple[str, float]] = (),
+        amounts: Sequence[float] = (),
     ) -> None:
-        """Add a task. `parents` are names of tasks with the MB that each hands over."""
+        """Add a task, or reject it if a value is too large.
+
+        `parents` are names of tasks with the MB that each hands over; `amounts` are its part of each total.
+        """
+        memory, arrival = memory * self.scale, arrival * self.scale
+        for column, value in (("size", size), ("memory_required", memory), ("arrival_time", arrival)):
+            if not value <= LARGEST_VALUE:
+                self.reject(line, column, f"at most {LARGEST_VALUE:g}", value)
+                return
         self._line.append(line)
-        self._values.append((size, intensity, memory, arrival * self.scale))
+        self._values.append((size, intensity, memory, arrival))
+        self._amounts.append(amounts)
         self._names.append((name, kind))
         self._parents.append(parents)
 
     def size_of(self, seconds: float, intensity: float) -> float:
         """Return the size of a task that takes these seconds on the CPU of the analytic physics."""
-        work = seconds * self.scale * (intensity + 0.5) / AnalyticPhysics().coefficient
+        work = max(seconds, _SHORTEST_S) * self.scale * (intensity + 0.5) / AnalyticPhysics().coefficient
         return float(work ** (2.0 / 3.0))
+
+    def scaled_size(self, size: float) -> float:
+        """Return the size whose seconds are `scale` times those of this size."""
+        return float(size * self.scale ** (2.0 / 3.0))
 
     def rows(self, ignored: Sequence[str] = ()) -> Rows:
         """Return the tasks, numbered by arrival, the first of them at time 0."""
@@ -75,17 +106,25 @@ class TaskCollector:
             "kind": [self._names[row][1] for row in order.tolist()],
             "external_id": [self._names[row][0] for row in order.tolist()],
         }
+        absent: dict[int, str] = {}
         if any(parents):
-            # A parent that was rejected keeps an id that no task has, so that its children are rejected too.
-            columns["dependencies"] = [tuple(ids.get(name, -1) for name, _ in one) for one in parents]
-            columns["dependency_data"] = [[megabytes for _, megabytes in one] for one in parents]
+            # A parent that was rejected gets an id that no task has, so that its children are rejected too.
+            for name in sorted({name for one in parents for name, _ in one} - ids.keys()):
+                absent[-1 - len(absent)] = name
+            id_of = ids | {name: number for number, name in absent.items()}
+            columns["dependencies"] = [tuple(id_of[name] for name, _ in one) for one in parents]
+            columns["dependency_data"] = [[megabytes * self.scale for _, megabytes in one] for one in parents]
         lines = np.array([self._line[row] for row in order.tolist()], dtype=np.int64)
-        return Rows(lines, columns, len(values) + self.rejections.count, self.rejections, tuple(ignored))
+        read = len(values) + self.rejections.count
+        table = np.array([self._amounts[row] for row in order.tolist()], dtype=np.float64)
+        sums = table.reshape(len(values), len(self._totals))
+        amounts = {name: sums[:, number] for number, name in enumerate(self._totals)}
+        return Rows(lines, columns, read, self.rejections, tuple(ignored), absent, amounts)
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (number from 1, text without the line end). Text that is not UTF-8 is an error with its line."""
-    with path.open("rb") as file:
+    with open_binary(path) as file:
         for line, raw in enumerate(file, 1):
             try:
                 text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
@@ -103,18 +142,38 @@ def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
     """Yield the rows of a CSV file by column name; None for a row with another number of cells."""
     rows = lines_of(path)
     _, first = next(rows, (1, ""))
-    header = [name.strip() for name in first.split(",")]
-    for name in columns:
-        if name not in header:
-            raise InvalidInputError(f"column {name}", "present", header, where=f"{path.name}, line 1")
+    delimiter = delimiter_of(first)
+    header = [name.strip() for name in first.split(delimiter)]
+    require_columns(columns, header, f"{path.name}, line 1")
     for line, text in rows:
         if not text:
             continue
         try:
-            cells = next(csv.reader([text]))
+            cells = next(csv.reader([text], delimiter=delimiter))
         except csv.Error:  # a bare carriage return within the line
             cells = []
         yield line, dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
+
+
+def json_document(path: Path) -> Any:
+    """Return the JSON document of a file."""
+    try:
+        with open_binary(path) as file:
+            return json.loads(file.read())
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError("file", "a JSON document", str(error)[:200], where=path.name) from None
+
+
+def calendar_seconds(text: str) -> float | None:
+    """Return the seconds since 1970 by the calendar alone, independent of the machine's time zone."""
+    try:
+        # Some traces have seven digits of a second; Python reads six.
+        moment = datetime.fromisoformat(text[:26])
+    except ValueError:
+        return None
+    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
 
 
 def number(text: str) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 from ...core import InvalidInputError
 from ..trace_columns import Rows
-from .reader_tools import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, share
+from .reader_tools import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, json_document, share
 
 MAPPING = {
     "external_id": "id",
@@ -19,29 +19,35 @@ MAPPING = {
     "memory_required": f"memoryInBytes; {UNKNOWN_MEMORY:g} MB if unknown",
     "dependencies": "parents",
     "dependency_data": "the files that a parent writes and its child reads",
-    "kind": "the program that ran",
+    "kind": "the name of the program that ran, without folders",
 }
+_LONGEST_KIND = 64
+#: Number at the end of a task's name, such as _ID0000012.
+_NUMBER = re.compile(r"[_-]*(?:ID)?\d+$")
 
 
 def read_wfformat(path: Path, scale: float) -> Rows:
-    """Return the tasks of a workflow; rows count its tasks from 1."""
+    """Return the tasks of a workflow; rows count its tasks from 1. `scale` is for times and amounts of data."""
     specification, execution = _document(path)
     collector = TaskCollector(scale)
     ran = {str(task.get("id")): task for task in _dictionaries(execution.get("tasks"))}
     files = {
         str(file.get("id")): _number(file.get("sizeInBytes")) for file in _dictionaries(specification.get("files"))
     }
-    tasks = _dictionaries(specification.get("tasks"))
-    outputs = {str(task.get("id")): set(_texts(task.get("outputFiles"))) for task in tasks}
+    tasks = specification["tasks"]
+    outputs = {str(task.get("id")): set(_texts(task.get("outputFiles"))) for task in _dictionaries(tasks)}
     seen: set[str] = set()
     for row, task in enumerate(tasks, 1):
+        if not isinstance(task, dict):
+            collector.reject(row, "task", "an object", task)
+            continue
         name = str(task.get("id"))
         record = ran.get(name, {})
         seconds = _number(record.get("runtimeInSeconds"))
         if not name or "id" not in task or name in seen:
             collector.reject(row, "id", "a name that no other task has", task.get("id"))
-        elif not seconds > 0:
-            collector.reject(row, "runtimeInSeconds", "a number > 0", record.get("runtimeInSeconds"))
+        elif not seconds >= 0:
+            collector.reject(row, "runtimeInSeconds", "a number >= 0", record.get("runtimeInSeconds"))
         else:
             seen.add(name)
             busy, memory = _number(record.get("avgCPU")), _number(record.get("memoryInBytes"))
@@ -69,10 +75,7 @@ def _megabytes(sizes: dict[str, float], handed_over: set[str]) -> float:
 
 
 def _document(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        document = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError("file", "a JSON document", str(error)[:200], where=path.name) from None
+    document = json_document(path)
     workflow = document.get("workflow") if isinstance(document, dict) else None
     found = []
     for part in ("specification", "execution"):
@@ -101,6 +104,10 @@ def _number(value: object) -> float:
 
 
 def _kind(record: dict[str, Any], name: str) -> str:
+    """Return a short name: the program without folders, or the task's own name without its number."""
     command = record.get("command")
     program = command.get("program") if isinstance(command, dict) else None
-    return str(program or name.partition("_")[0])
+    # Some traces hold a whole shell script in this place.
+    text = program.strip() if isinstance(program, str) else ""
+    short = text.rsplit("/", 1)[-1] if text and not any(mark.isspace() for mark in text) else ""
+    return short[:_LONGEST_KIND] or _NUMBER.sub("", name)[:_LONGEST_KIND] or name
