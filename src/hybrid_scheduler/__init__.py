@@ -98,9 +98,11 @@ if TYPE_CHECKING:
     from .workload import generate as generate
     from .workload import graph_named as graph_named
     from .workload import load_workload as load_workload
+    from .workload import offered_load as offered_load
     from .workload import save_workload as save_workload
     from .workload import scenario_named as scenario_named
     from .workload import stream as stream
+    from .workload import stretch_arrivals as stretch_arrivals
     from .workload.trace_formats import import_trace as import_trace
 
 __version__ = "0.2.0"
@@ -220,9 +222,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "generate",
             "graph_named",
             "load_workload",
+            "offered_load",
             "save_workload",
             "scenario_named",
             "stream",
+            "stretch_arrivals",
         ),
         "workload.trace_formats": ("import_trace",),
     },

@@ -10,10 +10,9 @@ import pytest
 from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.cli.compare import compare
 from hybrid_scheduler.cli.heavy import heavy
-from hybrid_scheduler.cli.replay import replay
+from hybrid_scheduler.cli.recorded_run import replay, trace
 from hybrid_scheduler.cli.report import report
 from hybrid_scheduler.cli.sweep import sweep
-from hybrid_scheduler.cli.trace import trace
 
 Run = Callable[..., Any]
 SMALL = ("--scenario", "mixed", "--utilisation", "0.8", "--tasks", "60")
@@ -163,8 +162,8 @@ def test_sweep_and_report_accept_a_trace(own_trace: str, run: Run) -> None:
         (("compare", "--until-clear"), "--until-clear: must be left out with --trace"),
         (("compare", "--metric", "makespan"), "metric: must be one that batches of a trace have"),
         (("compare", "--batches", "300"), "--batches: must be from 2 to 20, for 200 tasks, got 300"),
-        (("sweep", "--loads", "0.5"), "--loads: must be left out with --trace"),
-        (("report", "--utilisation", "0.5"), "--utilisation: must be left out with --trace"),
+        (("sweep", "--scenarios", "mixed"), "--scenarios: must be left out with --trace"),
+        (("report", "--utilisation", "0"), "--utilisation: must be"),
     ],
 )
 def test_trace_refuses_options_of_scenarios(
@@ -173,6 +172,21 @@ def test_trace_refuses_options_of_scenarios(
     result = run(options[0], "--trace", own_trace, *options[1:])
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_load_of_a_trace_is_printed_and_can_be_changed(own_trace: str, run: Run) -> None:
+    options = ("--trace", own_trace, "--schedulers", "greedy,oracle", "--json")
+    plain = json.loads(run("simulate", *options).stdout)
+    assert plain["offered_load"] == pytest.approx(0.5, rel=0.2)
+    crowded = run("simulate", *options, "--utilisation", "3")
+    assert json.loads(crowded.stdout)["offered_load"] == pytest.approx(3)
+    assert "asks for 3 times what workstation can run" in crowded.stderr
+    assert "offers 0.5 × capacity" in run("compare", *options[:-1], "--utilisation", "0.5").stdout
+    table = run("sweep", *options, "--loads", "0.5,0.8", "--processes", "1")
+    assert {row["scenario"] for row in json.loads(table.stdout)["groups"]} == {
+        "mine.csv at load 0.5",
+        "mine.csv at load 0.8",
+    }
 
 
 def test_simulate_record_can_be_replayed(own_trace: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """`hybrid-scheduler import`: a foreign trace becomes one that `simulate --trace` knows by name."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from typer.testing import Result
 
 Run = Callable[..., Result]
@@ -22,14 +24,16 @@ def test_imported_trace_can_be_simulated(run: Run) -> None:
 
 
 def test_bad_row_rejects_the_file(run: Run) -> None:
-    result = run("import", str(TRACES / "jobs.swf"))
+    Path("jobs.swf").write_text((TRACES / "jobs.swf").read_text().replace("3 30 0 0", "3 30 0 -1"))
+    result = run("import", "jobs.swf")
     assert result.exit_code == 2
-    assert "jobs.swf, line 7: run time: must be > 0" in result.stderr
+    assert "jobs.swf, line 7: field 4, run time: must be >= 0" in result.stderr
+    assert "--skip-bad" in result.stderr
     assert not Path("data").exists()
-    result = run("import", str(TRACES / "jobs.swf"), "--skip-bad")
+    result = run("import", "jobs.swf", "--skip-bad")
     assert result.exit_code == 0
     assert "3 of 4 tasks kept as data/workload_traces/jobs.csv" in result.stdout
-    assert "line 7: run time must be > 0: the job ran, got '0'" in result.stdout
+    assert "line 7: field 4, run time must be >= 0: the job ran, got '-1'" in result.stdout
 
 
 def test_used_or_unsafe_name_is_refused(run: Run) -> None:
@@ -41,3 +45,25 @@ def test_used_or_unsafe_name_is_refused(run: Run) -> None:
         result = run("import", trace, "--name", name)
         assert result.exit_code == 2
         assert "--name: must be a bare name, without folders" in result.stderr
+
+
+def test_overload_is_printed_with_its_figure_and_can_be_rescaled(run: Run) -> None:
+    pods = ("import", str(TRACES / "alibaba_pods.csv"), "--skip-bad", "--name")
+    plain = run(*pods, "pods")
+    assert "times the capacity of workstation" in plain.stdout
+    assert "pods asks for " in plain.stderr
+    rescaled = run(*pods, "calm", "--load", "0.6", "--json")
+    assert json.loads(rescaled.stdout)["offered_load"] == pytest.approx(0.6)
+    assert run(*pods, "wrong", "--load", "0").exit_code == 2
+    assert not Path("data/workload_traces/wrong.csv").exists()
+
+
+def test_both_sums_of_parallel_jobs_are_printed(run: Run) -> None:
+    result = run("import", str(TRACES / "jobs.swf"))
+    assert "480 processor seconds in the file and in the trace, from 170 s of run time" in result.stdout
+
+
+def test_compressed_trace_gets_the_bare_name(run: Run) -> None:
+    Path("jobs.swf.gz").write_bytes(gzip.compress((TRACES / "jobs.swf").read_bytes()))
+    assert run("import", "jobs.swf.gz").exit_code == 0
+    assert Path("data/workload_traces/jobs.csv").exists()

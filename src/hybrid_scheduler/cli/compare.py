@@ -132,7 +132,7 @@ def compare(
     )  # fmt: skip
     if seeds is not None and seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    spec = spec_from_settings(settings, batch=batch, trace=trace, batches=batches)
+    spec = spec_from_settings(settings, batch=batch, trace=trace, batches=batches, trace_load=utilisation)
     check_metric(metric, one_run=trace is not None)
     against = baseline_of(spec, baseline)
     if fail_if_slower is not None:
@@ -202,6 +202,7 @@ def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
 
 def _document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
     from .. import __version__
+    from .inputs import trace_load_of
 
     spec = found.spec
     return {
@@ -210,6 +211,7 @@ def _document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
         "trace": None if spec.trace is None else {"name": spec.trace.name, "sha256": spec.trace.sha256},
         "batch": spec.batch,
         "utilisation": spec.load,
+        "offered_load": trace_load_of(spec) if spec.trace else spec.load,
         "tasks": spec.tasks,
         "platform": spec.machine.platform.name,
         "physics": spec.machine.physics.name,
@@ -240,11 +242,15 @@ def _fail_if_slower(judgement: Judgement, name: str | None) -> None:
 
 
 def _show(printer: Printer, found: PairedComparison, judgement: Judgement) -> None:
+    from .inputs import trace_load_of
+
     words = "more" if not judgement.less_is_better else "less"
     stopped = ", stopped when it was clear" if found.stopped_early else ""
     trace = found.spec.trace
+    load = trace_load_of(found.spec)
+    offered = [] if load is None else [f"offers {load:.3g} × capacity"]
     repeated = trace.label if trace else f"{judgement.seeds} paired seeds from {found.runs[0].seed} on{stopped}"
-    printer.facts([*found.spec.facts, repeated])
+    printer.facts([*found.spec.facts, *offered, repeated])
     printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}"])
     printer.text()
     printer.table(_standings(judgement))

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .command_context import CommandContext
-from .options import JsonOption
+from .options import JsonOption, PlatformOption
+from .printer import Printer
 from .table import Column
 
 if TYPE_CHECKING:
     from ..workload import ReadReport
+    from ..workload.trace_formats import Format
 
 #: Bad rows that the terminal lists; --json lists up to 1,000.
 _SHOWN = 5
@@ -24,15 +26,21 @@ def import_trace(
     format: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="swf, wfformat, alibaba, azure or gavel; detected from the file by default."
+            metavar="NAME",
+            help="swf, wfformat, alibaba, azure, gavel, philly or csv; detected from the file by default.",
         ),
     ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the new trace; the file's own name by default.")
     ] = None,
     scale: Annotated[
-        float, typer.Option(metavar="X", help="Multiply all times: 0.001 turns an hour into 3.6 seconds.")
+        float, typer.Option(metavar="X", help="Multiply all times and MB: 0.001 turns an hour into 3.6 seconds.")
     ] = 1.0,
+    load: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Stretch the arrivals to this share of the machine's capacity."),
+    ] = None,
+    platform: PlatformOption = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave bad rows out instead of refusing the file.")
     ] = False,
@@ -41,23 +49,27 @@ def import_trace(
 ) -> None:
     """Import a trace from another format into data/workload_traces.
 
-    The command prints how it read each column and which rows it could not use. A file with errors is not imported.
+    The command prints how it read each column, which rows it could not use, and the load that the tasks offer to
+    the machine. A file with errors is not imported. A file whose name ends in .gz is decompressed.
 
     \b
     Examples:
       hybrid-scheduler import jobs.swf --scale 0.001
-      hybrid-scheduler import openb_pod_list_default.csv --name pods --skip-bad
+      hybrid-scheduler import openb_pod_list_default.csv --name pods --skip-bad --load 0.7
+      hybrid-scheduler import week.csv --name clean --skip-bad
       hybrid-scheduler simulate --trace pods
     """
     from ..core import InvalidInputError
+    from ..workload.scenarios import offered_load, stretch_arrivals
     from ..workload.trace_files import save_workload
     from ..workload.trace_formats import FORMATS, detect_format, import_trace
-    from .inputs import TRACE_FOLDER
+    from .inputs import TRACE_FOLDER, overload_text
 
     command: CommandContext = context.obj
     if not file.is_file():
         raise InvalidInputError("FILE", "a file that exists", str(file))
-    called = name or file.stem
+    machine = command.settings({"simulation.platform": platform, "simulation.utilisation": load}).machine()
+    called = name or (Path(file.stem).stem if file.suffix.lower() == ".gz" else file.stem)
     if not called or called.startswith(".") or any(mark in called for mark in '/\\:*?"<>|\0'):
         raise InvalidInputError("--name", "a bare name, without folders", called)
     target = TRACE_FOLDER / f"{called}.csv"
@@ -65,15 +77,34 @@ def import_trace(
         raise InvalidInputError("--name", "one that is not taken", called, hint="--force replaces the trace")
     found = format or detect_format(file)
     workload, report = import_trace(file, found, scale=scale, skip_bad=skip_bad)
+    if load is not None:
+        workload = stretch_arrivals(workload, float(load), machine.platform, machine.physics)
+    offered = offered_load(workload, machine.platform, machine.physics)
     target.parent.mkdir(parents=True, exist_ok=True)
     save_workload(workload, target)
     if as_json:
-        command.printer.document({"trace": called, "file": target.as_posix(), "format": found, **_document(report)})
+        command.printer.document(
+            {
+                "trace": called,
+                "file": target.as_posix(),
+                "format": found,
+                "platform": machine.platform.name,
+                "offered_load": offered,
+                **_document(report),
+            }
+        )
         return
-    printer = command.printer
-    printer.text(
-        f"{FORMATS[str(found)].title}: {report.rows_kept} of {report.rows_read} tasks kept as {target.as_posix()}"
-    )
+    _show(command.printer, FORMATS[str(found)], report, target)
+    if offered is not None:
+        command.printer.text()
+        command.printer.text(f"offered load: {offered:.3g} times the capacity of {machine.platform.name}")
+        if offered > 1:
+            command.printer.report("warning", overload_text(called, offered, machine.platform.name))
+    command.printer.note(f"next: hybrid-scheduler simulate --trace {called}")
+
+
+def _show(printer: Printer, format: Format, report: ReadReport, target: Path) -> None:
+    printer.text(f"{format.title}: {report.rows_kept} of {report.rows_read} tasks kept as {target.as_posix()}")
     printer.text()
     printer.table(
         [
@@ -81,12 +112,17 @@ def import_trace(
             Column("taken from", list(report.mapping.values()), number=False, flexible=True),
         ]
     )
-    if report.rows_rejected:
+    if report.notes:
         printer.text()
-        printer.text(f"{report.rows_rejected} rows left out, for example")
+    for note in report.notes:
+        printer.text(note)
+    if report.rows_rejected:
+        behind = report.dependents_rejected
+        why = f", {behind} of them because they depend on one that was left out" if behind else ""
+        printer.text()
+        printer.text(f"{report.rows_rejected} rows left out{why}, for example")
         for bad in report.rejected[:_SHOWN]:
-            printer.text(f"  {FORMATS[str(found)].word} {bad.line}: {bad.field} {bad.reason}")
-    printer.note(f"next: hybrid-scheduler simulate --trace {called}")
+            printer.text(f"  {format.word} {bad.line}: {bad.field} {bad.reason}")
 
 
 def _document(report: ReadReport) -> dict[str, Any]:
@@ -94,6 +130,9 @@ def _document(report: ReadReport) -> dict[str, Any]:
         "rows_read": report.rows_read,
         "rows_kept": report.rows_kept,
         "rows_rejected": report.rows_rejected,
+        "dependents_rejected": report.dependents_rejected,
+        "totals": report.totals,
+        "notes": list(report.notes),
         "mapping": report.mapping,
         "ignored_columns": list(report.ignored_columns),
         "rejected": [

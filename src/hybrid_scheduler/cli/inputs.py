@@ -17,6 +17,7 @@ from ..experiments.spec import ExperimentSpec
 from ..experiments.trace_source import TraceSource
 from ..physics import Physics
 from ..schedulers import schedulers as registered
+from ..workload.scenarios import offered_load, stretch_arrivals
 from ..workload.trace_files import load_workload, trace_named
 from .printer import Printer
 
@@ -25,7 +26,12 @@ TRACE_FOLDER = Path("data/workload_traces")
 
 
 def spec_from_settings(
-    settings: Settings, *, batch: bool = False, trace: str | None = None, batches: int | None = None
+    settings: Settings,
+    *,
+    batch: bool = False,
+    trace: str | None = None,
+    batches: int | None = None,
+    trace_load: object = None,
 ) -> ExperimentSpec:
     """Build the experiment that the settings and the options of a command describe.
 
@@ -39,6 +45,8 @@ def spec_from_settings(
         A trace file, or the name of a trace in `TRACE_FOLDER`, instead of a scenario.
     batches
         Number of batches for the intervals of a trace.
+    trace_load
+        Not None if the user asked for a load: the arrivals of the trace are stretched to `simulation.utilisation`.
 
     Raises
     ------
@@ -51,7 +59,13 @@ def spec_from_settings(
         names = tuple(name for name, info in registered().items() if info.protocol != "static")
     if trace is not None:
         path = trace_path(trace)
-        return ExperimentSpec.for_trace(TraceSource.of(path.name, load_workload(path), batches), names, machine)
+        tasks, name = load_workload(path), path.name
+        if trace_load is not None and simulation.utilisation is not None:
+            tasks = stretch_arrivals(tasks, simulation.utilisation, machine.platform, machine.physics)
+            name = f"{name} at load {simulation.utilisation:g}"
+        spec = ExperimentSpec.for_trace(TraceSource.of(name, tasks, batches), names, machine)
+        warn_of_overload(spec, by_name=name)
+        return spec
     if batches is not None:
         raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
     return ExperimentSpec(
@@ -61,6 +75,28 @@ def spec_from_settings(
         machine,
         None if batch else simulation.utilisation,
         batch,
+    )
+
+
+def trace_load_of(spec: ExperimentSpec) -> float | None:
+    """Return the load that a trace offers to the machine; None for a scenario, a graph and a batch."""
+    if spec.trace is None:
+        return None
+    return offered_load(spec.trace.workload, spec.machine.platform, spec.machine.physics)
+
+
+def warn_of_overload(spec: ExperimentSpec, by_name: str) -> None:
+    """Warn of a trace whose tasks arrive faster than the machine can run them."""
+    load = trace_load_of(spec)
+    if load is not None and load > 1:
+        logger.warning(overload_text(by_name, load, spec.machine.platform.name))
+
+
+def overload_text(trace: str, load: float, platform: str) -> str:
+    """Return the warning about a trace that asks for more than a machine can run."""
+    return (
+        f"{trace} asks for {load:.3g} times what {platform} can run: every queue grows. "
+        "--utilisation 0.7 stretches its arrivals"
     )
 
 
@@ -118,6 +154,11 @@ class SimulationInputs:
         """Offered load as a share of the capacity, or None where it is not set."""
         return self.spec.load
 
+    @cached_property
+    def offered_load(self) -> float | None:
+        """Load that a trace offers to the machine; None for a scenario, a graph and a batch."""
+        return trace_load_of(self.spec)
+
     @property
     def batch(self) -> bool:
         """Whether all tasks arrive at time 0."""
@@ -133,6 +174,7 @@ class SimulationInputs:
             "trace": self.trace,
             "batch": self.batch,
             "utilisation": self.utilisation,
+            "offered_load": self.offered_load if self.trace else self.utilisation,
             "tasks": body["tasks"],
             "seed": settings.simulation.seed,
             "platform": body["platform"],
@@ -145,9 +187,12 @@ class SimulationInputs:
         }
 
 
-def read_inputs(settings: Settings, *, batch: bool = False, trace: str | None = None) -> SimulationInputs:
+def read_inputs(
+    settings: Settings, *, batch: bool = False, trace: str | None = None, trace_load: object = None
+) -> SimulationInputs:
     """Build the machine and the tasks, and warn about a load that the machine cannot sustain."""
-    inputs = SimulationInputs(settings, spec_from_settings(settings, batch=batch, trace=trace))
+    spec = spec_from_settings(settings, batch=batch, trace=trace, trace_load=trace_load)
+    inputs = SimulationInputs(settings, spec)
     _ = inputs.workload  # errors in the tasks must appear before anything runs
     if inputs.utilisation is not None and inputs.utilisation >= 1:
         logger.warning(f"load {inputs.utilisation:g} exceeds the machine's capacity: every queue grows")

@@ -12,7 +12,8 @@ ScenarioOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Kind of tasks, such as default, mixed or transfer.")
 ]
 UtilisationOption = Annotated[
-    str | None, typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity.")
+    str | None,
+    typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity; stretches a trace."),
 ]
 BatchOption = Annotated[bool, typer.Option("--batch", help="All tasks arrive at time 0.")]
 SchedulersOption = Annotated[
@@ -55,7 +56,7 @@ def check_sources(trace: str | None, **others: object) -> None:
     Parameters
     ----------
     trace
-        The option `--trace`: a trace brings its own tasks and arrival times.
+        The option `--trace`: a trace brings its own tasks. A utilisation stretches its arrivals.
     **others
         The other options by name, None where not given. A batch has no utilisation.
 
@@ -65,7 +66,7 @@ def check_sources(trace: str | None, **others: object) -> None:
         If another option is given with a trace, or a utilisation with a batch.
     """
     for name, value in others.items():
-        if trace is not None and value is not None:
+        if trace is not None and value is not None and name != "utilisation":
             raise InvalidInputError(f"--{name.replace('_', '-')}", "left out with --trace", value)
     if others.get("batch") and others.get("utilisation") is not None:
         raise InvalidInputError("--utilisation", "left out with --batch", others["utilisation"])

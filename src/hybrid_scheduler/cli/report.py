@@ -116,7 +116,7 @@ def report(
         if run_dir is not None:
             spec, seed, study, record = _stored(run_dir)
         else:
-            spec = spec_from_settings(settings, batch=batch, trace=trace, batches=batches)
+            spec = spec_from_settings(settings, batch=batch, trace=trace, batches=batches, trace_load=utilisation)
             seed = first_seed
             study, record = _fresh(spec, first_seed, count, keep, processes, update)
         update("drawing", count)

@@ -52,7 +52,7 @@ def simulate(
     utilisation: UtilisationOption = None,
     batch: BatchOption = False,
     trace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Read tasks from a .csv or .parquet file.")
+        str | None, typer.Option(metavar="FILE", help="Read tasks from a .csv, .csv.gz or .parquet file.")
     ] = None,
     tasks: Annotated[str | None, typer.Option(metavar="N", help="Number of tasks.")] = None,
     seed: SeedOption = None,
@@ -117,7 +117,7 @@ def simulate(
     check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None)
     if out is not None:
         check_folder(out, force=force)
-    inputs = read_inputs(settings, batch=batch, trace=trace)
+    inputs = read_inputs(settings, batch=batch, trace=trace, trace_load=utilisation)
     with compile_notice(command.printer.note):
         comparison = run_simulation(inputs, command.printer)
     document = inputs.document(comparison)
@@ -160,7 +160,8 @@ def _rank(summary: Summary) -> tuple[bool, float]:
 def _caption(inputs: SimulationInputs, comparison: Comparison) -> Iterator[list[str]]:
     """Yield the inputs of the run, in lines of facts."""
     if inputs.trace is not None:
-        source = f"trace {inputs.trace}"
+        load = inputs.offered_load
+        source = f"trace {inputs.trace}" + ("" if load is None else f", offers {load:.3g} × capacity")
     elif inputs.batch:
         source = f"{inputs.scenario}, all at once"
     else:

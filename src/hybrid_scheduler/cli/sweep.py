@@ -37,7 +37,10 @@ def sweep(
     ] = None,
     loads: Annotated[
         str | None,
-        typer.Option(metavar="X,Y", help="Loads as shares of capacity, or batch; the scenario's own by default."),
+        typer.Option(
+            metavar="X,Y",
+            help="Loads as shares of capacity, or batch; by default the scenario's or the trace's own.",
+        ),
     ] = None,
     trace: Annotated[
         str | None, typer.Option(metavar="FILE", help="Your own tasks from a file instead of scenarios.")
@@ -92,7 +95,7 @@ def sweep(
         raise UnknownNameError("--backend", backend, _BACKENDS)
     check_metric(metric)
     common = {"simulation.tasks": tasks, "physics.noise_sigma": noise}
-    check_sources(trace, scenarios=scenarios, loads=loads, tasks=tasks, seeds=seeds, adversary=adversary)
+    check_sources(trace, scenarios=scenarios, tasks=tasks, seeds=seeds, adversary=adversary)
     if adversary is not None:
         _adversary(
             command, adversary, common, metric, evaluations, seeds or _SEEDS, first_seed, processes, out, as_json
@@ -100,7 +103,7 @@ def sweep(
         return
     common["simulation.schedulers"] = schedulers
     if trace is not None:
-        specs = _trace_specs(command, trace, platforms, common)
+        specs = _trace_specs(command, trace, loads, platforms, common)
     else:
         specs = _specs(command, scenarios or "default", loads, platforms, common)
     from ..experiments.sweep import TABLE, cells_of, run_sweep
@@ -147,14 +150,16 @@ def _specs(
 
 
 def _trace_specs(
-    command: CommandContext, trace: str, platforms: str, common: dict[str, Any]
+    command: CommandContext, trace: str, loads: str | None, platforms: str, common: dict[str, Any]
 ) -> list[ExperimentSpec]:
     from .inputs import spec_from_settings
 
-    return [
-        spec_from_settings(command.settings({**common, "simulation.platform": platform}), trace=trace)
-        for platform in _listed(platforms)
-    ]
+    found = []
+    for load in _listed(loads) if loads else [None]:
+        for platform in _listed(platforms):
+            options = {**common, "simulation.platform": platform, "simulation.utilisation": load}
+            found.append(spec_from_settings(command.settings(options), trace=trace, trace_load=load))
+    return found
 
 
 def _listed(text: str) -> list[str]:

@@ -9,11 +9,13 @@ from .scenarios import (
     capacity_of,
     default_scenario,
     generate,
+    offered_load,
     scenario_from_json,
     scenario_named,
     scenario_to_json,
     shift_regimes,
     stream,
+    stretch_arrivals,
 )
 from .task_graphs import GRAPHS, chain, cholesky, fork_join, graph_named, layered, lu, qr
 from .trace_columns import OPTIONAL, REQUIRED, ReadReport, Rejection
@@ -46,6 +48,7 @@ __all__ = [
     "load_with_report",
     "load_workload",
     "lu",
+    "offered_load",
     "qr",
     "save_workload",
     "scenario_from_json",
@@ -53,5 +56,6 @@ __all__ = [
     "scenario_to_json",
     "shift_regimes",
     "stream",
+    "stretch_arrivals",
     "trace_named",
 ]

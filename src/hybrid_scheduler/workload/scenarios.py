@@ -7,11 +7,13 @@ utilisation is the arrival rate as a share of the capacity mu* of the platform f
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from ..core import InvalidInputError, Platform, UnknownNameError, Workload, workstation
+from ..core.task import LARGEST_VALUE
 from ..physics import PHYSICS, Physics, capacity, physics_named
 from .argument_checks import Range, number_range, positive_number, whole_number
 from .arrivals import ARRIVALS
@@ -222,6 +224,69 @@ def capacity_of(scenario: Scenario, platform: Platform, physics: Physics) -> flo
     True
     """
     return _capacity(scenario.regime(_CAPACITY_DRAWS, 0.0), platform, physics)
+
+
+def offered_load(workload: Workload, platform: Platform, physics: Physics) -> float | None:
+    """Return the load that tasks offer to a machine: their rate of arrival over its capacity for them.
+
+    Above 1 the tasks arrive faster than any scheduler can run them. A graph has no rate, nor have tasks that all
+    arrive at once: the result is None.
+
+    Parameters
+    ----------
+    workload
+        Tasks with their arrival times.
+    platform, physics
+        Devices and durations.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import AnalyticPhysics, Workload, offered_load, workstation
+    >>> n = 1001
+    >>> tasks = Workload(
+    ...     task_id=range(n),
+    ...     size=[2500] * n,
+    ...     compute_intensity=[0.5] * n,
+    ...     memory_required=[0] * n,
+    ...     arrival_time=[0.1 * i for i in range(n)],
+    ... )
+    >>> round(offered_load(tasks, workstation(1), AnalyticPhysics()), 3)  # 10 tasks per second, capacity 7
+    1.429
+    """
+    span = float(workload.arrival_time[-1] - workload.arrival_time[0])
+    if workload.has_dependencies or span <= 0:
+        return None
+    return (len(workload) - 1) / span / capacity(workload, platform, physics)
+
+
+def stretch_arrivals(workload: Workload, load: float, platform: Platform, physics: Physics) -> Workload:
+    """Return the same tasks with arrivals stretched or compressed, so that they offer this load to a machine.
+
+    Parameters
+    ----------
+    workload
+        Tasks with their arrival times.
+    load
+        Rate of arrival over the machine's capacity for these tasks, above 0.
+    platform, physics
+        Devices and durations.
+
+    Raises
+    ------
+    InvalidInputError
+        If the tasks have no rate of arrival, or `load` is not above 0.
+    """
+    wanted = positive_number("load", load)
+    offered = offered_load(workload, platform, physics)
+    if offered is None:
+        raise InvalidInputError("load", "left out: the tasks are a graph, or all arrive at once", load)
+    stretched = copy(workload)
+    arrival = workload.arrival_time * (offered / wanted)
+    if arrival[-1] > LARGEST_VALUE:
+        raise InvalidInputError("load", f"one with arrivals of at most {LARGEST_VALUE:g} s", load)
+    arrival.flags.writeable = False
+    stretched.arrival_time = arrival
+    return stretched
 
 
 @lru_cache(maxsize=256)
