@@ -11,9 +11,9 @@ from test_security import ORIGINS, TOKEN
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from hybrid_scheduler.server.frame_protocol import text_frame
 from hybrid_scheduler.server.schemas import Hello
 from hybrid_scheduler.server.stream_hub import Client, Message, StreamHub
+from hybrid_scheduler.server.uvicorn_protocols import text_frame
 
 WAYS = pytest.mark.parametrize("ws", ["frames", "websockets-sansio"])
 

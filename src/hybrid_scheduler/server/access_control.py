@@ -115,14 +115,14 @@ def client_address(scope: dict[str, Any], headers: Headers, trusted: tuple[_Netw
     X-Forwarded-For counts only from a trusted peer, and only as far as trusted proxies wrote it.
     """
     peer = (scope.get("client") or ("unknown",))[0]
-    if not trusted or not _is_inside(peer, trusted):
+    if not trusted or not is_inside(peer, trusted):
         return str(peer)
     chain = [part.strip() for part in headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")]
     for hop in reversed([part for part in chain if part]):
         if not _is_address(hop):
             break
         peer = hop
-        if not _is_inside(hop, trusted):
+        if not is_inside(hop, trusted):
             break
     return str(peer)
 
@@ -135,7 +135,8 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _is_inside(address: str, networks: tuple[_Network, ...]) -> bool:
+def is_inside(address: str, networks: tuple[_Network, ...]) -> bool:
+    """Return True if the address belongs to one of the networks."""
     try:
         return any(ipaddress.ip_address(address) in network for network in networks)
     except ValueError:

@@ -31,6 +31,23 @@ MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Limits of HTTP connections. They hold before any token is checked; times are seconds."""
+
+    #: From the connection, or from the first byte of a later request, to the end of its headers.
+    header_timeout: float = 10.0
+    headers: int = 100
+    header_bytes: int = 64 * 1024
+    #: In each such time the body must progress by `body_progress` bytes, or end.
+    body_timeout: float = 30.0
+    body_progress: int = 4096
+    #: For a client that reads nothing of its response.
+    send_timeout: float = 60.0
+    per_address: int = 256
+    in_all: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
 class ServerOptions:
     """Options of the server as plain values."""
 
@@ -50,6 +67,7 @@ class ServerOptions:
     body_limit: int = MIB
     trace_limit: int = 50 * MIB
     run_limit: int = 16 * MIB
+    connections: ConnectionLimits = ConnectionLimits()
     #: Folder of uploaded traces.
     traces: Path = Path("data/workload_traces")
     version: str = __version__

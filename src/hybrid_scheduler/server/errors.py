@@ -29,11 +29,13 @@ _CODES = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    408: "timeout",
     409: "conflict",
     413: "too_large",
     415: "unsupported_media_type",
     422: "invalid_input",
     429: "rate_limited",
+    431: "too_large",
     503: "unavailable",
 }
 #: Seconds after which a client should try again.

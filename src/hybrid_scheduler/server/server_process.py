@@ -12,6 +12,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -22,7 +23,7 @@ from .access_control import is_loopback
 from .app import create_app
 from .app_context import ServerOptions
 from .composition import RunningServer, open_server, options_of
-from .frame_protocol import FrameProtocol
+from .uvicorn_protocols import ConnectionGuard, FrameProtocol, GuardedHttpProtocol
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _SHUTDOWN_TIMEOUT_S = 4.0
 _PING_INTERVAL_S = 20.0
 _MAX_MESSAGE_BYTES = 64 * 1024
+#: Files besides connections: database, logs, libraries, worker processes.
+_OTHER_FILES = 200
 
 #: Called with the server's address ("" for an engine alone) once it is ready.
 _ReadyCallback = Callable[[str, RunningServer], None]
@@ -96,12 +99,29 @@ def _stop_signals(stop: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _raise_file_limit(options: ServerOptions) -> None:
+    """Allow as many open files as there may be connections; a shell's default of 1024 is too few."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    needed = int(options.connections.in_all * 1.2) + options.max_clients + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    reachable = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, hard))
+    if reachable < needed:
+        logger.warning(f"only {reachable} files may be open, {needed} are needed at most: see ulimit -n")
+
+
 def uvicorn_config(app: Any, options: ServerOptions) -> uvicorn.Config:
     """Return uvicorn's settings. Its access log is off, because addresses may contain tokens."""
     return uvicorn.Config(
         app,
         host=options.host,
         port=options.port,
+        http=partial(GuardedHttpProtocol, guard=ConnectionGuard(options)),  # type: ignore[arg-type]
         ws=FrameProtocol,
         ws_max_size=_MAX_MESSAGE_BYTES,
         ws_ping_interval=_PING_INTERVAL_S,
@@ -151,6 +171,7 @@ def serve(
         interrupted = asyncio.run(_run_engine(settings, start, speed, ready))
     else:
         options = options_of(settings)
+        _raise_file_limit(options)
         with bound_socket(options.host, options.port) as listener:
             loop = _loop_factory()
             with asyncio.Runner(loop_factory=loop) as runner:

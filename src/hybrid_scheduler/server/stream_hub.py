@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from .frame_protocol import EXTENSION, FrameProtocol, text_frame
+from .uvicorn_protocols import EXTENSION, FrameProtocol, text_frame
 
 _MAX_QUEUED = 64
 #: Seconds for which a connection may accept nothing while messages wait, and then for its close frame.

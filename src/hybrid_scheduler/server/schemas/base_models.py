@@ -113,6 +113,7 @@ ErrorCode = Literal[
     "too_large",
     "unsupported_media_type",
     "rate_limited",
+    "timeout",
     "unavailable",
     "internal",
 ]
