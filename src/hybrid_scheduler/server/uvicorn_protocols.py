@@ -215,9 +215,10 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self._refuse(408, f"no complete headers within {self._limits.header_timeout:g} s")
 
     def _body_late(self) -> None:
+        cycle: Any = self.cycle  # None before the first request
         if self.flow.read_paused:
             self._set_deadline(self._limits.body_timeout, self._body_late)
-        elif self.cycle is not None and self.cycle.response_complete:  # it was answered before its body ended
+        elif cycle is not None and cycle.response_complete:  # it was answered before its body ended
             self.transport.abort()
         else:
             self._refuse(408, f"too little of the body within {self._limits.body_timeout:g} s")
@@ -234,12 +235,13 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self._clear_deadline()
         self._unset_keepalive_if_required()
         self._guard.log(str(self._address), reason)
-        if self.cycle is not None and not self.cycle.response_complete:
-            if self.cycle.response_started:
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if cycle.response_started:
                 self.transport.abort()
                 return
-            self.cycle.disconnected = True  # whatever the application answers comes too late
-            self.cycle.message_event.set()
+            cycle.disconnected = True  # whatever the application answers comes too late
+            cycle.message_event.set()
         response = error_response(ApiError(status, reason), secrets.token_hex(8))
         lines = [STATUS_LINE[status], b"connection: close\r\n"]
         lines += [b"%b: %b\r\n" % header for header in response.raw_headers]
