@@ -33,8 +33,9 @@ class DiscardingJournal:
         return Recovered(Counters())
 
     def append(self, batch: Batch) -> None:
-        if batch.committed is not None:
-            batch.committed.set_result(None)
+        for future in (batch.committed, batch.stored):
+            if future is not None:
+                future.set_result(None)
 
     def forget(self, deleted: Future[int]) -> None:
         deleted.set_result(0)

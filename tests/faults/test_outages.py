@@ -1,7 +1,10 @@
 """The database goes and comes back; Redis freezes; engine and API live apart."""
 
 import asyncio
+import sqlite3
+import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 from measured_examples import measured_run
@@ -17,6 +20,7 @@ from services import (  # noqa: F401
 
 from hybrid_scheduler.live import measured_to_json
 from hybrid_scheduler.server.composition import open_server
+from hybrid_scheduler.storage.schema_version import with_connection
 
 pytestmark = pytest.mark.slow
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
@@ -75,6 +79,75 @@ async def test_database_outage_gives_503_and_loses_nothing(tmp_path, monkeypatch
             assert [task["ordinal"] for task in history] == list(range(len(history)))
             notifications = (await client.get("/api/events?type=notification")).json()["events"]
             assert any(event["kind"] == "storage" for event in notifications)
+
+
+@contextmanager
+def locked(settings):
+    """Another program holds the database: reads go on, writes fail."""
+    address = settings.storage.address()
+    if address.is_sqlite:
+        connection = sqlite3.connect(address.path, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.close()
+        return
+
+    def hold(connection):
+        connection.exec_driver_sql("LOCK TABLE tasks, runs IN EXCLUSIVE MODE")
+        held.set()
+        assert over.wait(60)
+
+    held, over = threading.Event(), threading.Event()
+    holder = threading.Thread(target=with_connection, args=(address, hold))
+    holder.start()
+    assert held.wait(30)
+    try:
+        yield
+    finally:
+        over.set()
+        holder.join(30)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def storage(request, monkeypatch):
+    """Settings of either database. A write that hangs fails soon."""
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT_S", 1.0)
+    return {} if request.param == "sqlite" else {"storage.database_url": request.getfixturevalue("database_url")}
+
+
+async def test_one_key_stores_one_task_and_one_id_one_run_while_writes_fail(storage, tmp_path, monkeypatch):
+    more = {**storage, "live.speed": "10000", "live.update_interval": "0.1"}
+    async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
+        statuses = []
+
+        async def keep_sending(path, body, **headers):
+            while (answer := await client.post(path, json=body, headers=headers)).status_code == 503:
+                statuses.append(503)
+                await asyncio.sleep(0.1)
+            assert answer.status_code == 201, answer.text
+            return answer.json()
+
+        def send(number):
+            key = f"key-{number}"
+            return keep_sending("/api/tasks", {**TASK, "external_id": key}, **{"Idempotency-Key": key})
+
+        runs = [measured_run(20, run_id=f"01JCQ4W3E8Z0V6M8T1S9Y5K2R{i}") for i in range(4)]
+        begun = [asyncio.create_task(send(number)) for number in range(12)]
+        begun += [asyncio.create_task(keep_sending("/api/runs", measured_to_json(run))) for run in runs]
+        with locked(settings_of(tmp_path, **storage)):
+            begun += [asyncio.create_task(send(number)) for number in range(12, 24)]
+            async with asyncio.timeout(60):
+                while not statuses:
+                    await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            answers = await asyncio.gather(*begun)
+        assert statuses, "the lock came too late"
+        for number in range(24):
+            found = (await client.get(f"/api/tasks?external_id=key-{number}")).json()["tasks"]
+            assert len(found) == 1, number
+            assert found[0]["task_id"] in {answer.get("task_id") for answer in answers}
+        for run in runs:
+            assert (await client.get(f"/api/runs/{run.run_id}")).json()["tasks"] == 20
 
 
 async def test_frozen_redis_degrades_health_and_nothing_else(tmp_path, monkeypatch):

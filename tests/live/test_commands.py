@@ -156,6 +156,38 @@ def test_same_idempotency_key_gives_the_same_task(one):
     assert stored == [IdempotencyKey("k1", "digest", first), IdempotencyKey("k2", "digest", first + 1)]
 
 
+def test_key_of_a_task_that_waits_through_an_outage_makes_no_second_task(one):
+    key = IdempotencyKey("k", "digest", 0)
+    one.run(1.0)
+    one.journal.hold()
+    refused = one.engine.submit(TASK, key)
+    one.engine.status()
+    one.clock.settle()
+    one.journal.fail()
+    with pytest.raises(JournalUnavailable):
+        refused.result(5)
+    again = one.engine.submit(TASK, key)
+    one.clock.settle()
+    assert not again.done()  # it waits for the batch of the first request
+    one.journal.release()
+    task_id = again.result(5)
+    assert one.engine.submit(TASK, key).result(5) == task_id
+    assert [entry for batch in one.journal.batches for entry in batch.idempotency] == [
+        replace(key, task_id=task_id)
+    ]
+    assert sum("mine" in (batch.external_ids or ()) for batch in one.journal.batches) == 1
+
+
+def test_keys_of_tasks_that_wait_are_never_forgotten(one, monkeypatch):
+    monkeypatch.setattr("hybrid_scheduler.live.batch_builder._MAX_KEYS", 2)
+    one.journal.hold()
+    first = [one.engine.submit(TASK, IdempotencyKey(f"k{i}", "digest", 0)) for i in range(5)]
+    again = [one.engine.submit(TASK, IdempotencyKey(f"k{i}", "digest", 0)) for i in range(5)]
+    one.clock.settle()
+    one.journal.release()
+    assert [future.result(5) for future in again] == [future.result(5) for future in first]
+
+
 def test_invalid_tasks_are_refused():
     for values, message in [
         ((0.0, 0.5, 100.0), "size: must be finite and > 0"),

@@ -224,6 +224,22 @@ def test_run_that_is_being_stored_is_not_stored_twice(one):
     assert [batch.run.run_id for batch in one.journal.batches].count(named.run_id) == 1
 
 
+def test_run_that_waits_through_an_outage_is_not_stored_twice(one):
+    one.run(1.0)
+    one.journal.hold()
+    named = measured_run(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB")
+    refused = one.engine.store_measured(named)
+    one.engine.pause()
+    one.journal.fail()
+    with pytest.raises(JournalUnavailable):
+        refused.result(10)
+    again = one.engine.store_measured(named)
+    one.clock.settle()
+    one.journal.release()
+    assert again.result(10) == named.run_id
+    assert [batch.run.run_id for batch in one.journal.batches].count(named.run_id) == 1
+
+
 def test_full_journal_refuses_at_once_and_uses_no_ids(live):
     one = live(schedulers=["greedy"], journal=MemoryJournal(most_batches=1)).started()
     one.run(1.0)

@@ -69,9 +69,9 @@ def _directly(run: MeasuredRun, settings: Settings) -> str:
     try:
         assert run.run_id is not None
         batch = batch_of(run, run.run_id, counters, now=time.time())
-        assert batch.committed is not None
+        assert batch.stored is not None
         journal.append(batch)
-        batch.committed.result(_TIMEOUT_S)
+        batch.stored.result(_TIMEOUT_S)
     except (TimeoutError, JournalUnavailable):
         raise HybridSchedulerError(f"{journal.address}: did not store the run in time", hint=_HINT) from None
     finally:

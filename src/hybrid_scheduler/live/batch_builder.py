@@ -47,8 +47,9 @@ class BatchBuilder:
     def __init__(self, journal: Journal, counters: Counters, device_names: tuple[str, ...]) -> None:
         self._journal, self.counters, self.device_names = journal, counters, device_names
         self._unsent: deque[Batch] = deque()
+        #: Keys with the digest of their task, and the future that gets its id when the task is stored.
         self._keys: OrderedDict[str, tuple[str, Future[int]]] = OrderedDict()
-        #: Measured runs that are not durable yet.
+        #: Measured runs that are neither stored nor dropped yet.
         self._measured: dict[str, Future[None]] = {}
         self._clear()
 
@@ -57,6 +58,7 @@ class BatchBuilder:
         self._events: list[Event] = []
         self._versions: list[VersionRecord] = []
         self._acknowledgements: list[tuple[int, Future[int]]] = []
+        self._stored: list[tuple[int, Future[int]]] = []
         self._idempotency: list[IdempotencyKey] = []
 
     # ---------------------------------------------------------------- adding
@@ -97,7 +99,9 @@ class BatchBuilder:
     # ---------------------------------------------------------------- acknowledgements
 
     def submitted(self, key: IdempotencyKey) -> Future[int] | None:
-        """Return the future of an earlier submission with this key; None if there is none.
+        """Return the future of the task that was submitted with this key; None if there is none.
+
+        A task whose batch could not be stored at once waits to be stored: its key stays known.
 
         Raises
         ------
@@ -109,7 +113,7 @@ class BatchBuilder:
             return None
         fingerprint, task_id = known
         if task_id.done() and task_id.exception() is not None:
-            del self._keys[key.key]  # the earlier submission failed: try again
+            del self._keys[key.key]  # the journal has dropped the task: try again
             return None
         if fingerprint != key.fingerprint:
             raise InvalidInputError("Idempotency-Key", "new, or sent with the same task as before", key.key)
@@ -120,8 +124,11 @@ class BatchBuilder:
         self._acknowledgements.append((task_id, acknowledged))
         if key is not None:
             self._idempotency.append(replace(key, task_id=task_id))
-            self._keys[key.key] = key.fingerprint, acknowledged
-            while len(self._keys) > _MAX_KEYS:
+            stored: Future[int] = Future()
+            self._stored.append((task_id, stored))
+            self._keys[key.key] = key.fingerprint, stored
+            # The database does not know the key of a task that waits to be stored.
+            while len(self._keys) > _MAX_KEYS and next(iter(self._keys.values()))[1].done():
                 self._keys.popitem(last=False)
 
     # ---------------------------------------------------------------- handing over
@@ -145,7 +152,7 @@ class BatchBuilder:
         self.deliver()
 
     def storing(self, run_id: str) -> Future[None] | None:
-        """Return the future of a measured run that is not durable yet; None if there is none with this id."""
+        """Return the future of a measured run that waits to be stored; None if there is none with this id."""
         return self._measured.get(run_id)
 
     def take_measured(self, batch: Batch) -> Future[None]:
@@ -156,10 +163,11 @@ class BatchBuilder:
         assert self.has_capacity
         assert not self._chunks
         assert not self._events
-        committed, run_id = batch.committed, batch.run.run_id
+        committed, stored, run_id = batch.committed, batch.stored, batch.run.run_id
         assert committed is not None
-        self._measured[run_id] = committed
-        committed.add_done_callback(lambda done: self._measured.pop(run_id, None))
+        assert stored is not None
+        self._measured[run_id] = stored
+        stored.add_done_callback(lambda done: self._measured.pop(run_id, None))
         self.counters = batch.counters
         self._unsent.append(batch)
         return committed
@@ -182,7 +190,8 @@ class BatchBuilder:
             "versions": tuple(self._versions),
             "events": tuple(self._events),
             "idempotency": tuple(self._idempotency),
-            "committed": self._committed() if self._acknowledgements else None,
+            "committed": _future_for(self._acknowledgements),
+            "stored": _future_for(self._stored),
         }
         if not self._chunks:
             return Batch(**common)
@@ -200,22 +209,26 @@ class BatchBuilder:
             optimal_time=np.concatenate([chunk.optimal_time for chunk in chunks]),
         )
 
-    def _committed(self) -> Future[None]:
-        acknowledgements = list(self._acknowledgements)
 
-        def acknowledge(done: Future[None]) -> None:  # runs in the thread that commits
-            error = None if done.cancelled() else done.exception()
-            for task_id, acknowledged in acknowledgements:
-                if acknowledged.done():
-                    continue
-                if error is None and not done.cancelled():
-                    acknowledged.set_result(task_id)
-                else:
-                    acknowledged.set_exception(error or RuntimeError("the journal gave up"))
+def _future_for(waiting: list[tuple[int, Future[int]]]) -> Future[None] | None:
+    """Return a future that sets those that wait to their task's id, or to its own error; None if none waits."""
+    if not waiting:
+        return None
+    futures = list(waiting)
 
-        committed: Future[None] = Future()
-        committed.add_done_callback(acknowledge)
-        return committed
+    def settle(done: Future[None]) -> None:  # runs in the thread that commits
+        error = None if done.cancelled() else done.exception()
+        for task_id, future in futures:
+            if future.done():
+                continue
+            if error is None and not done.cancelled():
+                future.set_result(task_id)
+            else:
+                future.set_exception(error or RuntimeError("the journal gave up"))
+
+    whole: Future[None] = Future()
+    whole.add_done_callback(settle)
+    return whole
 
 
 def _joined(parts: list[Workload]) -> Workload:

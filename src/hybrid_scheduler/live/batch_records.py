@@ -137,8 +137,10 @@ class Batch:
     versions: tuple[VersionRecord, ...] = ()
     events: tuple[Event, ...] = ()
     idempotency: tuple[IdempotencyKey, ...] = ()
-    #: Set once the batch is durable, or to the reason why it is not.
+    #: Set once the batch is durable, or to the reason why it is not yet. After an error it may still be stored.
     committed: Future[None] | None = None
+    #: Set once the batch is durable, or to an error once it is dropped and will never be stored.
+    stored: Future[None] | None = None
 
     def __len__(self) -> int:
         return 0 if self.tasks is None else len(self.tasks)

@@ -155,7 +155,7 @@ def batch_of(run: MeasuredRun, run_id: str, counters: Counters, *, now: float, w
     Returns
     -------
     Batch
-        Its future `committed` is set when the batch is durable.
+        Its futures `committed` and `stored` are set when the batch is durable.
     """
     n, lanes = len(run.tasks), len(run.results)
     after = Counters(counters.next_task_id + n, counters.next_result_id + n * lanes, counters.next_seq + 1)
@@ -188,6 +188,7 @@ def batch_of(run: MeasuredRun, run_id: str, counters: Counters, *, now: float, w
         optimal_time=run.optimal_time,
         events=(Event(counters.next_seq, "notification", watched or run_id, 0.0, now, body),),
         committed=Future(),
+        stored=Future(),
     )
 
 

@@ -1,7 +1,7 @@
 """Journal of the live engine in a database: one thread that stores queued batches in transactions.
 
 A batch leaves the queue only after the commit that contains it. If a commit fails, waiting callers get an error at
-once, and the batch is retried until it is stored. The database also stores the number of the last batch: a batch
+once (`Batch.committed`), and the batch is retried until it is stored (`Batch.stored`). The database also stores the number of the last batch: a batch
 whose commit succeeded although the confirmation was lost is not stored twice.
 """
 
@@ -340,6 +340,7 @@ class SqlJournal:
             self._in_outage = False
         for pending in group:
             _resolve(pending.batch.committed)
+            _resolve(pending.batch.stored)
         if self._retention is not None:
             self._retention.added(sum(len(pending.batch) for pending in group))
         payloads = [payload for pending in group for payload in pending.payloads]
@@ -394,7 +395,10 @@ class SqlJournal:
     def _refuse_all(self) -> None:
         self._closing = True
         with self._lock:
-            waiting: list[Future[Any] | None] = [pending.batch.committed for pending in self._queue]
+            batches = [pending.batch for pending in self._queue]
+            waiting: list[Future[Any] | None] = [
+                each for batch in batches for each in (batch.committed, batch.stored)
+            ]
             waiting += [request.deleted for request in self._delete_requests]
         for future in waiting:
             _resolve(future, error=self._unavailable_error())

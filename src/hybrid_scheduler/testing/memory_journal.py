@@ -127,6 +127,7 @@ class MemoryJournal:
             self._lock.notify_all()
         for batch in done:
             _settle(batch.committed)
+            _settle(batch.stored)
         events = [event for batch in done for event in batch.events]
         if events and self._on_events is not None:
             self._on_events(events)
