@@ -1,5 +1,6 @@
 """Commands to the live engine: idempotence, submitted tasks, deletion, and a slow or unavailable journal."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -247,6 +248,54 @@ def test_full_journal_holds_the_run_and_loses_nothing(live):
     ids = one.task_column("task_id")
     assert ids.tolist() == list(range(1, len(ids) + 1))
     assert {"speed", "paused", "resumed"} <= {n["kind"] for n in one.notifications()}
+
+
+@pytest.mark.parametrize(("command", "status"), [("stop", "stopped"), ("pause", "paused")])
+def test_command_given_while_the_journal_is_full_is_stored_once_it_has_capacity(live, command, status):
+    one = live(schedulers=["greedy"], journal=MemoryJournal(most_batches=2)).started()
+    one.run(2.0)
+    one.journal.hold()
+    assert one.run(5.0).state == "held"
+    assert getattr(one.engine, command)().state == status
+    one.journal.release()
+    one.run(1.0)
+    assert one.journal.batches[-1].run.status == status
+    assert [one.notifications()[-1]["kind"]] == ["run_stopped" if command == "stop" else "paused"]
+
+
+def test_command_given_while_the_journal_is_full_survives_a_close(live):
+    one = live(schedulers=["greedy"], journal=MemoryJournal(most_batches=2)).started()
+    one.run(2.0)
+    one.journal.hold()
+    one.run(5.0)
+    one.engine.stop()
+    threading.Timer(0.2, one.journal.release).start()
+    one.engine.close()
+    assert one.journal.open().run is None
+
+
+def test_run_begins_only_after_the_end_of_the_one_before_is_queued(live):
+    one = live(schedulers=["greedy"], journal=MemoryJournal(most_batches=2)).started()
+    one.run(2.0)
+    one.journal.hold()
+    old = one.run(5.0).run_id
+    with pytest.raises(JournalUnavailable):
+        one.engine.restart(replace(one.config, seed=9))
+    assert one.engine.status().run_id == old  # a refused command changes nothing
+    assert one.engine.status().state == "held"
+    one.engine.stop()
+    with pytest.raises(JournalUnavailable):
+        one.engine.start()
+    one.journal.release()
+    one.run(0.5)
+    new = one.engine.start().run_id
+    one.run(1.0)
+    last = {batch.run.run_id: batch.run for batch in one.journal.batches}
+    assert (last[old].status, last[new].status) == ("stopped", "running")
+    assert last[old].ended_at is not None
+    assert all(
+        event.run_id == old for batch in one.journal.batches for event in batch.events if batch.run.run_id == old
+    )
 
 
 def test_unavailable_journal_is_reported_and_refuses_tasks(one):

@@ -133,8 +133,8 @@ class BatchBuilder:
 
     # ---------------------------------------------------------------- handing over
 
-    def flush(self, run: RunRecord, state: dict[str, Any]) -> None:
-        """Build a batch of all that waits and hand it over, unless the journal is full.
+    def flush(self, run: RunRecord, state: dict[str, Any]) -> bool:
+        """Build a batch of all that waits and hand it over; return False if the journal is full.
 
         Parameters
         ----------
@@ -145,11 +145,12 @@ class BatchBuilder:
         """
         self.deliver()
         if not self.has_capacity:
-            return
+            return False
         batch = self._batch(run, state)
         self._clear()
         self._unsent.append(batch)
         self.deliver()
+        return True
 
     def storing(self, run_id: str) -> Future[None] | None:
         """Return the future of a measured run that waits to be stored; None if there is none with this id."""
@@ -172,14 +173,15 @@ class BatchBuilder:
         self._unsent.append(batch)
         return committed
 
-    def deliver(self) -> None:
-        """Hand over the batches that the journal has capacity for."""
+    def deliver(self) -> bool:
+        """Hand over the batches that the journal has capacity for; return False if some are left."""
         while self._unsent and self._journal.has_capacity:
             try:
                 self._journal.append(self._unsent[0])
             except JournalFull:
-                return
+                break
             self._unsent.popleft()
+        return not self._unsent
 
     def _batch(self, run: RunRecord, state: dict[str, Any]) -> Batch:
         common: dict[str, Any] = {

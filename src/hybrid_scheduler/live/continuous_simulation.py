@@ -89,6 +89,7 @@ class ContinuousSimulation:
         self._commands = CommandQueue()
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._close_timeout = 0.0
 
     # ---------------------------------------------------------------- opening and closing
 
@@ -117,9 +118,9 @@ class ContinuousSimulation:
         """End the thread and store what is left, within `timeout` seconds each. The next engine resumes the run."""
         if self._thread is None or self._closing:
             return
-        self._closing = True
+        self._close_timeout, self._closing = timeout, True
         self._commands.wake.set()
-        self._thread.join(timeout)
+        self._thread.join(timeout + _ERROR_PAUSE_S)
         self._commands.close()
         self._trainer.close()
         self._snapshots.close()
@@ -253,7 +254,7 @@ class ContinuousSimulation:
             self._commands.wake.clear()
         try:
             self._commands.run_all()
-            self._controller.finish()
+            self._controller.finish(self._close_timeout)
         except Exception as error:
             self._failed(error)
 

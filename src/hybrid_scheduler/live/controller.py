@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -35,6 +36,8 @@ _log = logging.getLogger(__name__)
 _IDLE_S = 0.05
 #: Results in a batch before it is handed over early.
 _MAX_ROWS = 20_000
+#: Wall seconds between two attempts to hand over the last batch.
+_CLOSE_POLL_S = 0.02
 
 
 class LiveController:
@@ -74,6 +77,8 @@ class LiveController:
         self._record: RunRecord | None = None
         #: Running, but the journal has no capacity.
         self._held = False
+        #: The journal was full when something was to be handed over.
+        self._flush_due = False
         self._warnings: list[str] = []
         #: Why the engine itself failed.
         self._error: str | None = None
@@ -224,6 +229,11 @@ class LiveController:
         first = self._next_task
         run = LiveRun(config, self._trainer, first_task=first)
         warnings = instability_warnings(config.schedulers, config.scenario, config.machine, config.load)
+        # Everything of the run before is handed over under its own record, its end included.
+        if self._mode != "stopped" or self._flush_due:
+            self._flush()
+            if not self._batches.has_capacity:
+                raise _unavailable("begin another run")
         if self._mode != "stopped":
             self._end()
             self._notify("run_stopped", "another run begins")
@@ -296,7 +306,7 @@ class LiveController:
         if self._run is None or self._record is None:
             return _IDLE_S
         self._run.collect_training(self._next_task)
-        if self._send_lane_events() and self._mode != "running":
+        if (self._send_lane_events() and self._mode != "running") or self._flush_due:
             self._flush()
         idle = self._advance(self._run) if self._mode == "running" else _IDLE_S
         if self._batches.rows >= _MAX_ROWS:
@@ -305,9 +315,18 @@ class LiveController:
             self._snapshots.save_if_due(self._record.run_id, self._lanes)
         return idle
 
-    def finish(self) -> None:
-        """Hand over what is left before the engine closes; the run can be resumed."""
+    def finish(self, timeout: float) -> None:
+        """Hand over what is left before the engine closes, within `timeout` seconds; the run can be resumed."""
+        until = time.monotonic() + timeout
         self._flush()
+        # The journal has a thread of its own, so this is wall time, not the clock of the run.
+        while self._flush_due or not self._batches.deliver():
+            if self._journal.unavailable or time.monotonic() >= until:
+                _log.error("the journal is full: the last changes of the run are not stored")
+                break
+            time.sleep(_CLOSE_POLL_S)
+            if self._flush_due:
+                self._flush()
         if self._record is not None and self._mode != "stopped":
             self._snapshots.save(self._record.run_id, self._lanes)
 
@@ -320,7 +339,7 @@ class LiveController:
         if self._mode != "stopped" and self._record is not None:
             self._set_mode("stopped")
             self._notify("engine_failed", reason)
-            self._batches.flush(self._record, self._last_checkpoint)
+            self._flush()
         self.publish_status()
 
     def _advance(self, run: LiveRun) -> float:
@@ -452,9 +471,11 @@ class LiveController:
         return self._last_checkpoint
 
     def _flush(self) -> None:
-        """Hand what waits to the journal."""
+        """Hand what waits to the journal; if it is full, `step` tries again."""
         if self._run is not None and self._record is not None:
-            self._batches.flush(self._record, self._checkpoint())
+            # An engine that failed may have stopped in the middle of a chunk.
+            state = self._last_checkpoint if self._error is not None else self._checkpoint()
+            self._flush_due = not self._batches.flush(self._record, state)
 
     # ---------------------------------------------------------------- status
 
