@@ -1,5 +1,6 @@
 """Commands to the live engine: idempotence, submitted tasks, deletion, and a slow or unavailable journal."""
 
+import math
 import threading
 from dataclasses import replace
 
@@ -296,6 +297,30 @@ def test_run_begins_only_after_the_end_of_the_one_before_is_queued(live):
     assert all(
         event.run_id == old for batch in one.journal.batches for event in batch.events if batch.run.run_id == old
     )
+
+
+def test_updates_are_sent_while_the_journal_is_the_bottleneck(live):
+    class SlowJournal(MemoryJournal):
+        """Full after every batch, until the engine has noticed."""
+
+        asked = 0
+
+        @property
+        def has_capacity(self):
+            self.asked += 1
+            if self.asked % 6 == 0:
+                self.release()
+                self.hold()
+            return not self.unsaved
+
+    journal = SlowJournal()
+    journal.hold()
+    one = live(LiveConfig(schedulers=("greedy",), speed=math.inf), journal=journal).started()
+    states = {one.run(0.05).state for _ in range(100)}
+    assert states == {"held", "running"}
+    assert len(one.updates()) >= 5
+    assert one.engine.status().tasks_per_second > 0
+    assert one.updates()[-1]["tasks_per_second"] > 0
 
 
 def test_unavailable_journal_is_reported_and_refuses_tasks(one):

@@ -138,10 +138,9 @@ class TaskRate:
         """Start anew, as after a pause."""
         self._points.clear()
 
-    @property
-    def value(self) -> float:
-        """The rate; 0 before the second update."""
-        if len(self._points) < 2:
+    def rate(self, now: float, tasks: int) -> float:
+        """Return the rate up to now; 0 before the first update."""
+        if not self._points:
             return 0.0
-        (then, before), (now, tasks) = self._points[0], self._points[-1]
+        then, before = self._points[0]
         return (tasks - before) / (now - then) if now > then else 0.0

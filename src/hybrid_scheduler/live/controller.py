@@ -347,9 +347,9 @@ class LiveController:
             self._held = not self._held
             self.publish_status()
             self._time.set(run.now)
-            # The next update says so. An update at once would take capacity from the tasks.
-            self._next_update = self._clock.now() + self._config.update_every
         if self._held:
+            if self._clock.now() >= self._next_update:
+                self.publish_status()  # the event itself waits until the journal has capacity
             return _IDLE_S
         idle = self._decide_due_tasks(run)
         if self._clock.now() >= self._next_update:
@@ -488,7 +488,7 @@ class LiveController:
             self._batches.counters,
             self._journal,
             held=self._held,
-            tasks_per_second=self._rate.value if self._mode == "running" else 0.0,
+            tasks_per_second=self._tasks_per_second,
             notes=(*self._warnings, *([self._error] if self._error else ())),
         )
         return self.last_status
@@ -497,6 +497,12 @@ class LiveController:
     def _mode(self) -> str:
         """running, paused or stopped."""
         return self._record.status if self._record else "stopped"
+
+    @property
+    def _tasks_per_second(self) -> float:
+        if self._run is None or self._mode != "running":
+            return 0.0
+        return self._rate.rate(self._clock.now(), self._run.ordinal)
 
     @property
     def _next_task(self) -> int:
