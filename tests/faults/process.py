@@ -24,7 +24,8 @@ class Served:
 
     def __init__(self, folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        inherited = {key: os.environ[key] for key in ("PATH", "HOME", "NUMBA_CACHE_DIR") if key in os.environ}
+        passed_on = ("PATH", "HOME", "NUMBA_CACHE_DIR", "PYTHONPATH")
+        inherited = {key: os.environ[key] for key in passed_on if key in os.environ}
         self.process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, "serve", "--port", "0", *arguments],
             cwd=folder,

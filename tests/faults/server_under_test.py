@@ -14,6 +14,8 @@ import httpx
 from hybrid_scheduler.config import Settings, load_settings
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import RunningServer, open_server, options_of
+from hybrid_scheduler.storage import DatabaseAddress
+from hybrid_scheduler.storage.schema_version import with_connection
 
 
 def settings_of(tmp_path: Path, **more: str) -> Settings:
@@ -42,3 +44,13 @@ async def opened_server(
         transport = httpx.ASGITransport(create_app(running.context), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
             yield client, running
+
+
+def occupy(address: DatabaseAddress, task_id: int) -> None:
+    """Another program uses the id of a coming task: its row will be refused for good."""
+    row = (
+        "INSERT INTO tasks (task_id, run_id, ordinal, size, compute_intensity, memory_required, arrival_time, "
+        f"dependencies, kind, recorded_at) SELECT {task_id}, run_id, 0, 1.0, 1.0, 1.0, 0.0, '[]', 'generic', 0 "
+        "FROM runs LIMIT 1"
+    )
+    with_connection(address, lambda connection: connection.exec_driver_sql(row))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from measured_examples import measured_run
-from server_under_test import opened_server, settings_of
+from server_under_test import occupy, opened_server, settings_of
 from services import (  # noqa: F401
     database_url,
     fresh_database,
@@ -148,6 +148,21 @@ async def test_one_key_stores_one_task_and_one_id_one_run_while_writes_fail(stor
             assert found[0]["task_id"] in {answer.get("task_id") for answer in answers}
         for run in runs:
             assert (await client.get(f"/api/runs/{run.run_id}")).json()["tasks"] == 20
+
+
+async def test_writer_that_failed_for_good_is_not_ready(storage, tmp_path, monkeypatch):
+    more = {**storage, "live.speed": "20", "live.update_interval": "0.1"}
+    async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, running):
+        assert (await client.get("/api/health/ready")).status_code == 200
+        assert "hybrid_scheduler_storage_up 1.0" in (await client.get("/api/metrics")).text
+        occupy(running.address, (await client.get("/api/status")).json()["next_task_id"] + 20)
+        async with asyncio.timeout(60):
+            assert "cannot be written" in str(await running.failure)
+        assert (await client.get("/api/health/ready")).status_code == 503
+        assert (await client.get("/api/health")).json()["status"] == "down"
+        assert "hybrid_scheduler_storage_up 0.0" in (await client.get("/api/metrics")).text
+        assert (await client.post("/api/tasks", json=TASK)).status_code == 503
+        assert (await client.get("/api/tasks")).status_code == 200  # reads go on
 
 
 async def test_frozen_redis_degrades_health_and_nothing_else(tmp_path, monkeypatch):

@@ -10,9 +10,12 @@ import time
 import httpx
 import pytest
 from process import served
+from server_under_test import occupy
 from services import database_url, postgres_url  # noqa: F401
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
+
+from hybrid_scheduler.storage import DatabaseAddress
 
 pytestmark = pytest.mark.slow
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
@@ -196,3 +199,18 @@ def test_log_does_not_contain_the_token(tmp_path):
     with served(tmp_path, environment=environment, ready=False) as server:
         assert server.wait() == 2
         assert any("0600" in line for line in server.errors)
+
+
+def test_server_that_can_store_nothing_more_ends_with_status_1(tmp_path, environment):
+    url = environment.get("DATABASE_URL", f"sqlite:///{tmp_path / 'data' / 'hybrid_scheduler.db'}")
+    with served(tmp_path, *SPEED, environment=environment) as server, server.client() as client:
+        run_id = client.get("/api/status").json()["run_id"]
+        occupy(DatabaseAddress.from_url(url), client.get("/api/status").json()["next_task_id"] + 20)
+        assert server.wait(60) == 1
+        assert any("cannot be written" in line for line in server.errors[-3:])
+        assert any("the server ends: nothing more can be stored" in line for line in server.errors)
+        assert not any("Traceback" in line for line in server.errors if "ASGI" in line)
+    with served(tmp_path, *SPEED, environment=environment) as server, server.client() as client:
+        # The counters are compared with the rows, so the next engine goes on after the foreign row.
+        assert client.get("/api/status").json()["run_id"] == run_id
+        assert client.post("/api/tasks", json=TASK).status_code == 201

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..config import ALL_SCHEDULERS
-from ..core import InvalidInputError, Online, UnknownNameError
+from ..core import HybridSchedulerError, InvalidInputError, Online, UnknownNameError
 from ..live import ContinuousSimulation, LiveConfig
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
@@ -91,6 +91,8 @@ class RunningServer:
     address: DatabaseAddress
     engine: ContinuousSimulation | None
     role: str
+    #: Gets the reason when the engine can store nothing more; the process should then end.
+    failure: asyncio.Future[HybridSchedulerError]
 
 
 @asynccontextmanager
@@ -150,13 +152,14 @@ async def open_server(
         hub = StreamHub(max_clients=chosen.max_clients)
         engine: ContinuousSimulation | None = None
         control: EngineControl
+        failure, on_failure = _failure_future()
         if role == "api":
             queue = EngineCommandTable(database, shared)
             control = RemoteEngineControl(queue, repository, time.time)
             await repository.ping()
         else:
             local.subscribe(hub.publish_from_thread)
-            journal = _journal(settings, address, _LocalAndSharedBus(local, shared))
+            journal = _journal(settings, address, _LocalAndSharedBus(local, shared), on_failure)
             engine, control = await _engine(settings, journal, stack, start=start, speed=speed)
             if role == "engine":
                 await _serve_commands(control, journal, EngineCommandTable(database, shared), stack)
@@ -183,15 +186,36 @@ async def open_server(
             load=settings.simulation.utilisation,
             whatif_worker=whatif_worker,
         )
-        yield RunningServer(context, address, engine, role)
+        yield RunningServer(context, address, engine, role, failure)
 
 
-def _journal(settings: Settings, address: DatabaseAddress, bus: _LocalAndSharedBus) -> SqlJournal:
+def _failure_future() -> tuple[asyncio.Future[HybridSchedulerError], Callable[[HybridSchedulerError], None]]:
+    """Return a future, and a function that sets it from any thread."""
+    loop = asyncio.get_running_loop()
+    failure: asyncio.Future[HybridSchedulerError] = loop.create_future()
+
+    def set_failure(error: HybridSchedulerError) -> None:
+        if not failure.done():
+            failure.set_result(error)
+
+    def fail(error: HybridSchedulerError) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(set_failure, error)
+
+    return failure, fail
+
+
+def _journal(
+    settings: Settings,
+    address: DatabaseAddress,
+    bus: _LocalAndSharedBus,
+    on_failure: Callable[[HybridSchedulerError], None],
+) -> SqlJournal:
     store = settings.storage
     if address.file is not None:
         address.file.parent.mkdir(parents=True, exist_ok=True)
     history = HistoryCsv(store.history_csv) if store.history_csv else None
-    return SqlJournal(address, bus=bus, history=history, keep_tasks=store.retention_tasks)
+    return SqlJournal(address, bus=bus, history=history, keep_tasks=store.retention_tasks, on_failure=on_failure)
 
 
 async def _engine(

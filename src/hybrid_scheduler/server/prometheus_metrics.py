@@ -49,6 +49,7 @@ class Metrics:
         self.virtual = gauge("run_virtual_time_seconds", "Virtual seconds since the run began.")
         self.running = gauge("engine_state", "1 for the state the engine is in.", ("state",))
         self.unsaved = gauge("unsaved_batches", "Batches that are not in the database yet.")
+        self.stored = gauge("storage_up", "1 while the engine can store what it computes.")
         self.database = gauge("database_up", "1 while the database answers.", ("kind",))
         self.cache = gauge("cache_up", "1 while the cache answers.", ("kind",))
         self.clients = gauge("websocket_clients", "Open WebSockets.")
@@ -110,6 +111,7 @@ class Metrics:
             self._update_run(await context.control.status())
         except Exception:
             self.rate.set(0)
+            self.stored.set(0)
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
     def _update_clients(self, context: AppContext) -> None:
@@ -126,6 +128,7 @@ class Metrics:
         self.rate.set(status["tasks_per_second"])
         self.virtual.set(status["virtual_time"])
         self.unsaved.set(status["unsaved_batches"])
+        self.stored.set(status["storage"] == "ok")
         by_scheduler = (
             self.decisions,
             self.failed,

@@ -165,6 +165,8 @@ def serve(
     ------
     KeyboardInterrupt
         After Ctrl-C, once everything is closed.
+    HybridSchedulerError
+        If the server cannot start, or if it ended because nothing more can be stored.
     """
     _redirect_logs()
     if role == "engine":
@@ -199,7 +201,15 @@ async def _run_server(
 
         config = uvicorn_config(create_app(running.context), options)
         server = Server(config, running.context.hub, on_ready)
+
+        def end(_: object) -> None:
+            logger.error("the server ends: nothing more can be stored")
+            server.should_exit = True
+
+        running.failure.add_done_callback(end)
         await server.serve([listener])
+        running.failure.remove_done_callback(end)
+        _raise_failure(running)
         return server.interrupted
 
 
@@ -217,8 +227,16 @@ async def _run_engine(settings: Settings, start: bool, speed: float | None, read
         ) as running:
             if ready is not None:
                 ready("", running)
+            running.failure.add_done_callback(lambda _: stop.set())
             await stop.wait()
+            _raise_failure(running)
     return signal.SIGINT in numbers
+
+
+def _raise_failure(running: RunningServer) -> None:
+    """Raise the error after which nothing more can be stored, so that the process ends with status 1."""
+    if running.failure.done():
+        raise running.failure.result()
 
 
 @contextlib.contextmanager

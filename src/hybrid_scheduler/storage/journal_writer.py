@@ -1,8 +1,8 @@
 """Journal of the live engine in a database: one thread that stores queued batches in transactions.
 
 A batch leaves the queue only after the commit that contains it. If a commit fails, waiting callers get an error at
-once (`Batch.committed`), and the batch is retried until it is stored (`Batch.stored`). The database also stores the number of the last batch: a batch
-whose commit succeeded although the confirmation was lost is not stored twice.
+once (`Batch.committed`), and the batch is retried until it is stored (`Batch.stored`). The database also stores the
+number of the last batch: a batch whose commit succeeded although the confirmation was lost is not stored twice.
 """
 
 from __future__ import annotations

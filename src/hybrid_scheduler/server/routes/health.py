@@ -82,7 +82,10 @@ async def _check_health(context: AppContext) -> dict[str, Any]:
     try:
         engine["beat_age"] = age = await context.control.heartbeat_age()
         if age is None or age < _MAX_HEARTBEAT_AGE_S:
-            engine["state"] = (await context.control.status())["state"]
+            status = await context.control.status()
+            engine["state"] = status["state"]
+            if status["storage"] == "away":  # it may still be read, but nothing is stored
+                database = "away"
     except Exception:
         engine["state"] = "away"
     degraded = engine["state"] == "away" or cache == "away"
