@@ -19,7 +19,15 @@ from typing import Any
 import numpy as np
 
 from hybrid_scheduler.cluster import makespan_bound
-from hybrid_scheduler.core import Floats, HybridSchedulerError, InvalidInputError, Platform, Workload, workstation
+from hybrid_scheduler.core import (
+    Floats,
+    HybridSchedulerError,
+    InvalidInputError,
+    Platform,
+    Workload,
+    require,
+    workstation,
+)
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.physics import AnalyticPhysics, Physics
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -86,12 +94,8 @@ def _check(workload: Workload, platform: Platform) -> None:
 
 
 def _solve(workload: Workload, platform: Platform, table: Floats, effort: float) -> tuple[Floats, Any, float, bool]:
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError:
-        raise HybridSchedulerError(
-            "ortools is not installed", hint="pip install 'hybrid-scheduler[exact]'"
-        ) from None
+    require("ortools", "an exact optimum")
+    from ortools.sat.python import cp_model
 
     cpu = int(np.flatnonzero(platform.is_cpu)[0])
     gpus = platform.accelerators.tolist()

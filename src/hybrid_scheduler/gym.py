@@ -17,17 +17,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from .core import Floats, Ints
+from .core import Floats, Ints, MissingExtraError
 from .learning.dqn.decision_options import ACTIONS
 from .learning.dqn.q_network import Floats32
 from .learning.dqn.queue_env import Bools, QueueEnv
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ModuleNotFoundError as error:
+    raise MissingExtraError("gymnasium", "hybrid_scheduler.gym") from error
 
 ENVIRONMENT = "HybridScheduler-v0"
 #: Bound of the observations: features are shares and logarithms far below it.

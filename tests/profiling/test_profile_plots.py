@@ -52,5 +52,5 @@ def test_bad_folder_and_missing_matplotlib_are_errors(tmp_path: Path, monkeypatc
     with pytest.raises(InvalidInputError, match="plots: must be a folder that can be written"):
         profile_plots.save_plots(profile_examples.profile(sizes=(64,)), tmp_path / "file")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(HybridSchedulerError, match="figures need matplotlib"):
+    with pytest.raises(HybridSchedulerError, match="a figure needs matplotlib"):
         profile_plots.crossover_figure(profile_examples.profile(sizes=(64,)))

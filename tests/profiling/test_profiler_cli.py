@@ -28,7 +28,7 @@ import sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in {blocked}:
-            raise ImportError(name + " is blocked")
+            raise ModuleNotFoundError(name + " is blocked", name=name)
 
 sys.meta_path.insert(0, Blocker())
 """
@@ -178,4 +178,7 @@ def test_reading_needs_no_torch() -> None:
     )
     done = python(code)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["56", "running kernels needs torch | pip install torch"]
+    assert done.stdout.splitlines() == [
+        "56",
+        "running kernels needs torch: pip install 'hybrid-scheduler[gpu]' | None",
+    ]

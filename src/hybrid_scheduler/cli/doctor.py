@@ -26,13 +26,19 @@ if TYPE_CHECKING:
     from ..config import LoggingSettings, Settings
 
 _REQUIRED = (
-    "numpy", "numba", "scipy", "pandas", "pyarrow", "pydantic", "python-dotenv", "PyYAML",
+    "numpy", "numba", "scipy", "pandas", "pyarrow", "scikit-learn", "skops", "pydantic", "python-dotenv", "PyYAML",
     "typer", "rich", "loguru",
 )  # fmt: skip
+#: One package of each extra, and what the extra is for.
 _OPTIONAL = {
-    "torch": "trains the reinforcement-learning agent",
-    "ray": "spreads work over several machines",
-    "ortools": "computes exact optima of small instances",
+    "fastapi": ("server", "serves the live run, its database and its dashboard"),
+    "asyncpg": ("postgres", "stores history in PostgreSQL"),
+    "matplotlib": ("report", "draws figures and writes reports"),
+    "torch": ("gpu", "runs real kernels"),
+    "ray": ("ray", "spreads work over several machines"),
+    "gymnasium": ("gym", "offers the Gymnasium environment"),
+    "river": ("learning", "adds drift detectors and boosted trees"),
+    "ortools": ("exact", "computes exact optima of small instances"),
 }
 _SIGNS = {"ok": ("✓", "green"), "info": ("·", "dim"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
@@ -250,7 +256,10 @@ def _gpu() -> _Check:
 
 
 def _optional() -> Iterator[_Check]:
-    for package, purpose in _OPTIONAL.items():
+    for package, (extra, purpose) in _OPTIONAL.items():
         version = _version(package)
-        detail = f"{version}, {purpose}" if version else f"not installed; it {purpose}"
-        yield _Check(package, "info", detail)
+        if version:
+            yield _Check(package, "info", f"{version}, {purpose}")
+        else:
+            command = f"pip install 'hybrid-scheduler[{extra}]'"
+            yield _Check(package, "info", f"not installed; it {purpose}: {command}")

@@ -73,8 +73,11 @@ def _explain_usage(error: typer.TyperException, command: CommandContext) -> int:
 
 
 def _explain(error: Exception, command: CommandContext) -> int:
-    from ..core import HybridSchedulerError  # imported here, because --help should not load NumPy
+    from ..core import HybridSchedulerError, MissingExtraError  # here, because --help should not load NumPy
+    from ..core.errors import EXTRA_OF
 
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRA_OF:
+        error = MissingExtraError(error.name, "this command")
     if isinstance(error, HybridSchedulerError):
         for problem in getattr(error, "problems", [error]):
             _tell(command, str(problem), problem.hint)

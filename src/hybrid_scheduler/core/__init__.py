@@ -1,7 +1,7 @@
 """Data types and protocols that every other package uses."""
 
 from .decision import Decision
-from .errors import HybridSchedulerError, InvalidInputError, UnknownNameError
+from .errors import HybridSchedulerError, InvalidInputError, MissingExtraError, UnknownNameError, require
 from .objective import Objective, Scales
 from .outcome import Outcome, Outcomes
 from .platform import PLATFORMS, Device, Platform, cpu, multi_node_platform, platform_named, workstation
@@ -33,6 +33,7 @@ __all__ = [
     "InvalidInputError",
     "Knowledge",
     "Links",
+    "MissingExtraError",
     "Objective",
     "Online",
     "Outcome",
@@ -54,5 +55,6 @@ __all__ = [
     "cpu",
     "multi_node_platform",
     "platform_named",
+    "require",
     "workstation",
 ]

@@ -4,6 +4,32 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+#: The extra that brings each optional library.
+EXTRA_OF = {
+    "aiosqlite": "server",
+    "alembic": "server",
+    "asyncpg": "postgres",
+    "fastapi": "server",
+    "gymnasium": "gym",
+    "limits": "server",
+    "matplotlib": "report",
+    "orjson": "server",
+    "ortools": "exact",
+    "prometheus_client": "server",
+    "ray": "ray",
+    "redis": "server",
+    "reportlab": "report",
+    "river": "learning",
+    "sqlalchemy": "server",
+    "starlette": "server",
+    "torch": "gpu",
+    "uvicorn": "server",
+    "websockets": "server",
+    "xgboost": "learning",
+}
 
 
 class HybridSchedulerError(Exception):
@@ -98,6 +124,56 @@ class UnknownNameError(InvalidInputError):
         hint = f"did you mean '{near[0]}'?" if near else None
         super().__init__(kind, "one of " + ", ".join(known), name, where=where, hint=hint)
         self.nearest = near[0] if near else None
+
+
+class MissingExtraError(HybridSchedulerError, ImportError):
+    """Error for an optional library that is not installed: ``PURPOSE needs LIBRARY: pip install …``.
+
+    Parameters
+    ----------
+    library
+        Name under which the library is imported.
+    purpose
+        What needs it, in words.
+    hint
+        How to do without it, if that is possible.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.core import MissingExtraError
+    >>> print(MissingExtraError("torch", "running kernels"))
+    running kernels needs torch: pip install 'hybrid-scheduler[gpu]'
+    """
+
+    def __init__(self, library: str, purpose: str, *, hint: str | None = None) -> None:
+        command = f"pip install 'hybrid-scheduler[{EXTRA_OF[library]}]'"
+        super().__init__(f"{purpose} needs {library}: {command}", hint=hint)
+        self.library = library
+
+
+def require(library: str, purpose: str, *, hint: str | None = None) -> Any:
+    """Import an optional library and return it.
+
+    Parameters
+    ----------
+    library
+        A name of `EXTRA_OF`.
+    purpose
+        What needs the library, for the message.
+    hint
+        How to do without it, if that is possible.
+
+    Raises
+    ------
+    MissingExtraError
+        If the library is not installed.
+    """
+    try:
+        return import_module(library)
+    except ModuleNotFoundError as error:
+        if error.name != library:
+            raise  # it is installed, and something that it needs is not
+        raise MissingExtraError(library, purpose, hint=hint) from None
 
 
 def _rebuild(

@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
-from ..core import HybridSchedulerError, InvalidInputError
+from ..core import HybridSchedulerError, InvalidInputError, require
 from .paired_comparison import cores
 from .sweep import Cell, run_cell
 
@@ -116,11 +116,7 @@ class Ray:
             ray.shutdown()
 
     def _connected(self) -> Any:
-        try:
-            import ray
-        except ImportError:
-            hint = f"pip install 'hybrid-scheduler[ray]', or {_RUN_LOCALLY}"
-            raise HybridSchedulerError("Ray is not installed", hint=hint) from None
+        ray = require("ray", "a sweep over several machines", hint=_RUN_LOCALLY)
         _check_port(self.address)
         try:
             own = {"include_dashboard": False} if self.address is None else {"address": self.address}

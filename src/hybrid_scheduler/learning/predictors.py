@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core import Floats, Ints, InvalidInputError
+from ..core import Floats, Ints, InvalidInputError, require
 from .duration.features import FEATURE_NAMES
 from .duration.flat_forest import FlatForest
 from .model_files import Manifest, ModelFileError, data_digest, load, save
@@ -195,9 +195,10 @@ class XGBoostPredictor(Predictor):
 
     def make(self) -> Any:
         """Return unfitted boosted trees."""
-        from xgboost import XGBRegressor
-
-        return XGBRegressor(n_estimators=200, max_depth=7, learning_rate=0.1, random_state=self.seed, n_jobs=1)
+        xgboost = require("xgboost", "the predictor xgboost")
+        return xgboost.XGBRegressor(
+            n_estimators=200, max_depth=7, learning_rate=0.1, random_state=self.seed, n_jobs=1
+        )
 
     def packed(self) -> Any:
         """Return the library's own JSON text, which holds numbers only."""

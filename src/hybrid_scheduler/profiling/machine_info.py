@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import HybridSchedulerError, InvalidInputError, UnknownNameError
+from ..core.errors import InvalidInputError, UnknownNameError, require
 from . import nvml
 
 DEVICE_TYPES = ("auto", "cpu", "cuda", "mps")
@@ -147,11 +147,7 @@ def _first_line(error: Exception) -> str:
 
 def need_torch() -> Any:
     """Return the torch package, or raise an error that says how to install it."""
-    try:
-        import torch
-    except ImportError:
-        raise HybridSchedulerError("running kernels needs torch", hint="pip install torch") from None
-    return torch
+    return require("torch", "running kernels")
 
 
 # ------------------------------------------------------------------------------------------ the machine

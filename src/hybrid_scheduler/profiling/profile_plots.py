@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import HybridSchedulerError, InvalidInputError
+from ..core.errors import InvalidInputError, require
 from .hardware_profile import Point, Profile
 from .timing import Timing
 
@@ -279,8 +279,4 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise HybridSchedulerError("figures need matplotlib", hint="pip install matplotlib") from None
-    return matplotlib
+    return require("matplotlib", "a figure")

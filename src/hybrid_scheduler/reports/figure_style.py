@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core import require
 from ..schedulers import Look, schedulers
 from ..schedulers.registry import parse_spec
 
@@ -113,8 +114,7 @@ def apply_style() -> dict[str, Any]:
 @contextmanager
 def style_context() -> Iterator[None]:
     """Apply the project's figure style within this block."""
-    import matplotlib
-
+    matplotlib = require("matplotlib", "a figure")
     settings: Any = {**apply_style(), "figure.dpi": DPI}
     with matplotlib.rc_context(settings):
         yield
@@ -130,6 +130,7 @@ def new_figure(width: float, height: float, *, above: float = 0.0, below: float 
     above, below
         Shares of the height that stay free for a title and a legend.
     """
+    require("matplotlib", "a figure")
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from ..core import require
 from .report_content import FigureBlock, ReportContent, TableBlock, TextBlock
 
 _DPI = 220
@@ -21,6 +22,7 @@ _PLAIN = {"→": "to", "ρ": "load", "≤": "at most", "≥": "at least", "−":
 
 def as_pdf(report: ReportContent) -> bytes:
     """Return the report as a PDF file; it holds no date, so the same report gives the same bytes."""
+    require("reportlab", "a PDF")
     from reportlab.lib.pagesizes import A4
     from reportlab.lib.units import mm
     from reportlab.platypus import BaseDocTemplate, Frame, PageTemplate

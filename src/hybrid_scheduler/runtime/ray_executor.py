@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..core import Decision, HybridSchedulerError, InvalidInputError, Online, Task, View
+from ..core import Decision, HybridSchedulerError, InvalidInputError, Online, Task, View, require
 from ..profiling.calibration import Calibration
 from .device_backends import CpuBackend, DeviceLostError
 from .device_pools import DevicePool
@@ -34,12 +34,7 @@ ANSWER_TIMEOUT_S, _START_TIMEOUT_S = 5.0, 60.0
 
 def _need_ray() -> Any:
     """Return the ray package, or raise an error that says how to install it."""
-    try:
-        import ray
-    except ImportError:
-        hint = f"pip install 'hybrid-scheduler[ray]', or {_LOCAL}"
-        raise HybridSchedulerError("the Ray backend needs ray", hint=hint) from None
-    return ray
+    return require("ray", "the Ray backend", hint=_LOCAL)
 
 
 @dataclass(frozen=True, slots=True)

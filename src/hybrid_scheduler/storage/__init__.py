@@ -1,17 +1,29 @@
 """Durable history in SQLite or PostgreSQL, with cache and event bus in Redis or in this process."""
 
-from .database import Database, DatabaseUnavailable, DatabaseUnusable, open_database
-from .database_address import DatabaseAddress
-from .journal_writer import SqlJournal
-from .repository import EventsPage, Repository
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Database",
-    "DatabaseAddress",
-    "DatabaseUnavailable",
-    "DatabaseUnusable",
-    "EventsPage",
-    "Repository",
-    "SqlJournal",
-    "open_database",
-]
+from .._lazy_exports import lazy_exports
+from ..core import require
+
+if TYPE_CHECKING:
+    from .database import Database as Database
+    from .database import DatabaseUnavailable as DatabaseUnavailable
+    from .database import DatabaseUnusable as DatabaseUnusable
+    from .database import open_database as open_database
+    from .database_address import DatabaseAddress as DatabaseAddress
+    from .journal_writer import SqlJournal as SqlJournal
+    from .repository import EventsPage as EventsPage
+    from .repository import Repository as Repository
+
+for _library in ("sqlalchemy", "orjson"):
+    require(_library, "the database")
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "database": ("Database", "DatabaseUnavailable", "DatabaseUnusable", "open_database"),
+        "database_address": ("DatabaseAddress",),
+        "journal_writer": ("SqlJournal",),
+        "repository": ("EventsPage", "Repository"),
+    },
+)

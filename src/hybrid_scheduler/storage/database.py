@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import quote
 
-import asyncpg
 import orjson
 from sqlalchemy import URL, event, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -29,15 +29,12 @@ QUERY_TIMEOUT_S = 6.0
 _STATEMENT_TIMEOUT_S = 5.0
 CONNECT_TIMEOUT_S = 3.0
 
-DRIVER_ERRORS = (
-    SQLAlchemyError,
-    sqlite3.Error,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
-)
+
+def driver_errors() -> tuple[type[BaseException], ...]:
+    """Return the errors of all drivers in use, for an `except` clause; asyncpg is loaded for PostgreSQL alone."""
+    asyncpg = sys.modules.get("asyncpg")
+    names = ("PostgresError", "InterfaceError", "InternalClientError") if asyncpg else ()
+    return (SQLAlchemyError, sqlite3.Error, OSError, TimeoutError, *(getattr(asyncpg, name) for name in names))
 
 
 class DatabaseUnavailable(HybridSchedulerError):
@@ -134,7 +131,7 @@ def error_reason(error: BaseException) -> str:
 def _driver_errors_as_unavailable(address: DatabaseAddress) -> Iterator[None]:
     try:
         yield
-    except DRIVER_ERRORS as error:
+    except driver_errors() as error:
         _log.debug("%s: %r", address, error)
         raise DatabaseUnavailable(f"{address}: the database does not answer ({error_reason(error)})") from error
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from ..core import InvalidInputError
+from ..core import InvalidInputError, require
 
 _FORMS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
@@ -144,7 +144,14 @@ class DatabaseAddress:
         return f"postgresql://{account}{self.host}:{self.port}/{self.database}"
 
     def asyncpg_arguments(self) -> dict[str, Any]:
-        """Return the arguments of `asyncpg.connect`."""
+        """Return the arguments of `asyncpg.connect`.
+
+        Raises
+        ------
+        MissingExtraError
+            If the driver is not installed.
+        """
+        require("asyncpg", "a PostgreSQL database", hint="SQLite needs no other package")
         return {
             "host": self.host,
             "port": self.port,

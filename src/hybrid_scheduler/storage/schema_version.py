@@ -21,7 +21,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from .database import CONNECT_TIMEOUT_S, DRIVER_ERRORS, DatabaseUnavailable, DatabaseUnusable, error_reason
+from .database import CONNECT_TIMEOUT_S, DatabaseUnavailable, DatabaseUnusable, driver_errors, error_reason
 from .database_address import DatabaseAddress
 from .tables import metadata
 
@@ -150,7 +150,7 @@ def with_connection(
         if address.is_sqlite:
             return _with_sqlite(address, work, read_only)
         return run_blocking(_with_postgres(address, work, timeout))
-    except DRIVER_ERRORS as error:
+    except driver_errors() as error:
         raise explain_error(address, error) from error
 
 

@@ -8,11 +8,12 @@ change, or it takes the first residuals after it for normal.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 
-from ...core import Floats, UnknownNameError
+from ...core import Floats, UnknownNameError, require
 
 
 class Detector(Protocol):
@@ -66,17 +67,19 @@ class _River:
         return bool(self.detector_.drift_detected)
 
 
-def _page_hinkley() -> Detector:
-    from river.drift import PageHinkley
+def _river_drift(name: str) -> Any:
+    require("river", f"the drift detector {name}", hint="drift='cusum' needs no other package")
+    return import_module("river.drift")
 
-    return _River(lambda: PageHinkley(min_instances=10, delta=0.5, threshold=20.0, mode="up"))
+
+def _page_hinkley() -> Detector:
+    drift = _river_drift("page_hinkley")
+    return _River(lambda: drift.PageHinkley(min_instances=10, delta=0.5, threshold=20.0, mode="up"))
 
 
 def _adwin() -> Detector:
-    from river import drift
-
-    adwin: Any = drift.ADWIN  # without types
-    return _River(lambda: adwin(delta=1e-4, clock=1, grace_period=5))
+    drift = _river_drift("adwin")
+    return _River(lambda: drift.ADWIN(delta=1e-4, clock=1, grace_period=5))
 
 
 DETECTORS: dict[str, Callable[[], Detector]] = {"cusum": Cusum, "page_hinkley": _page_hinkley, "adwin": _adwin}
