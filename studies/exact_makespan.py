@@ -124,7 +124,7 @@ def _solve(workload: Workload, platform: Platform, table: Floats, effort: float)
             loads[cpu].append(int(fixed[i, cpu]) * _PARTS * on_cpu)
     for terms in loads.values():
         model.add(sum(terms) <= span)
-    _break_symmetry(model, platform, uses, gpus)
+    _break_symmetry(model, _interchangeable(table, platform, gpus), uses)
     model.minimize(span)
     solver = cp_model.CpSolver()
     # One worker and a deterministic clock: the same answer every time.
@@ -143,12 +143,21 @@ def _solve(workload: Workload, platform: Platform, table: Floats, effort: float)
     return shares, chosen, float(proven), status == cp_model.OPTIMAL
 
 
-def _break_symmetry(model: Any, platform: Platform, uses: dict[tuple[int, int], Any], gpus: list[int]) -> None:
-    """Treat equal accelerators as interchangeable: the first task may only use the first of a class, and so on."""
-    seen: dict[int, list[int]] = {}
-    for d in gpus:
-        seen.setdefault(int(platform.class_of[d]), []).append(d)
-    for members in seen.values():
+def _interchangeable(table: Floats, platform: Platform, devices: list[int]) -> list[list[int]]:
+    """Group devices that take the same seconds for every task and have the same memory and node.
+
+    Equal descriptions are not enough: a table gives each device times of its own.
+    """
+    groups: dict[tuple[bytes, float, int], list[int]] = {}
+    for d in devices:
+        key = (table[:, d].tobytes(), platform.devices[d].memory, int(platform.node[d]))
+        groups.setdefault(key, []).append(d)
+    return list(groups.values())
+
+
+def _break_symmetry(model: Any, groups: list[list[int]], uses: dict[tuple[int, int], Any]) -> None:
+    """Treat interchangeable devices as such: the first task may only use the first of a group, and so on."""
+    for members in groups:
         for i in range(len(members)):
             for d in members[i + 1 :]:
                 if (i, d) in uses:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hybrid_scheduler import InvalidInputError, Task, Workload, compare, platform_named, workstation
+from hybrid_scheduler import InvalidInputError, TablePhysics, Task, Workload, compare, platform_named, workstation
 from hybrid_scheduler.cluster import makespan_bound
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -31,6 +31,15 @@ def test_optimum_lies_between_the_bound_and_every_scheduler():
         summaries = compare(tasks, ["earliest_finish", "price_index", "gpu_only", "greedy"]).summaries
         for summary in summaries.values():
             assert summary.makespan >= 0.995 * best.makespan  # to the grid of the shares
+
+
+def test_devices_with_different_times_are_not_interchangeable():
+    pytest.importorskip("ortools")
+    # Equal GPUs by description, but task 0 needs the second one and task 1 the first: both end after 1 s.
+    tasks = Workload.from_tasks([Task(0, 1, 0.5, 0), Task(1, 1, 0.5, 0)])
+    best = exact_makespan(tasks, workstation(2), TablePhysics([[100, 50, 1], [100, 1, 50]]))
+    assert best.makespan == pytest.approx(1.0, rel=0.01)
+    assert best.proven <= best.makespan
 
 
 def test_unsuitable_input_is_refused():
