@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hybrid_scheduler.cluster import Machine, Noise
 from hybrid_scheduler.core import InvalidInputError, Objective, platform_named, workstation
 from hybrid_scheduler.engine import compare
 from hybrid_scheduler.experiments.what_if import Change, what_if
@@ -29,6 +30,21 @@ def test_figures_equal_those_of_compare():
         assert row.energy.changed == pytest.approx(np.mean([b.energy / tasks for b in after]), rel=1e-12)
         assert row.cost.changed == pytest.approx(np.mean([b.cost / tasks for b in after]), rel=1e-12)
         assert row.n == 4
+
+
+def test_every_seed_draws_its_own_noise():
+    machine = Machine(workstation(2), noise=Noise(0.5, seed=7))
+    (row,) = what_if(Change(num_gpus=3), machine=machine, schedulers=("oracle",), tasks=40, seeds=3)
+    before, after = [], []
+    for seed in range(3000, 3003):
+        workload = generate(scenario_named("default"), 40, seed, platform=workstation(2))
+        for gpus, latencies in ((2, before), (3, after)):
+            run = compare(workload, ["oracle"], platform=workstation(gpus), noise=Noise(0.5, seed), seed=seed)
+            latencies.append(run.summaries["oracle"].latency.mean)
+    low, high = stats.t.interval(
+        0.95, 2, np.mean(np.subtract(after, before)), stats.sem(np.subtract(after, before))
+    )
+    assert (row.latency.low, row.latency.high) == pytest.approx((low, high), rel=1e-9)
 
 
 def test_no_change_gives_no_difference():

@@ -213,7 +213,8 @@ def _by_seed(
         workload = generate(
             scenario, tasks, seed, platform=present.platform, physics=present.physics, utilisation=load
         )
-        summaries = compare(workload, names, machine=machine, seed=seed).summaries
+        # Each seed draws its own noise: with one draw for all, the interval would leave its variation out.
+        summaries = compare(workload, names, machine=machine.with_noise_seed(seed), seed=seed).summaries
         found[row] = [(s.latency.mean, s.energy / tasks, s.cost / tasks) for s in summaries.values()]
     return found
 
