@@ -5,9 +5,30 @@ import pytest
 from hypothesis import given, settings
 from strategies import physics, platforms, workloads
 
-from hybrid_scheduler import Cluster, Noise, Task, Workload, create, platform_named, workstation
+from hybrid_scheduler import (
+    Cluster,
+    Decision,
+    Device,
+    Noise,
+    Online,
+    Platform,
+    Task,
+    Workload,
+    create,
+    platform_named,
+    workstation,
+)
 from hybrid_scheduler.cluster import isolated_optimum, makespan_bound
+from hybrid_scheduler.core import cpu
 from hybrid_scheduler.physics import FluidTasks, fluid_makespan, fluid_tasks
+
+
+class AlwaysDevice(Online):
+    def __init__(self, device):
+        self.device = device
+
+    def decide(self, task, view):
+        return Decision(self.device, 1.0)
 
 
 def by_definition(workload, platform, law):
@@ -71,6 +92,16 @@ def test_noise_has_mean_one_and_does_not_depend_on_order():
     assert abs(np.corrcoef(factors[1:, 0], factors[:-1, 0])[0, 1]) < 0.02
     np.testing.assert_array_equal(Noise(0.3, seed=4).factors(ids[::-1].copy(), 3)[::-1], factors)
     assert not np.array_equal(Noise(0.3, seed=5).factors(ids, 3), factors)
+
+
+def test_noise_is_independent_of_the_random_scheduler():
+    # Both draw by task and with the same seed: the noise of the CPU must not repeat the shares.
+    workload = Workload.from_tasks([Task(i, 2500, 0.5, 0, arrival_time=10.0 * i) for i in range(2000)])
+    shares = Cluster(workstation(1)).run(workload, create("random"), seed=11).outcomes.fraction
+    noise = np.log(Noise(0.3, seed=11).factors(workload.task_id, 2))
+    for device in range(2):
+        for values in (shares, np.cos(2 * np.pi * shares)):
+            assert abs(np.corrcoef(noise[:, device], values)[0, 1]) < 0.07
 
 
 @pytest.mark.parametrize("name", ["mixed-gpus", "accelerators", "cluster-16"])

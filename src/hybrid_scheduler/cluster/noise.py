@@ -10,6 +10,9 @@ import numpy as np
 from ..compiled import entry, helper, normal
 from ..core import Floats, Ints, InvalidInputError
 
+#: Key of the noise's own stream. A scheduler that draws from the same seed gets other numbers.
+_STREAM = 0x6E6F697365
+
 
 @dataclass(frozen=True, slots=True)
 class Noise:
@@ -54,7 +57,7 @@ def noise_factor(sigma, seed, task_id, device):  # type: ignore[no-untyped-def]
     """Return the factor on a task's duration on a device."""
     if sigma == 0.0:
         return 1.0
-    return math.exp(sigma * normal(seed, task_id, device) - 0.5 * sigma * sigma)
+    return math.exp(sigma * normal(seed ^ _STREAM, task_id, device) - 0.5 * sigma * sigma)
 
 
 @entry
