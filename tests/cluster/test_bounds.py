@@ -104,6 +104,27 @@ def test_noise_is_independent_of_the_random_scheduler():
             assert abs(np.corrcoef(noise[:, device], values)[0, 1]) < 0.07
 
 
+def test_tasks_that_may_fail_do_not_raise_the_bound():
+    # The second task fails on the small accelerator, its child with it, and so may the last to arrive.
+    small, large = Device("small", memory=1000.0), Device("large", memory=8000.0)
+    platform = Platform("two sizes", (cpu(), small, large))
+    workload = Workload.from_tasks(
+        [
+            Task(0, 500, 0.5, 10),
+            Task(1, 9000, 0.5, 2000),
+            Task(2, 9000, 0.5, 10, dependencies=(1,)),
+            Task(3, 500, 0.5, 2000, arrival_time=5.0),
+        ]
+    )
+    law = Cluster().physics
+    out = Cluster(platform, memory_policy="fail").run(workload, AlwaysDevice(1)).outcomes
+    assert out.count(3) == 3
+    bound = makespan_bound(workload, platform, law, memory_policy="fail")
+    assert 0 < bound <= out.finish[0]
+    assert makespan_bound(workload, platform, law) > bound
+    assert makespan_bound(workload.subset(np.array([1, 2])), platform, law, memory_policy="fail") == 0.0
+
+
 @pytest.mark.parametrize("name", ["mixed-gpus", "accelerators", "cluster-16"])
 def test_bound_holds_on_unequal_machines(name):
     platform = platform_named(name)

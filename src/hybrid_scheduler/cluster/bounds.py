@@ -11,6 +11,7 @@ Fenwick tree ordered by t_cpu / t_acc; each insertion and each search for the pi
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..compiled import entry
 from ..core import Floats, Platform, Workload
@@ -40,7 +41,8 @@ def makespan_bound(
     noise
         Noise of the run; the bound then holds for the realised durations.
     memory_policy
-        With ``"fail"`` a task that does not fit into memory counts as no work.
+        With ``"fail"`` tasks that may fail do not count: those that do not fit into every accelerator, and all
+        that depend on them.
 
     Examples
     --------
@@ -50,24 +52,23 @@ def makespan_bound(
     >>> compare(workload, ["oracle"]).summaries["oracle"].makespan >= bound
     True
     """
+    first = float(workload.arrival_time[0])
+    if memory_policy == "fail":
+        sure = ~_may_fail(workload, platform)
+        if not sure.any():
+            return 0.0
+        workload = workload.subset(np.flatnonzero(sure))
     times = PhysicsTimes(physics, platform, noise)
-    may_fail = memory_policy == "fail"
     parts = [
-        fluid_tasks(
-            times.table(part), times.columns, physics.columns(platform), part.memory_required, platform,
-            may_fail=may_fail,
-        )
+        fluid_tasks(times.table(part), times.columns, physics.columns(platform), part.memory_required, platform)
         for part in _blocks(workload, times)
-    ]  # fmt: skip
+    ]
     tasks = FluidTasks(
         np.concatenate([part.whole for part in parts]),
         np.concatenate([part.pinned for part in parts]),
         parts[0].servers,
     )
     alone = isolated_optimum(workload, platform, physics, noise)
-    if may_fail:
-        alone = np.where(tasks.whole.sum(axis=1) + tasks.pinned > 0, alone, 0.0)
-    first = float(workload.arrival_time[0])
     work = _work_bound(workload.arrival_time, tasks)
     return max(work, _critical_path(workload, alone)) - first
 
@@ -99,6 +100,16 @@ def _blocks(workload: Workload, times: PhysicsTimes) -> list[Workload]:
     width = 2 * (int(times.columns.max()) + 1)
     step = max(1, _BLOCK_NUMBERS // width)
     return [workload.rows(i, min(i + step, len(workload))) for i in range(0, len(workload), step)]
+
+
+def _may_fail(workload: Workload, platform: Platform) -> NDArray[np.bool_]:
+    """Return which tasks can fail: too big for some accelerator, or dependent on a task that can."""
+    limits = platform.column("memory")[platform.accelerators]
+    fails = workload.memory_required > limits.min(initial=np.inf)
+    if workload.has_dependencies:
+        for row in workload.topological_order.tolist():
+            fails[row] |= fails[workload.parents(row)].any()
+    return fails
 
 
 def _work_bound(arrival: Floats, tasks: FluidTasks) -> float:

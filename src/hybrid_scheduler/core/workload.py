@@ -119,6 +119,30 @@ class Workload:
         part._link(None, None)
         return part
 
+    def subset(self, rows: Ints) -> Workload:
+        """Return some rows, in their order, with the dependencies among them.
+
+        Parameters
+        ----------
+        rows
+            Increasing row numbers. Parents that are not among them are left out.
+        """
+        if len(rows) == len(self):
+            return self
+        kept = self.rows(0, len(self))
+        for name in ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind"):
+            setattr(kept, name, _frozen(getattr(self, name)[rows]))
+        kept.external_id = None if self.external_id is None else tuple(self.external_id[row] for row in rows)
+        position = np.full(len(self), -1)
+        position[rows] = np.arange(len(rows))
+        child = np.repeat(np.arange(len(self)), np.diff(self.parent_start))
+        inside = (position[child] >= 0) & (position[self.parent_rows] >= 0)
+        counts = np.bincount(position[child[inside]], minlength=len(rows))
+        kept.parent_start = _frozen(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        kept.parent_rows = _frozen(position[self.parent_rows[inside]])
+        kept.parent_data = _frozen(self.parent_data[inside])
+        return kept
+
     # ---------------------------------------------------------------- access
 
     def __len__(self) -> int:

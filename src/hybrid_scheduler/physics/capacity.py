@@ -48,8 +48,6 @@ def fluid_tasks(
     classes: Ints,
     memory_required: Floats,
     platform: Platform,
-    *,
-    may_fail: bool = False,
 ) -> FluidTasks:
     """Merge devices into classes: all CPUs are one class, accelerators merge when `classes` agree.
 
@@ -68,8 +66,6 @@ def fluid_tasks(
         MB of each task.
     platform
         Devices.
-    may_fail
-        Whether the cluster drops tasks that do not fit into memory; those then count as no work.
     """
     accelerators = [np.flatnonzero(~platform.is_cpu & (classes == c)) for c in np.unique(classes[~platform.is_cpu])]
     members = [np.flatnonzero(platform.is_cpu), *accelerators]
@@ -82,9 +78,6 @@ def fluid_tasks(
     np.divide(largest, memory_required, out=share, where=too_big)
     pinned = (1.0 - share) * whole[:, 0]
     whole *= share[:, None]
-    if may_fail:
-        pinned[too_big] = 0.0
-        whole[too_big] = 0.0
     return FluidTasks(whole, pinned, servers)
 
 
