@@ -15,6 +15,7 @@ import pytest
 import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.experiments import sweep, sweep_backends
+from hybrid_scheduler.experiments.run_record import configuration_hash
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.experiments.sweep import CELLS, TABLE, cells_of, read_table, run_sweep
 from hybrid_scheduler.experiments.sweep_backends import Local, Ray
@@ -73,6 +74,18 @@ def test_extended_plan_runs_only_new_cells(tmp_path):
     assert len(set(Counting.ran)) == 12
     run_sweep(plan(seeds=2), tmp_path / "fresh", Local(1))
     assert table(tmp_path) == table(tmp_path / "fresh")
+
+
+def test_retrained_model_is_another_cell(tmp_path):
+    model = tmp_path / "model.skops"
+    spec = ExperimentSpec(scenario_named("mixed"), 10, (f"hybrid_ml(model={model})",))
+    keys, hashes = [], []
+    for content in (b"one", b"two"):
+        model.write_bytes(content)
+        os.utime(model, ns=(0, len(keys)))
+        keys.append(cells_of([spec], [1])[0].key)
+        hashes.append(configuration_hash("compare", spec, [1]))
+    assert len(set(keys)) == len(set(hashes)) == 2
 
 
 @pytest.mark.parametrize("rest", [b'{"key":"abc","sched', b"{}", b'"x"\n'])

@@ -13,6 +13,7 @@ from . import run_record
 from .heavy_simulation import run_heavy
 from .paired_comparison import SeedRun, run_seeds
 from .run_record import Event, RunFile
+from .spec import model_digests
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,11 @@ def replay(
         digest.update(after.encode())
         if before != after and first is None:
             first = (number, before.rstrip("\n"), after.rstrip("\n"))
-    return ReplayResult(record, digest.hexdigest(), first, _changed(record.versions, run_record.versions()))
+    now = run_record.versions()
+    recorded_models = record.configuration.get("models", {})
+    models = {f"model of {name}": sha256 for name, sha256 in model_digests(recorded_models).items()}
+    recorded = {**record.versions, **{f"model of {name}": sha256 for name, sha256 in recorded_models.items()}}
+    return ReplayResult(record, digest.hexdigest(), first, _changed(recorded, {**now, **models}))
 
 
 def _events(record: RunFile, processes: int | None, progress: Callable[[str, int], None] | None) -> Iterable[Event]:

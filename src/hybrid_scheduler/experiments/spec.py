@@ -5,22 +5,28 @@ A specification is plain data: it crosses process borders, is written into the r
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from ..cluster import Machine, Noise
 from ..core import Device, InvalidInputError, Objective, Platform, Workload
-from ..core.canonical_json import plain_value
+from ..core.canonical_json import content_hash, plain_value
 from ..engine import Comparison, compare
 from ..physics import AnalyticPhysics, SerialPhysics, Tariff
 from ..schedulers import create
+from ..schedulers import schedulers as known_schedulers
+from ..schedulers.registry import parse_spec
 from ..workload.scenarios import Scenario, generate, scenario_from_json, scenario_to_json
 from .trace_source import TraceSource
 
+_SHIPPED_MODELS = Path(__file__).parent.parent / "models"
 _PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
 
 
@@ -150,9 +156,12 @@ class ExperimentSpec:
         trace = self.trace
         # Without a trace there is no such key, so that older records keep their hash.
         source = {"trace": {"name": trace.name, "sha256": trace.sha256, "batches": trace.batches}} if trace else {}
+        digests = model_digests(self.schedulers)
+        models = {"models": digests} if digests else {}
         return {
             "scenario": scenario_to_json(self.scenario) if self.scenario else None,
             **source,
+            **models,
             "tasks": self.tasks,
             "schedulers": list(self.schedulers),
             "utilisation": self.load,
@@ -186,6 +195,29 @@ class ExperimentSpec:
             data["batch"],
             trace,
         )
+
+
+def model_digests(names: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the model files that schedulers start from, by specification of the scheduler.
+
+    A path alone does not identify a model: it may be trained again.
+    """
+    digests = {}
+    for spec in names:
+        name, arguments = parse_spec(spec)
+        paths = [Path(value) for value in arguments.values() if isinstance(value, str)]
+        if "model" in known_schedulers()[name].parameters and arguments.get("model", "default") == "default":
+            paths += sorted(_SHIPPED_MODELS.iterdir())
+        files = [path for path in paths if path.is_file()]
+        if files:
+            digests[spec] = content_hash([_file_digest(path, path.stat().st_mtime_ns) for path in files])
+    return digests
+
+
+@cache
+def _file_digest(path: Path, _modified: int) -> str:
+    """Return the SHA-256 of a file; the time of its last change is part of the cache's key."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @contextmanager
