@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .core import Floats, Ints, MissingExtraError
+from .core import Floats, Ints, InvalidInputError, MissingExtraError
 from .learning.dqn.decision_options import ACTIONS
 from .learning.dqn.q_network import Floats32
 from .learning.dqn.queue_env import Bools, QueueEnv
@@ -36,6 +36,8 @@ except ModuleNotFoundError as error:
 ENVIRONMENT = "HybridScheduler-v0"
 #: Bound of the observations: features are shares and logarithms far below it.
 _BOUND = 100.0
+#: Tasks that an episode places, unless the option says otherwise.
+_EPISODE_TASKS = 2000
 Info = dict[str, Any]
 
 
@@ -43,8 +45,19 @@ def _space(env: QueueEnv) -> Any:
     return spaces.Box(-_BOUND, _BOUND, (env.features.shape[1],), np.float32)
 
 
+def _queue_env(num_envs: int, options: dict[str, Any]) -> QueueEnv:
+    """Return clusters with one task more than an episode places: the last observation shows it."""
+    given = dict(options)
+    tasks = given.pop("episode_tasks", _EPISODE_TASKS)
+    if tasks < 1:
+        raise InvalidInputError("episode_tasks", ">= 1", tasks)
+    return QueueEnv(num_envs, episode_tasks=tasks + 1, **given)
+
+
 def _step(env: QueueEnv, actions: Ints, still: Bools | None = None) -> tuple[Floats, Bools]:
     """Take a step; actions that do not fit into memory run on the CPU."""
+    if not ((actions >= 0) & (actions < ACTIONS)).all():
+        raise InvalidInputError("action", f"from 0 to {ACTIONS - 1}", actions.tolist())
     fits = np.isfinite(env.cost[np.arange(env.num_envs), actions])
     return env.step(np.where(fits, actions, 0), still)
 
@@ -68,7 +81,8 @@ class HybridSchedulerEnv(gymnasium.Env[Floats32, np.int64]):
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
         self.render_mode = render_mode
-        self._env = QueueEnv(1, **options)
+        self._env = _queue_env(1, options)
+        self._over = False
         self.observation_space = _space(self._env)
         self.action_space = spaces.Discrete(ACTIONS)
 
@@ -76,13 +90,17 @@ class HybridSchedulerEnv(gymnasium.Env[Floats32, np.int64]):
         """Start a new episode; see `gymnasium.Env.reset`."""
         super().reset(seed=seed)
         self._env.reset(int(self.np_random.integers(2**31)))
+        self._over = False
         return self._observation()
 
     def step(self, action: np.int64) -> tuple[Floats32, float, bool, bool, Info]:
         """Place the current task; see `gymnasium.Env.step`."""
+        if self._over:
+            raise gymnasium.error.ResetNeeded("the episode is over: call reset() before the next step()")
         rewards, over = _step(self._env, np.array([action], np.int64))
+        self._over = bool(over[0])
         features, info = self._observation()
-        return features, float(rewards[0]), False, bool(over[0]), info
+        return features, float(rewards[0]), False, self._over, info
 
     def _observation(self) -> tuple[Floats32, Info]:
         return self._env.features[0].copy(), {"action_mask": _mask(self._env)[0]}
@@ -105,7 +123,7 @@ class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
 
     def __init__(self, num_envs: int = 1, render_mode: str | None = None, **options: Any) -> None:
         self.num_envs, self.render_mode = num_envs, render_mode
-        self._env = QueueEnv(num_envs, **options)
+        self._env = _queue_env(num_envs, options)
         self._over = np.zeros(num_envs, np.bool_)
         self.single_observation_space = _space(self._env)
         self.single_action_space = spaces.Discrete(ACTIONS)
