@@ -1,14 +1,20 @@
 """The cluster's front: single tasks, utilisation, refusals, dependencies and their data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hybrid_scheduler import (
+    Central,
     Cluster,
     Decision,
     InvalidInputError,
+    Plan,
     Platform,
     SerialPhysics,
+    Static,
+    TablePhysics,
     Task,
     UnknownNameError,
     VirtualMultiGPU,
@@ -143,6 +149,32 @@ def test_data_pays_for_crossing_nodes():
     two = Platform("two", (cpu("a", 0), cpu("b", 1)), network_bandwidth=1000.0, network_latency=0.01)
     out = Cluster(two).run(chain(100.0), Scripted(Decision(0, 0.0), Decision(1, 0.0))).outcomes
     assert out.start[1] == pytest.approx(0.5 + 0.01 + 0.1)
+
+
+@pytest.mark.parametrize(("policy", "delay"), [("to_cpu", 0.0), ("clip", 0.05), ("fail", None)])
+def test_data_moves_to_where_the_memory_policy_lets_the_task_run(policy, delay):
+    # The child wants the GPU whole: half of it fits, or all of it runs on the CPU, where its data is.
+    tasks = Workload(
+        task_id=[0, 1], size=[2500, 2500], compute_intensity=[0.5, 0.5], memory_required=[0, 16000],
+        arrival_time=[0, 0], dependencies=[[], [0]], dependency_data=[[], [1600.0]],
+    )  # fmt: skip
+    cluster = Cluster(workstation(1), memory_policy=policy)
+    out = cluster.run(tasks, Scripted(Decision(0, 0.0), Decision(1, 1.0))).outcomes
+    if delay is None:
+        assert out.status.tolist() == [0, 3]
+    else:
+        assert out.start[1] == pytest.approx(0.5 + delay)
+
+
+class Planned(Static):
+    def plan(self, workload, platform):
+        n = len(workload)
+        return Plan(np.ones(n, np.int64), np.ones(n), np.zeros(n))
+
+
+def test_planned_children_of_failed_tasks_fail():
+    tasks = Workload.from_tasks([Task(0, 100, 1, 9000), Task(1, 100, 1, 1, dependencies=(0,))])
+    assert Cluster(memory_policy="fail").run(tasks, Planned()).outcomes.status.tolist() == [3, 3]
 
 
 def test_children_of_failed_tasks_fail():

@@ -52,6 +52,22 @@ class CompiledLearner(Protocol):
 
 
 @helper
+def executed_share(device, fraction, memory, devices, memory_policy):  # type: ignore[no-untyped-def]
+    """Return the device, the share and the status with which the memory policy lets a decision run."""
+    if devices[device].is_cpu == 1:
+        return device, 0.0, RAN
+    if fraction * memory > devices[device].memory and fraction > devices[device].memory / memory:
+        if memory_policy == CLIP:
+            return device, devices[device].memory / memory, CLIPPED
+        if memory_policy == TO_CPU:
+            return devices[device].cpu, 0.0, MOVED_TO_CPU
+        return device, fraction, FAILED
+    if fraction == 0.0:
+        return devices[device].cpu, 0.0, RAN
+    return device, fraction, RAN
+
+
+@helper
 def place(  # type: ignore[no-untyped-def]
     device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy
 ):
@@ -59,19 +75,10 @@ def place(  # type: ignore[no-untyped-def]
 
     `ready` is the earliest time at which the parts may start: the arrival, or the arrival of the parents' data.
     """
-    status = RAN
+    device, fraction, status = executed_share(device, fraction, memory, devices, memory_policy)
+    if status == FAILED:
+        return device, fraction, np.nan, 0.0, np.nan, 0.0, FAILED
     cpu = devices[device].cpu
-    if devices[device].is_cpu == 1:
-        fraction = 0.0
-    elif fraction * memory > devices[device].memory and fraction > devices[device].memory / memory:
-        if memory_policy == CLIP:
-            fraction = devices[device].memory / memory
-            status = CLIPPED
-        elif memory_policy == TO_CPU:
-            fraction = 0.0
-            status = MOVED_TO_CPU
-        else:
-            return device, fraction, np.nan, 0.0, np.nan, 0.0, FAILED
     cpu_start, cpu_time, accelerator_start, accelerator_time = np.nan, 0.0, np.nan, 0.0
     if fraction < 1.0:
         column = devices[cpu].column
@@ -85,8 +92,6 @@ def place(  # type: ignore[no-untyped-def]
         accelerator_start = max(ready, free_at[device])
         free_at[device] = accelerator_start + accelerator_time
         busy[device] += accelerator_time
-    else:
-        device = cpu
     return device, fraction, cpu_start, cpu_time, accelerator_start, accelerator_time, status
 
 
@@ -110,6 +115,17 @@ def place_one(  # type: ignore[no-untyped-def]
 ):
     """Call `place` from Python."""
     return place(device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy)
+
+
+EXECUTED_SIGNATURE = types.Tuple((types.int64, types.float64, types.int64))(
+    types.int64, types.float64, types.float64, _devices, types.int64
+)
+
+
+@entry
+def executed_one(device, fraction, memory, devices, memory_policy):  # type: ignore[no-untyped-def]
+    """Call `executed_share` from Python."""
+    return executed_share(device, fraction, memory, devices, memory_policy)
 
 
 LOOP_SIGNATURE = types.int64(

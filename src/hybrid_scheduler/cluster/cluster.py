@@ -32,15 +32,17 @@ from ..core import (
 )
 from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second, objective_scales
 from .arrival_loop import (
+    EXECUTED_SIGNATURE,
     LOOP_SIGNATURE,
     MEMORY_POLICIES,
     PLACE_SIGNATURE,
     ClusterArrays,
     CompiledLearner,
     arrival_loop,
+    executed_one,
     place_one,
 )
-from .event_loop import EventRun, data_ready
+from .event_loop import EventRun, place_released
 from .noise import Noise
 from .physics_times import PhysicsTimes
 from .run_result import RunResult
@@ -110,6 +112,7 @@ class Cluster:
         self._policy = MEMORY_POLICIES[memory_policy]
         self._devices = device_table(self.platform, self.physics.columns(self.platform))
         self._place = compiled(place_one, PLACE_SIGNATURE)
+        self._executed = compiled(executed_one, EXECUTED_SIGNATURE)
         self.reset()
 
     def reset(self) -> None:
@@ -301,12 +304,10 @@ class Cluster:
         rank[workload.topological_order] = np.arange(len(workload))
         for row in np.lexsort((rank, plan.start)).tolist():
             decision = self.check_decision(Decision(int(plan.device[row]), float(plan.fraction[row])), scheduler)
-            ready = float(workload.arrival_time[row])
-            if len(workload.parents(row)):
-                ready = max(
-                    ready, data_ready(workload, row, decision.device, decision.fraction, outcomes, self, links)
-                )
-            self.place_row(row, decision.device, decision.fraction, ready, workload, table[row], outcomes)
+            released = float(workload.arrival_time[row])
+            place_released(
+                row, decision.device, decision.fraction, released, workload, table[row], outcomes, self, links
+            )
 
     def run_more(self, workload: Workload, scheduler: FastRule) -> Outcomes:
         """Run further tasks on the current queues: `run` in chunks, without dependencies.
@@ -383,6 +384,11 @@ class Cluster:
             device, float(fraction), workload.task_id[row], workload.memory_required[row], ready, times,
             self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
         )  # fmt: skip
+
+    def executed(self, device: int, fraction: float, memory: float) -> tuple[int, float]:
+        """Return the device and share with which the memory policy lets a decision run."""
+        ran_on, share, _ = self._executed(device, float(fraction), memory, self._devices, self._policy)
+        return int(ran_on), float(share)
 
     def labels(self, task_id: int, times: Floats) -> Floats:
         """Return the realised (whole, fixed) seconds of a task on the first device of each class."""

@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core import Central, Floats, Ints, Links, Online, Outcomes, Task, TimeTable, View, Workload
+from ..core import (
+    Central,
+    Floats,
+    Ints,
+   
+    Links,
+    Online,
+    Outcomes,
+    Task,
+    TimeTable,
+    View,
+    Workload,
+)
 from ..core.outcome import FAILED
 from .transfers import device_shares, transfer_seconds
 
@@ -144,16 +156,8 @@ class EventRun:
                 self._place(row, device, 0.0 if platform.is_cpu[device] else 1.0, now)
 
     def _place(self, row: int, device: int, fraction: float, now: float) -> None:
-        out, parents = self.outcomes, self.workload.parents(row)
-        if len(parents) and (out.status[parents] == FAILED).any():
-            out.device[row], out.fraction[row], out.status[row] = device, fraction, FAILED
-            out.cpu_start[row] = out.accelerator_start[row] = np.nan
-            out.cpu_time[row] = out.accelerator_time[row] = 0.0
-        else:
-            ready = now
-            if len(parents):
-                ready = max(now, data_ready(self.workload, row, device, fraction, out, self.cluster, self.links))
-            self.cluster.place_row(row, device, fraction, ready, self.workload, self.table[row], out)
+        out = self.outcomes
+        place_released(row, device, fraction, now, self.workload, self.table[row], out, self.cluster, self.links)
         finish = now if out.status[row] == FAILED else out[row].finish
         heapq.heappush(self.events, (finish, FINISH, row))
         self.decided += 1
@@ -161,12 +165,33 @@ class EventRun:
             self.progress(1024)
 
 
-def data_ready(
+def place_released(
+    row: int, device: int, fraction: float, now: float,
+    workload: Workload, times: Floats, outcomes: Outcomes, cluster: Cluster, links: Links,
+) -> None:  # fmt: skip
+    """Place a task as soon as its parents' data is there; a task with a failed parent fails."""
+    parents = workload.parents(row)
+    if len(parents) and (outcomes.status[parents] == FAILED).any():
+        outcomes.device[row], outcomes.fraction[row], outcomes.status[row] = device, fraction, FAILED
+        outcomes.cpu_start[row] = outcomes.accelerator_start[row] = np.nan
+        outcomes.cpu_time[row] = outcomes.accelerator_time[row] = 0.0
+        return
+    ready = (
+        max(now, _data_ready(workload, row, device, fraction, outcomes, cluster, links)) if len(parents) else now
+    )
+    cluster.place_row(row, device, fraction, ready, workload, times, outcomes)
+
+
+def _data_ready(
     workload: Workload, row: int, device: int, fraction: float, outcomes: Outcomes, cluster: Cluster, links: Links
 ) -> float:
-    """Return the time at which every parent has finished and its data has reached the devices of a decision."""
+    """Return the time at which every parent has finished and its data has reached the devices of a decision.
+
+    The devices are those on which the memory policy lets the task run.
+    """
     platform = cluster.platform
-    child_shares = device_shares(device, fraction, platform.cpu_of)
+    executed = cluster.executed(device, fraction, float(workload.memory_required[row]))
+    child_shares = device_shares(*executed, platform.cpu_of)
     first = workload.parent_start[row]
     latest = -np.inf
     for offset, parent in enumerate(workload.parents(row).tolist()):
