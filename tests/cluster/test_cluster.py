@@ -177,6 +177,26 @@ def test_planned_children_of_failed_tasks_fail():
     assert Cluster(memory_policy="fail").run(tasks, Planned()).outcomes.status.tolist() == [3, 3]
 
 
+@pytest.mark.parametrize(("position", "message"), [(None, "None with 3 waiting"), (3, "0 to 2"), (-1, "0 to 2")])
+def test_central_scheduler_that_leaves_tasks_is_refused(position, message):
+    class Idle(Central):
+        def pick(self, queue, idle_device, view):
+            return position
+
+    tasks = Workload.from_tasks([Task(i, 100, 0.5, 0) for i in range(3)])
+    with pytest.raises(InvalidInputError, match=message) as error:
+        Cluster().run(tasks, Idle())
+    assert "Idle" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["shortest_first", "heft", "cpop", "peft", "fluid_plan", "min_completion"])
+def test_memory_of_the_host_is_no_limit(name):
+    host = replace(cpu(), memory=1000.0)
+    platform = Platform("small host", (Device("gpu_0", memory=500.0), host))
+    out = Cluster(platform).run(Workload.from_tasks([Task(0, 2500, 0.5, 4000)]), create(name)).outcomes
+    assert (out.device[0], out.finish[0]) == (1, pytest.approx(0.5))
+
+
 def test_children_of_failed_tasks_fail():
     workload = Workload(
         task_id=[0, 1], size=[100, 100], compute_intensity=[1, 1], memory_required=[9000, 1], arrival_time=[0, 0],

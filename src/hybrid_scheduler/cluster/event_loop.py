@@ -17,7 +17,7 @@ from ..core import (
     Central,
     Floats,
     Ints,
-   
+    InvalidInputError,
     Links,
     Online,
     Outcomes,
@@ -114,6 +114,13 @@ class EventRun:
                     self.waiting.rows = np.append(self.waiting.rows, row)
             if isinstance(self.scheduler, Central):
                 self._bind(self.scheduler, now)
+        if len(self.waiting):
+            # All devices are idle and no event is left that could change the scheduler's mind.
+            raise InvalidInputError(
+                "pick", "a task whenever all devices are idle",
+                f"None with {len(self.waiting)} waiting, the first with id {self.waiting[0].task_id}",
+                where=f"scheduler {type(self.scheduler).__name__}",
+            )  # fmt: skip
 
     def _events_by_time(self) -> Iterator[tuple[float, list[int], list[int]]]:
         """Yield all events of one time together; handling them may add events at the same time."""
@@ -151,6 +158,11 @@ class EventRun:
                 position = scheduler.pick(self.waiting, device, View(now, free_at, platform))
                 if position is None:
                     break
+                if not 0 <= position < len(self.waiting):
+                    raise InvalidInputError(
+                        "pick", f"a position from 0 to {len(self.waiting) - 1}, or None", position,
+                        where=f"scheduler {type(scheduler).__name__}",
+                    )  # fmt: skip
                 row = int(self.waiting.rows[position])
                 self.waiting.rows = np.delete(self.waiting.rows, position)
                 self._place(row, device, 0.0 if platform.is_cpu[device] else 1.0, now)

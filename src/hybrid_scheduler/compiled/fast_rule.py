@@ -89,7 +89,7 @@ def device_table(platform: Platform, columns: Ints) -> NDArray[Any]:
     table["node"] = platform.node
     table["cpu"] = platform.cpu_of
     table["column"] = columns
-    table["memory"] = platform.column("memory")
+    table["memory"] = platform.memory_limit
     same = (
         (table["node"][1:] == table["node"][:-1])
         & (table["column"][1:] == table["column"][:-1])

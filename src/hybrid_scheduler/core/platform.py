@@ -150,6 +150,11 @@ class Platform:
         return np.flatnonzero(~self.is_cpu)
 
     @cached_property
+    def memory_limit(self) -> NDArray[np.float64]:
+        """MB that a task may need on each device: the host's memory is not a limit, so infinite on CPUs."""
+        return np.where(self.is_cpu, np.inf, self.column("memory"))
+
+    @cached_property
     def classes(self) -> tuple[Device, ...]:
         """Distinct devices, names and nodes aside, in order of first appearance."""
         return tuple(dict.fromkeys(replace(device, name="", node=0) for device in self.devices))

@@ -29,7 +29,7 @@ class FluidPlan(Static):
         table = self.setting.times.table(workload)
         tasks = fluid_tasks(table, columns, columns, workload.memory_required, platform)
         seconds = table.sum(axis=2)[:, columns]
-        fits = workload.memory_required[:, None] <= platform.column("memory")
+        fits = workload.memory_required[:, None] <= platform.memory_limit
         group = _groups(platform, columns)
         prices = best_prices(tasks)[group]
         value = np.where(fits, seconds * prices, np.inf)

@@ -21,7 +21,7 @@ class GraphCosts:
     def __init__(self, workload: Workload, platform: Platform, times: TimeModel) -> None:
         self.workload = workload
         seconds = times.table(workload).sum(axis=2)[:, times.columns]
-        fits = workload.memory_required[:, None] <= platform.column("memory")
+        fits = workload.memory_required[:, None] <= platform.memory_limit
         self.seconds: Floats = np.where(fits, seconds, np.inf)
         self.mean_seconds: Floats = np.where(fits, seconds, 0.0).sum(axis=1) / fits.sum(axis=1)
         self.per_mb = _seconds_per_mb(platform, times)

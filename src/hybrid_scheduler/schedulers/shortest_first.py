@@ -27,7 +27,7 @@ class ShortestFirst(Central):
         super().start(setting)
         assert setting.times is not None
         self._columns = setting.times.columns
-        self._memory = setting.platform.column("memory")
+        self._memory = setting.platform.memory_limit
 
     def pick(self, queue: Queue, idle_device: int, view: View) -> int | None:
         """Return the shortest task that should start on the idle device, or None."""
