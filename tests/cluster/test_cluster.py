@@ -197,6 +197,30 @@ def test_memory_of_the_host_is_no_limit(name):
     assert (out.device[0], out.finish[0]) == (1, pytest.approx(0.5))
 
 
+@pytest.mark.parametrize("name", ["earliest_finish", "oracle", "price_index", "two_level", "min_completion"])
+def test_tasks_of_zero_seconds_run(name):
+    tasks = Workload.from_tasks([Task(i, 1, 0.5, 0) for i in range(3)])
+    out = Cluster(workstation(1), TablePhysics([[0, 0], [1, 1], [0, 0]])).run(tasks, create(name)).outcomes
+    assert np.isfinite(out.fraction).all()
+    assert out.finish.max() <= 1.0
+
+
+@pytest.mark.parametrize("name", ["heft", "cpop", "peft"])
+def test_plan_with_tasks_of_zero_seconds_runs_as_planned(name):
+    # The entry and the exit of many graphs cost nothing; they must not queue behind tasks planned at the same time.
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        n = 8
+        seconds = rng.integers(0, 3, (n, 3)).astype(float)
+        parents = [sorted(rng.choice(i, min(i, 2), replace=False).tolist()) if i else [] for i in range(n)]
+        tasks = Workload.from_tasks([Task(i, 1, 0.5, 0, dependencies=tuple(p)) for i, p in enumerate(parents)])
+        cluster = Cluster(workstation(2), TablePhysics(seconds))
+        scheduler = create(name)
+        out = cluster.run(tasks, scheduler).outcomes
+        plan = scheduler.plan(tasks, cluster.platform)
+        assert out.finish.tolist() == pytest.approx(plan.finish.tolist())
+
+
 def test_children_of_failed_tasks_fail():
     workload = Workload(
         task_id=[0, 1], size=[100, 100], compute_intensity=[1, 1], memory_required=[9000, 1], arrival_time=[0, 0],

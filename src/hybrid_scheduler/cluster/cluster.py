@@ -302,7 +302,8 @@ class Cluster:
         links = self.physics.links(self.platform)
         rank = np.empty(len(workload), np.int64)
         rank[workload.topological_order] = np.arange(len(workload))
-        for row in np.lexsort((rank, plan.start)).tolist():
+        finish = plan.start if plan.finish is None else plan.finish
+        for row in np.lexsort((rank, finish, plan.start)).tolist():
             decision = self.check_decision(Decision(int(plan.device[row]), float(plan.fraction[row])), scheduler)
             released = float(workload.arrival_time[row])
             place_released(

@@ -13,6 +13,8 @@ import numpy as np
 
 from .jit_cache import helper
 
+_TINY = np.finfo(np.float64).tiny
+
 
 @helper
 def fitting_share(memory, capacity):  # type: ignore[no-untyped-def]
@@ -87,7 +89,8 @@ def best_placement(  # type: ignore[no-untyped-def]
             wait = max(0.0, free - now)
             cap = fitting_share(memory, devices[d].memory)
             # Both sides end together at the balancing share. Where it is 0 the CPU alone is at least as good.
-            share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
+            # The smallest number keeps a task of zero seconds from dividing zero by zero.
+            share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / max(cpu_whole + whole, _TINY)
             share = min(max(share, 0.0), cap)
             part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
             value = weight * max(wait + part, cpu_wait + rest) + price * part + cpu_price * rest + split_price

@@ -198,6 +198,9 @@ class Plan:
         Placement of each task; see `Decision`.
     start
         Planned start in seconds. Each device works in the order of these times.
+    finish
+        Planned end in seconds. Of equal starts the earlier end comes first, so that a task of zero seconds does
+        not wait for the one planned behind it.
 
     Examples
     --------
@@ -210,6 +213,7 @@ class Plan:
     device: Ints
     fraction: Floats
     start: Floats
+    finish: Floats | None = None
 
 
 class Scheduler(ABC):

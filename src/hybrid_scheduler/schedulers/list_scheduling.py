@@ -88,7 +88,7 @@ def insert_in_order(
         d = int(np.argmin(ends)) if choose is None else choose(row, ends)
         device[row], start[row], finish[row] = d, starts[d], ends[d]
         insort(busy[d], (float(starts[d]), float(ends[d])))
-    return Plan(device, np.ones(n), start)
+    return Plan(device, np.ones(n), start, finish)
 
 
 def priority_order(costs: GraphCosts, priority: Floats) -> list[int]:
