@@ -2,6 +2,8 @@
 
 import asyncio
 import copy
+import json
+import sqlite3
 
 import pytest
 from fakes import OTHER_RUN, RUN, client_of, fake_context
@@ -14,7 +16,9 @@ from hybrid_scheduler.live import JournalUnavailable, measured_to_json
 from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.remote_engine_control import RemoteEngineControl, execute_command
+from hybrid_scheduler.storage import DatabaseAddress
 from hybrid_scheduler.storage.engine_commands import CommandReply
+from hybrid_scheduler.storage.integrity_check import verify
 
 BODY = measured_to_json(measured_run(6))
 
@@ -203,3 +207,93 @@ async def test_measured_run_can_be_read_through_every_route(kind, request, tmp_p
         same = (await client.get(f"/api/diff?a={run}&b={again}")).json()
         assert {row["mean_latency"]["difference"] for row in same["schedulers"]} == {0.0}
         assert same["changed"] == {}
+
+
+EXTREME = (1e308, 1e16, 5e-324)
+
+
+def nested(depth):
+    inside = value = {}
+    for _ in range(depth - 1):
+        inside["a"] = {}
+        inside = inside["a"]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        (nested(254), "config.a.a.a"),
+        (nested(65), "config.a.a.a"),
+        ({"n": 10**400}, "config.n"),
+        ({"n": [2**63]}, "config.n.0"),
+        ({"n": -(2**63) - 1}, "config.n"),
+    ],
+)
+async def test_config_that_no_response_can_contain_is_422(client, context, config, field):
+    answer = await client.post("/api/runs", json={**BODY, "config": config})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["fields"][0]["field"] == field
+    assert context.control.orders == []
+
+
+async def test_depth_and_integers_are_limited_on_every_route(client):
+    for path in ("/api/tasks", "/api/whatif", "/api/simulation/start", "/api/simulation/speed"):
+        for value in (nested(70), 2**64, [[10**30]]):
+            answer = await client.post(path, json={"size": value})
+            assert answer.status_code == 422
+            assert answer.json()["error"]["fields"][0]["field"].startswith("size")
+
+
+async def test_plain_config_is_stored(client):
+    config = {"deep": nested(60), "n": 2**63 - 1, "small": -(2**63), "text": "x" * 1000}
+    assert (await client.post("/api/runs", json={**BODY, "config": config})).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *((column, value) for column in ("gpu_time", "cpu_time", "actual_time", "latency") for value in EXTREME),
+        ("energy_consumption", 1e308),
+        ("energy_consumption", 1e16),
+    ],
+)
+async def test_magnitude_that_no_arithmetic_holds_is_422(client, column, value):
+    body = copy.deepcopy(BODY)
+    body["results"]["greedy"][column][2] = value
+    answer = await client.post("/api/runs", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["fields"][0]["field"] == f"results.greedy.{column}.2"
+
+
+async def test_part_longer_than_its_task_is_422(client):
+    body = copy.deepcopy(BODY)
+    body["results"]["greedy"]["gpu_time"][2] = 1.0
+    answer = await client.post("/api/runs", json=body)
+    assert answer.json()["error"]["fields"][0] == {
+        "field": "results.greedy.gpu_time.2", "allowed": "at most actual_time", "got": "1.0",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ['{"a":' * 300 + "1" + "}" * 300, '{"n":' + "9" * 401 + "}"])
+async def test_stored_row_that_cannot_be_shown_breaks_no_list(tmp_path, monkeypatch, request, text):
+    (tmp_path / "config.yaml").write_text("")
+    async with server(settings_of("sqlite", request, tmp_path), tmp_path, monkeypatch) as (client, _):
+        run_id = (await client.post("/api/runs", json=BODY)).json()["run_id"]
+        with sqlite3.connect(tmp_path / "live.db") as database:
+            database.execute("UPDATE runs SET config = ? WHERE run_id = ?", (text, run_id))
+        for path in (
+            "/api/runs",
+            f"/api/runs/{run_id}",
+            f"/api/diff?a={run_id}&b={run_id}",
+            f"/api/runs/{run_id}/gantt?scheduler=greedy",
+            f"/api/export/trace.json?run_id={run_id}",
+        ):
+            answer = await client.get(path)
+            assert answer.status_code == 200, path
+            json.loads(answer.content, parse_constant=pytest.fail)
+        assert (await client.get(f"/api/runs/{run_id}")).json()["config"] == {"unreadable": True}
+    findings = verify(DatabaseAddress.from_url(f"sqlite:///{tmp_path}/live.db"))
+    wrong = [finding for finding in findings if not finding.ok]
+    assert [finding.name for finding in wrong] == ["runs"]
+    assert run_id in wrong[0].detail

@@ -28,6 +28,12 @@ from .stream_messages import notification
 #: A larger run would keep the journal busy for too long.
 MOST_TASKS, MOST_SCHEDULERS = 20_000, 16
 
+#: Largest and smallest positive number that sums, squares and ratios of seconds, joules and dollars can hold.
+_LARGEST, _SMALLEST = 1e15, 1e-12
+#: Share by which a part may be longer than its task: two clocks measured them.
+_CLOCK_TOLERANCE = 0.01
+_CLOCK_TOLERANCE_S = 0.001
+
 #: Columns in which NaN means unknown; in the required ones it is allowed for failed tasks alone.
 _OPTIONAL = ("energy", "cost", "predicted_time")
 _REQUIRED = ("time", "latency", "start", "finish")
@@ -109,10 +115,12 @@ class MeasuredRun:
         for column in _REQUIRED:
             field, values = f"{where}.{published_name(column)}", getattr(results, column)
             _refuse(field, "null for a task that failed", values, failed & ~np.isnan(values))
-            _refuse(field, "finite and >= 0", values, ~failed & ~((values >= 0) & np.isfinite(values)))
+            allowed = f"from 0 to {_LARGEST:g}"
+            _refuse(field, allowed, values, ~failed & ~((values >= 0) & (values <= _LARGEST)))
         for column in ("time", "latency"):
             values = getattr(results, column)
-            _refuse(f"{where}.{published_name(column)}", "> 0", values, ~failed & ~(values > 0))
+            allowed = f"at least {_SMALLEST:g}"
+            _refuse(f"{where}.{published_name(column)}", allowed, values, ~failed & ~(values >= _SMALLEST))
         # Queries for a time interval find tasks by their arrival.
         start, finish, arrival = results.start, results.finish, self.tasks.arrival_time
         _refuse(f"{where}.start_time", "at or after the task's arrival_time", start, ~failed & ~(start >= arrival))
@@ -124,6 +132,10 @@ class MeasuredRun:
             _check_column(f"{where}.{part}_start", start, n, unknown=True)
             _check_column(f"{where}.{part}_time", seconds, n)
             _refuse(f"{where}.{part}_time", "0 where nothing started", seconds, np.isnan(start) & (seconds != 0))
+            allowed = f"0 or at least {_SMALLEST:g}"
+            _refuse(f"{where}.{part}_time", allowed, seconds, (seconds > 0) & (seconds < _SMALLEST))
+            longest = results.time * (1 + _CLOCK_TOLERANCE) + _CLOCK_TOLERANCE_S
+            _refuse(f"{where}.{part}_time", "at most actual_time", seconds, ~failed & (seconds > longest))
 
     @property
     def schedulers(self) -> tuple[str, ...]:
@@ -311,11 +323,11 @@ def _check_codes(field: str, codes: NDArray[Any], names: Any) -> None:
     _refuse(field, "one of " + ", ".join(names), codes, bad)
 
 
-def _check_column(field: str, values: Floats, n: int, *, upto: float = np.inf, unknown: bool = False) -> None:
+def _check_column(field: str, values: Floats, n: int, *, upto: float = _LARGEST, unknown: bool = False) -> None:
     if len(values) != n:
         raise InvalidInputError(field, f"one value per task ({n})", f"{len(values)} values")
-    allowed = "a number in [0, 1]" if upto == 1.0 else "finite and >= 0"
-    good = (values >= 0) & (values <= upto) & np.isfinite(values)
+    allowed = "a number in [0, 1]" if upto == 1.0 else f"from 0 to {upto:g}"
+    good = (values >= 0) & (values <= upto)
     _refuse(field, allowed + (", or null" if unknown else ""), values, ~(good | (unknown & np.isnan(values))))
 
 

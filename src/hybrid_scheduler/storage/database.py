@@ -29,6 +29,8 @@ QUERY_TIMEOUT_S = 6.0
 _STATEMENT_TIMEOUT_S = 5.0
 CONNECT_TIMEOUT_S = 3.0
 
+#: A shorter text is neither 254 levels deep nor contains a number beyond every float.
+_SURELY_WRITABLE = 250
 
 def driver_errors() -> tuple[type[BaseException], ...]:
     """Return the errors of all drivers in use, for an `except` clause; asyncpg is loaded for PostgreSQL alone."""
@@ -119,6 +121,21 @@ def open_database(address: DatabaseAddress) -> Database:
     return Database(address)
 
 
+def stored_json(text: str | bytes) -> Any:
+    """Return a stored JSON value, or a placeholder for one that no response could contain.
+
+    Older versions stored values that are too deep or too large to be written again. One such row must not make a
+    list of rows fail; `db verify` finds them.
+    """
+    try:
+        value = orjson.loads(text)
+        if len(text) >= _SURELY_WRITABLE:
+            orjson.dumps(value)
+        return value
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return {"unreadable": True} if text[:1] in ("{", b"{") else []
+
+
 def error_reason(error: BaseException) -> str:
     """Return one line about an error, without statement and parameters."""
     cause = getattr(error, "orig", None) or error
@@ -147,7 +164,7 @@ def _sqlite_engine(address: DatabaseAddress) -> AsyncEngine:
         max_overflow=4,
         pool_timeout=CONNECT_TIMEOUT_S,
         connect_args={"timeout": 2.0, "isolation_level": None},
-        json_deserializer=orjson.loads,
+        json_deserializer=stored_json,
     )
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -184,7 +201,7 @@ def _postgres_engine(address: DatabaseAddress, *, read_only: bool) -> AsyncEngin
         max_overflow=4,
         pool_timeout=CONNECT_TIMEOUT_S,
         pool_pre_ping=True,
-        json_deserializer=orjson.loads,
+        json_deserializer=stored_json,
         connect_args={
             **address.asyncpg_arguments(),
             "timeout": CONNECT_TIMEOUT_S,

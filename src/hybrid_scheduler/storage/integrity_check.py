@@ -54,7 +54,16 @@ _INVALID_ROWS = (
         "SELECT count(*) FROM (SELECT 1 FROM events GROUP BY seq HAVING count(*) > 1) twice",
         "sequence numbers used twice",
     ),
+    (
+        "magnitudes",
+        "SELECT count(*) FROM scheduler_results WHERE "
+        + " OR ".join(f"{column} > 1e15" for column in ("finish_time", "latency", "cpu_time", "gpu_time"))
+        + " OR (gpu_time > 0 AND gpu_time < 1e-12) OR (cpu_time > 0 AND cpu_time < 1e-12)",
+        "results with times that no arithmetic can hold",
+    ),
 )
+#: JSON columns of runs, which clients can fill.
+_DOCUMENTS = ("schedulers", "config", "devices", "longest")
 _COUNTERS = (
     ("next_task_id", "tasks", "task_id"),
     ("next_result_id", "scheduler_results", "id"),
@@ -120,7 +129,21 @@ def _check_file(connection: sa.Connection) -> Finding:
     return Finding("file", rows == ["ok"], "sound" if rows == ["ok"] else "; ".join(rows))
 
 
+def _check_documents(connection: sa.Connection) -> Finding:
+    columns = ", ".join(f"CAST({column} AS TEXT)" for column in _DOCUMENTS)
+    unreadable = []
+    for run_id, *texts in connection.execute(sa.text(f"SELECT run_id, {columns} FROM runs")):
+        try:
+            for text in texts:
+                orjson.dumps(orjson.loads(text))
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+            unreadable.append(str(run_id))
+    found = f"{len(unreadable)} runs with values that cannot be shown, such as {', '.join(unreadable[:3])}"
+    return Finding("runs", not unreadable, found if unreadable else "every value can be shown")
+
+
 def _check_rows(connection: sa.Connection) -> Iterator[Finding]:
+    yield _check_documents(connection)
     for name, query, description in _INVALID_ROWS:
         found = connection.execute(sa.text(query)).scalar() or 0
         yield Finding(name, not found, f"{found} {description}" if found else f"no {description}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
@@ -12,6 +13,11 @@ from fastapi.routing import APIRoute
 from ..app_context import AppContext
 from ..errors import ApiError
 from ..schemas import base_models
+
+#: Containers within each other. orjson writes up to 254, and the stored run adds a few.
+_MAX_DEPTH = 64
+#: Bytes of a body that is checked without a thread.
+_SMALL_BODY = 64 * 1024
 
 
 class _StrictRequest(Request):
@@ -27,6 +33,43 @@ class _StrictRequest(Request):
             reason = "too deeply nested" if isinstance(error, RecursionError) else "unreadable text or number"
             raise json.JSONDecodeError(reason, "", 0) from None
 
+    async def check_json(self) -> None:
+        """Refuse a JSON body that is too deep, or has integers that no later response could contain.
+
+        Raises
+        ------
+        ApiError
+            With status 422 and the name of the field. Malformed JSON is left to the route.
+        """
+        body = await self.body()
+        try:
+            content = await self.json()
+        except json.JSONDecodeError:
+            return
+        if len(body) < _SMALL_BODY:
+            _check_bounds(content)
+        else:
+            await asyncio.to_thread(_check_bounds, content)
+
+
+def _check_bounds(content: Any) -> None:
+    waiting: list[tuple[Any, str, int]] = [([content], "", 0)]
+    while waiting:
+        container, path, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            raise _refusal(path, f"at most {_MAX_DEPTH} levels deep", "a deeper value")
+        for name, value in container.items() if isinstance(container, dict) else enumerate(container):
+            if isinstance(value, dict | list):
+                waiting.append((value, f"{path}.{name}" if depth else "", depth + 1))
+            elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise _refusal(f"{path}.{name}", "an integer of 64 bits", "a larger one")
+
+
+def _refusal(path: str, allowed: str, got: str) -> ApiError:
+    # A deep path repeats itself: its beginning names the field.
+    field = ".".join(path.removeprefix(".").split(".")[:4])[:100] or "body"
+    return ApiError(422, f"{field}: must be {allowed}, got {got}", fields=[(field, allowed, got)])
+
 
 class StrictRoute(APIRoute):
     """Route that reads JSON bodies strictly."""
@@ -36,7 +79,10 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_strictly(request: Request) -> Response:
-            return await handle(_StrictRequest(request.scope, request.receive))
+            strict = _StrictRequest(request.scope, request.receive)
+            if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
+                await strict.check_json()
+            return await handle(strict)
 
         return handle_strictly
 
