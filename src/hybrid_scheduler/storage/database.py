@@ -32,6 +32,7 @@ CONNECT_TIMEOUT_S = 3.0
 #: A shorter text is neither 254 levels deep nor contains a number beyond every float.
 _SURELY_WRITABLE = 250
 
+
 def driver_errors() -> tuple[type[BaseException], ...]:
     """Return the errors of all drivers in use, for an `except` clause; asyncpg is loaded for PostgreSQL alone."""
     asyncpg = sys.modules.get("asyncpg")
