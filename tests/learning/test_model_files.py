@@ -3,6 +3,8 @@
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -172,6 +174,33 @@ def test_pickle_is_refused_and_not_run(tmp_path):
     manifest_path(path).write_text(json.dumps(manifest))
     with pytest.raises(ModelFileError, match="not a model file"):
         load_times(path)
+
+
+def test_duration_models_load_without_scikit_learn(trained):
+    heavy = {"skops", "sklearn", "pandas"}
+    code = (
+        "import sys; from hybrid_scheduler.learning.model_files import load_times\n"
+        f"print(load_times({str(trained)!r}).fitted.samples, *({heavy} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(load_times(trained).fitted.samples)]
+
+
+def test_plain_arrays_are_read_as_skops_reads_them(trained):
+    from skops.io import loads
+
+    content = trained.read_bytes()
+    own, theirs = model_files._plain_arrays(content), loads(content)
+    assert list(own) == list(theirs)
+    for name, array in theirs.items():
+        assert own[name].dtype == array.dtype
+        np.testing.assert_array_equal(own[name], array)
+
+
+def test_arrays_of_objects_are_left_to_skops(tmp_path):
+    path = tmp_path / "objects.skops"
+    save({"a": np.array([1, "b"], dtype=object)}, path, Manifest("times"))
+    assert model_files._plain_arrays(path.read_bytes()) is None
 
 
 def test_untrusted_types_are_refused(tmp_path):

@@ -9,6 +9,7 @@ as it was. Loading checks everything before anything is used.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -131,6 +132,9 @@ def load(
 
 
 def _parse(source: Path, content: bytes, trusted: Sequence[str]) -> Any:
+    arrays = _plain_arrays(content)
+    if arrays is not None:
+        return arrays
     try:
         from skops.io import get_untrusted_types, loads
     except ImportError:
@@ -144,6 +148,30 @@ def _parse(source: Path, content: bytes, trusted: Sequence[str]) -> Any:
         raise
     except Exception as error:  # skops fails in as many ways as a file can be wrong
         raise ModelFileError(source, f"is not a model file: {error}") from error
+
+
+def _plain_arrays(content: bytes) -> dict[str, NDArray[Any]] | None:
+    """Return the arrays of a file that holds a dict of arrays and nothing else, or None.
+
+    Duration models are such files. skops would import all of scikit-learn for them, which takes seconds.
+    """
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
+                return None
+            schema = json.loads(archive.read("schema.json"))
+            if schema["__loader__"] != "DictNode" or schema["__class__"] != "dict":
+                return None
+            files = {}
+            for name, node in schema["content"].items():
+                if (node["__loader__"], node["__class__"], node["type"]) != ("NdArrayNode", "ndarray", "numpy"):
+                    return None
+                files[name] = io.BytesIO(archive.read(node["file"]))
+        return {name: np.lib.format.read_array(file, allow_pickle=False) for name, file in files.items()}
+    except Exception:  # damaged or of another kind: skops says which
+        return None
 
 
 def _read_manifest(source: Path) -> Manifest:

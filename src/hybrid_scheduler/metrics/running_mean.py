@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from ..core import Floats
 
@@ -61,6 +60,8 @@ class RunningMean:
         batches = len(self._sums)
         if batches < _LEAST_BATCHES:
             return None
+        from scipy.special import stdtrit  # slow to import, and simulations do not need it
+
         error = float(np.std(np.array(self._sums) / self._size, ddof=1)) / math.sqrt(batches)
         return float(stdtrit(batches - 1, 0.975)) * error
 
