@@ -9,6 +9,7 @@ pages, reportlab sets them, the fonts are those that matplotlib brings. The same
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -130,7 +131,9 @@ def make(target: Path, everything: Sequence[Page] | None = None) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    target = Path(arguments[0]) if arguments else Path("guide.pdf")
+    parser = ArgumentParser(description="Write the whole guide as one printable PDF.")
+    parser.add_argument("file", nargs="?", type=Path, default=Path("guide.pdf"), help="file to write (%(default)s)")
+    target: Path = parser.parse_args(arguments).file
     count = make(target)
     print(f"{target}: {count} pages, {target.stat().st_size / 1e6:.1f} MB")
     return 0

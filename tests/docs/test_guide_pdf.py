@@ -49,3 +49,14 @@ def test_columns_share_the_width() -> None:
     assert _widths([5.0, 5.0], [5.0, 5.0], 500.0) == [5 * 4.55 + 9, 5 * 4.55 + 9]
     assert sum(_widths([10.0, 400.0], [10.0, 12.0], 300.0)) == pytest.approx(300.0)
     assert sum(_widths([90.0] * 9, [60.0] * 9, 300.0)) == pytest.approx(300.0)
+
+
+def test_help_is_printed_and_no_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        book.main(["--help"])
+    assert end.value.code == 0
+    assert "usage:" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
