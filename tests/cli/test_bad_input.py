@@ -122,7 +122,8 @@ def test_unexpected_exception_is_reported_and_logged(run: Run, monkeypatch: pyte
     assert "Traceback" in Path("logs/app.log").read_text(encoding="utf-8")
 
 
-def test_traceback_goes_to_the_log_only(run: Run) -> None:
+def test_traceback_goes_to_the_log_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOG_FILE", "logs/app.log")
     assert "Traceback" not in run("simulate", "--physics", "serial").stderr
     assert "Traceback" in Path("logs/app.log").read_text(encoding="utf-8")
 

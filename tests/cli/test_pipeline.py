@@ -71,6 +71,7 @@ def test_interrupted_pipeline_resumes(program: Program, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     output, talk = process.communicate(timeout=120)
     assert (process.returncode, output) == (130, "")
+    assert "2/5 generate" in Path("logs/app.log").read_text(encoding="utf-8")
     assert talk == "interrupted: finished phases are kept; run the command again to continue\n"
     # Only whole files of finished phases are there.
     assert files(here) == {name for name in ARTEFACTS if "profiles" in name or "workload_traces" in name}

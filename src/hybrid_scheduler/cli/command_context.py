@@ -27,6 +27,8 @@ _OPTION_NAMES = {
     "objective.cost": "--objective",
     "logging.level": "--log-level",
 }
+#: Log file of commands that run long, and of unexpected errors, where the settings name none.
+DEFAULT_LOG_FILE = "logs/app.log"
 
 
 class CommandContext:
@@ -38,8 +40,10 @@ class CommandContext:
         self.log_level: str | None = None
         #: Message after an interrupt; a command that keeps partial results replaces it.
         self.after_interrupt = "nothing was written"
+        #: Whether the command runs long or in the background, and therefore always keeps a log file.
+        self.keeps_log = False
         self._log_file: str | None = None
-        self._logging = False
+        self._logging: LoggingSettings | None = None
 
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:
         """Load the settings with these options on top, and open the log.
@@ -69,21 +73,31 @@ class CommandContext:
         # The level of the settings is for the file; only --log-level changes what the terminal shows.
         default = "ERROR" if self.printer.quiet else "WARNING"
         logging_setup.to_stderr(self.printer, settings.level if self.log_level else default)
-        self._logging = True
-        self._log_file = settings.file if logging_setup.to_file(settings) else None
+        self._logging = settings
+        self._log_file = None
+        if settings.file or self.keeps_log:
+            self._open_file(settings)
+
+    def _open_file(self, settings: LoggingSettings) -> None:
+        from . import logging_setup
+
+        file = settings.file or DEFAULT_LOG_FILE
+        self._log_file = file if logging_setup.to_file(settings, file) else None
 
     @property
-    def is_logging(self) -> bool:
-        """Whether the log is open."""
-        return self._logging
+    def writes_log(self) -> bool:
+        """Whether a log file is open."""
+        return self._log_file is not None
 
     def keep_traceback(self, error: BaseException) -> str | None:
         """Write the traceback to the log file, and return the file's name if there is one."""
         from ..config import LoggingSettings
         from . import logging_setup
 
-        if not self._logging:
+        if self._logging is None:
             self.open_log(LoggingSettings())
+        if self._log_file is None and self._logging is not None:
+            self._open_file(self._logging)
         logging_setup.keep_traceback(error)
         return self._log_file
 
@@ -126,4 +140,4 @@ class CommandContext:
             from . import logging_setup
 
             logging_setup.close()
-            self._logging = False
+            self._logging = None

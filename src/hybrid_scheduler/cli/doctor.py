@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 from rich.text import Text
 
-from .command_context import CommandContext
+from .command_context import DEFAULT_LOG_FILE, CommandContext
 from .options import JsonOption
 from .table import Column
 
@@ -202,11 +202,12 @@ def _settings(config_file: Path | None) -> tuple[list[_Check], Settings | None]:
 
 
 def _log_folder(settings: LoggingSettings) -> _Check:
-    folder = Path(settings.file).parent
+    file = settings.file or DEFAULT_LOG_FILE
+    folder = Path(file).parent
     reason = _why_not_writable(folder)
     if reason:
         return _Check("log file", "warning", f"{folder}: {reason}; runs go on without a log", "set LOG_FILE")
-    return _Check("log file", "ok", settings.file)
+    return _Check("log file", "ok", file if settings.file else f"{file}, of serve and pipeline only")
 
 
 def _why_not_writable(folder: Path) -> str | None:

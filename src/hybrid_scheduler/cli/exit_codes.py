@@ -81,7 +81,7 @@ def _explain(error: Exception, command: CommandContext) -> int:
     if isinstance(error, HybridSchedulerError):
         for problem in getattr(error, "problems", [error]):
             _tell(command, str(problem), problem.hint)
-        if command.is_logging or error.exit_code != BAD_INPUT:  # a mistyped option needs no new log file
+        if command.writes_log:  # an explained error needs no new log file
             command.keep_traceback(error)
         return error.exit_code
     file = command.keep_traceback(error)

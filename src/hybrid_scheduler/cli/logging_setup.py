@@ -33,11 +33,11 @@ def to_stderr(printer: Printer, level: str) -> None:
     logger.add(show, level=level, format="{message}", filter=for_terminal, backtrace=False, diagnose=False)
 
 
-def to_file(settings: LoggingSettings) -> bool:
+def to_file(settings: LoggingSettings, file: str) -> bool:
     """Add the log file, and return whether it can be written; if not, a warning says so."""
     try:
         logger.add(
-            settings.file,
+            file,
             level=settings.level,
             format=_FORMAT,
             rotation=settings.rotation,
@@ -47,7 +47,7 @@ def to_file(settings: LoggingSettings) -> bool:
             diagnose=False,  # it would write the values of variables, secrets included
         )
     except OSError as error:
-        logger.warning(f"no log file: cannot write {settings.file} ({error.strerror or error})")
+        logger.warning(f"no log file: cannot write {file} ({error.strerror or error})")
         return False
     return True
 

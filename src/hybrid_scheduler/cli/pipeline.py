@@ -53,19 +53,28 @@ def pipeline(
       hybrid-scheduler pipeline --trace week.csv --out results/week
     """
     command: CommandContext = context.obj
+    command.keeps_log = True
     settings = command.settings({"simulation.seed": seed})
+    from loguru import logger
+
     from ..experiments.pipeline import run_pipeline
 
     study = _study(settings, trace, quick=quick)
     command.after_interrupt = "finished phases are kept; run the command again to continue"
     printer = command.printer
+
+    def finished(phase: int, done: PhaseResult) -> None:
+        printer.note(_line(phase, done))
+        logger.info(_line(phase, done))
+
+    logger.info(f"pipeline in {out.resolve()}, seed {study.seed}")
     with printer.progress(_PHASES * _STEPS) as update:
         report = run_pipeline(
             study,
             out,
             force=force,
             progress=lambda phase, words, share: update(words, int((phase + share) * _STEPS)),
-            finished=lambda phase, done: printer.note(_line(phase, done)),
+            finished=finished,
         )
     if as_json:
         printer.document(_document(study, report, trace, quick=quick))

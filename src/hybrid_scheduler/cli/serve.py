@@ -49,6 +49,7 @@ def serve(
     from .compile_notice import compile_notice
 
     command: CommandContext = context.obj
+    command.keeps_log = True
     settings = command.settings(
         {
             "server.host": host,
