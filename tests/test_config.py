@@ -197,7 +197,8 @@ RANGE = "must be two numbers [low, high] with"
         ),
         (
             "physics: {name: srial}",
-            "physics.name: must be one of analytic, serial, got 'srial' | did you mean 'serial'?",
+            "physics.name: must be one of analytic, profiled:FILE, serial, table:FILE, got 'srial' "
+            "| did you mean 'serial'?",
         ),
         ("physics: {count_rent: maybe}", "physics.count_rent: must be true or false, got 'maybe'"),
         ("workload: {size_range: [2, 1]}", f"workload.size_range: {RANGE} 0 < low <= high, got [2, 1]"),

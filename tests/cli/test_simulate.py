@@ -119,14 +119,18 @@ def test_overload_is_a_warning(run: Run) -> None:
     assert run(*arguments, "--quiet").stderr == ""
 
 
-def test_log_file_holds_messages(run: Run) -> None:
+def test_log_file_holds_messages_if_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("simulate", "--tasks", "20", "--schedulers", "oracle")
+    assert run(*arguments).stderr == ""
+    assert not list(Path().iterdir()), "nothing is left in the user's folder"
+    monkeypatch.setenv("LOG_FILE", "logs/app.log")
     assert run(*arguments).stderr == ""
     assert "INFO" in Path("logs/app.log").read_text(encoding="utf-8")
     assert run(*arguments, "--log-level", "info").stderr == "info: simulating 20 tasks with oracle\n"
 
 
-def test_run_continues_without_a_log_file(run: Run) -> None:
+def test_run_continues_without_a_log_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOG_FILE", "logs/app.log")
     Path("logs").touch()
     result = run("simulate", "--tasks", "20", "--schedulers", "oracle")
     assert result.exit_code == 0
@@ -146,3 +150,91 @@ def test_progress_bar_appears_in_a_long_run(run: Run, monkeypatch: pytest.Monkey
     assert "100%" in result.stderr
     document(result.stdout)
     assert run(*arguments, "--quiet").stderr == ""
+
+
+# ------------------------------------------------------------------------------------------ graphs and files
+
+KERNELS = (
+    "task_id,size,compute_intensity,memory_required,arrival_time,kind\n0,512,0.5,1,0,matmul\n1,1024,0.5,1,0.1,fft\n"
+)
+
+
+def test_graph_is_a_scenario_by_name(run: Run) -> None:
+    result = run("simulate", "--scenario", "cholesky(tiles=4)", "--schedulers", "heft,greedy")
+    assert result.exit_code == 0, result.stderr
+    assert "graph cholesky(tiles=4) · 20 tasks" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--scenario", "cholesky(tile=4)"),
+            "graph cholesky: must be given with parameters among tiles=8, tile_size=",
+        ),
+        (("--scenario", "cholesky(tiles=x)"), "--scenario: tiles: must be a whole number >= 1, got 'x'"),
+        (("--scenario", "choleski(tiles=4)"), "--scenario: must be one of"),
+        (("--scenario", "cholesky", "--tasks", "5"), "--tasks: must be left out with the graph cholesky"),
+        (("--physics", "profiled:h200"), "--physics: must be analytic or serial for a scenario"),
+        (("--physics", "profiled:h300"), "--physics: profile: must be one of"),
+        (("--physics", "table:none.csv"), "--physics: file: must be one that can be read, got 'none.csv'"),
+        (("--physics", "tables:none.csv"), "--physics: must be one of"),
+        (("--platform", "none.yaml"), "--platform: file: must be one that can be read, got 'none.yaml'"),
+    ],
+)
+def test_wrong_graph_platform_or_physics_is_explained(options: tuple[str, ...], message: str, run: Run) -> None:
+    result = run("simulate", "--schedulers", "greedy", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_platform_is_read_from_a_file(run: Run) -> None:
+    Path("lab.yaml").write_text(
+        "name: lab\ndevices:\n- {name: cpu, kind: cpu}\n- {name: gpu, count: 2, memory: 24000}\n", encoding="utf-8"
+    )
+    result = run("simulate", "--platform", "lab.yaml", "--tasks", "20", "--schedulers", "greedy")
+    assert "lab (1 CPU + 2 GPUs)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("devices: 3", "lab.yaml: --platform: must be a mapping with a list of devices"),
+        (
+            "devices: [{name: cpu, kind: cpu}, {nam: x}]",
+            "lab.yaml, device 2: --platform: device: must be a mapping with a name",
+        ),
+        (
+            "devices: [{name: cpu, kind: cpu, speed: 2}]",
+            "lab.yaml, device 1: --platform: key: must be one of name, kind, node",
+        ),
+        (
+            "devices: [{name: cpu, kind: cpu, watts: hot}]",
+            "lab.yaml, device 1: --platform: watts: must be a number, got 'hot'",
+        ),
+        (
+            "devices: [{name: cpu, kind: cpu}, {name: g, memory: -1}]",
+            "device g: --platform: device.memory: must be > 0, got -1",
+        ),
+        ("devices: [", "lab.yaml:1: --platform: must be valid YAML"),
+    ],
+)
+def test_bad_platform_file_is_named_with_its_place(content: str, message: str, run: Run) -> None:
+    Path("lab.yaml").write_text(content, encoding="utf-8")
+    result = run("simulate", "--platform", "lab.yaml", "--tasks", "20", "--schedulers", "greedy")
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_durations_come_from_a_profile_or_a_table_and_replay(run: Run) -> None:
+    Path("kernels.csv").write_text(KERNELS, encoding="utf-8")
+    Path("times.csv").write_text("task_id,cpu,gpu\n1,2,3\n0,4,1\n", encoding="utf-8")
+    for physics in ("profiled:h200", "table:times.csv"):
+        options = ("--trace", "kernels.csv", "--physics", physics, "--platform", "laptop", "--schedulers", "greedy")
+        result = run("simulate", *options, "--out", physics.partition(":")[0], "--json")
+        assert result.exit_code == 0, result.stderr
+        assert document(result.stdout)["physics"] == physics.partition(":")[0]
+        assert run("replay", physics.partition(":")[0]).exit_code == 0
+    Path("times.csv").write_text("task_id,cpu,gpu\n0,4,1\n1,2,-3\n", encoding="utf-8")
+    result = run("simulate", *options)
+    assert "times.csv, line 3: --physics: column gpu: must be a number of seconds >= 0, got '-3'" in result.stderr

@@ -21,12 +21,12 @@ from .execute import execute
 from .exit_codes import BAD_INPUT, exit_code_of
 from .heavy import heavy
 from .import_trace import import_trace
+from .listings import platforms, scenarios, schedulers
 from .pipeline import pipeline
 from .printer import Printer
 from .profile import profile
 from .recorded_run import replay, trace
 from .report import report
-from .schedulers import schedulers
 from .serve import serve
 from .shift import shift
 from .simulate import simulate
@@ -64,6 +64,13 @@ class Program(TyperGroup):
                     shared += [value for value in (next(words, None),) if value is not None]
         return super().parse_args(ctx, shared + others)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands, each with its whole first sentence."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(limit=1_000)) for name, one in found if one is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -91,7 +98,7 @@ app = typer.Typer(
     cls=Program,
     invoke_without_command=True,
     rich_markup_mode=None,
-    add_completion=False,
+    add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 success, 1 failure, 2 usage error or bad input, 130 interrupted.",
 )
@@ -169,6 +176,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "execute": execute,
     "import": import_trace,
     "schedulers": schedulers,
+    "scenarios": scenarios,
+    "platforms": platforms,
     "bench": bench,
     "doctor": doctor,
 }

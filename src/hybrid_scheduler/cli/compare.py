@@ -15,6 +15,7 @@ from .options import (
     BatchOption,
     JsonOption,
     NoiseOption,
+    PhysicsOption,
     PlatformOption,
     ProcessesOption,
     ScenarioOption,
@@ -47,6 +48,7 @@ def compare(
     tasks: Annotated[str | None, typer.Option(metavar="N", help="Tasks per seed.")] = None,
     schedulers: SchedulersOption = None,
     platform: PlatformOption = None,
+    physics: PhysicsOption = None,
     noise: NoiseOption = None,
     seeds: Annotated[
         int | None, typer.Option(metavar="N", help="Number of paired seeds, at least 2; 20 by default.")
@@ -117,6 +119,7 @@ def compare(
             "simulation.tasks": tasks,
             "simulation.schedulers": schedulers,
             "simulation.platform": platform,
+            "physics.name": physics,
             "physics.noise_sigma": noise,
         }
     )

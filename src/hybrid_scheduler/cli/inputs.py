@@ -10,12 +10,12 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
-from ..config import ALL_SCHEDULERS, Settings
+from ..config import ALL_SCHEDULERS, Settings, graph_of, is_graph
 from ..core import HybridSchedulerError, InvalidInputError, Platform, Workload
 from ..engine import Comparison, compare
 from ..experiments.spec import ExperimentSpec
 from ..experiments.trace_source import TraceSource
-from ..physics import Physics
+from ..physics import Physics, ProfiledPhysics
 from ..schedulers import schedulers as registered
 from ..workload.scenarios import offered_load, stretch_arrivals
 from ..workload.trace_files import load_workload, trace_named
@@ -66,8 +66,19 @@ def spec_from_settings(
         spec = ExperimentSpec.for_trace(TraceSource.of(name, tasks, batches), names, machine)
         warn_of_overload(spec, by_name=name)
         return spec
+    if is_graph(simulation.scenario):
+        graph = TraceSource.of(simulation.scenario, graph_of(simulation.scenario), batches)
+        return ExperimentSpec.for_trace(graph, names, machine)
     if batches is not None:
         raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
+    if isinstance(machine.physics, ProfiledPhysics):
+        kinds = ", ".join(machine.physics.kinds)
+        raise InvalidInputError(
+            "--physics",
+            "analytic or serial for a scenario, whose tasks are of no measured kind",
+            settings.physics.name,
+            hint=f"a profile needs --trace with a column kind: {kinds}",
+        )
     return ExperimentSpec(
         settings.scenario(simulation.scenario),
         simulation.tasks,

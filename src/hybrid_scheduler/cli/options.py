@@ -8,8 +8,42 @@ import typer
 
 from ..core import InvalidInputError, UnknownNameError
 
+
+def _scenario_names(incomplete: str) -> list[str]:
+    from ..workload import GRAPHS, SCENARIOS
+
+    return [name for name in (*SCENARIOS, *GRAPHS) if name.startswith(incomplete)]
+
+
+def _platform_names(incomplete: str) -> list[str]:
+    from ..core import PLATFORMS
+
+    return [name for name in PLATFORMS if name.startswith(incomplete)]
+
+
+def scheduler_names(incomplete: str) -> list[str]:
+    """Return completions of the last name in a list separated by commas."""
+    from ..schedulers import schedulers
+
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in schedulers() if name.startswith(last)]
+
+
+def _physics_names(incomplete: str) -> list[str]:
+    from ..physics import PHYSICS
+    from ..profiling.hardware_profile import shipped_profiles
+
+    names = (*PHYSICS, *(f"profiled:{name}" for name in shipped_profiles()), "table:")
+    return [name for name in names if name.startswith(incomplete)]
+
+
 ScenarioOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Kind of tasks, such as default, mixed or transfer.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Kind of tasks, such as mixed or cholesky(tiles=8); see `scenarios`.",
+        autocompletion=_scenario_names,
+    ),
 ]
 UtilisationOption = Annotated[
     str | None,
@@ -17,10 +51,28 @@ UtilisationOption = Annotated[
 ]
 BatchOption = Annotated[bool, typer.Option("--batch", help="All tasks arrive at time 0.")]
 SchedulersOption = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Schedulers to compare, such as greedy,oracle(grid=21).")
+    str | None,
+    typer.Option(
+        metavar="A,B",
+        help="Schedulers to compare, such as greedy,oracle(grid=21).",
+        autocompletion=scheduler_names,
+    ),
 ]
 PlatformOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Simulated machine, such as workstation, laptop or mixed-gpus.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Simulated machine, such as laptop, or a FILE.yaml; see `platforms`.",
+        autocompletion=_platform_names,
+    ),
+]
+PhysicsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Durations: analytic, serial, profiled:PROFILE or table:FILE.csv.",
+        autocompletion=_physics_names,
+    ),
 ]
 NoiseOption = Annotated[
     str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
@@ -65,7 +117,12 @@ def check_sources(trace: str | None, **others: object) -> None:
     InvalidInputError
         If another option is given with a trace, or a utilisation with a batch.
     """
+    from ..config import is_graph
+
+    graph = str(others.get("scenario") or "")
     for name, value in others.items():
+        if name in ("utilisation", "tasks", "batch") and value is not None and graph and is_graph(graph):
+            raise InvalidInputError(f"--{name}", f"left out with the graph {graph}", value)
         if trace is not None and value is not None and name != "utilisation":
             raise InvalidInputError(f"--{name.replace('_', '-')}", "left out with --trace", value)
     if others.get("batch") and others.get("utilisation") is not None:

@@ -16,10 +16,12 @@ from .options import (
     BatchOption,
     JsonOption,
     NoiseOption,
+    PhysicsOption,
     PlatformOption,
     ScenarioOption,
     SeedOption,
     UtilisationOption,
+    scheduler_names,
 )
 from .printer import Printer
 from .table import (
@@ -58,12 +60,14 @@ def simulate(
     seed: SeedOption = None,
     schedulers: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Schedulers to compare, such as greedy,oracle(grid=21); or all."),
+        typer.Option(
+            metavar="A,B",
+            help="Schedulers to compare, such as greedy,oracle(grid=21); or all.",
+            autocompletion=scheduler_names,
+        ),
     ] = None,
     platform: PlatformOption = None,
-    physics: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Model of durations and energy, such as analytic.")
-    ] = None,
+    physics: PhysicsOption = None,
     noise: NoiseOption = None,
     memory_policy: Annotated[
         str | None,
@@ -88,6 +92,8 @@ def simulate(
     Examples:
       hybrid-scheduler simulate --scenario mixed --utilisation 0.7
       hybrid-scheduler simulate --batch --schedulers all --objective latency=1,energy=1
+      hybrid-scheduler simulate --scenario "cholesky(tiles=8)" --schedulers heft,greedy
+      hybrid-scheduler simulate --trace kernels.csv --physics profiled:h200
       hybrid-scheduler simulate --trace week.csv --out results/week --json
     """
     # Imported here, because --help needs neither NumPy nor the compiler.
@@ -160,8 +166,11 @@ def _rank(summary: Summary) -> tuple[bool, float]:
 def _caption(inputs: SimulationInputs, comparison: Comparison) -> Iterator[list[str]]:
     """Yield the inputs of the run, in lines of facts."""
     if inputs.trace is not None:
+        from ..config import is_graph
+
         load = inputs.offered_load
-        source = f"trace {inputs.trace}" + ("" if load is None else f", offers {load:.3g} × capacity")
+        word = "graph" if is_graph(inputs.trace) else "trace"
+        source = f"{word} {inputs.trace}" + ("" if load is None else f", offers {load:.3g} × capacity")
     elif inputs.batch:
         source = f"{inputs.scenario}, all at once"
     else:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .compare import interval, named
-from .options import FirstSeedOption, JsonOption, NoiseOption, SchedulersOption
+from .options import FirstSeedOption, JsonOption, NoiseOption, PhysicsOption, SchedulersOption
 from .printer import Printer
 from .table import NOTHING, SECONDS, Column, significant, unit_for
 
@@ -46,6 +46,7 @@ def sweep(
         str | None, typer.Option(metavar="FILE", help="Your own tasks from a file instead of scenarios.")
     ] = None,
     platforms: Annotated[str, typer.Option(metavar="A,B", help="Simulated machines.")] = "workstation",
+    physics: PhysicsOption = None,
     tasks: Annotated[str | None, typer.Option(metavar="N", help="Tasks per run.")] = None,
     noise: NoiseOption = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", help="Number of seeds; 10 by default.", min=1)] = None,
@@ -94,7 +95,7 @@ def sweep(
     if backend not in _BACKENDS:
         raise UnknownNameError("--backend", backend, _BACKENDS)
     check_metric(metric)
-    common = {"simulation.tasks": tasks, "physics.noise_sigma": noise}
+    common = {"simulation.tasks": tasks, "physics.name": physics, "physics.noise_sigma": noise}
     check_sources(trace, scenarios=scenarios, tasks=tasks, seeds=seeds, adversary=adversary)
     if adversary is not None:
         _adversary(
@@ -129,15 +130,19 @@ def _specs(
     from dataclasses import replace
 
     from ..core import InvalidInputError
+    from ..schedulers import split_specs
     from .inputs import spec_from_settings
 
     found = []
-    for scenario in _listed(scenarios):
+    for scenario in split_specs(scenarios):
         for platform in _listed(platforms):
             settings = command.settings(
                 {**common, "simulation.scenario": scenario, "simulation.platform": platform}
             )
             base = spec_from_settings(settings)
+            if base.scenario is None:  # a task graph: no arrivals, no load
+                found.append(base)
+                continue
             for load in _listed(loads) if loads else [""]:
                 try:
                     share = None if load in ("", _BATCH) else float(load)

@@ -249,7 +249,9 @@ def _translated(error: ValidationError, given: _Layer) -> Iterator[InvalidInputE
         if isinstance(cause, InvalidInputError):
             # The cause's own field is named only where it is more exact ("variant" of a scheduler).
             name = one.name if cause.field in key else f"{one.name}: {cause.field}"
-            yield InvalidInputError(name, cause.allowed, cause.got, where=one.where, hint=cause.hint)
+            # The cause's own place is that in a file which the setting names.
+            where = ": ".join(place for place in (one.where, cause.where) if place)
+            yield InvalidInputError(name, cause.allowed, cause.got, where=where or None, hint=cause.hint)
         elif key not in FIELDS:
             yield _unknown("key", key, FIELDS, "overrides")
         else:

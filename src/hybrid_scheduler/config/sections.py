@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 from ..core import Objective, Platform, platform_named, workstation
 from ..physics import AnalyticPhysics, Physics, Tariff, physics_named
 from .value_types import (
+    PLATFORM_SUFFIXES,
     Amount,
     AtLeastZero,
     Count,
@@ -36,6 +37,8 @@ from .value_types import (
     Switch,
     Text,
     Word,
+    physics_from_file,
+    read_platform,
 )
 
 if TYPE_CHECKING:
@@ -68,6 +71,8 @@ class SimulationSettings(_Section):
         """Return the simulated platform; only the workstation takes its size from the settings."""
         if self.platform == "workstation":
             return workstation(self.num_gpus, self.memory_per_gpu)
+        if self.platform.lower().endswith(PLATFORM_SUFFIXES):
+            return read_platform(self.platform)
         return platform_named(self.platform)
 
 
@@ -92,6 +97,9 @@ class PhysicsSettings(_Section):
 
     def build_model(self) -> Physics:
         """Return the model of durations and energy."""
+        source, colon, file = self.name.partition(":")
+        if colon:
+            return physics_from_file(source, file)
         physics = physics_named(self.name)
         if isinstance(physics, AnalyticPhysics):
             return replace(physics, coefficient=self.coefficient, launch_overhead=self.launch_overhead)
@@ -176,10 +184,10 @@ class ServerSettings(_Section):
 
 
 class LoggingSettings(_Section):
-    """Log file and its level."""
+    """Log file and its level. Without a file, only the server, the pipeline and errors write logs/app.log."""
 
     level: Level = "INFO"
-    file: Word = "logs/app.log"
+    file: Text = ""
     rotation: Size = "10 MB"
     retention: Count = 5
 

@@ -1,18 +1,33 @@
-"""Types of setting values; each description completes the sentence "must be ..."."""
+"""Types of setting values, and the files that some of them name.
+
+The description of a type completes the sentence "must be ...". A platform may be a YAML file, durations a profile
+or a CSV table; such a file is read when the setting is checked, so that its errors appear before anything runs.
+"""
 
 from __future__ import annotations
 
+import csv
+import math
 import re
-from collections.abc import Iterable
-from typing import Annotated
+from dataclasses import fields, replace
+from inspect import signature
+from pathlib import Path
+from typing import Annotated, Any
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from ..core import PLATFORMS, InvalidInputError, UnknownNameError
-from ..physics import PHYSICS
+from ..core import PLATFORMS, Device, InvalidInputError, Platform, UnknownNameError, Workload
+from ..core.platform import cpu
+from ..physics import PHYSICS, Physics, TablePhysics
 
 #: Stands for every registered scheduler that can run the workload.
 ALL_SCHEDULERS = "all"
+PLATFORM_SUFFIXES = (".yaml", ".yml")
+PHYSICS_FILES = ("profiled", "table")
+_PLATFORM_KEYS = ("name", "devices", "network_bandwidth", "network_latency")
+_DEVICE_KEYS = (*(field.name for field in fields(Device)), "count")
+
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -23,19 +38,75 @@ def _not_a_bool(value: object) -> object:
     return value
 
 
-def _one_of(kind: str, names: Iterable[str]) -> AfterValidator:
-    def check(name: str) -> str:
-        if name not in names:
-            raise UnknownNameError(kind, name, names)
-        return name
-
-    return AfterValidator(check)
-
-
 def _scenario(name: str) -> str:
-    from ..workload.scenarios import scenario_named
+    from ..workload.scenarios import SCENARIOS, scenario_named
+    from ..workload.task_graphs import GRAPHS
 
+    if is_graph(name):
+        graph_of(name)
+        return name
+    if "(" in name or name not in SCENARIOS:
+        raise UnknownNameError("scenario", name.partition("(")[0], (*SCENARIOS, *GRAPHS))
     return scenario_named(name).name
+
+
+def is_graph(scenario: str) -> bool:
+    """Return whether the name of a scenario is that of a task graph, such as ``cholesky(tiles=8)``."""
+    from ..workload.task_graphs import GRAPHS
+
+    return scenario.partition("(")[0].strip() in GRAPHS
+
+
+def graph_of(scenario: str) -> Workload:
+    """Return the task graph that a name with parameters describes.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is unknown or out of range.
+    """
+    from ..schedulers.registry import parse_spec
+    from ..workload.task_graphs import graph_named
+
+    name, arguments = parse_spec(scenario)
+    build = graph_named(name)
+    known = signature(build).parameters
+    required = [one.name for one in known.values() if one.default is one.empty]
+    allowed = graph_parameters(name)
+    if any(key not in known for key in arguments) or any(one not in arguments for one in required):
+        raise InvalidInputError(f"graph {name}", f"given with parameters among {allowed}", scenario)
+    try:
+        return build(**arguments)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"graph {name}", f"given with numbers for {allowed}", scenario) from None
+
+
+def graph_parameters(name: str) -> str:
+    """Return the parameters of a graph with their defaults, such as ``tiles=N, tile_size=512``."""
+    from ..workload.task_graphs import graph_named
+
+    found = signature(graph_named(name)).parameters.values()
+    return ", ".join(f"{one.name}={'N' if one.default is one.empty else one.default}" for one in found)
+
+
+def _platform(name: str) -> str:
+    if name.lower().endswith(PLATFORM_SUFFIXES):
+        read_platform(name)
+    elif name not in PLATFORMS:
+        raise UnknownNameError("platform", name, (*PLATFORMS, "FILE.yaml"))
+    return name
+
+
+def _physics(name: str) -> str:
+    source, colon, file = name.partition(":")
+    if not colon and name in PHYSICS:
+        return name
+    if source not in PHYSICS_FILES or not file:
+        raise UnknownNameError("physics", name, (*PHYSICS, *(f"{one}:FILE" for one in PHYSICS_FILES)))
+    physics_from_file(source, file)
+    return name
 
 
 def _memory_policy(name: str) -> str:
@@ -84,6 +155,153 @@ def _log_level(name: str) -> str:
     return name.upper()
 
 
+# ---------------------------------------------------------------- files
+
+
+def read_platform(file: str) -> Platform:
+    """Return the platform that a YAML file describes.
+
+    Parameters
+    ----------
+    file
+        Path of the file. It has a list `devices` of mappings with the fields of `Device`; `count` repeats a device.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read, or a key or value is wrong; the message names the file and the device.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hybrid_scheduler.config.value_types import read_platform
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "lab.yaml"
+    ...     _ = path.write_text("devices: [{name: cpu, kind: cpu}, {name: gpu, count: 2, memory: 24000}]")
+    ...     [device.name for device in read_platform(str(path)).devices]
+    ['cpu', 'gpu_0', 'gpu_1']
+    """
+    path = Path(file)
+    try:
+        content = yaml.safe_load(_text(path))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise InvalidInputError("platform", "valid YAML", getattr(error, "problem", None), where=where) from None
+    if not isinstance(content, dict) or not isinstance(content.get("devices"), list):
+        raise InvalidInputError(
+            "platform", "a mapping with a list of devices", content, where=str(path),
+            hint="devices: [{name: cpu, kind: cpu}, {name: gpu, count: 2, memory: 24000}]",
+        )  # fmt: skip
+    _check_keys(content, _PLATFORM_KEYS, str(path))
+    devices: list[Device] = []
+    for number, entry in enumerate(content["devices"], 1):
+        devices += _devices(entry, f"{path}, device {number}")
+    network = {key: content[key] for key in _PLATFORM_KEYS[2:] if key in content}
+    for key, value in network.items():
+        _check_number(key, value, str(path))
+    try:
+        return Platform(str(content.get("name", path.stem)), tuple(devices), **network)
+    except InvalidInputError as error:
+        where = f"{path}: {error.where}" if error.where else str(path)
+        raise InvalidInputError(error.field, error.allowed, error.got, where=where, hint=error.hint) from None
+
+
+def _devices(entry: object, where: str) -> list[Device]:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise InvalidInputError("device", "a mapping with a name", entry, where=where)
+    _check_keys(entry, _DEVICE_KEYS, where)
+    values: dict[str, Any] = {key: value for key, value in entry.items() if key != "count"}
+    for key, value in values.items():
+        if key not in ("name", "kind"):
+            _check_number(key, value, where, whole=key == "node")
+    if not isinstance(values.get("kind", ""), str):
+        raise InvalidInputError("kind", "a text such as cpu or gpu", values["kind"], where=where)
+    base = cpu(values["name"]) if values.get("kind") == "cpu" else Device(values["name"])
+    device = replace(base, **values)
+    if "count" not in entry:
+        return [device]
+    count = entry["count"]
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10_000:
+        raise InvalidInputError("count", "a whole number from 0 to 10000", count, where=where)
+    return [replace(device, name=f"{device.name}_{number}") for number in range(count)]
+
+
+def _check_keys(content: dict[Any, Any], known: tuple[str, ...], where: str) -> None:
+    for key in content:
+        if key not in known:
+            raise InvalidInputError("key", f"one of {', '.join(known)}", key, where=where)
+
+
+def _check_number(key: str, value: object, where: str, *, whole: bool = False) -> None:
+    kinds = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or math.isnan(value):
+        raise InvalidInputError(key, "a whole number" if whole else "a number", value, where=where)
+
+
+def physics_from_file(source: str, file: str) -> Physics:
+    """Return the durations of a profile (`source` is ``"profiled"``) or of a CSV table (``"table"``).
+
+    Parameters
+    ----------
+    source
+        ``"profiled"`` or ``"table"``.
+    file
+        Name or path of a profile, or path of a table: a header, one row per task with its seconds on each device,
+        and optionally a column `task_id`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read, or a value is wrong.
+    """
+    if source == "table":
+        return _read_table(Path(file))
+    from ..profiling import calibrate, profile_named
+
+    return calibrate(profile_named(file)).physics
+
+
+def _read_table(path: Path) -> TablePhysics:
+    rows = [row for row in csv.reader(_text(path).splitlines()) if row]
+    if len(rows) < 2:
+        raise InvalidInputError("table", "a header and one row per task", f"{len(rows)} rows", where=str(path))
+    header = [name.strip() for name in rows[0]]
+    devices = [column for column, name in enumerate(header) if name != "task_id"]
+    ids, seconds = [], []
+    for line, row in enumerate(rows[1:], 2):
+        where = f"{path}, line {line}"
+        if len(row) != len(header):
+            raise InvalidInputError(
+                "row", f"{len(header)} cells, as in the header", f"{len(row)} cells", where=where
+            )
+        ids.append(_cell(row[header.index("task_id")], "task_id", where, int) if "task_id" in header else line - 2)
+        seconds.append([_cell(row[column], header[column], where, float) for column in devices])
+    return TablePhysics(seconds, ids)
+
+
+def _cell(text: str, column: str, where: str, kind: type[int] | type[float]) -> Any:
+    allowed = "a whole number" if kind is int else "a number of seconds >= 0"
+    try:
+        value = kind(text)
+    except ValueError:
+        raise InvalidInputError(f"column {column}", allowed, text, where=where) from None
+    if kind is float and not 0 <= value < math.inf:
+        raise InvalidInputError(f"column {column}", allowed, text, where=where)
+    return value
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InvalidInputError("file", "one that can be read", str(path), hint=reason) from None
+
+
+# ---------------------------------------------------------------- types
+
 _NUMBER = BeforeValidator(_not_a_bool)
 Count = Annotated[int, _NUMBER, Field(ge=1, le=10**9, description="a whole number from 1 to 1000000000")]
 Devices = Annotated[int, _NUMBER, Field(ge=0, le=10_000, description="a whole number from 0 to 10000")]
@@ -112,8 +330,8 @@ Specs = Annotated[
     Field(min_length=1, description="a list of schedulers, or all"),
 ]
 ScenarioName = Annotated[Word, AfterValidator(_scenario)]
-PlatformName = Annotated[Word, _one_of("platform", PLATFORMS)]
-PhysicsName = Annotated[Word, _one_of("physics", PHYSICS)]
+PlatformName = Annotated[Word, AfterValidator(_platform)]
+PhysicsName = Annotated[Word, AfterValidator(_physics)]
 MemoryPolicy = Annotated[Word, AfterValidator(_memory_policy)]
 Level = Annotated[Word, AfterValidator(_log_level)]
 Size = Annotated[str, Field(pattern=re.compile(r"^\d+ ?(B|KB|MB|GB)$"), description='a file size such as "10 MB"')]

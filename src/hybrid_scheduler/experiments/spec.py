@@ -19,7 +19,7 @@ from ..cluster import Machine, Noise
 from ..core import Device, InvalidInputError, Objective, Platform, Workload
 from ..core.canonical_json import content_hash, plain_value
 from ..engine import Comparison, compare
-from ..physics import AnalyticPhysics, SerialPhysics, Tariff
+from ..physics import AnalyticPhysics, Physics, ProfiledPhysics, SerialPhysics, TablePhysics, Tariff
 from ..schedulers import create
 from ..schedulers import schedulers as known_schedulers
 from ..schedulers.registry import parse_spec
@@ -28,6 +28,10 @@ from .trace_source import TraceSource
 
 _SHIPPED_MODELS = Path(__file__).parent.parent / "models"
 _PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
+_PHYSICS_WITH_DATA: dict[str, type[ProfiledPhysics] | type[TablePhysics]] = {
+    "profiled": ProfiledPhysics,
+    "table": TablePhysics,
+}
 
 
 @dataclass(frozen=True)
@@ -150,9 +154,7 @@ class ExperimentSpec:
         InvalidInputError
             If the physics cannot be recorded.
         """
-        machine, physics = self.machine, self.machine.physics
-        if not isinstance(physics, AnalyticPhysics):
-            raise InvalidInputError("physics", "analytic or serial in a run that is recorded", physics.name)
+        machine = self.machine
         trace = self.trace
         # Without a trace there is no such key, so that older records keep their hash.
         source = {"trace": {"name": trace.name, "sha256": trace.sha256, "batches": trace.batches}} if trace else {}
@@ -167,7 +169,7 @@ class ExperimentSpec:
             "utilisation": self.load,
             "batch": self.batch,
             "platform": _platform_to_json(machine.platform),
-            "physics": {"name": physics.name, **{f.name: getattr(physics, f.name) for f in fields(physics)}},
+            "physics": _physics_to_json(machine.physics),
             "noise": machine.noise.sigma,
             "memory_policy": machine.memory_policy,
             "tariff": asdict(machine.tariff),
@@ -177,10 +179,9 @@ class ExperimentSpec:
     @classmethod
     def from_json(cls, data: dict[str, Any], trace: TraceSource | None = None) -> ExperimentSpec:
         """Return the specification that `as_json` wrote; the tasks of a trace come from elsewhere."""
-        physics = dict(data["physics"])
         machine = Machine(
             _platform_from_json(data["platform"]),
-            _PHYSICS[physics.pop("name")](**physics),
+            _physics_from_json(data["physics"]),
             Noise(data["noise"]),
             data["memory_policy"],
             Tariff(**data["tariff"]),
@@ -238,6 +239,22 @@ def single_threaded(schedulers: Iterable[str]) -> Iterator[None]:
 
                 limits.enter_context(fixed_threads(1))
         yield
+
+
+def _physics_to_json(physics: Physics) -> dict[str, Any]:
+    if isinstance(physics, AnalyticPhysics):
+        return {"name": physics.name, **{f.name: getattr(physics, f.name) for f in fields(physics)}}
+    if isinstance(physics, ProfiledPhysics | TablePhysics):
+        return physics.as_dict()
+    known = ", ".join((*_PHYSICS, *_PHYSICS_WITH_DATA))
+    raise InvalidInputError("physics", f"one of {known} in a run that is recorded", physics.name)
+
+
+def _physics_from_json(data: dict[str, Any]) -> Physics:
+    name = data["name"]
+    if name in _PHYSICS_WITH_DATA:
+        return _PHYSICS_WITH_DATA[name].from_dict(data)
+    return _PHYSICS[name](**{key: value for key, value in data.items() if key != "name"})
 
 
 def _platform_to_json(platform: Platform) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -77,3 +80,14 @@ class TablePhysics:
         """Return the transfer costs between devices."""
         # Half a second per MB on the sender's link and half on the receiver's: one second between two devices.
         return Links(np.full(len(platform), 0.5), 0.0, 0.0)
+
+    # ---------------------------------------------------------------- files
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the table as plain values for JSON."""
+        return {"name": self.name, "seconds": self._seconds.tolist(), "task_ids": self._ids.tolist()}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> TablePhysics:
+        """Return the physics that `as_dict` described."""
+        return cls(document["seconds"], document["task_ids"])

@@ -1,0 +1,183 @@
+"""`hybrid-scheduler schedulers`, `scenarios` and `platforms`: lists of the names that other commands take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.text import Text
+
+from .command_context import CommandContext
+from .options import JsonOption
+from .table import Column
+
+if TYPE_CHECKING:
+    from ..core import Device, Platform
+    from ..schedulers import SchedulerInfo
+
+_KNOWLEDGE = {"nothing": "nothing", "told": "durations", "realised": "real durations"}
+
+
+def schedulers(
+    context: typer.Context,
+    as_json: JsonOption = False,
+) -> None:
+    """List every scheduler with its rule and its parameters.
+
+    The column "knows" says which durations a scheduler may use: none, expected ones, or the real ones.
+
+    Example: hybrid-scheduler schedulers --json
+    """
+    command: CommandContext = context.obj
+    from ..schedulers import schedulers as registered
+
+    known = list(registered().values())
+    if as_json:
+        command.printer.document({"schedulers": [_entry(info) for info in known]})
+        return
+    names = [Text.assemble((info.look.glyph, info.look.dark), " ", info.name) for info in known]
+    rules = [Text.assemble(info.summary, (_parameters(info), "dim")) for info in known]
+    command.printer.table(
+        [
+            Column("scheduler", names, number=False),
+            Column("protocol", [info.protocol for info in known], 2, number=False),
+            Column("knows", [_KNOWLEDGE.get(info.knows, str(info.knows)) for info in known], 1, number=False),
+            Column("rule, parameters", rules, number=False, flexible=True),
+        ]
+    )
+
+
+def scenarios(
+    context: typer.Context,
+    as_json: JsonOption = False,
+) -> None:
+    """List every scenario and every task graph.
+
+    A graph is a scenario with parameters in brackets; N is a number that must be given.
+
+    \b
+    Examples:
+      hybrid-scheduler scenarios
+      hybrid-scheduler simulate --scenario "cholesky(tiles=8)"
+    """
+    command: CommandContext = context.obj
+    from ..config import graph_parameters
+    from ..workload import GRAPHS, SCENARIOS
+
+    graphs = {name: _first_sentence(build.__doc__) for name, build in GRAPHS.items()}
+    if as_json:
+        command.printer.document(
+            {
+                "scenarios": [
+                    {
+                        "name": one.name,
+                        "summary": one.description,
+                        "arrivals": one.arrivals,
+                        "load": one.utilisation,
+                    }
+                    for one in SCENARIOS.values()
+                ],
+                "graphs": [
+                    {"name": name, "summary": text, "parameters": graph_parameters(name)}
+                    for name, text in graphs.items()
+                ],
+            }
+        )
+        return
+    command.printer.table(
+        [
+            Column("scenario", list(SCENARIOS), number=False),
+            Column("arrivals", [one.arrivals for one in SCENARIOS.values()], 2, number=False),
+            Column("load", [f"{one.utilisation:g}" for one in SCENARIOS.values()], 1),
+            Column("tasks", [one.description for one in SCENARIOS.values()], number=False, flexible=True),
+        ]
+    )
+    command.printer.text()
+    texts = [Text.assemble(text, (f" {graph_parameters(name)}", "dim")) for name, text in graphs.items()]
+    command.printer.table(
+        [
+            Column("graph", list(graphs), number=False),
+            Column("tasks, parameters", texts, number=False, flexible=True),
+        ]
+    )
+
+
+def platforms(
+    context: typer.Context,
+    as_json: JsonOption = False,
+) -> None:
+    """List every simulated machine with its devices.
+
+    A machine of your own is a YAML file with a list of devices; `count` repeats a device.
+
+    \b
+    Examples:
+      hybrid-scheduler platforms
+      hybrid-scheduler simulate --platform lab.yaml
+    """
+    command: CommandContext = context.obj
+    from collections import Counter
+    from dataclasses import asdict
+
+    from ..core import PLATFORMS
+    from ..core.canonical_json import plain_value
+
+    known = {name: build() for name, build in PLATFORMS.items()}
+    if as_json:
+        document = {
+            name: [{**plain_value(asdict(device)), "count": count} for device, count in _classes(platform).items()]
+            for name, platform in known.items()
+        }
+        command.printer.document({"platforms": document})
+        return
+    counts = {name: Counter(device.kind for device in platform.devices) for name, platform in known.items()}
+    memory = [
+        " / ".join(f"{size:g}" for size in sorted({one.memory for one in platform.devices if not one.is_cpu}))
+        for platform in known.values()
+    ]
+    command.printer.table(
+        [
+            Column("platform", list(known), number=False),
+            Column("nodes", [str(len({one.node for one in platform.devices})) for platform in known.values()]),
+            Column(
+                "devices",
+                [", ".join(f"{n:,} {kind}" for kind, n in found.items()) for found in counts.values()],
+                number=False,
+            ),
+            Column("memory\nMB", memory, 1),
+        ]
+    )
+
+
+def _classes(platform: Platform) -> dict[Device, int]:
+    from collections import Counter
+    from dataclasses import replace
+
+    return dict(Counter(replace(device, name=device.kind, node=0) for device in platform.devices))
+
+
+def _first_sentence(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n")[0].split()).removeprefix("Return ").rstrip(".")
+
+
+def _entry(info: SchedulerInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "label": info.label,
+        "glyph": info.look.glyph,
+        "color": {"dark": info.look.dark, "light": info.look.light},
+        "protocol": info.protocol,
+        "knows": str(info.knows),
+        "published": info.published,
+        "summary": info.summary,
+        "parameters": info.parameters,
+    }
+
+
+def _parameters(info: SchedulerInfo) -> str:
+    return "".join(f" {name}={_short(value)}" for name, value in info.parameters.items())
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 20 else "…"
