@@ -63,8 +63,6 @@ class RunningMean:
         from scipy.special import stdtrit  # slow to import, and simulations do not need it
 
         error = float(np.std(np.array(self._sums) / self._size, ddof=1)) / math.sqrt(batches)
-        from scipy.special import stdtrit  # slow to import, and not needed before the first result
-
         return float(stdtrit(batches - 1, 0.975)) * error
 
     def state(self) -> dict[str, Any]:
