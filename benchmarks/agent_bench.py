@@ -1,4 +1,4 @@
-"""Speed and quality of the agent, beside torch and Stable-Baselines3 in one run.
+"""Speed and quality of the agent, beside Stable-Baselines3 in one run.
 
     python benchmarks/agent_bench.py speed                      about a minute on one core
     python benchmarks/agent_bench.py quality                    3,000 steps, 20 paired seeds, a quarter of an hour
@@ -31,7 +31,6 @@ from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES, WORST_KNOWN
 from hybrid_scheduler.learning.dqn.double_dqn import DQN
 from hybrid_scheduler.learning.dqn.model_file import load_model
-from hybrid_scheduler.learning.dqn.q_network import forward
 from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
 from hybrid_scheduler.learning.dqn.training import FEW_STEPS, FEW_STEPS_EPSILON, collect, pretrain
 from hybrid_scheduler.metrics.statistics import t_half_width
@@ -70,14 +69,13 @@ def env_steps_per_second(steps: int = 2000, num_envs: int = 64) -> float:
 
 
 def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
-    """Time the network alone, in torch and compiled; options and network; and `decide` with learned durations."""
+    """Time the network alone; options and network; and `decide` with learned durations."""
     env = QueueEnv(64, seed=1, **ONE_CASE)
     agent = DQN(FEATURES["queue"], ACTIONS, seed=0)
     workload = generate(scenario_named("mixed"), tasks, 1, utilisation=0.5)
     known, whole = RLAgent(model=None, learn=False), RLAgent(model=None)
     results = {
-        "torch eager, one row": _each(lambda i: _in_torch(agent, env, i % 64), 2000),
-        "compiled, one row": _each(lambda i: agent.act_row(env.features[i % 64], env.known[i % 64]), 20_000),
+        "network, one row": _each(lambda i: agent.act_row(env.features[i % 64], env.known[i % 64]), 20_000),
     }
     Cluster().run(workload, whole)
     view = View(0.0, np.zeros(5), workstation())
@@ -92,13 +90,6 @@ def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     whole._learns_values = True
     results["decide with the forest, remembered"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
     return results
-
-
-def _in_torch(agent: DQN, env: QueueEnv, i: int) -> int:
-    import torch
-
-    future = forward(agent._online_parts, torch.from_numpy(env.features[i : i + 1]))[0].numpy()[0]
-    return int((future - 0.02 * env.known[i]).argmax())
 
 
 class _KnownTimes:
@@ -261,7 +252,7 @@ def show_speed() -> None:
 
 
 def main() -> None:
-    import torch
+    import torch  # Stable-Baselines3 runs on it
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=("speed", "quality", "all"), default="all")

@@ -20,7 +20,6 @@ from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.core import Floats
 from hybrid_scheduler.core.scheduler_protocols import Scheduler
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
-from hybrid_scheduler.profiling.timing import fixed_threads
 from hybrid_scheduler.schedulers import create
 from hybrid_scheduler.schedulers.rl_agent import RLAgent
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -35,8 +34,7 @@ COLUMNS = ("mean latency", "p99 latency", "busiest GPU's share")
 def trained(state: str, actions: str, updates: int, **environment: Any) -> RLAgent:
     """Return one form of the agent, trained in an environment with the arguments of `QueueEnv`."""
     agent = RLAgent(state=state, actions=actions)
-    with fixed_threads(1):
-        agent.pretrain(updates, **environment)
+    agent.pretrain(updates, **environment)
     return agent
 
 

@@ -24,7 +24,7 @@ ARTEFACTS = {
     "models/random_forest.json",
     "models/feature_importances.json",
     "models/training_report.json",
-    "models/rl_agent.pth",
+    "models/rl_agent.safetensors",
     "data/results/scheduling_results.csv",
     "data/results/scheduling_metrics.json",
     "data/results/performance_analysis.png",
@@ -204,4 +204,4 @@ def test_train_writes_both_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert document["seed"] == 3
     assert document["forest"]["test_r2"] > 0.9
     load_times(Path("m/scheduler_model.skops"))
-    assert load_model(Path("m/rl_agent.pth")).notes["seed"] == 3
+    assert load_model(Path("m/rl_agent.safetensors")).notes["seed"] == 3

@@ -73,7 +73,7 @@ def test_wheel_holds_the_product_and_nothing_else(packages, dashboard):
         r"dashboard_dist/index\.html",
         r"dashboard_dist/assets/index-.*\.js",
         r"dashboard_dist/assets/index-.*\.css",
-        r"models/rl_agent\.pth",
+        r"models/rl_agent\.safetensors",
         r"models/times\.skops",
         r"profiles/h200\.json",
         r"storage/migrations/env\.py",

@@ -74,7 +74,7 @@ def test_every_input_is_an_earlier_output():
         "data/workload_traces/workload_train.csv",
         "models/scheduler_model.skops",
         "models/feature_importances.json",
-        "models/rl_agent.pth",
+        "models/rl_agent.safetensors",
         "data/results/scheduling_results.csv",
         "data/results/performance_analysis.png",
         "data/results/performance_summary.csv",
@@ -142,10 +142,10 @@ def models(tmp_path_factory):
     metrics = train_times(folder / "times.skops", tasks, MACHINE.platform, MACHINE.physics, 1)
     assert metrics["test_r2"] > 0.99
     train_agent(
-        folder / "agent.pth", SCENARIO, MACHINE.platform, MACHINE.physics, 1,
+        folder / "agent.safetensors", SCENARIO, MACHINE.platform, MACHINE.physics, 1,
         updates=3, clusters=2, progress=lambda _: None,
     )  # fmt: skip
-    return {"times_model": folder / "times.skops", "agent_model": folder / "agent.pth"}
+    return {"times_model": folder / "times.skops", "agent_model": folder / "agent.safetensors"}
 
 
 @pytest.fixture(scope="module")

@@ -177,7 +177,7 @@ def test_models_and_version_numbers_continue_after_a_restart(live, tmp_path):
     status = first.run(3.0)
     reached = {row.name: row.model_version for row in status.comparison}
     first.engine.close()
-    [file] = tmp_path.glob("*.rl_agent.pth")
+    [file] = tmp_path.glob("*.rl_agent.safetensors")
     assert file.name.startswith(status.run_id)
     second = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path)
     status = second.engine.open()
@@ -203,7 +203,7 @@ def test_damaged_snapshot_is_refused_and_the_packaged_model_decides(live, tmp_pa
     first = live(config, snapshots=tmp_path).started()
     first.run(1.0)
     first.engine.close()
-    [file] = tmp_path.glob("*.pth")
+    [file] = tmp_path.glob("*.safetensors")
     file.write_bytes(b"not a network")
     second = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path).started()
     assert second.notifications("model_refused")[0]["scheduler"] == "rl_agent"

@@ -3,28 +3,18 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameError, create, workstation  # noqa: E402
-from hybrid_scheduler.core import Objective  # noqa: E402
-from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES  # noqa: E402
-from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model  # noqa: E402
-from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights  # noqa: E402
-from hybrid_scheduler.learning.model_files import ModelFileError  # noqa: E402
-from hybrid_scheduler.schedulers import rl_agent  # noqa: E402
-from hybrid_scheduler.schedulers.rl_agent import RLAgent  # noqa: E402
-from hybrid_scheduler.testing import check_scheduler  # noqa: E402
-from hybrid_scheduler.workload.scenarios import generate, scenario_named  # noqa: E402
+from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameError, create, workstation
+from hybrid_scheduler.core import Objective
+from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
+from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model
+from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights
+from hybrid_scheduler.learning.model_files import ModelFileError
+from hybrid_scheduler.schedulers import rl_agent
+from hybrid_scheduler.schedulers.rl_agent import RLAgent
+from hybrid_scheduler.testing import check_scheduler
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 COLUMNS = ("device", "fraction", "cpu_start", "accelerator_start")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def mixed(tasks=400, seed=5, load=0.3):
@@ -77,7 +67,7 @@ def test_it_acts_as_greedy_until_it_knows_durations():
 
 
 def test_without_the_shipped_model_it_stays_warming(tmp_path, monkeypatch):
-    monkeypatch.setattr(rl_agent, "SHIPPED_MODEL", tmp_path / "none.pth")
+    monkeypatch.setattr(rl_agent, "SHIPPED_MODEL", tmp_path / "none.safetensors")
     agent = RLAgent()
     assert_same(Cluster().run(mixed(), agent).outcomes, Cluster().run(mixed(), create("greedy")).outcomes)
     assert agent.state == "warming"
@@ -96,36 +86,40 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_explores_elsewhere():
 def test_save_and_load_give_the_same_decisions(tmp_path):
     agent = RLAgent(model=None)
     agent.pretrain(30, num_envs=8, episode_tasks=100)
-    agent.save_model(tmp_path / "agent.pth")
+    agent.save_model(tmp_path / "agent.safetensors")
     first = Cluster().run(mixed(), agent).outcomes
     loaded = RLAgent(model=None)
-    loaded.load_model(tmp_path / "agent.pth")
+    loaded.load_model(tmp_path / "agent.safetensors")
     assert_same(first, Cluster().run(mixed(), loaded).outcomes)
-    loaded.save_model(tmp_path / "later.pth")  # what it has learned in the run
-    assert np.array_equal(load_model(tmp_path / "later.pth").weights, loaded.agent_.weights)
+    loaded.save_model(tmp_path / "later.safetensors")  # what it has learned in the run
+    assert np.array_equal(load_model(tmp_path / "later.safetensors").weights, loaded.agent_.weights)
 
 
 def test_a_bad_file_keeps_the_old_model(tmp_path):
     agent = RLAgent(model=None)
-    save_model(tmp_path / "good.pth", random_model())
-    save_model(tmp_path / "other.pth", random_model("task", "placement"))
-    (tmp_path / "bad.pth").write_bytes(b"nothing of ours")
-    agent.load_model(tmp_path / "good.pth")
-    loaded = load_model(tmp_path / "good.pth").weights
-    for name, complaint in (("bad.pth", "damaged"), ("other.pth", "is for state 'task'"), ("none.pth", "exist")):
+    save_model(tmp_path / "good.safetensors", random_model())
+    save_model(tmp_path / "other.safetensors", random_model("task", "placement"))
+    (tmp_path / "bad.safetensors").write_bytes(b"nothing of ours")
+    agent.load_model(tmp_path / "good.safetensors")
+    loaded = load_model(tmp_path / "good.safetensors").weights
+    for name, complaint in (
+        ("bad.safetensors", "damaged"),
+        ("other.safetensors", "is for state 'task'"),
+        ("none.safetensors", "exist"),
+    ):
         with pytest.raises(ModelFileError, match=complaint):
             agent.load_model(tmp_path / name)
-        agent.save_model(tmp_path / "after.pth")
-        assert np.array_equal(load_model(tmp_path / "after.pth").weights, loaded)
+        agent.save_model(tmp_path / "after.safetensors")
+        assert np.array_equal(load_model(tmp_path / "after.safetensors").weights, loaded)
     with pytest.raises(ModelFileError, match="exist"):
-        Cluster().run(mixed(), RLAgent(model=tmp_path / "none.pth"))
+        Cluster().run(mixed(), RLAgent(model=tmp_path / "none.safetensors"))
     with pytest.raises(InvalidInputError, match="saved"):
-        RLAgent().save_model(tmp_path / "new.pth")
+        RLAgent().save_model(tmp_path / "new.safetensors")
 
 
 def test_a_frozen_network_does_not_change(tmp_path):
-    save_model(tmp_path / "agent.pth", random_model())
-    agent = RLAgent(model=tmp_path / "agent.pth", learn=False)
+    save_model(tmp_path / "agent.safetensors", random_model())
+    agent = RLAgent(model=tmp_path / "agent.safetensors", learn=False)
     Cluster().run(mixed(), agent)
     assert agent.agent_.updates == 0
     assert np.array_equal(agent.agent_.weights, random_model().weights)

@@ -42,12 +42,11 @@ def train(
     from ..learning.dqn.training import train_default_agent
     from ..learning.model_files import DEFAULT_TIMES
     from ..learning.offline_trainer import train_default_times_model
-    from ..profiling.timing import fixed_threads
     from ..schedulers.rl_agent import SHIPPED_MODEL
 
     folder = out or Path("models")
     forest = DEFAULT_TIMES if release else folder / "scheduler_model.skops"
-    agent = SHIPPED_MODEL if release else folder / "rl_agent.pth"
+    agent = SHIPPED_MODEL if release else folder / "rl_agent.safetensors"
     command.after_interrupt = "a finished model is kept; the other is unchanged"
     printer = command.printer
     with printer.progress(_FOREST + _AGENT) as update:
@@ -55,10 +54,9 @@ def train(
         metrics = train_default_times_model(forest, number)
         printer.note(f"wrote {forest}")
         update("agent", _FOREST)
-        with fixed_threads(1):  # the network is small: more threads would only wait for each other
-            model = train_default_agent(
-                agent, number, minutes, lambda share, _: update("agent", _FOREST + int(share * _AGENT))
-            )
+        model = train_default_agent(
+            agent, number, minutes, lambda share, _: update("agent", _FOREST + int(share * _AGENT))
+        )
         printer.note(f"wrote {agent}")
     if as_json:
         printer.document({"seed": number, "forest": metrics, "agent": model.notes})

@@ -27,7 +27,6 @@ from ..learning.duration.online_duration_model import OnlineDurationModel
 from ..learning.predictors import RandomForestPredictor
 from ..metrics.statistics import t_half_width
 from ..physics import SerialPhysics
-from ..profiling.timing import fixed_threads
 from ..workload.scenarios import generate, shift_regimes
 from . import FIRST_REPORTED_SEED
 
@@ -190,7 +189,7 @@ class AgentPolicy:
         return observation
 
     def _residual(self, task: Task, fraction: float, seconds: float) -> float:
-        network = self._dqn.row
+        network = self._dqn.network
         network.best(self._observation(task)[0], self._known[0], 0.0)
         return abs(float(network.q[self.SHARES.index(fraction)]) + float(np.log(seconds)))
 
@@ -300,9 +299,7 @@ def shift_study(
         for name, make in policies(training, seed):
             if progress:
                 progress(f"seed {seed}: {name}")
-            # One thread: the agent's network is so small that more would only wait for each other.
-            with fixed_threads(1):
-                runs.setdefault(name, []).append(run(make(), stream))
+            runs.setdefault(name, []).append(run(make(), stream))
     return [_row(name, results) for name, results in runs.items()]
 
 

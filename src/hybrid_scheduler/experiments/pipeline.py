@@ -31,7 +31,6 @@ from ..learning.dqn import training
 from ..learning.dqn.model_file import save_model
 from ..learning.offline_trainer import train_times_model
 from ..physics import Physics
-from ..profiling.timing import fixed_threads
 from ..reports.table_files import number, read_table, write_table
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
@@ -47,7 +46,7 @@ _TIMES_MODEL, _TIMES_MANIFEST = "models/scheduler_model.skops", "models/schedule
 #: The plain random forest on the same labels: its scores and importances are comparable with other models'.
 FOREST, _FOREST_MANIFEST = "models/random_forest.skops", "models/random_forest.json"
 _IMPORTANCES, _TRAINING_REPORT = "models/feature_importances.json", "models/training_report.json"
-_AGENT = "models/rl_agent.pth"
+_AGENT = "models/rl_agent.safetensors"
 RESULTS, _METRICS = "data/results/scheduling_results.csv", "data/results/scheduling_metrics.json"
 FIGURE, SUMMARY = "data/results/performance_analysis.png", "data/results/performance_summary.csv"
 
@@ -250,17 +249,14 @@ def _train(context: PhaseContext, study: PipelineStudy) -> None:
 
 
 def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
-    from ..profiling.timing import fixed_threads
-
-    with fixed_threads(1):
-        evaluation = run_evaluation(
-            load_workload(context.read(TEST_TASKS)),
-            study.machine,
-            times_model=context.read(_TIMES_MODEL),
-            agent_model=context.read(_AGENT),
-            seed=study.seed,
-            progress=context.report,
-        )
+    evaluation = run_evaluation(
+        load_workload(context.read(TEST_TASKS)),
+        study.machine,
+        times_model=context.read(_TIMES_MODEL),
+        agent_model=context.read(_AGENT),
+        seed=study.seed,
+        progress=context.report,
+    )
     write_table(context.write(RESULTS), RESULT_COLUMNS, evaluation.rows())
     comparison = evaluation.comparison
     metrics = {
@@ -361,12 +357,10 @@ def train_agent(
     progress: Callable[[float], None],
 ) -> dict[str, Any]:
     """Train the agent; return the notes of its file."""
-    # A small network: more threads would wait for each other, and add up in another order from run to run.
-    with fixed_threads(1):
-        agent = training.train_agent(
-            seed, updates, progress=lambda share, _: progress(share), num_envs=clusters, episode_tasks=_EPISODE,
-            scenarios=(scenario,), platform=platform, physics=physics,
-        )  # fmt: skip
+    agent = training.train_agent(
+        seed, updates, progress=lambda share, _: progress(share), num_envs=clusters, episode_tasks=_EPISODE,
+        scenarios=(scenario,), platform=platform, physics=physics,
+    )  # fmt: skip
     save_model(path, agent)
     return agent.notes
 

@@ -229,15 +229,10 @@ def single_threaded(schedulers: Iterable[str]) -> Iterator[None]:
     """
     with ExitStack() as limits:
         # Schedulers that do not learn use none of these libraries, which take long to import.
-        if any(create(name).learns for name in schedulers):
-            if find_spec("threadpoolctl"):
-                from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+        if any(create(name).learns for name in schedulers) and find_spec("threadpoolctl"):
+            from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-                limits.enter_context(threadpool_limits(1))
-            if find_spec("torch"):
-                from ..profiling.timing import fixed_threads
-
-                limits.enter_context(fixed_threads(1))
+            limits.enter_context(threadpool_limits(1))
         yield
 
 

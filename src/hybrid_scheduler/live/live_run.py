@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -101,7 +100,6 @@ class LiveRun:
         sample = generate(config.scenario, _SAMPLE, config.seed, platform=config.platform, physics=config.physics)
         self.lanes = [self._lane(spec, sample, trainer, snapshot, first_task) for spec in config.schedulers]
         self._marks = (0.0, [lane.cluster.busy_by(0.0) for lane in self.lanes])
-        _use_one_torch_thread()
 
     @classmethod
     def resume(
@@ -369,11 +367,3 @@ class LiveRun:
                 self.lane_events.append(LaneEvent("loaded", lane.name, "", next_task, number, warmed))
             self.learn(lane, next_task)
         self._marks = (self.now, [lane.cluster.busy_by(self.now) for lane in self.lanes])
-
-
-def _use_one_torch_thread() -> None:
-    """Let torch use one thread: small networks learn faster that way, and alike on every machine."""
-    if "torch" in sys.modules:
-        import torch
-
-        torch.set_num_threads(1)

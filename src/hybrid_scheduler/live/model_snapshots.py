@@ -24,6 +24,8 @@ from .scheduler_lane import SchedulerLane
 _log = logging.getLogger(__name__)
 #: Wall seconds between two snapshots.
 _INTERVAL_S = 60.0
+#: Ending of the files, and that of snapshots which earlier versions wrote.
+_SUFFIX, _OLD_SUFFIX = ".safetensors", ".pth"
 
 
 class ModelSnapshots:
@@ -47,11 +49,13 @@ class ModelSnapshots:
         """Return the file of a scheduler's snapshot; None without a folder."""
         if self._folder is None:
             return None
-        return self._folder / f"{run_id}.{re.sub(r'[^A-Za-z0-9_-]+', '-', spec)[:80]}.pth"
+        return self._folder / f"{run_id}.{re.sub(r'[^A-Za-z0-9_-]+', '-', spec)[:80]}{_SUFFIX}"
 
     def scheduler(self, run_id: str, spec: str) -> Scheduler | None:
         """Return the scheduler with the weights of its snapshot; None if there is none."""
         path = self.path(run_id, spec)
+        if path is not None and not path.exists():
+            path = path.with_suffix(_OLD_SUFFIX)
         if path is None or not path.exists():
             return None
         name, arguments = parse_spec(spec)
@@ -108,5 +112,6 @@ def _write(jobs: list[tuple[Any, Path]]) -> None:
 
 def _remove(folder: Path, run_id: str) -> None:
     with suppress(OSError):
-        for path in sorted(folder.glob(f"{run_id}.*.pth")):
-            path.unlink(missing_ok=True)
+        for suffix in (_SUFFIX, _OLD_SUFFIX):
+            for path in sorted(folder.glob(f"{run_id}.*{suffix}")):
+                path.unlink(missing_ok=True)

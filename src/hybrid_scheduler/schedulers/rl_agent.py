@@ -33,7 +33,7 @@ from .registry import Look, register
 
 _REPLAYS = ("counterfactual", "bandit")
 #: The network trained in simulation that ships with the package, for state `queue` and actions `split`.
-SHIPPED_MODEL = Path(__file__).parent.parent / "models" / "rl_agent.pth"
+SHIPPED_MODEL = Path(__file__).parent.parent / "models" / "rl_agent.safetensors"
 #: Finished tasks per update of the network, and a learning rate that preserves the training in simulation.
 _UPDATE_EVERY = 8
 _ONLINE_RATE = 1e-4

@@ -14,20 +14,33 @@ where Q' is a copy of Q made every `target_every` updates. Actions with infinite
 is no terminal state: the stream of tasks goes on. Rewards carry the factor (1 - gamma), so Q is about the mean cost
 per task, whatever gamma.
 
-The same seed gives the same agent, bit for bit, on the same machine with the same number of torch threads.
+One compiled function computes the gradient of a batch, row by row. Actions that were not considered cost nothing.
+The same seed gives the same agent, bit for bit, on the same kind of processor.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import types
 
+from ...compiled import compiled, entry
 from ...core import Floats, Ints
 from .adam import Adam
-from .q_network import Floats32, NetworkShape, RowNetwork, as_tensors, backward, forward, initial_weights
-from .replay_buffer import ReplayBuffer, TransitionBatch
+from .q_network import (
+    Floats32,
+    NetworkShape,
+    QNetwork,
+    backward_row,
+    best_next_action,
+    fast,
+    forward_row,
+    initial_weights,
+)
+from .replay_buffer import TRANSITIONS, ReplayBuffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,7 @@ class DQN:
     weights
         Flat weights to start from; drawn if left out.
     writer
-        Receives the loss of every update, for instance a TensorBoard ``SummaryWriter``.
+        Receives the loss of every update, for instance TensorBoard's ``tensorboard.summary.Writer``.
     """
 
     def __init__(
@@ -79,34 +92,26 @@ class DQN:
         weights: Floats32 | None = None,
         writer: Any = None,
     ) -> None:
-        import torch
-
         self.settings = settings or DQNSettings()
         self.shape = NetworkShape(features, actions, self.settings.hidden)
         self.rng = np.random.default_rng(seed)
         self.weights = initial_weights(self.shape, self.rng) if weights is None else weights.copy()
         self._target, self._gradient = self.weights.copy(), np.zeros_like(self.weights)
-        # All of these are views of the same memory, so every update takes effect at once.
-        self.row = RowNetwork(self.shape, self.weights)
-        self._online_parts = as_tensors(self.shape, self.weights)
-        self._target_parts = as_tensors(self.shape, self._target)
-        self._gradient_parts = as_tensors(self.shape, self._gradient)
-        self._flat_gradient = torch.from_numpy(self._gradient)
+        # On the same memory as the weights, so every update takes effect at once.
+        self.network = QNetwork(self.shape, self.weights)
+        self._descend = compiled(_descend, _DESCEND)
         self._adam = Adam(self.weights)
         self.replay = ReplayBuffer(self.settings.replay, features, actions, width)
         self.updates = 0
-        self.writer = writer  # e.g. a TensorBoard SummaryWriter
+        self.writer = writer
 
     # ---------------------------------------------------------------- acting
 
     def act(self, features: Floats32, known: Floats, epsilon: float = 0.0) -> Ints:
         """Return an action for every row; with probability `epsilon` a random one among those considered."""
-        import torch
-
         if len(features) == 1:
             return np.array([self.act_row(features[0], known[0], epsilon)])
-        future = forward(self._online_parts, torch.from_numpy(features))[0].numpy()
-        best: Ints = (future - (1.0 - self.settings.gamma) * known).argmax(axis=1)
+        best: Ints = (self.network.values(features) - (1.0 - self.settings.gamma) * known).argmax(axis=1)
         if epsilon > 0.0:
             explore = self.rng.random(len(best)) < epsilon
             lottery = np.where(np.isfinite(known), self.rng.random(known.shape), -1.0)
@@ -117,58 +122,90 @@ class DQN:
         """Return the action for a single row, in microseconds."""
         if epsilon > 0.0 and self.rng.random() < epsilon:
             return int(self.rng.choice(np.flatnonzero(np.isfinite(known))))
-        return self.row.best(features, known, 1.0 - self.settings.gamma, network_weight)
+        return self.network.best(features, known, 1.0 - self.settings.gamma, network_weight)
 
     # ---------------------------------------------------------------- learning
 
     def update(self, progress: float = 0.0) -> float:
         """Take one gradient step on a batch and return the loss; `progress` in [0, 1] lowers the learning rate."""
         settings = self.settings
-        loss = self._descend(self.replay.sample(settings.batch, self.rng))
+        rows = self.replay.draw(settings.batch, self.rng)
+        loss, length = self._descend(
+            self.weights, self._target, self._gradient, self.replay.columns, rows,
+            settings.gamma, settings.contrast, settings.hidden,
+        )  # fmt: skip
         rate = settings.learning_rate * (1.0 - progress * (1.0 - settings.final_rate))
-        self._adam.step(self._gradient, float(self._flat_gradient.norm()), rate, settings.gradient_clip)
+        self._adam.step(self._gradient, length, rate, settings.gradient_clip)
         self.updates += 1
         if self.updates % settings.target_every == 0:
             self._target[:] = self.weights
         if self.writer is not None:
             self.writer.add_scalar("dqn/loss", loss, self.updates)
-        return loss
-
-    def _descend(self, batch: TransitionBatch) -> float:
-        """Return the loss of a batch; its gradient goes into `_gradient`.
-
-        The loss is the mean of (Q(s, a) - target)², with the differences between the actions of one state counting
-        more. What arrives next moves the targets of all actions of a row together; only how they differ decides. So
-        the error of a row is split, as in an analysis of variance, into its mean over the scored actions and what
-        remains. Errors are relative to the cost of the best option: else the longest queues would dominate.
-        """
-        import torch
-
-        gamma, contrast = self.settings.gamma, self.settings.contrast
-        now, later = torch.from_numpy(batch.features), torch.from_numpy(batch.next_features)
-        actions, valid = torch.from_numpy(batch.actions), torch.from_numpy(batch.valid)
-        known = torch.from_numpy(batch.known).gather(1, actions)
-
-        # Tasks that do not affect each other (gamma 0) need no look ahead.
-        rows = later.view(-1, self.shape.features) if gamma > 0 else now[:0]
-        online, h1, h2 = forward(self._online_parts, torch.cat([now, rows]))  # both moments in one pass
-        network, h1, h2 = online[: len(now)], h1[: len(now)], h2[: len(now)]
-        target = torch.from_numpy(batch.rewards)
-        if gamma > 0:
-            later_known = (1.0 - gamma) * torch.from_numpy(batch.next_known).view(-1, self.shape.actions)
-            choice = (online[len(now) :] - later_known).argmax(1, keepdim=True)
-            judged = (forward(self._target_parts, rows)[0] - later_known).gather(1, choice).view(actions.shape)
-            target = target + gamma * judged
-
-        q = network.gather(1, actions) - (1.0 - gamma) * known
-        scale = valid / (1.0 + known.masked_fill(~valid, torch.inf).amin(1, keepdim=True))
-        error = (q - target) * scale
-        count = valid.sum(1, keepdim=True)
-        mean = error.sum(1, keepdim=True) / count
-        rest = (error - mean) * valid
-        loss = (mean.square() + contrast * rest.square().sum(1, keepdim=True) / count).mean()
-
-        slope = (2.0 / len(now)) * (mean + contrast * rest) / count * scale
-        in_q = torch.zeros_like(network).scatter_(1, actions, slope)
-        backward(self._online_parts, self._gradient_parts, now, h1, h2, in_q)
         return float(loss)
+
+
+@fast
+def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hidden):  # type: ignore[no-untyped-def]
+    """Write the gradient of a batch's loss and return the loss and the gradient's length.
+
+    The loss is the mean of (Q(s, a) - target)², with the differences between the actions of one state counting
+    more. What arrives next moves the targets of all actions of a row together; only how they differ decides. So
+    the error of a row is split, as in an analysis of variance, into its mean over the scored actions and what
+    remains. Errors are relative to the cost of the best option: else the longest queues would dominate.
+    """
+    count, features = len(rows), replay.features.shape[1]
+    actions, width = replay.known.shape[1], replay.actions.shape[1]
+    active = np.empty(max(hidden, features) + 1, np.int64)
+    # One by one: rows of a common array would not count as contiguous, and the loops would be ten times slower.
+    h1, h2 = np.empty(hidden, np.float32), np.empty(hidden, np.float32)
+    dh1, dh2 = np.empty(hidden, np.float32), np.empty(hidden, np.float32)
+    q, judged, slope = np.empty(actions, np.float32), np.empty(actions, np.float32), np.empty(actions, np.float32)
+    error = np.empty(width)
+    gradient[:] = np.float32(0.0)
+    loss = 0.0
+    for k in range(count):
+        r = rows[k]
+        scored, least = 0, np.inf
+        for w in range(width):
+            if replay.valid[r, w]:
+                scored += 1
+                least = min(least, replay.known[r, replay.actions[r, w]])
+                error[w] = replay.rewards[r, w]
+                if gamma > 0.0:  # tasks that do not affect each other need no look ahead
+                    later, known = replay.next_features[r, w], replay.next_known[r, w]
+                    choice = best_next_action(weights, later, known, 1.0 - gamma, hidden, active, h1, h2, q)
+                    forward_row(target, later, hidden, active, h1, h2, judged)
+                    error[w] += gamma * (judged[choice] - (1.0 - gamma) * known[choice])
+        if scored == 0:
+            continue
+        forward_row(weights, replay.features[r], hidden, active, h1, h2, q)
+        scale, mean = 1.0 / (1.0 + least), 0.0
+        for w in range(width):
+            if replay.valid[r, w]:
+                a = replay.actions[r, w]
+                error[w] = scale * (q[a] - (1.0 - gamma) * replay.known[r, a] - error[w])
+                mean += error[w] / scored
+        slope[:] = np.float32(0.0)
+        loss += mean * mean / count
+        for w in range(width):
+            if replay.valid[r, w]:
+                rest = error[w] - mean
+                loss += contrast * rest * rest / scored / count
+                slope[replay.actions[r, w]] = 2.0 / count * (mean + contrast * rest) / scored * scale
+        backward_row(weights, gradient, replay.features[r], h1, h2, slope, dh1, dh2)
+    length = 0.0
+    for i in range(len(gradient)):
+        length += gradient[i] * gradient[i]
+    return loss, math.sqrt(length)
+
+
+_WEIGHTS = types.float32[::1]
+_DESCEND = types.UniTuple(types.float64, 2)(
+    _WEIGHTS, _WEIGHTS, _WEIGHTS, TRANSITIONS, types.int64[::1], types.float64, types.float64, types.int64
+)
+
+
+@entry
+def _descend(weights, target, gradient, replay, rows, gamma, contrast, hidden):  # type: ignore[no-untyped-def]
+    """Call `batch_gradient` from Python."""
+    return batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hidden)

@@ -1,14 +1,18 @@
-"""Model file of the agent: weights and metadata in torch's format, loaded without running any code.
+"""Model file of the agent: weights and metadata as safetensors, read without running any code.
 
-A file is refused, with the reason, if it is missing, truncated or altered (a digest goes with the weights), not an
-agent's file, of another version, for another state or number of features, or holds a number that is not finite.
-Saving writes beside the old file and then replaces it, so a full disk leaves the old one as it was.
+A safetensors file is eight bytes with the length of a JSON header, the header with name, type, shape and place of
+every array, and the arrays. A file is refused, with the reason, if it is missing, truncated or altered (a digest
+goes with the weights), not an agent's file, of another version, for another state or number of features, or holds a
+number that is not finite. Saving writes beside the old file and then replaces it, so a full disk leaves the old one
+as it was. Files that earlier versions wrote in torch's format can be read where torch is installed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,10 @@ FORMAT = "hybrid-scheduler rl_agent"
 #: Raised when the meaning of the features or the layout changes: older files are refused.
 VERSION = 1
 _MAX_BYTES = 64 * 2**20
+_MAX_HEADER = 2**20
+_LENGTH = 8
+#: First bytes of files that torch wrote: a zip archive, or a pickle.
+_TORCH_FILE = (b"PK\x03\x04", b"\x80")
 
 
 @dataclass(frozen=True)
@@ -50,25 +58,23 @@ def save_model(path: Path, model: AgentModel) -> None:
     ModelFileError
         If the file cannot be written.
     """
-    import torch
-
-    parts = dict(zip(NAMES, model.shape.split(model.weights), strict=True))
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "state": model.state,
-        "actions": model.actions,
-        "gamma": model.gamma,
-        "hidden": model.hidden,
-        "notes": model.notes,
-        "weights": {name: torch.from_numpy(part.copy()) for name, part in parts.items()},
+    shape, weights = model.shape, model.weights.astype("<f4")
+    metadata = {
+        "format": FORMAT, "version": str(VERSION), "state": model.state, "actions": model.actions,
+        "gamma": repr(model.gamma), "hidden": str(model.hidden), "notes": json.dumps(model.notes),
         "sha256": _digest(model.weights),
-    }
+    }  # fmt: skip
+    header: dict[str, Any] = {"__metadata__": metadata}
+    ends = np.cumsum([0, *shape.sizes]) * weights.itemsize
+    for name, part, (begin, end) in zip(NAMES, shape.parts, pairwise(ends.tolist()), strict=True):
+        header[name] = {"dtype": "F32", "shape": list(part), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % _LENGTH)  # the arrays begin at a multiple of eight bytes
     path = Path(path)
     try:
         with atomic_path(path) as fresh:
-            torch.save(content, fresh)
-    except (OSError, RuntimeError) as error:  # torch reports a failed write as RuntimeError
+            fresh.write_bytes(len(text).to_bytes(_LENGTH, "little") + text + weights.tobytes())
+    except OSError as error:
         raise ModelFileError(path, f"cannot be written: {error}") from error
 
 
@@ -78,51 +84,95 @@ def load_model(path: Path) -> AgentModel:
     Raises
     ------
     ModelFileError
-        If the file is missing, damaged, or not a model this version can use.
+        If the file is missing, damaged, or not a model this version can use. Files of earlier versions need torch.
     """
-    import torch
-
     path = Path(path)
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise ModelFileError(path, "is far larger than an agent's file")
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = path.read_bytes()
     except FileNotFoundError as error:
         raise ModelFileError(path, "does not exist") from error
-    except ModelFileError:
-        raise
+    except OSError as error:
+        raise ModelFileError(path, f"cannot be read: {error}") from error
+    read = _read_torch if content.startswith(_TORCH_FILE) else _read_safetensors
+    return _checked(path, *read(path, content))
+
+
+def _read_safetensors(path: Path, content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return metadata and arrays; every place in the file is checked before it is read."""
+    length = int.from_bytes(content[:_LENGTH], "little")
+    if len(content) < _LENGTH or not 2 <= length <= min(_MAX_HEADER, len(content) - _LENGTH):
+        raise ModelFileError(path, "is damaged, or not an agent's file")
+    try:
+        header = json.loads(content[_LENGTH : _LENGTH + length])
+        metadata = dict(header.pop("__metadata__"))
+        metadata |= {"notes": json.loads(metadata["notes"]), "gamma": float(metadata["gamma"])}
+        metadata |= {name: int(metadata[name]) for name in ("version", "hidden")}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ModelFileError(path, "is damaged, or not an agent's file") from error
+    data, arrays = content[_LENGTH + length :], {}
+    expected = 0
+    for name, entry in header.items():
+        try:
+            (begin, end), shape = entry["data_offsets"], tuple(entry["shape"])
+            if entry["dtype"] != "F32" or begin != expected or not begin <= end <= len(data):
+                raise ValueError("not a float32 array that follows the one before it")
+            arrays[name] = np.frombuffer(data[begin:end], "<f4").reshape(shape).astype(np.float32)
+            expected = end
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise ModelFileError(path, f"is damaged: weights {name[:20]!r} cannot be read") from error
+    if expected != len(data):
+        raise ModelFileError(path, "is damaged: its length does not match its header")
+    return metadata, arrays
+
+
+def _read_torch(path: Path, content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return metadata and arrays of a file that an earlier version wrote."""
+    try:
+        import torch
+    except ImportError as error:
+        refused = ModelFileError(path, "has the format of earlier versions, and torch, which reads it, is missing")
+        refused.hint = 'pip install "hybrid-scheduler[gpu]"'
+        raise refused from error
+    try:
+        metadata = torch.load(path, map_location="cpu", weights_only=True)
+        tensors = metadata.pop("weights")
+        # Sparse and meta tensors have no numbers to read.
+        arrays = {
+            name: tensor.numpy()
+            for name, tensor in tensors.items()
+            if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and not tensor.is_meta
+        }
     except Exception as error:  # a broken archive can raise almost anything
         raise ModelFileError(path, "is damaged, or not an agent's file") from error
-    return _checked(path, content)
+    return metadata, arrays
 
 
-def _checked(path: Path, content: Any) -> AgentModel:
-    import torch
-
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+def _checked(path: Path, metadata: dict[str, Any], arrays: dict[str, Any]) -> AgentModel:
+    if metadata.get("format") != FORMAT:
         raise ModelFileError(path, "is not an agent's file")
-    if content.get("version") != VERSION:
-        raise ModelFileError(path, f"has version {content.get('version')!r}, this program reads version {VERSION}")
-    state, actions = content.get("state"), content.get("actions")
-    gamma, hidden = content.get("gamma"), content.get("hidden")
+    if metadata.get("version") != VERSION:
+        found = str(metadata.get("version"))[:20]
+        raise ModelFileError(path, f"has version {found}, this program reads version {VERSION}")
+    state, actions = metadata.get("state"), metadata.get("actions")
+    gamma, hidden = metadata.get("gamma"), metadata.get("hidden")
     if state not in FEATURES or actions not in ACTION_SETS:
-        raise ModelFileError(path, f"is for state {state!r} and actions {actions!r}, which do not exist here")
+        found = f"state {str(state)[:20]!r} and actions {str(actions)[:20]!r}"
+        raise ModelFileError(path, f"is for {found}, which do not exist here")
     if not (isinstance(gamma, float) and 0.0 <= gamma < 1.0 and isinstance(hidden, int) and 0 < hidden <= 4096):
         raise ModelFileError(path, f"has gamma {gamma!r} and {hidden!r} hidden units")
-    tensors, notes = content.get("weights"), content.get("notes")
-    if not isinstance(tensors, dict) or set(tensors) != set(NAMES) or not isinstance(notes, dict):
+    notes = metadata.get("notes")
+    if set(arrays) != set(NAMES) or not isinstance(notes, dict):
         raise ModelFileError(path, "lacks weights")
-    parts = []
     for name, part in zip(NAMES, NetworkShape(FEATURES[state], ACTIONS, hidden).parts, strict=True):
-        tensor = tensors[name]
-        if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.float32 or tuple(tensor.shape) != part:
-            found = tuple(getattr(tensor, "shape", ()))
-            raise ModelFileError(path, f"weights {name} must be float32 of shape {part}, got shape {found}")
-        parts.append(tensor.numpy().ravel())
-    weights = np.concatenate(parts)
+        array = arrays[name]
+        if array.dtype != np.float32 or array.shape != part:
+            raise ModelFileError(path, f"weights {name} must be float32 of shape {part}, got shape {array.shape}")
+    weights = np.concatenate([arrays[name].ravel() for name in NAMES])
     if not np.isfinite(weights).all():
         raise ModelFileError(path, "has weights that are not finite")
-    if _digest(weights) != content.get("sha256"):
+    if _digest(weights) != metadata.get("sha256"):
         raise ModelFileError(path, "was altered: its weights do not match their digest")
     return AgentModel(state, actions, gamma, weights, notes, hidden)
 

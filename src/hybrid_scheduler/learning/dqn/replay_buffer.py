@@ -7,27 +7,34 @@ by the simulator under the same next arrival, so that actions are compared witho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from ...core import Floats, Ints
 from .q_network import Floats32
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionBatch:
-    """Rows drawn from the buffer; B rows, W actions per row, A actions in all."""
+class Transitions(NamedTuple):
+    """Columns of the buffer; R rows, W actions per row, A actions in all."""
 
-    features: Floats32  # (B, features)
-    known: Floats32  # (B, A)
-    actions: Ints  # (B, W)
-    rewards: Floats32  # (B, W)
-    next_features: Floats32  # (B, W, features)
-    next_known: Floats32  # (B, W, A)
+    features: Floats32  # (R, features)
+    known: Floats32  # (R, A)
+    actions: Ints  # (R, W)
+    rewards: Floats32  # (R, W)
+    next_features: Floats32  # (R, W, features)
+    next_known: Floats32  # (R, W, A)
     #: False for actions of the row that were not scored.
-    valid: NDArray[np.bool_]  # (B, W)
+    valid: NDArray[np.bool_]  # (R, W)
+
+
+_MATRIX, _CUBE = types.float32[:, ::1], types.float32[:, :, ::1]
+#: Type of the columns in compiled code.
+TRANSITIONS = types.NamedTuple(
+    (_MATRIX, _MATRIX, types.int64[:, ::1], _MATRIX, _CUBE, _CUBE, types.boolean[:, ::1]), Transitions
+)
 
 
 class ReplayBuffer:
@@ -36,7 +43,7 @@ class ReplayBuffer:
     def __init__(self, capacity: int, features: int, actions: int, width: int) -> None:
         self.capacity, self.width = capacity, width
         self.size = self._next = 0
-        self._columns = TransitionBatch(
+        self.columns = Transitions(
             np.zeros((capacity, features), np.float32),
             np.zeros((capacity, actions), np.float32),
             np.zeros((capacity, width), np.int64),
@@ -51,8 +58,8 @@ class ReplayBuffer:
 
     def preallocate(self) -> None:
         """Touch all memory now: else a long run grows page by page at first, which looks like a leak."""
-        for name in TransitionBatch.__slots__:
-            getattr(self._columns, name).fill(0)
+        for column in self.columns:
+            column.fill(0)
 
     def add(
         self,
@@ -68,21 +75,20 @@ class ReplayBuffer:
         count = len(features)
         rows = np.arange(self._next, self._next + count) % self.capacity
         new = (features, known, actions, rewards, next_features, next_known, valid)
-        for name, values in zip(TransitionBatch.__slots__, new, strict=True):
-            getattr(self._columns, name)[rows] = values
+        columns: tuple[NDArray[Any], ...] = self.columns
+        for column, values in zip(columns, new, strict=True):
+            column[rows] = values
         self._next = (self._next + count) % self.capacity
         self.size = min(self.size + count, self.capacity)
 
-    def sample(self, count: int, rng: np.random.Generator) -> TransitionBatch:
-        """Draw `count` rows with replacement."""
-        rows = rng.integers(self.size, size=count)
-        return TransitionBatch(*(getattr(self._columns, name)[rows] for name in TransitionBatch.__slots__))
+    def draw(self, count: int, rng: np.random.Generator) -> Ints:
+        """Draw the numbers of `count` rows, with replacement."""
+        return rng.integers(self.size, size=count)
 
     def flush(self, keep: int = 0) -> None:
         """Drop all but the last `keep` rows: those before a drift no longer describe the workload."""
         kept = min(keep, self.size)
         rows = np.arange(self._next - kept, self._next) % self.capacity
-        for name in TransitionBatch.__slots__:
-            column = getattr(self._columns, name)
+        for column in self.columns:
             column[:kept] = column[rows]
         self.size, self._next = kept, kept % self.capacity

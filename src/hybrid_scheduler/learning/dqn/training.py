@@ -1,6 +1,6 @@
 """Training of the agent in simulation, and of the model that ships with the package.
 
-    python -m hybrid_scheduler.learning.dqn.training rl_agent.pth
+    python -m hybrid_scheduler.learning.dqn.training rl_agent.safetensors
 
 Training uses workloads with seeds below 1000; every reported figure uses seeds from 1000 on.
 """
@@ -167,11 +167,11 @@ def _summary_writer(folder: str | Path) -> Any:
         If TensorBoard is not installed.
     """
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        from tensorboard.summary import Writer  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         message = f"a log for TensorBoard needs the package tensorboard: {error}"
         raise HybridSchedulerError(message, hint="pip install tensorboard, or train without a log") from error
-    return SummaryWriter(str(folder))
+    return Writer(str(folder))
 
 
 def train_default_agent(
