@@ -5,6 +5,7 @@ the seed, so that bodies can be compared byte for byte once ids and moments are 
 """
 
 import asyncio
+import csv
 import json
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -186,3 +187,23 @@ async def test_running_engine_and_its_database_agree(kind, request, tmp_path, mo
         assert updates[-1]["comparison"] == status["comparison"]
         resumed = (await client.post("/api/resume")).json()
         assert resumed["state"] == "running"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_wait_is_latency_minus_time_in_live_and_stored_figures(kind, request, tmp_path, monkeypatch):
+    (tmp_path / "config.yaml").write_text("")
+    settings = settings_of(kind, request, tmp_path)
+    async with server(settings, tmp_path, monkeypatch) as (client, _):
+        for number in range(9):  # all arrive at virtual time 0: the parts of split tasks wait apart
+            await client.post("/api/tasks", json={**TASK, "size": 500.0 + 90 * number})
+        live = {row["name"]: row["mean_wait"] for row in (await client.get("/api/status")).json()["comparison"]}
+        stored = (await client.get("/api/history/comparative")).json()["schedulers"]
+        assert live["greedy"] > 0
+        assert {row["name"]: row["mean_wait"] for row in stored} == pytest.approx(live, rel=1e-9)
+        results = (await client.get("/api/results")).json()["results"]
+        assert len(results) == 27
+        history = (await client.get("/api/full_history")).json()
+        results += [result for task in history for result in task["results"].values()]
+        assert all(result["wait"] == result["latency"] - result["actual_time"] for result in results)
+        lines = csv.DictReader((await client.get("/api/export/results.csv")).text.splitlines())
+        assert all(float(row["wait"]) == float(row["latency"]) - float(row["actual_time"]) for row in lines)

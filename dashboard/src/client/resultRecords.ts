@@ -22,8 +22,6 @@ export interface TaskRecord extends Pick<Decision, "task_id" | TaskField> {
   results: Readonly<Record<string, ResultRecord>>;
 }
 
-const difference = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a - b);
-
 export function resultRecord(row: Schemas["Result"], taskId: number): ResultRecord {
   return {
     task_id: taskId,
@@ -34,8 +32,7 @@ export function resultRecord(row: Schemas["Result"], taskId: number): ResultReco
     finish: row.finish_time,
     time: row.actual_time,
     latency: row.latency,
-    // The stream's definition; the row's own `wait` ends with the start of the first part.
-    wait: difference(row.latency, row.actual_time),
+    wait: row.wait,
     energy: row.energy_consumption,
     cost: row.execution_cost,
     regret: row.regret,

@@ -179,6 +179,8 @@ class LiveController:
         new_id, before = self._next_task, self._checkpoint()
         self._add_chunk(self._run.place(task.arriving(new_id, self._run.now)), before)
         self._batches.acknowledge(new_id, task_id, key)
+        if self._mode != "running":  # no update follows
+            self.publish_status()
         self._flush()
 
     def store_measured(self, measured: MeasuredRun, stored_id: Future[str]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..core import Floats
@@ -41,11 +41,7 @@ _COMPARED = (
     results.c.task_id,
     results.c.actual_time,
     results.c.latency,
-    case(
-        # In a measured run each scheduler got the task at its own time and waited from then on.
-        (runs.c.source == "measured", results.c.latency - (results.c.finish_time - results.c.start_time)),
-        else_=results.c.start_time - tasks.c.arrival_time,
-    ),
+    results.c.latency - results.c.actual_time,  # the wait
     results.c.energy_consumption,
     results.c.execution_cost,
     results.c.gpu_fraction,
@@ -77,8 +73,6 @@ async def comparative(connection: AsyncConnection, ids: Sequence[int], run_id: s
     if ids:
         query = (
             select(*_COMPARED)
-            .join(tasks, tasks.c.task_id == results.c.task_id)
-            .join(runs, runs.c.run_id == results.c.run_id)
             .where(results.c.task_id.between(ids[0], ids[-1]))
             .order_by(results.c.task_id, results.c.id)
         )

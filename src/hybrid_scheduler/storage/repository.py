@@ -194,16 +194,14 @@ class Repository:
     ) -> list[Row]:
         names = ("task_id", "run_id", *_RESULT)
         query = (
-            select(*(results.c[name] for name in names), tasks.c.arrival_time)
-            .join(tasks, tasks.c.task_id == results.c.task_id)
+            select(*(results.c[name] for name in names))
             .where(*conditions)
             .order_by(results.c.task_id, results.c.id)
             .limit(limit)
         )
-        rows = _dicts(await connection.execute(query), (*names, "arrival_time"))
-        measured = await _measured_runs(connection, rows)
+        rows = _dicts(await connection.execute(query), names)
         for row in rows:
-            row["wait"] = _wait(row, row.pop("arrival_time"), measured=row["run_id"] in measured)
+            row["wait"] = _wait(row)
         return rows
 
     # ---------------------------------------------------------------- analysis
@@ -345,14 +343,13 @@ async def _with_results(connection: AsyncConnection, rows: list[Row]) -> list[Ro
     for row in rows:
         row |= {"results": {}, "optimal_gpu_fraction": None, "optimal_time": None}
     span = (rows[0]["task_id"], rows[-1]["task_id"])
-    measured = await _measured_runs(connection, rows)
     query = select(results.c.task_id, *(results.c[name] for name in _RESULT)).order_by(
         results.c.task_id, results.c.id
     )
     for task_id, *values in await connection.execute(query.where(results.c.task_id.between(*span))):
         if (task := by_id.get(task_id)) is not None:
             result = dict(zip(_RESULT, values, strict=True))
-            result["wait"] = _wait(result, task["arrival_time"], measured=task["run_id"] in measured)
+            result["wait"] = _wait(result)
             task["results"][result["scheduler_name"]] = result
     best = tables.training_data
     optimum = select(best.c.task_id, best.c.optimal_gpu_fraction, best.c.optimal_time)
@@ -371,19 +368,10 @@ def _dicts(found: Iterable[Any], names: Sequence[str]) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
-async def _measured_runs(connection: AsyncConnection, rows: Iterable[Row]) -> set[str]:
-    """Return those runs of the rows that were measured."""
-    ids = sorted({row["run_id"] for row in rows})
-    query = select(runs.c.run_id).where(runs.c.run_id.in_(ids), runs.c.source == "measured")
-    return set((await connection.execute(query)).scalars())
-
-
-def _wait(result: Row, arrival: float | None, *, measured: bool) -> float | None:
-    """Return the wait. In a measured run each scheduler got the task at its own time and waited from then on."""
-    start, finish, latency = result["start_time"], result["finish_time"], result["latency"]
-    if measured:
-        return None if latency is None else latency - (finish - start)
-    return None if start is None or arrival is None else start - arrival
+def _wait(result: Row) -> float | None:
+    """Return latency minus time; None for a task that failed."""
+    latency, time = result["latency"], result["actual_time"]
+    return None if latency is None or time is None else latency - time
 
 
 def _bounded(number: int) -> int:

@@ -55,7 +55,7 @@ class Result(ResponseModel):
     gpu_fraction: float | None = Field(description="Share of the work on the accelerator, 0 to 1.")
     actual_time: float | None = Field(description="Seconds of execution: the longer of the two parts.")
     latency: float | None = Field(description="Seconds from arrival to finish.")
-    wait: float | None = Field(description="Seconds from arrival to the start of the first part.")
+    wait: float | None = Field(description="Latency minus actual_time.")
     start_time: float | None = Field(description="Virtual seconds since the run began.")
     finish_time: float | None
     cpu_start: float | None = Field(description="Null if no part ran on the CPU.")
