@@ -87,6 +87,18 @@ def test_long_variable_overrides_the_short_one() -> None:
     assert settings.simulation.num_gpus == 2
 
 
+def test_database_of_a_higher_layer_replaces_the_lower_ones() -> None:
+    Path("config.yaml").write_text("storage:\n  database_url: postgresql://file/d\n  postgres_host: other\n")
+    assert load().storage.address().host == "file"
+    assert load(POSTGRES_HOST="variable").storage.address().host == "variable"
+    assert load(HYBRID_STORAGE__SQLITE_FILE="mine.db").storage.address().path == Path("mine.db")
+    assert load(DATABASE_URL="sqlite:///mine.db", POSTGRES_HOST="variable").storage.address().is_sqlite
+    option = {"storage.postgres_host": "option"}
+    assert load(None, option, DATABASE_URL="postgresql://variable/d").storage.address().host == "option"
+    Path(".env").write_text("POSTGRES_HOST=dotenv\n")
+    assert load().storage.address().host == "dotenv"
+
+
 def test_empty_variable_is_ignored() -> None:
     assert load(NUM_GPUS="", HYBRID_SIMULATION__SEED="") == Settings()
 

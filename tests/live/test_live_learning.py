@@ -67,6 +67,17 @@ def test_model_adapts_to_a_new_scenario(learning):
     assert latency[-200:].mean() < 1.1
 
 
+def test_status_of_a_paused_run_shows_the_new_version(learning):
+    learning.run(4.0)
+    engine = learning.engine
+    before = engine.pause()
+    engine.retrain("hybrid_ml")
+    after = learning.run(1.0)
+    version = learning.notifications("retrained")[-1]["version"]
+    assert [row.model_version for row in after.comparison if row.name == "hybrid_ml"] == [version]
+    assert version > next(row.model_version for row in before.comparison if row.name == "hybrid_ml")
+
+
 def test_retrain_command_trains_or_says_why_not(learning):
     engine = learning.engine
     learning.run(0.2)

@@ -130,14 +130,14 @@ class _RefusingCommands:
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable, EngineBusy, EngineClosed, JournalFull, JournalUnavailable])
 async def test_remote_errors_that_pass_become_a_503(error):
-    remote = RemoteEngineControl(_RefusingCommands(error("not now")), None, lambda: 0.0)
+    remote = RemoteEngineControl(_RefusingCommands(error("not now")), None)
     with pytest.raises(ApiError) as refused:
         await remote.pause()
     assert refused.value.status == 503
 
 
 async def test_other_remote_errors_keep_their_message():
-    remote = RemoteEngineControl(_RefusingCommands(HybridSchedulerError("it broke")), None, lambda: 0.0)
+    remote = RemoteEngineControl(_RefusingCommands(HybridSchedulerError("it broke")), None)
     with pytest.raises(HybridSchedulerError, match="it broke"):
         await remote.pause()
 

@@ -155,7 +155,7 @@ class DirectQueue:
 
 
 async def test_api_process_sends_a_measured_run_to_the_engine(context):
-    control = RemoteEngineControl(DirectQueue(context.control), context.repository, lambda: 0.0)
+    control = RemoteEngineControl(DirectQueue(context.control), context.repository)
     assert await control.store_measured(measured_run(6)) == OTHER_RUN
     (kind, run) = context.control.orders[-1]
     assert (kind, measured_to_json(run)) == ("measured", BODY)

@@ -46,6 +46,8 @@ SHORT_VARIABLES = {
     "LOG_FILE": "logging.file",
 }
 _LONG_PREFIX = "HYBRID_"
+#: Keys that each name a database. One in a higher layer replaces all in lower layers.
+_DATABASE_KEYS = frozenset({"storage.database_url", "storage.postgres_host", "storage.sqlite_file"})
 
 
 class SeveralProblemsError(HybridSchedulerError):
@@ -125,7 +127,11 @@ def load_settings(
         _from_variables(os.environ if environ is None else environ, "environment", problems),
         {key: _Given(value, names.get(key, key)) for key, value in (overrides or {}).items()},
     )
-    given = {key: one for layer in layers for key, one in layer.items()}
+    given: _Layer = {}
+    for layer in layers:
+        if any(layer[key].value for key in _DATABASE_KEYS & layer.keys()):
+            given = {key: one for key, one in given.items() if key not in _DATABASE_KEYS}
+        given |= layer
     nested: dict[str, Any] = {}
     for key, one in given.items():
         section, dot, name = key.partition(".")

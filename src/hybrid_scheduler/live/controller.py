@@ -308,7 +308,10 @@ class LiveController:
         if self._run is None or self._record is None:
             return _IDLE_S
         self._run.collect_training(self._next_task)
-        if (self._send_lane_events() and self._mode != "running") or self._flush_due:
+        if self._send_lane_events() and self._mode != "running":  # no update follows that would say so
+            self.publish_status()
+            self._flush_due = True
+        if self._flush_due:
             self._flush()
         idle = self._advance(self._run) if self._mode == "running" else _IDLE_S
         if self._batches.rows >= _MAX_ROWS:

@@ -155,7 +155,7 @@ async def open_server(
         failure, on_failure = _failure_future()
         if role == "api":
             queue = EngineCommandTable(database, shared)
-            control = RemoteEngineControl(queue, repository, time.time)
+            control = RemoteEngineControl(queue, repository)
             await repository.ping()
         else:
             local.subscribe(hub.publish_from_thread)

@@ -43,17 +43,15 @@ class RemoteEngineControl:
         The table that carries commands to the engine.
     repository
         Reads the engine's heartbeat.
-    clock
-        Returns the time in seconds since 1970.
     """
 
-    def __init__(self, commands: EngineCommandTable, repository: Repository, clock: Callable[[], float]) -> None:
-        self._commands, self._repository, self._clock = commands, repository, clock
+    def __init__(self, commands: EngineCommandTable, repository: Repository) -> None:
+        self._commands, self._repository = commands, repository
 
     async def heartbeat_age(self) -> float | None:
         """Return the seconds since the last heartbeat; infinity if there was none."""
         heartbeat = await self._repository.engine_heartbeat()
-        return float("inf") if heartbeat is None else max(0.0, self._clock() - float(heartbeat["beat_at"]))
+        return float("inf") if heartbeat is None else float(heartbeat["age"])
 
     async def status(self) -> dict[str, Any]:
         """Return the body of the status in the last heartbeat."""

@@ -12,6 +12,7 @@ from ..core import HybridSchedulerError
 from ..live.batch_records import Counters
 from . import batch_rows
 from .batch_rows import Columns, PendingBatch, json_text
+from .database_address import DatabaseAddress
 
 #: Tables whose number of rows is stored, because counting ten million rows takes seconds.
 COUNTED_TABLES = ("tasks", "scheduler_results", "training_data")
@@ -44,6 +45,7 @@ class Store(Protocol):
 
     #: True if the database itself stores NaN as NULL.
     nan_is_null: bool
+    address: DatabaseAddress
 
     @property
     def is_connected(self) -> bool:
@@ -175,7 +177,14 @@ async def write_group(
         await set_meta(store, "counters", json_text(last.batch.counters._asdict()))
         await set_meta(store, "journal", json_text({"instance": instance, "batch": last.number}))
         if heartbeat is not None:
-            await set_meta(store, "engine", heartbeat)
+            await set_heartbeat(store, heartbeat)
+
+
+async def set_heartbeat(store: Store, heartbeat: str) -> None:
+    """Set the engine's heartbeat, with the time by the database's clock."""
+    await set_meta(store, "engine", heartbeat)
+    now = f"CAST({store.address.clock_sql} AS TEXT)"
+    await store.execute(_UPSERT_META.replace("(?, ?)", f"('engine_beat_at', {now})"))
 
 
 async def set_meta(store: Store, key: str, value: str) -> None:

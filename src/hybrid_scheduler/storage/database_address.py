@@ -13,6 +13,9 @@ from sqlalchemy.exc import ArgumentError
 from ..core import InvalidInputError, require
 
 _FORMS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+#: SQL of the databases' clocks, in seconds since 1970.
+_SQLITE_CLOCK = "(julianday('now') - 2440587.5) * 86400.0"
+POSTGRES_CLOCK = "EXTRACT(EPOCH FROM clock_timestamp())::double precision"
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -127,6 +130,11 @@ class DatabaseAddress:
     def is_sqlite(self) -> bool:
         """True for an SQLite file."""
         return self.kind == "sqlite"
+
+    @property
+    def clock_sql(self) -> str:
+        """SQL of the database's clock, which all its clients share, in seconds since 1970."""
+        return _SQLITE_CLOCK if self.is_sqlite else POSTGRES_CLOCK
 
     @property
     def path(self) -> Path:

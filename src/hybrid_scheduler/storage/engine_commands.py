@@ -17,12 +17,13 @@ from sqlalchemy import text
 
 from ..core import HybridSchedulerError, InvalidInputError
 from .database import Database, DatabaseUnavailable
+from .database_address import POSTGRES_CLOCK
 from .event_bus import COMMANDS, REPLIES, EventBus
 
 _log = logging.getLogger(__name__)
 
 _POLL_INTERVAL_S = 0.1
-_NOW = "EXTRACT(EPOCH FROM clock_timestamp())::double precision"
+_NOW = POSTGRES_CLOCK
 #: Seconds for which old commands stay in the table, for diagnosis.
 _KEEP_COMMANDS_S = 3600.0
 #: Old commands are deleted once in this many polls.

@@ -250,7 +250,7 @@ async def gantt(
     start, end
         Virtual seconds; None for no limit.
     limit
-        Largest number of tasks and of parts; the first ones are returned.
+        Largest number of tasks and of parts; the newest are returned.
 
     Returns
     -------
@@ -274,7 +274,7 @@ async def gantt(
                 results.c.scheduler_name == scheduler,
                 results.c.run_id == run_id,
             )
-            .order_by(results.c.task_id)
+            .order_by(results.c.task_id.desc())
         )
         if start is not None:
             query = query.where(results.c.finish_time > start)
@@ -282,7 +282,7 @@ async def gantt(
             query = query.where(results.c.start_time < end)
         cpu_of = hosts_of(devices, config)
         found = (await connection.execute(query.limit(limit + 1))).all()
-        for task_id, device, cpu_start, cpu_time, gpu_start, gpu_time, intensity in found:
+        for task_id, device, cpu_start, cpu_time, gpu_start, gpu_time, intensity in found[:limit]:
             for part, name, begin, seconds in (
                 ("cpu", cpu_of.get(device, device), cpu_start, cpu_time),
                 ("gpu", device, gpu_start, gpu_time),
@@ -293,7 +293,7 @@ async def gantt(
                     parts.append((task_id, name, part, begin, begin + seconds, intensity))
     parts.sort(key=lambda each: (each[3], each[0], each[2]))
     names = ("task_id", "device", "part", "start", "end", "intensity")
-    limited = parts[:limit]
+    limited = parts[-limit:]
     columns = [list(column) for column in zip(*limited, strict=True)] if limited else [[] for _ in names]
     return {
         "run_id": run_id,

@@ -23,7 +23,7 @@ from ..core import HybridSchedulerError
 from ..live.batch_records import Batch, Recovered
 from ..live.journal import JournalFull, JournalUnavailable
 from .batch_rows import PendingBatch, json_text
-from .batch_transaction import Store, last_stored, set_meta, write_group
+from .batch_transaction import Store, last_stored, set_heartbeat, write_group
 from .database import DatabaseUnusable, error_reason
 from .database_address import DatabaseAddress
 from .recovery import recover
@@ -189,8 +189,8 @@ class SqlJournal:
         self._wake_writer()
 
     def write_heartbeat(self, status: dict[str, Any]) -> None:
-        """Store the engine's status for API processes, with the time; never waits."""
-        self._heartbeat = json_text({"instance": self.instance, "beat_at": self._clock(), "status": status})
+        """Store the engine's status for API processes, with the database's time; never waits."""
+        self._heartbeat = json_text({"instance": self.instance, "status": status})
         self._wake_writer()
 
     def close(self, timeout: float = 5.0) -> None:
@@ -296,7 +296,7 @@ class SqlJournal:
         elif self._heartbeat is not None:
             heartbeat, self._heartbeat = self._heartbeat, None
             async with self.store.transaction():
-                await set_meta(self.store, "engine", heartbeat)
+                await set_heartbeat(self.store, heartbeat)
         # Deleting alternates with writing, so that a long history does not delay the engine.
         if self._delete_requests:
             worked = True

@@ -117,11 +117,17 @@ class Repository:
             return await _with_results(connection, rows)
 
     async def iterate_history(self, run_id: str | None = None, page: int = 1000) -> AsyncIterator[list[Row]]:
-        """Yield all tasks with results, oldest first, page by page, including tasks stored meanwhile."""
+        """Yield all tasks that are stored now, with results, oldest first and page by page.
+
+        Tasks that are stored meanwhile are left out: a fast engine would add them as fast as they are read.
+        """
         after: int | None = None
+        last: int | None = None
         while not _is_unstorable(run_id):
             async with self.database.reading() as connection:
-                rows = await _some_tasks(connection, run_id, newest=False, limit=page, after=after)
+                if last is None:
+                    last = await connection.scalar(select(func.max(tasks.c.task_id))) or 0
+                rows = await _some_tasks(connection, run_id, newest=False, limit=page, after=after, last=last)
                 found = await _with_results(connection, rows)
             if found:
                 yield found
@@ -277,10 +283,18 @@ class Repository:
         return None if found is None else (found["fingerprint"], found["task_id"])
 
     async def engine_heartbeat(self) -> Row | None:
-        """Return the engine's last heartbeat with instance, beat_at and status, or None."""
+        """Return the engine's last heartbeat with instance, status and its age in seconds, or None.
+
+        The age is by the database's clock, because the clocks of two machines may differ.
+        """
+        now = self.database.address.clock_sql
+        age = text(f"SELECT {now} - CAST(value AS DOUBLE PRECISION) FROM meta WHERE key = 'engine_beat_at'")
         async with self.database.reading() as connection:
             value = await _meta(connection, "engine")
-        return None if value is None else orjson.loads(value)
+            seconds = await connection.scalar(age)
+        if value is None or seconds is None:
+            return None
+        return {**orjson.loads(value), "age": max(0.0, seconds)}
 
     async def counters(self) -> Row:
         """Return the next numbers of tasks, results and events."""
@@ -311,6 +325,7 @@ async def _some_tasks(
     limit: int,
     before: int | None = None,
     after: int | None = None,
+    last: int | None = None,
     external_id: str | None = None,
     columns: Sequence[str] = _TASK,
 ) -> list[Row]:
@@ -328,6 +343,8 @@ async def _some_tasks(
         query = query.where(tasks.c.task_id < _bounded(before))
     if after is not None:
         query = query.where(tasks.c.task_id > _bounded(after))
+    if last is not None:
+        query = query.where(tasks.c.task_id <= last)
     # Within a run ordinals have the order of ids, and there is an index on them.
     in_run = run_id is not None and external_id is None and before is None and after is None
     order = tasks.c.ordinal if in_run else tasks.c.task_id

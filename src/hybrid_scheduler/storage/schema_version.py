@@ -132,7 +132,7 @@ def with_connection(
     work
         Called with the connection.
     read_only
-        For SQLite: do not create the file, and do not lock it for writing.
+        All queries see one state of the database. For SQLite: the file is not created and not locked for writing.
     timeout
         For PostgreSQL: seconds for one statement.
 
@@ -149,7 +149,7 @@ def with_connection(
     try:
         if address.is_sqlite:
             return _with_sqlite(address, work, read_only)
-        return run_blocking(_with_postgres(address, work, timeout))
+        return run_blocking(_with_postgres(address, work, timeout, read_only))
     except driver_errors() as error:
         raise explain_error(address, error) from error
 
@@ -203,10 +203,14 @@ def _with_sqlite(address: DatabaseAddress, work: Callable[[sa.Connection], T], r
         engine.dispose()
 
 
-async def _with_postgres(address: DatabaseAddress, work: Callable[[sa.Connection], T], timeout: float) -> T:
+async def _with_postgres(
+    address: DatabaseAddress, work: Callable[[sa.Connection], T], timeout: float, read_only: bool
+) -> T:
     engine = create_async_engine(
         "postgresql+asyncpg://",
         poolclass=NullPool,
+        # PostgreSQL's default would let every query see what an engine has stored meanwhile.
+        **({"isolation_level": "REPEATABLE READ"} if read_only else {}),
         connect_args={**address.asyncpg_arguments(), "timeout": CONNECT_TIMEOUT_S, "command_timeout": timeout},
     )
     try:

@@ -104,7 +104,9 @@ async def gantt(
     end: Annotated[
         float | None, Query(ge=0, le=1e15, allow_inf_nan=False, description="Up to this virtual second.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=200_000, description="Largest number of tasks.")] = 50_000,
+    limit: Annotated[
+        int, Query(ge=1, le=200_000, description="Largest number of tasks; the newest are returned.")
+    ] = 50_000,
 ) -> Response:
     """Return which part of which task ran on which device, as columns."""
     columns = await context.repository.gantt(run_id, scheduler, start, end, limit)
