@@ -50,6 +50,25 @@ def test_process_that_dies_is_replaced(worker):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_idle_process_ends_and_is_started_again():
+    worker = WorkerProcess("test process", idle_s=0.05)
+    pid = worker.submit(os.getpid).result(60)
+    assert _ends(pid)
+    other = worker.submit(os.getpid).result(60)
+    assert other != pid
+    assert _ends(other)
+    worker.stop()
+
+
+def test_busy_process_is_not_idle():
+    worker = WorkerProcess("test process", idle_s=0.01)
+    waiting = [worker.submit(time.sleep, 0.2) for _ in range(3)]
+    for future in waiting:
+        assert future.result(60) is None
+    worker.stop()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_stop_ends_a_process_that_is_busy(worker):
     pid = worker.submit(os.getpid).result(60)
     worker.submit(time.sleep, 600)

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import suppress
@@ -32,12 +33,18 @@ class WorkerProcess:
         Used in log messages, such as "training process".
     niceness
         Added to the scheduling priority value of the process, so that it gives way to its parent.
+    idle_s
+        Seconds without work after which the process ends and gives its memory back; None keeps it.
     """
 
-    def __init__(self, name: str, *, niceness: int = 0) -> None:
-        self._name, self._niceness = name, niceness
+    def __init__(self, name: str, *, niceness: int = 0, idle_s: float | None = None) -> None:
+        self._name, self._niceness, self._idle_s = name, niceness, idle_s
         self._pool: ProcessPoolExecutor | None = None
         self._lifeline: Connection | None = None
+        # Calls come from the engine's thread, and the timer has a thread of its own.
+        self._changing = threading.RLock()
+        self._pending = 0
+        self._timer: threading.Timer | None = None
 
     @property
     def started(self) -> bool:
@@ -62,27 +69,64 @@ class WorkerProcess:
         BrokenExecutor
             If no process can be started.
         """
-        for _ in range(2):
-            pool = self._pool or self._start()
-            try:
-                return pool.submit(function, *arguments)
-            except RuntimeError as error:  # it died, or was shut down from outside
-                _log.warning("the %s is gone, starting another: %s", self._name, error)
-                self.stop()
+        with self._changing:
+            for _ in range(2):
+                pool = self._pool or self._start()
+                try:
+                    future = pool.submit(function, *arguments)
+                except RuntimeError as error:  # it died, or was shut down from outside
+                    _log.warning("the %s is gone, starting another: %s", self._name, error)
+                    self.stop()
+                    continue
+                self._pending += 1
+                future.add_done_callback(_call_if_alive(self._count_down))
+                return future
         raise BrokenExecutor(f"no {self._name} can be started")
 
     def stop(self) -> None:
         """End the process at once, whatever it computes; the next call starts another."""
-        if self._pool is not None and self._lifeline is not None:
-            self._lifeline.close()
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = None
+        with self._changing:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if self._pool is not None and self._lifeline is not None:
+                self._lifeline.close()
+                self._pool.shutdown(wait=False, cancel_futures=True)
+                self._pool = None
+
+    def _count_down(self) -> None:
+        with self._changing:
+            self._pending -= 1
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if self._idle_s is not None and not self._pending and self._pool is not None:
+                self._timer = threading.Timer(self._idle_s, _call_if_alive(self._stop_if_idle))
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _stop_if_idle(self) -> None:
+        with self._changing:
+            if not self._pending:
+                self.stop()
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
         end, self._lifeline = context.Pipe(duplex=False)
         self._pool = ProcessPoolExecutor(1, context, _prepare, (end, self._niceness))
         return self._pool
+
+
+def _call_if_alive(method: Callable[[], None]) -> Callable[..., None]:
+    """Return a function that calls a method of an object without keeping the object alive."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*_: object) -> None:
+        alive = reference()
+        if alive is not None:
+            alive()
+
+    return call
 
 
 def _prepare(lifeline: Connection, niceness: int) -> None:

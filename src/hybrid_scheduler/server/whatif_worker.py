@@ -39,6 +39,8 @@ class WhatIfQuestion:
 
 
 _Compute = Callable[[WhatIfQuestion], list[WhatIfResult]]
+#: Seconds without a request after which the process ends and gives its memory back; the next one starts it again.
+_IDLE_S = 120.0
 #: A slider sends many changes of the same machine: its unchanged figures are computed once.
 _cached_baseline = lru_cache(maxsize=16)(baseline_figures)
 
@@ -133,7 +135,7 @@ class ProcessWhatIfWorker:
 
     def __init__(self, work: _Compute = _compute_with_cache, prepare: Callable[[], None] | None = None) -> None:
         self._work, self._prepare = work, prepare or _load_libraries
-        self._process = WorkerProcess("what-if process")
+        self._process = WorkerProcess("what-if process", idle_s=_IDLE_S)
         self._closed = False
 
     def warm_up(self) -> None:

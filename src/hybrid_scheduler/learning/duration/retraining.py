@@ -20,6 +20,8 @@ from .online_duration_model import LearningEvent, OnlineDurationModel, TrainingR
 
 #: The priority value added to a training process, so that it gives way to the run.
 _NICENESS = 5
+#: Seconds without a request after which a training process ends: it holds 250 MB.
+_IDLE_S = 60.0
 
 
 @runtime_checkable
@@ -150,7 +152,7 @@ class ProcessTrainingWorker:
 
     def __init__(self, work: Callable[[TrainingRequest], TrainedModel] = train) -> None:
         self._work = work
-        self._process = WorkerProcess("training process", niceness=_NICENESS)
+        self._process = WorkerProcess("training process", niceness=_NICENESS, idle_s=_IDLE_S)
 
     def prepare(self) -> None:
         """Do nothing: the process starts with the first request."""
