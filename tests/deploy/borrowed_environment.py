@@ -42,7 +42,9 @@ def borrow_kernels(environment: Path) -> None:
         state = source.stat()
         if copy.exists() and copy.stat().st_size == state.st_size:
             os.utime(copy, ns=(state.st_atime_ns, state.st_mtime_ns))
-    for kernel in SOURCE.rglob("__pycache__/*.nb?"):
+    # Beside the machine code lies a digest of the sources it was compiled from; without it, all is compiled anew.
+    kept = [path for pattern in ("*.nb?", "*.sources") for path in SOURCE.rglob(f"__pycache__/{pattern}")]
+    for kernel in kept:
         target = package / kernel.relative_to(SOURCE)
         target.parent.mkdir(exist_ok=True)
         shutil.copyfile(kernel, target)
