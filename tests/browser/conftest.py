@@ -53,9 +53,11 @@ def dashboard() -> Path:
         raise
 
 
-@pytest.fixture(scope="module")
+# The fixtures below end with this folder. Playwright keeps an event loop running, and other folders run their own.
+
+
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Not for the session: Playwright keeps an event loop running, and other modules need to run theirs."""
     program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         _missing("no chromium on this machine (Debian: apt-get install chromium)")
@@ -65,7 +67,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """All six schedulers at twenty times the speed, so that there is something to see."""
     settings = {"HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS}
@@ -73,7 +75,7 @@ def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield process
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def two_runs(server: Served) -> tuple[str, str]:
     return make_two_runs(server)
 

@@ -51,8 +51,7 @@ def test_history_lists_runs_and_compares_two_selected_ones(server: Served, two_r
     runs = page.locator("#runs")
     for run_id in two_runs:
         expect(runs).to_contain_text(run_id[-8:])
-    for box in runs.get_by_role("checkbox").all()[:2]:
-        box.check()
+        runs.get_by_role("row").filter(has_text=run_id[-8:]).get_by_role("checkbox").check()
     small = page.locator("#diff")
     small.get_by_role("table").wait_for()
     small.get_by_role("link").first.click()
