@@ -178,7 +178,8 @@ def _install(root: Path, venv: Path, python: Path, name: str, lock: IO[str]) -> 
     what = "Node (60 MB)" if name == NODE else f"{pins} pinned packages (first run: a minute or two)"
     _say(f"installing {what}")
     # -I: what PYTHONPATH or the current folder holds must not shadow what is installed.
-    pip = (str(python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
+    # --no-compile: Python compiles what is imported, which is a small part of what these packages hold.
+    pip = (str(python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-compile")
     index = os.environ.get(TORCH_INDEX)
     for pin in UNHASHED_FIRST.get(name, ()):
         _run(venv, lock, *pip, *(("--index-url", index) if index else ()), pin)
