@@ -5,9 +5,10 @@
     python3 scripts/run_tests.py --coverage           all tests, and their coverage of the package
     python3 scripts/run_tests.py tests/golden -k x    pytest alone, with these arguments
 
-The quick linters come first and end the script if they fail. mypy and the dashboard's checks run beside the tests,
-at low priority, because tests of servers and browsers leave the cores idle while they wait. The exit code is that
-of the first step that failed. Coverage is measured only on request: tracing makes the tests about a quarter slower.
+The dashboard is built while packages are installed, the simulator compiled while the quick linters run; a failure
+of these ends the script. mypy and the dashboard's checks run beside the tests, at low priority, because tests of
+servers and browsers leave the cores idle while they wait. The exit code is that of the first step that failed.
+Coverage is measured only on request: tracing makes the tests about a quarter slower.
 """
 
 import os
@@ -59,6 +60,11 @@ def dashboard() -> Steps:
     return {f"dashboard {name}": [*npm, name] for name in ("typecheck", "lint", "test", "size")}
 
 
+def compilation(python: Path) -> list[str]:
+    """Return the command that compiles the simulator, so that workers and programs of the tests need not."""
+    return [str(python), "-m", "hybrid_scheduler", "--quiet", "simulate", "--json", "--tasks", "20"]
+
+
 def tests(python: Path, arguments: list[str]) -> Steps:
     """Return the command of pytest, on all cores."""
     # Work stealing keeps all workers busy although a few tests take far longer than the others.
@@ -82,29 +88,43 @@ def run(steps: Steps) -> int:
     return 0
 
 
-def run_beside(beside: Steps, steps: Steps) -> int:
-    """Run `steps`, and meanwhile `beside` at low priority; the output of a failed one is printed at the end."""
+Done = Future[subprocess.CompletedProcess[str]]
+
+
+def run_everything() -> int:
+    """Set up, then run the linters, the dashboard's checks and the tests; return the first exit code but 0."""
     polite = ["nice"] if shutil.which("nice") else []
-
-    def check(command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*polite, *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-        )
-
-    with ThreadPoolExecutor(1) as background:
-        checks: dict[str, Future[subprocess.CompletedProcess[str]]] = {
-            name: background.submit(check, command) for name, command in beside.items()
-        }
-        first = run(steps)
-        for name, future in checks.items():
-            done = future.result()
-            if done.returncode:
-                print(done.stdout, flush=True)
-                code = _failed(name, done.returncode)
-                first = first or code
-            else:
-                print(f"==> {name} passed", flush=True)
+    with ThreadPoolExecutor(1) as builder, ThreadPoolExecutor(1) as compiler, ThreadPoolExecutor(1) as background:
+        of_dashboard = builder.submit(dashboard)
+        python = environment_or_exit(DEVELOPMENT)
+        compiling = compiler.submit(_quietly, compilation(python))
+        first = run(quick_linters(python))
+        if first:
+            return first
+        checks = {name: background.submit(_quietly, polite + line) for name, line in type_checks(python).items()}
+        for name, line in of_dashboard.result().items():
+            checks[name] = background.submit(_quietly, polite + line)
+        first = _result("compilation", compiling) or run(tests(python, []))
+        for name, check in checks.items():
+            code = _result(name, check)
+            first = first or code
     return first
+
+
+def _quietly(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+
+
+def _result(name: str, check: Done) -> int:
+    """Wait for a step of the background and return its exit code; the output of a failed one is printed."""
+    done = check.result()
+    if done.returncode:
+        print(done.stdout, flush=True)
+        return _failed(name, done.returncode)
+    print(f"==> {name} passed", flush=True)
+    return 0
 
 
 def _failed(name: str, code: int) -> int:
@@ -114,19 +134,18 @@ def _failed(name: str, code: int) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run the steps that the arguments choose."""
-    python = environment_or_exit(DEVELOPMENT)
     began = time.monotonic()
-    if arguments == ["--lint"]:
-        code = run(quick_linters(python) | type_checks(python))
-    elif arguments:
-        dashboard()
-        if arguments[0] == "--coverage":
-            arguments = [*COVERAGE, *arguments[1:]]
-        code = run(tests(python, arguments))
+    if not arguments:
+        code = run_everything()
     else:
-        code = run(quick_linters(python))
-        if not code:
-            code = run_beside(type_checks(python) | dashboard(), tests(python, []))
+        python = environment_or_exit(DEVELOPMENT)
+        if arguments == ["--lint"]:
+            code = run(quick_linters(python) | type_checks(python))
+        else:
+            dashboard()
+            if arguments[0] == "--coverage":
+                arguments = [*COVERAGE, *arguments[1:]]
+            code = run(tests(python, arguments))
     if not code:
         print(f"==> all passed in {time.monotonic() - began:.0f} s", flush=True)
     return code
