@@ -1,9 +1,10 @@
-"""Shared by all tests: fixed seeds for hypothesis, so that a failure can be repeated."""
+"""Shared by all tests: fixed seeds for hypothesis, so that a failure can be repeated, and the order of tests."""
 
 import signal
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # `import reference`, `import strategies`
@@ -14,3 +15,47 @@ settings.load_profile("fixed")
 # In the background of a shell Ctrl-C is ignored, and programs that tests start and interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+#: Parts that take long, with their seconds on two cores. Each worker begins with its share of them. The short tests
+#: at the end are what an idle worker takes over from another (xdist's work stealing takes from the end).
+LONG_PARTS = {
+    "tests/browser/": 200,
+    "tests/faults/": 120,
+    "tests/server/test_schemathesis.py": 60,
+    "tests/runtime/test_kernel_policy.py": 60,
+    "tests/runtime/test_ray_executor.py": 50,
+    "tests/deploy/": 100,
+    "tests/docs/test_readme.py": 35,
+    "tests/studies/": 35,
+    "tests/schedulers/test_rl_agent.py": 30,
+    "tests/runtime/test_imports.py": 30,
+    "tests/cli/test_pipeline.py": 25,
+    "tests/server/test_live.py": 25,
+    "tests/experiments/test_sweep.py": 20,
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Reorder the tests for several workers: xdist gives each worker an equal share, in this order."""
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers == 1:
+        return
+    parts: dict[str, list[pytest.Item]] = {part: [] for part in LONG_PARTS}
+    short: list[pytest.Item] = []
+    for item in items:
+        part = next((part for part in LONG_PARTS if item.nodeid.startswith(part)), None)
+        (short if part is None else parts[part]).append(item)
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    seconds = [0] * workers
+    for part in sorted(LONG_PARTS, key=LONG_PARTS.__getitem__, reverse=True):
+        least = seconds.index(min(seconds))
+        seconds[least] += LONG_PARTS[part]
+        shares[least] += parts[part]
+    left = len(items)
+    for number, share in enumerate(shares):
+        size = left // (workers - number)
+        more = max(0, size - len(share))
+        share += short[:more]
+        del short[:more]
+        left -= size
+    items[:] = [item for share in shares for item in share] + short
