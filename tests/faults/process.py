@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import re
@@ -9,14 +10,61 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
 FAST = "round_robin,greedy,oracle"
 _PROGRAM = "from hybrid_scheduler.cli import main; main()"
+
+# One fork per start: every start needs the same modules, and importing them takes far longer than failing.
+_FORKING_PROGRAM = """
+import json, os, sys
+import hybrid_scheduler.server.server_process
+from hybrid_scheduler.cli import main
+
+for number, (arguments, environment) in enumerate(json.load(sys.stdin)):
+    if not os.fork():
+        os.mkdir(str(number))
+        os.chdir(str(number))
+        for stream, name in ((1, "output"), (2, "errors")):
+            os.dup2(os.open(f"../{name}{number}", os.O_WRONLY | os.O_CREAT, 0o600), stream)
+        os.environ.update(environment)
+        sys.argv = ["hybrid-scheduler", "serve", "--port", "0", *arguments]
+        sys.exit(main())
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+
+
+def base_environment() -> dict[str, str]:
+    """Return what a server of the tests inherits, and schedulers that load no models."""
+    passed_on = ("PATH", "HOME", "NUMBA_CACHE_DIR", "PYTHONPATH")
+    inherited = {key: os.environ[key] for key in passed_on if key in os.environ}
+    return {**inherited, "HYBRID_SIMULATION__SCHEDULERS": FAST}
+
+
+class FailedStart(NamedTuple):
+    """The exit code, output and errors of a server that did not start."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def failed_starts(folder: Path, starts: Sequence[tuple[Sequence[str], dict[str, str]]]) -> list[FailedStart]:
+    """Start a server with each of these arguments and environments; each must end by itself."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKING_PROGRAM],
+        cwd=folder, env=base_environment(), input=json.dumps(starts), capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [
+        FailedStart(int(code), *((folder / f"{name}{number}").read_text() for name in ("output", "errors")))
+        for number, code in enumerate(done.stdout.split())
+    ]
 
 
 class Served:
@@ -24,12 +72,10 @@ class Served:
 
     def __init__(self, folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        passed_on = ("PATH", "HOME", "NUMBA_CACHE_DIR", "PYTHONPATH")
-        inherited = {key: os.environ[key] for key in passed_on if key in os.environ}
         self.process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, "serve", "--port", "0", *arguments],
             cwd=folder,
-            env={**inherited, "HYBRID_SIMULATION__SCHEDULERS": FAST, **(environment or {})},
+            env={**base_environment(), **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

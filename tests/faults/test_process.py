@@ -9,7 +9,7 @@ import time
 
 import httpx
 import pytest
-from process import served
+from process import failed_starts, served
 from server_under_test import occupy
 from services import database_url, postgres_url  # noqa: F401
 from websockets.asyncio.client import connect
@@ -140,24 +140,25 @@ def test_one_engine_per_database(tmp_path, environment):
         assert client.get("/api/health/ready").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment", "code", "word"),
-    [
-        (("--host", "0.0.0.0"), {}, 1, "token"),
-        (("--host", "0.0.0.0"), {"API_TOKEN": "short"}, 2, "token"),
-        (("--role", "api"), {}, 2, "--role"),
-        (("--role", "both"), {}, 2, "--role"),
-        (("--scenario", "mixd"), {}, 2, "mixed"),
-        ((), {"DATABASE_URL": "postgresql://postgres@127.0.0.1:1/none"}, 1, "127.0.0.1"),
-        (("--host", "no.such.host.invalid"), {"API_TOKEN": "x" * 40}, 1, "listen"),
-    ],
-)
-def test_failed_start_names_the_reason(tmp_path, arguments, environment, code, word):
-    with served(tmp_path, *arguments, environment=environment, ready=False) as server:
-        assert server.wait() == code
-        talk = [line for line in server.errors if not line.startswith("warning:")]
+FAILED_STARTS = [
+    (("--host", "0.0.0.0"), {}, 1, "token"),
+    (("--host", "0.0.0.0"), {"API_TOKEN": "short"}, 2, "token"),
+    (("--role", "api"), {}, 2, "--role"),
+    (("--role", "both"), {}, 2, "--role"),
+    (("--scenario", "mixd"), {}, 2, "mixed"),
+    ((), {"DATABASE_URL": "postgresql://postgres@127.0.0.1:1/none"}, 1, "127.0.0.1"),
+    (("--host", "no.such.host.invalid"), {"API_TOKEN": "x" * 40}, 1, "listen"),
+]
+
+
+def test_failed_start_names_the_reason(tmp_path):
+    starts = failed_starts(tmp_path, [(arguments, environment) for arguments, environment, _, _ in FAILED_STARTS])
+    for (arguments, _, code, word), start in zip(FAILED_STARTS, starts, strict=True):
+        talk = [line for line in start.errors.splitlines() if not line.startswith("warning:")]
+        assert start.code == code, (arguments, talk)
+        assert start.output == ""
         assert word in " ".join(talk)
-        assert 1 <= len(talk) <= 2  # an error, and perhaps a hint
+        assert 1 <= len(talk) <= 2, talk  # an error, and perhaps a hint
         assert "short" not in " ".join(talk)
 
 
