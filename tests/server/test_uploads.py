@@ -1,7 +1,11 @@
 """Traces: all or nothing, and never a path from a client."""
 
 import io
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -98,3 +102,96 @@ async def test_decompression_bombs_are_refused(client, context):
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1", b"x" * 1000])
 async def test_broken_parquet_is_422(client, body):
     assert (await client.post("/api/traces?name=x", headers=PARQUET, content=body)).status_code == 422
+
+
+def parquet_of(rows, **more):
+    """A Parquet file of equal rows, which compress to almost nothing."""
+    columns = {
+        "task_id": pa.array(np.arange(rows)),
+        "size": pa.array(np.ones(rows)),
+        "compute_intensity": pa.array(np.full(rows, 0.5)),
+        "memory_required": pa.array(np.ones(rows)),
+        "arrival_time": pa.array(np.zeros(rows)),
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.table({**columns, **more}), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def repeated_text(rows, length):
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * length]))
+
+
+def equal_lists(rows, length):
+    bounds = pa.array(np.arange(0, (rows + 1) * length, length, dtype=np.int32))
+    return pa.ListArray.from_arrays(bounds, pa.array(np.zeros(rows * length, np.int64)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: parquet_of(20_000, external_id=repeated_text(20_000, 50_000)),
+        lambda: parquet_of(20_000, kind=repeated_text(20_000, 50_000)),
+        lambda: parquet_of(3_000, dependencies=equal_lists(3_000, 2_000)),
+        lambda: parquet_of(1_000_000),
+    ],
+    ids=["external_id", "kind", "lists", "rows"],
+)
+async def test_small_file_that_decodes_to_much_is_413(client, context, make):
+    body = make()
+    assert len(body) < 2**21
+    answer = await client.post("/api/traces?name=bomb", headers=PARQUET, content=body)
+    assert answer.status_code == 413
+    assert answer.json()["error"]["code"] == "too_large"
+    assert list(context.options.traces.iterdir()) == []
+
+
+async def test_csv_with_too_many_rows_is_413(client, context):
+    header = b"task_id,size,compute_intensity,memory_required,arrival_time\n"
+    body = header + b"".join(b"%d,1,1,1,1\n" % row for row in range(800_000))
+    answer = await client.post("/api/traces?name=long", headers=CSV, content=body)
+    assert answer.status_code == 413
+    assert list(context.options.traces.iterdir()) == []
+
+
+async def test_repeated_text_within_the_limit_is_stored(client):
+    body = parquet_of(1_000, external_id=repeated_text(1_000, 100), kind=repeated_text(1_000, 60))
+    answer = await client.post("/api/traces?name=fine", headers=PARQUET, content=body)
+    assert (answer.status_code, answer.json()["tasks"]) == (201, 1_000)
+
+
+_MEMORY_PROGRAM = """
+import pathlib, sys
+import pyarrow.compute, pyarrow.parquet
+from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.workload.trace_files import load_with_report
+
+def peak():
+    return int(pathlib.Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+
+before = peak()
+try:
+    load_with_report(sys.argv[1], max_bytes=200 * 2**20)
+except InvalidInputError:
+    pass
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: parquet_of(690_000),
+        lambda: parquet_of(5_000_000),
+        lambda: parquet_of(100_000, external_id=repeated_text(100_000, 50_000)),
+        lambda: parquet_of(1_000, dependencies=equal_lists(1_000, 1_900)),
+    ],
+    ids=["rows within the limit", "rows", "text", "lists"],
+)
+def test_reading_takes_at_most_64_mib_more_than_the_limit(tmp_path, make):
+    file = tmp_path / "trace.parquet"
+    file.write_bytes(make())
+    command = [sys.executable, "-c", _MEMORY_PROGRAM, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert float(done.stdout) <= 264

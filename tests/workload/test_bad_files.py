@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
 
@@ -19,6 +20,7 @@ from hybrid_scheduler.workload import (
     load_workload,
     save_workload,
 )
+from hybrid_scheduler.workload.trace_columns import DecodedTooLarge
 
 HEADER = "task_id,size,compute_intensity,memory_required,arrival_time"
 
@@ -537,3 +539,14 @@ def test_a_tiny_parquet_file_of_countless_rows_is_refused_before_it_is_read(tmp_
     zeros = pa.array(np.zeros(4_000_000, np.int64))
     pq.write_table(pa.table(dict.fromkeys(HEADER.split(","), zeros)), path, compression="zstd")
     assert "rows per byte" in message_of(path)
+
+
+@pytest.mark.parametrize("content", [b"0" * 20_000_000, b"0,1,1,1,1\n" * 2_000_000], ids=["one line", "many lines"])
+def test_gz_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, content):
+    monkeypatch.setattr("hybrid_scheduler.workload.csv_file._MOST_UNPACKED", 2**24)
+    path = tmp_path / "bomb.csv.gz"
+    header = b"task_id,size,compute_intensity,memory_required,arrival_time\n"
+    path.write_bytes(gzip.compress(header + content))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DecodedTooLarge, match=r"bomb\.csv\.gz: file: must be at most 16 MiB unpacked"):
+        load_workload(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import InvalidInputError
+from ..workload.trace_columns import DecodedTooLarge
 from ..workload.trace_files import load_with_report
 from .app_context import MIB, ServerOptions
 from .errors import ApiError
@@ -78,7 +79,9 @@ def _validate(file: Path, suffix: str, public_name: str) -> tuple[int, list[str]
     if suffix == "parquet":
         _check_uncompressed_size(file)
     try:
-        workload, report = load_with_report(file)
+        workload, report = load_with_report(file, max_bytes=_MAX_UNCOMPRESSED)
+    except DecodedTooLarge:
+        raise ApiError(413, f"the trace needs more than {_MAX_UNCOMPRESSED // MIB} MiB once it is read") from None
     except InvalidInputError as error:
         # The reader names the temporary file; the client knows only the public name.
         where = (error.where or public_name).replace(file.name, public_name)

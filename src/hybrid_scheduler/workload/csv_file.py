@@ -14,6 +14,7 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections import deque
@@ -22,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
@@ -33,6 +34,8 @@ from .trace_columns import (
     REQUIRED,
     RULES,
     Bools,
+    DecodedSize,
+    DecodedTooLarge,
     Rejections,
     Rows,
     allowed_text,
@@ -45,6 +48,8 @@ from .trace_columns import (
 _BLOCK_ROWS = 65_536
 _BLOCK_BYTES = 2**18
 _LONGEST_CELL = 16 * 2**20
+#: Largest decompressed size of a .gz file, in bytes.
+_MOST_UNPACKED = 2 * 2**30
 #: Characters of a bad cell in a message.
 _EXCERPT = 100
 #: Bad rows, without a single good one, after which reading stops: the file is not a trace.
@@ -105,6 +110,29 @@ def _escape(field: str, text: str) -> str:
 # -------------------------------------------------------------------- reading
 
 
+class _BoundedReader(io.RawIOBase):
+    """Decompressed bytes of a file, limited in all and per line: a small file can hold gigabytes of one byte."""
+
+    def __init__(self, source: gzip.GzipFile, name: str) -> None:
+        self._source, self._name = source, name
+        self._total = self._line = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._source.read(len(buffer))
+        self._total += len(data)
+        end = data.rfind(b"\n")
+        self._line = self._line + len(data) if end < 0 else len(data) - end - 1
+        if self._total > _MOST_UNPACKED or self._line > _LONGEST_CELL:
+            what = "in all" if self._total > _MOST_UNPACKED else "in one line"
+            allowed = f"at most {_MOST_UNPACKED >> 20:,} MiB unpacked, {_LONGEST_CELL >> 20} MiB in a line"
+            raise DecodedTooLarge("file", allowed, f"more {what}", where=self._name)
+        buffer[: len(data)] = data
+        return len(data)
+
+
 @contextmanager
 def open_binary(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading, decompressed if its name ends in .gz; damage is an InvalidInputError."""
@@ -113,14 +141,30 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
             yield file
         return
     try:
-        with gzip.open(path) as unpacked:
-            yield cast(BinaryIO, unpacked)
+        with gzip.open(path) as unpacked, io.BufferedReader(_BoundedReader(unpacked, path.name), 2**17) as file:
+            yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InvalidInputError("file", "a complete gzip file", str(error), where=path.name) from None
 
 
-def read_csv(path: Path) -> Rows:
-    """Return all rows of the file, checked cell by cell."""
+def read_csv(path: Path, max_bytes: int | None = None) -> Rows:
+    """Return all rows of the file, checked cell by cell.
+
+    Parameters
+    ----------
+    path
+        The file; decompressed if its name ends in .gz.
+    max_bytes
+        Largest size of the decoded rows; None for no limit.
+
+    Raises
+    ------
+    DecodedTooLarge
+        If the rows are larger.
+    InvalidInputError
+        If the file cannot be read.
+    """
+    size = DecodedSize(max_bytes, path.name)
     # The limit holds for the whole process and is only raised: parent ids can exceed the default of 128 KiB.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     with open_binary(path) as file:
@@ -133,6 +177,7 @@ def read_csv(path: Path) -> Rows:
         columns: dict[str, list[Any]] = {name: [] for name in position}
         for block in _blocks(lines, len(header)):
             rows_read += len(block.line)
+            _count(block, position, size)
             good, values = _converted(block, position, rejections)
             line.append(block.line[good])
             for name, part in values.items():
@@ -141,6 +186,17 @@ def read_csv(path: Path) -> Rows:
                 break
     joined = {name: _joined_column(name, parts) for name, parts in columns.items()}
     return Rows(np.concatenate(line), joined, rows_read, rejections, ignored)
+
+
+def _count(block: _Block, position: dict[str, int], size: DecodedSize) -> None:
+    size.add(rows=len(block.line))
+    for name in OPTIONAL:
+        if name in position:
+            cells = block.cells[position[name]]
+            if name in ("kind", "external_id"):
+                size.add(texts=len(cells), characters=sum(map(len, cells)))
+            else:
+                size.add(items=sum(cell.count(";") + 1 for cell in cells if cell))
 
 
 def _joined_column(name: str, parts: list[Any]) -> Any:

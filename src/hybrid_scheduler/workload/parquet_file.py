@@ -8,13 +8,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..core import InvalidInputError, Workload
 from ..core.task import LARGEST_VALUE
-from .trace_columns import RULES, Bools, Rejections, Rows, allowed_text, known_columns, select
+from .trace_columns import RULES, Bools, DecodedSize, Rejections, Rows, allowed_text, known_columns, select
 
 _ROWS_PER_BYTE = 20
+_TEXTS = ("kind", "external_id")
+_LISTS = ("dependencies", "dependency_data")
 
 
 def write_parquet(workload: Workload, file: BinaryIO) -> None:
@@ -33,23 +36,83 @@ def write_parquet(workload: Workload, file: BinaryIO) -> None:
     pq.write_table(pa.table(columns), file)
 
 
-def read_parquet(path: Path) -> Rows:
-    """Return all rows of the file, checked column by column. Rows are counted from 1."""
+def read_parquet(path: Path, max_bytes: int | None = None) -> Rows:
+    """Return all rows of the file, checked column by column. Rows are counted from 1.
+
+    Parameters
+    ----------
+    path
+        The file.
+    max_bytes
+        Largest size of the decoded rows; None for no limit.
+
+    Raises
+    ------
+    DecodedTooLarge
+        If the rows are larger.
+    InvalidInputError
+        If the file cannot be read.
+    """
     # Opened here, not by pyarrow, whose messages would show the whole path.
     with path.open("rb") as file:
-        return _read(file, path.name)
+        return _read(file, path.name, max_bytes)
 
 
-def _read(file: BinaryIO, name: str) -> Rows:
+def _read(file: BinaryIO, name: str, max_bytes: int | None) -> Rows:
+    size = DecodedSize(max_bytes, name)
     try:
         with pq.ParquetFile(file) as parquet:
-            _check_plausible(parquet.metadata.num_rows, os.fstat(file.fileno()).st_size, name)
-            position, ignored = known_columns(list(parquet.schema_arrow.names), name)
-            table = parquet.read(columns=list(position))
+            metadata, schema = parquet.metadata, parquet.schema_arrow
+        _check_plausible(metadata.num_rows, os.fstat(file.fileno()).st_size, name)
+        position, ignored = known_columns(list(schema.names), name)
+        _count_announced(metadata, position, size)
+        # Texts stay in their dictionaries: a small file can repeat a long text in every row.
+        texts = [column for column in _TEXTS if column in position and _is_text(schema.field(column).type)]
+        with pq.ParquetFile(file, read_dictionary=texts) as parquet:
+            table = parquet.read(columns=list(position), use_threads=False)
+        for column in _TEXTS:
+            if column in position and pa.types.is_dictionary(table.schema.field(column).type):
+                size.add(characters=_characters(table.column(column)))
         return _rows(table, position, ignored, name)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidInputError("file", "a readable Parquet table", reason, where=name) from None
+
+
+def _count_announced(metadata: Any, position: dict[str, int], size: DecodedSize) -> None:
+    """Count rows, list items and stored text by the file's metadata, before anything is decompressed."""
+    size.add(rows=metadata.num_rows)
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            column = chunk.path_in_schema.partition(".")[0]
+            if column in _LISTS and column in position:
+                size.add(items=chunk.num_values)
+            elif column in _TEXTS and column in position:
+                size.add(characters=chunk.total_uncompressed_size)
+
+
+def _characters(column: Any) -> int:
+    """Return the bytes of a text column, each row's text counted in full."""
+    total = 0
+    for chunk in column.chunks:
+        lengths = pc.binary_length(chunk.dictionary).fill_null(0).to_numpy(zero_copy_only=False)
+        codes = chunk.indices.drop_null().to_numpy(zero_copy_only=False)
+        total += int(lengths[codes].sum(dtype=np.int64)) if len(codes) else 0
+    return total
+
+
+def _texts(values: Any) -> list[str | None]:
+    """Return a column's texts; equal ones of a dictionary are one object."""
+    if not pa.types.is_dictionary(values.type):
+        found: list[str | None] = values.to_pylist()
+        return found
+    known = values.dictionary.to_pylist()
+    return [None if code is None else known[code] for code in values.indices.to_pylist()]
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _check_plausible(rows: int, size: int, name: str) -> None:
@@ -72,9 +135,9 @@ def _rows(table: Any, position: dict[str, int], ignored: tuple[str, ...], name: 
             columns[column] = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
             bad[column] = RULES[column].broken_by(columns[column])
         elif column == "kind":
-            columns[column] = ["generic" if kind is None else kind for kind in values.to_pylist()]
+            columns[column] = ["generic" if kind is None else kind for kind in _texts(values)]
         elif column == "external_id":
-            columns[column] = values.to_pylist()
+            columns[column] = _texts(values)
         elif column == "dependencies":
             columns[column] = [tuple(ids or ()) for ids in values.to_pylist()]
             bad[column] = np.array([None in ids for ids in columns[column]], dtype=bool)
@@ -110,7 +173,7 @@ def _check_type(column: str, kind: Any, name: str) -> None:
     inner = kind.value_type if is_list or pa.types.is_dictionary(kind) else kind
     is_whole = pa.types.is_integer(inner) or (is_list and pa.types.is_null(inner))  # only empty lists
     is_number = is_whole or pa.types.is_floating(inner)
-    is_text = pa.types.is_string(inner) or pa.types.is_large_string(inner)
+    is_text = _is_text(inner)
     allowed, fine = {
         "task_id": ("a column of whole numbers", pa.types.is_integer(kind)),
         "kind": ("a column of text", is_text and not is_list),

@@ -46,6 +46,10 @@ RULES: dict[str, _ColumnRule] = {
     "arrival_time": _ColumnRule("finite and >= 0", lambda x: x >= 0),
 }
 
+#: Peak memory while a workload is read and checked, measured: five columns and their copies; a Python text with its
+#: reference; a number in a Python list.
+_BYTES_PER_ROW, _BYTES_PER_TEXT, _BYTES_PER_ITEM = 300, 64, 100
+
 #: Allowed values of each column, in words.
 ALLOWED: dict[str, str] = {
     "task_id": "a whole number from -2^63 to 2^63 - 1",
@@ -126,6 +130,38 @@ class ReadReport:
     def rows_rejected(self) -> int:
         """Number of rejected rows."""
         return self.rows_read - self.rows_kept
+
+
+class DecodedTooLarge(InvalidInputError):
+    """A file that needs more memory than it may, however small the file itself is."""
+
+
+class DecodedSize:
+    """Memory that the rows of a file need once they are read, counted before and while reading.
+
+    Parameters
+    ----------
+    limit
+        Largest number of bytes; None for no limit.
+    where
+        Name of the file for the message.
+    """
+
+    def __init__(self, limit: int | None, where: str) -> None:
+        self._limit, self._where, self._used = limit, where, 0
+
+    def add(self, *, rows: int = 0, texts: int = 0, characters: int = 0, items: int = 0) -> None:
+        """Count rows, texts with their characters, and items of lists.
+
+        Raises
+        ------
+        DecodedTooLarge
+            If everything counted so far exceeds the limit.
+        """
+        self._used += rows * _BYTES_PER_ROW + texts * _BYTES_PER_TEXT + characters + items * _BYTES_PER_ITEM
+        if self._limit is not None and self._used > self._limit:
+            allowed = f"at most {self._limit / 2**20:,.0f} MiB once it is read"
+            raise DecodedTooLarge("file", allowed, f"{self._used / 2**20:,.0f} MiB or more", where=self._where)
 
 
 class Rejections:

@@ -97,7 +97,9 @@ def load_workload(path: AnyPath) -> Workload:
     return load_with_report(path)[0]
 
 
-def load_with_report(path: AnyPath, skip_bad: bool = False) -> tuple[Workload, ReadReport]:
+def load_with_report(
+    path: AnyPath, skip_bad: bool = False, max_bytes: int | None = None
+) -> tuple[Workload, ReadReport]:
     """Return the workload of a file, and a report of its rows and columns.
 
     Parameters
@@ -106,9 +108,13 @@ def load_with_report(path: AnyPath, skip_bad: bool = False) -> tuple[Workload, R
         .csv, .csv.gz or .parquet file.
     skip_bad
         Whether to leave out bad rows, and the tasks that depend on them, instead of raising an error.
+    max_bytes
+        Largest size of the decoded rows; None for no limit.
 
     Raises
     ------
+    DecodedTooLarge
+        If the rows are larger than `max_bytes`.
     InvalidInputError
         If the file cannot be read, or has bad rows and `skip_bad` is False.
     """
@@ -120,11 +126,11 @@ def load_with_report(path: AnyPath, skip_bad: bool = False) -> tuple[Workload, R
         if not source.exists():
             raise InvalidInputError("path", "a file that exists", source.name)
         if suffix != ".parquet":
-            rows, word = read_csv(source), "line"
+            rows, word = read_csv(source, max_bytes), "line"
         else:
             from .parquet_file import read_parquet
 
-            rows, word = read_parquet(source), "row"
+            rows, word = read_parquet(source, max_bytes), "row"
     except OSError as error:
         raise InvalidInputError(
             "path", "a file that can be read", source.name, hint=error.strerror or type(error).__name__
