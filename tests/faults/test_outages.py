@@ -165,6 +165,29 @@ async def test_writer_that_failed_for_good_is_not_ready(storage, tmp_path, monke
         assert (await client.get("/api/tasks")).status_code == 200  # reads go on
 
 
+async def test_frozen_database_is_reported_and_blocks_nothing_else(tmp_path, monkeypatch):
+    with postgres_server() as postgres, fresh_database(postgres.url) as url:
+        more = {"storage.database_url": url, "live.speed": "20"}
+        async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
+            assert (await client.get("/api/health/ready")).status_code == 200
+            postgres.freeze()
+            try:
+                async with asyncio.timeout(60):
+                    answers = await asyncio.gather(*(client.get("/api/health/ready") for _ in range(20)))
+                    assert {answer.status_code for answer in answers} == {503}
+                    metrics = await client.get("/api/metrics")
+                    assert 'database_up{kind="postgresql"} 0.0' in metrics.text
+                    for path in ("/api/schedulers", "/api/scenarios", "/api/status", "/api/health/live"):
+                        assert (await client.get(path)).status_code == 200, path
+            finally:
+                postgres.thaw()
+
+            async def back():
+                return (await client.get("/api/health/ready")).status_code == 200
+
+            await until(back)
+
+
 async def test_frozen_redis_degrades_health_and_nothing_else(tmp_path, monkeypatch):
     with redis_server() as redis:
         more = {

@@ -287,6 +287,10 @@ class FakeRepository:
         last = orjson.loads(self.payloads[-1])["seq"] if self.payloads else 0
         return SimpleNamespace(events=found[:limit], last_seq=last, oldest_seq=1)
 
+    async def engine_heartbeat(self) -> dict[str, Any]:
+        self._check()
+        return {"instance": "fake", "beat_at": 0.0, "age": 0.0, "status": {}}
+
     async def idempotency_record(self, key: str) -> tuple[str, int] | None:
         self._check()
         return self.keys.get(key)

@@ -130,14 +130,14 @@ class _RefusingCommands:
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable, EngineBusy, EngineClosed, JournalFull, JournalUnavailable])
 async def test_remote_errors_that_pass_become_a_503(error):
-    remote = RemoteEngineControl(_RefusingCommands(error("not now")), None)
+    remote = RemoteEngineControl(_RefusingCommands(error("not now")), _Beating(0.5))
     with pytest.raises(ApiError) as refused:
         await remote.pause()
     assert refused.value.status == 503
 
 
 async def test_other_remote_errors_keep_their_message():
-    remote = RemoteEngineControl(_RefusingCommands(HybridSchedulerError("it broke")), None)
+    remote = RemoteEngineControl(_RefusingCommands(HybridSchedulerError("it broke")), _Beating(0.5))
     with pytest.raises(HybridSchedulerError, match="it broke"):
         await remote.pause()
 
@@ -151,3 +151,30 @@ async def test_start_with_a_load_is_compared_with_the_run(state):
     await control(other).start(StartOptions(utilisation=0.77))
     (command,) = other.commands
     assert command == "start" if state == "running" else command.load == 0.77
+
+
+class _Beating:
+    """A repository that knows one heartbeat."""
+
+    def __init__(self, age):
+        self.beat = {"age": age, "status": {"state": "running", "is_running": True, "notes": ["a note"]}}
+
+    async def engine_heartbeat(self):
+        return self.beat
+
+
+async def test_dead_engine_is_named_at_once():
+    asked = []
+
+    class Commands:
+        async def ask(self, *arguments, **named):
+            asked.append(arguments)
+
+    remote = RemoteEngineControl(Commands(), _Beating(5.0))
+    with pytest.raises(ApiError) as refused:
+        await remote.pause()
+    assert refused.value.status == 503
+    assert asked == []
+    status = await remote.status()
+    assert (status["state"], status["is_running"]) == ("held", False)
+    assert status["notes"] == ["the engine is not running: its last heartbeat came 5 s ago", "a note"]

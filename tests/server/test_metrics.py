@@ -1,5 +1,6 @@
 """Metrics: well formed, and no client can make new series."""
 
+import asyncio
 import random
 import re
 
@@ -66,3 +67,44 @@ async def test_gauges_follow_status_and_health(client, context):
     text = (await client.get("/api/metrics")).text
     assert 'hybrid_scheduler_database_up{kind="sqlite"} 0.0' in text
     assert 'hybrid_scheduler_cache_up{kind="memory"} 0.0' in text
+
+
+async def never(*_):
+    await asyncio.Event().wait()
+
+
+async def test_frozen_database_makes_readiness_503_and_leaves_other_routes_alone(client, context, monkeypatch):
+    monkeypatch.setattr(context.repository, "ping", never)
+    async with asyncio.timeout(20):
+        answers = await asyncio.gather(*(client.get("/api/health/ready") for _ in range(20)))
+        assert {answer.status_code for answer in answers} == {503}
+        assert (await client.get("/api/health")).json()["database"]["state"] == "away"
+        assert (await client.get("/api/schedulers")).status_code == 200
+        text = (await client.get("/api/metrics")).text
+    assert 'hybrid_scheduler_database_up{kind="sqlite"} 0.0' in text
+    assert "hybrid_scheduler_engine_up 1.0" in text
+
+
+async def test_frozen_engine_leaves_the_last_known_values(client, context, monkeypatch):
+    assert "hybrid_scheduler_run_tasks 20.0" in (await client.get("/api/metrics")).text
+    monkeypatch.setattr(context.control, "status", never)
+    async with asyncio.timeout(20):
+        text = (await client.get("/api/metrics")).text
+        assert (await client.get("/api/health/ready")).status_code == 503
+        assert len((await client.get("/api/schedulers")).json()) > 3
+    assert "hybrid_scheduler_run_tasks 20.0" in text
+    assert "hybrid_scheduler_engine_up 0.0" in text
+
+
+async def test_slow_check_runs_once_at_a_time(client, context, monkeypatch):
+    begun = []
+
+    async def slow():
+        begun.append(1)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(context.repository, "ping", slow)
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(client.get("/api/health/live") for _ in range(3)))
+        await asyncio.gather(*(client.get("/api/health/ready") for _ in range(50)))
+    assert len(begun) == 1

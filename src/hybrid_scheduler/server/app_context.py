@@ -6,11 +6,11 @@ The composition root fills them in; tests fill in fakes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .stream_hub import StreamHub
 
 MIB = 2**20
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,30 @@ class KeyedLocks:
                 self._locks[key] = (lock, users - 1)
 
 
+class Probes:
+    """Checks of other parts that a slow part cannot pile up: each runs at most once at a time."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, asyncio.Task[Any]] = {}
+
+    async def run(self, name: str, check: Coroutine[Any, Any, _T], timeout: float) -> _T | None:
+        """Return the result of a check, or None if it failed or takes longer than `timeout` seconds.
+
+        A check that takes longer goes on; until it ends, its result is what later calls wait for.
+        """
+        task = self._running.get(name)
+        if task is None or task.done():
+            task = self._running[name] = asyncio.ensure_future(check)
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        else:
+            check.close()
+        done, _ = await asyncio.wait({task}, timeout=timeout)
+        if not done or task.cancelled() or task.exception() is not None:
+            return None
+        result: _T = task.result()
+        return result
+
+
 @dataclass
 class ServerState:
     """State that requests to this process share."""
@@ -106,6 +131,7 @@ class ServerState:
     deletions: int = 0
     #: Requests with the same idempotency key run one after the other.
     key_locks: KeyedLocks = field(default_factory=KeyedLocks)
+    probes: Probes = field(default_factory=Probes)
 
 
 @dataclass(frozen=True)

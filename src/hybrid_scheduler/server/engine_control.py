@@ -10,6 +10,10 @@ from typing import Any, Protocol
 
 from ..live import MeasuredRun
 
+#: An engine in another process counts as unavailable after this many seconds without a heartbeat, which it sends
+#: every second.
+MAX_HEARTBEAT_AGE_S = 4.0
+
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:

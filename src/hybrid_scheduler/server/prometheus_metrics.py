@@ -18,6 +18,14 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
+#: Longest wait for the engine's status, after it answered the health check.
+_STATUS_TIMEOUT_S = 0.4
+
+
+async def _status(context: AppContext) -> dict[str, Any]:
+    return await context.control.status()
+
+
 class Metrics:
     """Metrics of one server, in their own registry: two servers in one process do not mix."""
 
@@ -50,6 +58,7 @@ class Metrics:
         self.running = gauge("engine_state", "1 for the state the engine is in.", ("state",))
         self.unsaved = gauge("unsaved_batches", "Batches that are not in the database yet.")
         self.stored = gauge("storage_up", "1 while the engine can store what it computes.")
+        self.engine = gauge("engine_up", "1 while the engine answers; else its gauges are the last known.")
         self.database = gauge("database_up", "1 while the database answers.", ("kind",))
         self.cache = gauge("cache_up", "1 while the cache answers.", ("kind",))
         self.clients = gauge("websocket_clients", "Open WebSockets.")
@@ -107,9 +116,12 @@ class Metrics:
         self.running.clear()
         self.running.labels(health["engine"]["state"]).set(1)
         self._update_clients(context)
-        try:
-            self._update_run(await context.control.status())
-        except Exception:
+        is_up = health["engine"]["state"] != "away"
+        self.engine.set(is_up)
+        status = await context.state.probes.run("status", _status(context), _STATUS_TIMEOUT_S) if is_up else None
+        if status is not None:
+            self._update_run(status)
+        else:  # the other gauges of the run keep their last known values
             self.rate.set(0)
             self.stored.set(0)
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

@@ -22,7 +22,7 @@ from ..live import (
 )
 from ..storage import DatabaseUnavailable, Repository
 from ..storage.engine_commands import EngineCommandTable
-from .engine_control import EngineControl, NewTask, StartOptions
+from .engine_control import MAX_HEARTBEAT_AGE_S, EngineControl, NewTask, StartOptions
 from .errors import ApiError
 
 #: Names of errors, as the reply carries them, after which the client may try again.
@@ -59,6 +59,11 @@ class RemoteEngineControl:
         if heartbeat is None:
             raise ApiError(503, "no engine has been seen yet", hint="start one with --role engine")
         status: dict[str, Any] = heartbeat["status"]
+        age = float(heartbeat["age"])
+        if age >= MAX_HEARTBEAT_AGE_S:
+            note = f"the engine is not running: its last heartbeat came {age:,.0f} s ago"
+            idle = {"state": "held", "is_running": False, "tasks_per_second": 0.0}
+            return {**status, **idle, "notes": [note, *status["notes"]]}
         return status
 
     async def start(self, options: StartOptions) -> dict[str, Any]:
@@ -106,6 +111,9 @@ class RemoteEngineControl:
         return await self._send("learners")
 
     async def _send(self, kind: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
+        age = await self.heartbeat_age()
+        if age is not None and age >= MAX_HEARTBEAT_AGE_S:  # a command would wait for its timeout
+            raise ApiError(503, "the engine is not running", hint="start one with --role engine")
         reply = await self._commands.ask(kind, payload, timeout=_REPLY_TIMEOUT_S)
         if reply.ok:
             return reply.body

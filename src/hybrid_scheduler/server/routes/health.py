@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from ..app_context import AppContext, RequestContext
+from ..engine_control import MAX_HEARTBEAT_AGE_S
 from ..errors import ApiError
 from ..json_response import StrictJSONResponse
 from ..schemas import Alive, Health, problems
 
 router = APIRouter(prefix="/api", tags=["health"])
 
-#: An engine in another process counts as unavailable after this many seconds without a heartbeat.
-_MAX_HEARTBEAT_AGE_S = 10.0
+#: Longest time of each check; they run at the same time, so that readiness is known within the longest.
+_DATABASE_TIMEOUT_S = 1.5
+_CACHE_TIMEOUT_S = 0.5
+_ENGINE_TIMEOUT_S = 1.5
 
 
 @router.get(
@@ -71,28 +75,34 @@ async def metrics(context: RequestContext) -> Response:
 
 
 async def _check_health(context: AppContext) -> dict[str, Any]:
-    """Return the body of `/api/health`. A part that fails is reported as "away"; no exception gets out."""
-    try:
-        await context.repository.ping()
-        database = "ok"
-    except Exception:
-        database = "away"
-    cache = "ok" if await context.cache.ping() else "away"
-    engine: dict[str, Any] = {"state": "away", "beat_age": None}
-    try:
-        engine["beat_age"] = age = await context.control.heartbeat_age()
-        if age is None or age < _MAX_HEARTBEAT_AGE_S:
-            status = await context.control.status()
-            engine["state"] = status["state"]
-            if status["storage"] == "away":  # it may still be read, but nothing is stored
-                database = "away"
-    except Exception:
-        engine["state"] = "away"
-    degraded = engine["state"] == "away" or cache == "away"
+    """Return the body of `/api/health`. A part that fails or is slow is reported as "away"."""
+    database, cache, engine = await asyncio.gather(
+        context.state.probes.run("database", _check_database(context), _DATABASE_TIMEOUT_S),
+        context.state.probes.run("cache", context.cache.ping(), _CACHE_TIMEOUT_S),
+        context.state.probes.run("engine", _check_engine(context), _ENGINE_TIMEOUT_S),
+    )
+    age, status = engine or (None, None)
+    # It may still be read while nothing can be stored.
+    is_away = not database or (status is not None and status["storage"] == "away")
+    state = "away" if status is None else status["state"]
+    degraded = state == "away" or not cache
     return {
-        "status": "down" if database == "away" else "degraded" if degraded else "ok",
-        "database": {"state": database, "kind": context.database_kind},
-        "cache": {"state": cache, "kind": context.cache.kind},
-        "engine": engine,
+        "status": "down" if is_away else "degraded" if degraded else "ok",
+        "database": {"state": "away" if is_away else "ok", "kind": context.database_kind},
+        "cache": {"state": "ok" if cache else "away", "kind": context.cache.kind},
+        "engine": {"state": state, "beat_age": age},
         "version": context.options.version,
     }
+
+
+async def _check_database(context: AppContext) -> bool:
+    await context.repository.ping()
+    return True
+
+
+async def _check_engine(context: AppContext) -> tuple[float | None, dict[str, Any] | None]:
+    """Return the age of the heartbeat and the status; no status if the heartbeat is too old."""
+    age = await context.control.heartbeat_age()
+    if age is not None and age >= MAX_HEARTBEAT_AGE_S:
+        return age, None
+    return age, await context.control.status()

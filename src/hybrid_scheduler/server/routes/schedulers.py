@@ -15,8 +15,15 @@ from ..json_response import StrictJSONResponse
 from ..schemas import Model, RetrainAccepted, ScenarioInfo, SchedulerResponse, problems
 from .strict_route import SchedulerInPath, StrictRoute
 
+#: Longest wait for the order of the run. Without it the list is complete, in the order of registration.
+_STATUS_TIMEOUT_S = 0.5
+
 router = APIRouter(prefix="/api", tags=["library"], route_class=StrictRoute)
 models_router = APIRouter(prefix="/api", tags=["models"], route_class=StrictRoute)
+
+
+async def _status(context: RequestContext) -> dict[str, Any]:
+    return await context.control.status()
 
 
 @router.get(
@@ -28,8 +35,9 @@ models_router = APIRouter(prefix="/api", tags=["models"], route_class=StrictRout
 )
 async def list_schedulers(context: RequestContext) -> Response:
     """Return all schedulers; those of the live run come first and in its order."""
-    status = await context.control.status()
-    in_run = dict.fromkeys(parse_spec(spec)[0] for spec in status["schedulers"])  # keeps the run's order
+    status = await context.state.probes.run("schedulers", _status(context), _STATUS_TIMEOUT_S)
+    specs = status["schedulers"] if status is not None else ()
+    in_run = dict.fromkeys(parse_spec(spec)[0] for spec in specs)  # keeps the run's order
     known = schedulers()
     names = [name for name in in_run if name in known] + [name for name in known if name not in in_run]
     rows = [

@@ -48,7 +48,7 @@ class Status(ResponseModel):
     """State of the live run."""
 
     state: Literal["running", "paused", "stopped", "held"] = Field(
-        description="`held`: the database is unavailable, and no tasks are made until it is back."
+        description="`held`: the database or the engine is unavailable, and no tasks are made until it is back."
     )
     is_running: bool
     is_paused: bool
