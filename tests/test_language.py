@@ -96,5 +96,58 @@ def test_small_modules_say_why_they_stand_alone() -> None:
     assert small == []
 
 
+#: Public names that no other file uses, and why they are public all the same.
+USED_IN_ONE_FILE = {
+    "Info": "a type in signatures of the Gymnasium environments",
+    "ErrorCode": "a type in fields of the REST schemas",
+    "MaybeColumn": "a type in fields of the REST schemas",
+    "Moment": "a type in fields of the REST schemas",
+    "SchedulerState": "a type in fields of the REST schemas",
+    "KeyedLocks": "the type of a field of `AppContext`",
+    "LaneModel": "the type of a field of `SchedulerLane`",
+    "PredictionScores": "the type of a field of `OnlineDurationModel`",
+    "RayBackend": "the type of the values of `RayExecutor.backends`",
+    "Transitions": "the type of what the replay buffer returns",
+}
+
+
+def test_public_names_are_used_outside_their_file() -> None:
+    """Exempt: decorated names (routes, commands, records, compiled code) and subclasses, met through their base."""
+    users: dict[str, set[Path]] = defaultdict(set)
+    folders = ("src", "tests", "studies", "scripts", "benchmarks", "examples", "notebooks")
+    programs = [
+        path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".ipynb")
+    ]
+    for path in programs:
+        if path != Path(__file__):
+            for word in set(re.findall(r"\w+", path.read_text(encoding="utf-8"))):
+                users[word].add(path)
+    found = [
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path, tree in TREES.items()
+        if "migrations" not in path.parts
+        for node in tree.body
+        for name in _public_names(node)
+        if users[name] <= {path} and name not in USED_IN_ONE_FILE
+    ]
+    assert found == []
+
+
+def _public_names(node: ast.stmt) -> list[str]:
+    """Return the public names that this statement of a module defines for others to use."""
+    match node:
+        case ast.ClassDef(name=name, bases=[], decorator_list=[]):
+            names = [name]
+        case ast.FunctionDef(name=name, decorator_list=[]) | ast.AsyncFunctionDef(name=name, decorator_list=[]):
+            names = [name]
+        case ast.Assign(targets=targets):
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            names = [name]
+        case _:
+            names = []
+    return [name for name in names if not name.startswith("_")]
+
+
 def test_the_package_stays_small() -> None:
     assert len(MODULES) <= 310

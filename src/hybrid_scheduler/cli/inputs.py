@@ -64,7 +64,7 @@ def spec_from_settings(
             tasks = stretch_arrivals(tasks, simulation.utilisation, machine.platform, machine.physics)
             name = f"{name} at load {simulation.utilisation:g}"
         spec = ExperimentSpec.for_trace(TraceSource.of(name, tasks, batches), names, machine)
-        warn_of_overload(spec, by_name=name)
+        _warn_of_overload(spec, by_name=name)
         return spec
     if is_graph(simulation.scenario):
         graph = TraceSource.of(simulation.scenario, graph_of(simulation.scenario), batches)
@@ -96,7 +96,7 @@ def trace_load_of(spec: ExperimentSpec) -> float | None:
     return offered_load(spec.trace.workload, spec.machine.platform, spec.machine.physics)
 
 
-def warn_of_overload(spec: ExperimentSpec, by_name: str) -> None:
+def _warn_of_overload(spec: ExperimentSpec, by_name: str) -> None:
     """Warn of a trace whose tasks arrive faster than the machine can run them."""
     load = trace_load_of(spec)
     if load is not None and load > 1:

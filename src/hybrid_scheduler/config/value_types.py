@@ -24,7 +24,7 @@ from ..physics import PHYSICS, Physics, TablePhysics
 #: Stands for every registered scheduler that can run the workload.
 ALL_SCHEDULERS = "all"
 PLATFORM_SUFFIXES = (".yaml", ".yml")
-PHYSICS_FILES = ("profiled", "table")
+_PHYSICS_FILES = ("profiled", "table")
 _PLATFORM_KEYS = ("name", "devices", "network_bandwidth", "network_latency")
 _DEVICE_KEYS = (*(field.name for field in fields(Device)), "count")
 
@@ -103,8 +103,8 @@ def _physics(name: str) -> str:
     source, colon, file = name.partition(":")
     if not colon and name in PHYSICS:
         return name
-    if source not in PHYSICS_FILES or not file:
-        raise UnknownNameError("physics", name, (*PHYSICS, *(f"{one}:FILE" for one in PHYSICS_FILES)))
+    if source not in _PHYSICS_FILES or not file:
+        raise UnknownNameError("physics", name, (*PHYSICS, *(f"{one}:FILE" for one in _PHYSICS_FILES)))
     physics_from_file(source, file)
     return name
 

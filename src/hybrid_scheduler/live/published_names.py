@@ -7,7 +7,7 @@ names under which they were first published; this module is the only place that 
 from __future__ import annotations
 
 #: Core name to published name, where the two differ.
-RESULT_NAMES = {
+_RESULT_NAMES = {
     "scheduler": "scheduler_name",
     "fraction": "gpu_fraction",
     "time": "actual_time",
@@ -18,7 +18,7 @@ RESULT_NAMES = {
     "energy": "energy_consumption",
     "cost": "execution_cost",
 }
-_CORE_NAMES = {published: core for core, published in RESULT_NAMES.items()}
+_CORE_NAMES = {published: core for core, published in _RESULT_NAMES.items()}
 
 #: Column of the offered load in the table `runs`; JSON bodies call it `load`.
 LOAD_COLUMN = "utilisation"
@@ -37,7 +37,7 @@ def published_name(core: str) -> str:
     str
         Name in the database, in REST rows and in files.
     """
-    return RESULT_NAMES.get(core, core)
+    return _RESULT_NAMES.get(core, core)
 
 
 def core_name(published: str) -> str:

@@ -122,7 +122,7 @@ def open_database(address: DatabaseAddress) -> Database:
     return Database(address)
 
 
-def stored_json(text: str | bytes) -> Any:
+def _stored_json(text: str | bytes) -> Any:
     """Return a stored JSON value, or a placeholder for one that no response could contain.
 
     Older versions stored values that are too deep or too large to be written again. One such row must not make a
@@ -165,7 +165,7 @@ def _sqlite_engine(address: DatabaseAddress) -> AsyncEngine:
         max_overflow=4,
         pool_timeout=CONNECT_TIMEOUT_S,
         connect_args={"timeout": 2.0, "isolation_level": None},
-        json_deserializer=stored_json,
+        json_deserializer=_stored_json,
     )
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -202,7 +202,7 @@ def _postgres_engine(address: DatabaseAddress, *, read_only: bool) -> AsyncEngin
         max_overflow=4,
         pool_timeout=CONNECT_TIMEOUT_S,
         pool_pre_ping=True,
-        json_deserializer=stored_json,
+        json_deserializer=_stored_json,
         connect_args={
             **address.asyncpg_arguments(),
             "timeout": CONNECT_TIMEOUT_S,

@@ -6,7 +6,7 @@ from .batch_transaction import COUNTED_TABLES, Store, change_row_count, set_meta
 
 #: Newest events of these types are stored; notifications are never deleted.
 KEEP_EVENTS = 4000
-PRUNED_EVENT_TYPES = ("simulation_update", "log")
+_PRUNED_EVENT_TYPES = ("simulation_update", "log")
 #: Old events are deleted after this many new ones.
 PRUNE_EVERY = 250
 
@@ -82,12 +82,12 @@ async def prune_events(store: Store) -> None:
     """Delete old updates and log lines, and store up to which number the stream has gaps."""
     found = await store.fetch(
         "SELECT seq FROM events WHERE type IN (?, ?) ORDER BY seq DESC LIMIT 1 OFFSET ?",
-        *PRUNED_EVENT_TYPES,
+        *_PRUNED_EVENT_TYPES,
         KEEP_EVENTS,
     )
     if not found:
         return
     (last,) = found[0]
     async with store.transaction():
-        await store.execute("DELETE FROM events WHERE seq <= ? AND type IN (?, ?)", last, *PRUNED_EVENT_TYPES)
+        await store.execute("DELETE FROM events WHERE seq <= ? AND type IN (?, ?)", last, *_PRUNED_EVENT_TYPES)
         await set_meta(store, "pruned_seq", str(last))
