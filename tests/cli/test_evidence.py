@@ -5,14 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from hybrid_scheduler import InvalidInputError
 from hybrid_scheduler.cli.app import app
-from hybrid_scheduler.cli.compare import compare
+from hybrid_scheduler.cli.compare import _fail_if_slower, compare
 from hybrid_scheduler.cli.heavy import heavy
 from hybrid_scheduler.cli.recorded_run import replay, trace
 from hybrid_scheduler.cli.report import report
 from hybrid_scheduler.cli.sweep import sweep
+from hybrid_scheduler.experiments.paired_comparison import Judgement, Standing
+from hybrid_scheduler.metrics.statistics import compare_pairs, skewed_interval
 
 Run = Callable[..., Any]
 SMALL = ("--scenario", "mixed", "--utilisation", "0.8", "--tasks", "60")
@@ -82,6 +86,40 @@ def test_compare_fails_if_slower(run: Run) -> None:
     assert "▲ greedy" in worse.stdout  # the table is there all the same
     assert compared(run, "--fail-if-slower", "oracle").exit_code == 0
     assert compared(run, "--fail-if-slower", "earliest_finish").exit_code == 2
+
+
+def test_gate_that_could_not_fail_is_refused_with_the_seeds_needed(run: Run) -> None:
+    options = ("--schedulers", "oracle,cpu_only", "--fail-if-slower", "cpu_only", "--processes", "1")
+    few = run("compare", *SMALL, *options, "--seeds", "3")
+    assert few.exit_code == 2
+    assert "--seeds: must be at least 6 for --fail-if-slower among 2 schedulers, got 3" in few.stderr
+    assert run("compare", *SMALL, *options, "--seeds", "6").exit_code == 1
+
+
+def test_gate_that_is_undecided_names_the_seeds_needed() -> None:
+    values = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    worse = values + np.array([0.5, -0.3, 0.6, -0.2, 0.4, -0.1])
+    with pytest.raises(InvalidInputError, match=r"decided by more runs: about \d+ seeds, got 'slow worse by 15 %"):
+        _fail_if_slower(judged(values, worse), "slow")
+    _fail_if_slower(judged(worse, values), "slow")  # better: the gate passes
+
+
+def test_significant_difference_below_one_per_cent_is_not_worth_caring_about() -> None:
+    values = np.linspace(1.0, 2.0, 12)
+    judgement = judged(values, values + 26e-6)
+    pair = judgement.pairs["slow", "base"]
+    assert (pair.verdict, judgement.relevant(pair)) == ("higher", False)
+    assert judgement.verdict_text(pair) == "worse by < 1 %"
+    _fail_if_slower(judgement, "slow")  # not worth an alarm
+
+
+def judged(base: np.ndarray, slow: np.ndarray) -> Judgement:
+    pairs = compare_pairs({"base": base, "slow": slow}, np.random.default_rng(0))
+    standings = tuple(
+        Standing(name, skewed_interval(values), None, float(values.mean() / base.mean()), pair, None, None)
+        for name, values, pair in (("base", base, None), ("slow", slow, pairs["slow", "base"]))
+    )
+    return Judgement("mean_latency", "base", len(base), standings, pairs)
 
 
 def test_too_few_seeds_are_reported(run: Run) -> None:
@@ -172,6 +210,20 @@ def test_trace_refuses_options_of_scenarios(
     result = run(options[0], "--trace", own_trace, *options[1:])
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_trace_too_short_for_its_queues_gets_no_interval(run: Run) -> None:
+    from hybrid_scheduler import WorkloadGenerator
+
+    tasks = WorkloadGenerator(2)
+    tasks.generate_workload(200, utilisation=0.9)
+    tasks.save_workload("busy.csv")
+    options = ("compare", "--trace", "busy.csv", "--schedulers", "greedy,oracle")
+    result = run(*options)
+    assert "±?" in result.stdout
+    assert "Tasks needed: " in result.stdout
+    found = json.loads(run(*options, "--json").stdout)
+    assert found["tasks_needed"]["greedy"] > 200
 
 
 def test_load_of_a_trace_is_printed_and_can_be_changed(own_trace: str, run: Run) -> None:

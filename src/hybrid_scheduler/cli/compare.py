@@ -27,10 +27,13 @@ from .table import NOTHING, SECONDS, Column, significant, unit_for
 
 if TYPE_CHECKING:
     from ..experiments.paired_comparison import Judgement, PairedComparison, Standing
+    from ..experiments.spec import ExperimentSpec
     from ..metrics.statistics import Interval
 
 _SIGNIFICANT = "*"
 GROWS = "↗"
+#: Mark of a mean whose interval the trace is too short for.
+SHORT = "±?"
 _SEEDS = 20
 #: Correlation of neighbouring batches from which a remark is shown.
 _ALIKE = 0.3
@@ -75,7 +78,10 @@ def compare(
     ] = False,
     fail_if_slower: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Exit 1 if this scheduler is significantly worse than the baseline."),
+        typer.Option(
+            metavar="NAME",
+            help="Exit 1 if it is significantly worse than the baseline, by 1 % or more; 2 if seeds are too few.",
+        ),
     ] = None,
     processes: ProcessesOption = None,
     out: Annotated[
@@ -91,9 +97,9 @@ def compare(
 ) -> None:
     """Compare schedulers on paired seeds, with intervals and tests.
 
-    Every seed is one workload that all schedulers get. Two schedulers count as different if the Wilcoxon test,
-    corrected for all pairs, and the 95 % interval of the mean difference agree. Otherwise the result is too close
-    to call.
+    Every seed is one workload that all schedulers get. A difference is significant if the Wilcoxon test, corrected
+    for all pairs, and the 95 % interval of the mean difference agree. Otherwise it is too close to call. It is
+    worth caring about if it is also at least 1 % of the baseline's mean.
 
     A trace is one run: it is cut into batches of consecutive tasks, which are compared pair by pair. Where
     neighbouring batches are correlated, the intervals are widened.
@@ -142,6 +148,7 @@ def compare(
         baseline_of(spec, fail_if_slower)
         if fail_if_slower == against:
             raise InvalidInputError("--fail-if-slower", f"another one than the baseline {against}", fail_if_slower)
+        _check_power(spec, seeds or _SEEDS)
     if out is not None:
         check_empty(out)
     chosen = range(first_seed, first_seed + (seeds or _SEEDS))
@@ -226,18 +233,44 @@ def _document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
     }
 
 
+def _check_power(spec: ExperimentSpec, seeds: int) -> None:
+    """Refuse fewer seeds or batches than any significant difference needs: such a gate could not fail."""
+    from ..core import InvalidInputError
+    from ..metrics.statistics import fewest_seeds
+
+    schedulers = len(spec.schedulers)
+    needed = fewest_seeds(max(1, schedulers * (schedulers - 1) // 2))
+    option, given = ("--batches", spec.trace.batches) if spec.trace else ("--seeds", seeds)
+    if given < needed:
+        hint = f"a longer trace, of {10 * needed} tasks or more" if spec.trace else f"--seeds {needed}"
+        raise InvalidInputError(
+            option, f"at least {needed} for --fail-if-slower among {schedulers} schedulers", given, hint=hint
+        )
+
+
 def _fail_if_slower(judgement: Judgement, name: str | None) -> None:
-    from ..core import HybridSchedulerError
+    from ..core import HybridSchedulerError, InvalidInputError
+    from ..metrics.statistics import RELEVANT_SHARE
 
     if name is None:
         return
-    pair = judgement.standing(name).pair
+    standing = judgement.standing(name)
+    pair = standing.pair
     assert pair is not None
-    if judgement.worse(pair.verdict):
-        percent = 100 * abs(judgement.standing(name).ratio - 1)
+    share = standing.ratio - 1 if judgement.less_is_better else 1 - standing.ratio
+    if judgement.worse(pair.verdict) and judgement.relevant(pair):
         raise HybridSchedulerError(
-            f"{name} is worse than {judgement.baseline}: {judgement.metric} by {percent:.3g} % "
+            f"{name} is worse than {judgement.baseline}: {judgement.metric} by {100 * share:.3g} % "
             f"(p {significant(pair.p_holm)})"
+        )
+    if share >= RELEVANT_SHARE and not judgement.better(pair.verdict):
+        reach = pair.difference.half_width / abs(pair.difference.mean)
+        needed = max(math.ceil(judgement.seeds * reach**2), judgement.seeds + 1) if math.isfinite(reach) else None
+        more = f"about {needed} {judgement.unit}" if needed else "a longer trace"
+        raise InvalidInputError(
+            "--fail-if-slower",
+            f"decided by more runs: {more}",
+            f"{name} worse by {100 * share:.3g} %, too close to call on {judgement.seeds} {judgement.unit}",
         )
 
 
@@ -274,9 +307,14 @@ def _standings(judgement: Judgement) -> list[Column]:
     def difference(row: Standing) -> str:
         return NOTHING if row.pair is None else interval(row.pair.difference, size)
 
+    def mean(row: Standing) -> str:
+        if row.name in judgement.tasks_needed:
+            return f"{significant(row.value.mean / size)} {SHORT}"
+        return interval(row.value, size)
+
     return [
         Column("scheduler", [named(row.name) for row in rows], number=False),
-        Column(f"mean\n± 95 %{symbol}", [interval(row.value, size) for row in rows]),
+        Column(f"mean\n± 95 %{symbol}", [mean(row) for row in rows]),
         Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
         Column(f"difference\n± 95 %{symbol}", [difference(row) for row in rows], 2),
         Column("p\n(Holm)", [_p(row) for row in rows], 3),
@@ -308,6 +346,7 @@ def _matrix(judgement: Judgement) -> list[Column]:
 def _remarks(judgement: Judgement) -> list[str]:
     found = [
         f"{_SIGNIFICANT} significantly better: Wilcoxon (Holm, all pairs) and the interval of the difference agree",
+        "worth caring about: significant, and at least 1 % of the baseline's mean",
         f"effect r: rank-biserial, -1 if all {judgement.unit} are lower than the baseline's, 1 if all are higher",
     ]
     if judgement.unit == "batches":
@@ -315,7 +354,13 @@ def _remarks(judgement: Judgement) -> list[str]:
             "on these tasks the numbers are exact; intervals are for more tasks of the same kind, and do not cover "
             "what the trace does not contain, such as rare congestion"
         )
-    if any(math.isinf(row.value.half_width) for row in judgement.standings):
+    if judgement.tasks_needed:
+        needs = ", ".join(f"{name} about {count:,}" for name, count in judgement.tasks_needed.items())
+        found.append(
+            f"{SHORT} no interval: this trace is too short for its queues or heavy tail. Tasks needed: {needs}"
+        )
+    unbounded = {row.name for row in judgement.standings if math.isinf(row.value.half_width)}
+    if unbounded - judgement.tasks_needed.keys():
         found.append(f"{GROWS} keeps changing throughout the trace: the mean depends on its length, no interval")
     elif judgement.neighbour_correlation > _ALIKE:
         found.append(
@@ -373,8 +418,7 @@ def _bound(row: Standing) -> str:
 def _verdict(judgement: Judgement, row: Standing) -> Text:
     if row.pair is None:
         return Text("baseline", style="dim")
-    if judgement.better(row.pair.verdict):
-        return Text("better", style="green")
-    if judgement.worse(row.pair.verdict):
-        return Text("worse", style="red")
-    return Text(row.pair.verdict, style="yellow")
+    text = judgement.verdict_text(row.pair)
+    if not judgement.relevant(row.pair):
+        return Text(text, style="yellow")
+    return Text(text, style="green" if judgement.better(row.pair.verdict) else "red")

@@ -27,6 +27,7 @@ from ..metrics import Spread, Summary
 from ..metrics.statistics import (
     HIGHER,
     LOWER,
+    RELEVANT_SHARE,
     TOO_CLOSE,
     Interval,
     Pair,
@@ -36,8 +37,9 @@ from ..metrics.statistics import (
     fewest_seeds,
     lag1_autocorrelation,
     sequential_verdict,
-    t_interval,
+    skewed_interval,
     trend_direction,
+    values_needed,
 )
 from . import FIRST_REPORTED_SEED
 from .spec import ExperimentSpec
@@ -59,6 +61,8 @@ __all__ = [
 _HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
 SEEDS, BATCHES = "seeds", "batches"
 DEFAULT_METRIC = "mean_latency"
+#: Metrics whose values in a trace are correlated over the busy periods of the queues.
+_OF_LATENCY = frozenset({"mean_latency", "mean_wait", "mean_slowdown", "mean_regret"})
 #: Seeds between two checks of the sequential variant, however many processes there are.
 _SEEDS_PER_CHECK = 5
 #: Seed of the bootstrap: the same table every time.
@@ -328,6 +332,8 @@ class Judgement:
     unit: str = SEEDS
     #: The largest correlation between neighbouring batches in a difference from the baseline.
     neighbour_correlation: float = 0.0
+    #: For a trace that is too short for some intervals: about how many tasks each of these schedulers needs.
+    tasks_needed: dict[str, int] = field(default_factory=dict)
 
     @property
     def less_is_better(self) -> bool:
@@ -341,6 +347,18 @@ class Judgement:
     def worse(self, verdict: str) -> bool:
         """Whether a verdict means worse."""
         return verdict == (HIGHER if self.less_is_better else LOWER)
+
+    def relevant(self, pair: Pair) -> bool:
+        """Whether a difference is significant and at least 1 % of the baseline's mean: worth caring about."""
+        reference = abs(self.standing(self.baseline).value.mean)
+        return pair.verdict != TOO_CLOSE and abs(pair.difference.mean) >= RELEVANT_SHARE * reference
+
+    def verdict_text(self, pair: Pair) -> str:
+        """Return better or worse, with "by less than 1 %" where that is not worth caring about, or too close."""
+        if pair.verdict == TOO_CLOSE:
+            return TOO_CLOSE
+        word = "better" if self.better(pair.verdict) else "worse"
+        return word if self.relevant(pair) else f"{word} by < 1 %"
 
     @property
     def seeds_needed(self) -> int:
@@ -362,6 +380,7 @@ class Judgement:
                 "difference": interval(one.difference), "bootstrap": interval(one.bootstrap), "p": one.p,
                 "p_holm": one.p_holm, "rank_biserial": one.rank_biserial, "dz": one.dz,
                 "wins": one.wins, "losses": one.losses, "ties": one.ties, "verdict": one.verdict,
+                "relevant": self.relevant(one),
             }  # fmt: skip
 
         return {
@@ -370,6 +389,7 @@ class Judgement:
             "unit": self.unit,
             self.unit: self.seeds,
             **({"neighbours_alike": self.neighbour_correlation} if self.unit == BATCHES else {}),
+            **({"tasks_needed": self.tasks_needed} if self.unit == BATCHES else {}),
             "schedulers": {
                 s.name: {
                     "mean": interval(s.value), "bootstrap": interval(s.bootstrap), "ratio_to_baseline": s.ratio,
@@ -436,7 +456,7 @@ class PairedComparison:
         standings = [
             Standing(
                 name,
-                dependent_interval(values) if self.one_run else t_interval(values),
+                self._mean_interval(metric, name, values),
                 None if self.one_run else bootstrap_interval(values, rng),
                 float(values.mean()) / reference if reference else math.nan,
                 pairs.get((name, reference_name)),
@@ -449,9 +469,14 @@ class PairedComparison:
         count = len(samples[reference_name])
         if not self.one_run:
             return Judgement(metric, reference_name, count, tuple(best_first), pairs)
+        needed = {
+            name: self.tasks_needed(name)
+            for name in samples
+            if metric in _OF_LATENCY and self.tasks_needed(name) > self.spec.tasks
+        }
         gaps = [values - samples[reference_name] for values in samples.values()]
         correlation = max(lag1_autocorrelation(gap) for gap in gaps if not trend_direction(gap))
-        return Judgement(metric, reference_name, count, tuple(best_first), pairs, BATCHES, correlation)
+        return Judgement(metric, reference_name, count, tuple(best_first), pairs, BATCHES, correlation, needed)
 
     def interval(self, metric: str, name: str) -> Interval | None:
         """Return the interval of one scheduler's number; None where a run lacks it.
@@ -463,7 +488,22 @@ class PairedComparison:
             return None
         if len(values) == 1:
             return Interval(float(values[0]), float(values[0]), float(values[0]))
-        return dependent_interval(values) if self.one_run else t_interval(values)
+        return self._mean_interval(metric, name, values)
+
+    def _mean_interval(self, metric: str, name: str, values: Floats) -> Interval:
+        if not self.one_run:
+            return skewed_interval(values)
+        if metric in _OF_LATENCY and self.tasks_needed(name) > self.spec.tasks:
+            return Interval(float(values.mean()), -math.inf, math.inf)
+        return dependent_interval(values)
+
+    def tasks_needed(self, name: str) -> int:
+        """Return how many tasks a trace needs for an interval of this scheduler's latency; 0 for a scenario."""
+        if self.spec.trace is None:
+            return 0
+        numbers = self.runs[0].metrics[name]
+        latency, time = _number(numbers["mean_latency"]), _number(numbers["mean_time"])
+        return values_needed(latency / time if time > 0 else 1.0, self.spec.trace.workload.duration_estimate)
 
 
 def _number(value: float | None) -> float:

@@ -255,8 +255,7 @@ def _verdicts(judgement: Judgement) -> list[TextBlock | TableBlock]:
         if pair is None:
             rows.append([label_of(standing.name), with_interval(standing.value), *["–"] * 5, "baseline"])
             continue
-        better = judgement.better(pair.verdict)
-        word = "better" if better else "worse" if judgement.worse(pair.verdict) else pair.verdict
+        word = judgement.verdict_text(pair)
         rows.append(
             [
                 label_of(standing.name), with_interval(standing.value), with_interval(pair.difference),

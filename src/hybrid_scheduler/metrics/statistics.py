@@ -4,7 +4,8 @@ Policies are compared on the same seeds. The tests judge the difference on each 
 cancels out. All random numbers come from a generator that is passed in. Terms:
 
     difference    one policy's value minus the other's, seed by seed
-    different     the Holm-corrected Wilcoxon test and the 95 % t-interval both say so; else "too close to call"
+    significant   the Holm-corrected Wilcoxon test and the 95 % interval both say so; else "too close to call"
+    relevant      significant, and at least 1 % of the baseline's mean
     wins, losses  seeds on which the first has the lower or the higher value
 """
 
@@ -24,9 +25,17 @@ from ..core import Floats, InvalidInputError
 _CONFIDENCE = 0.95
 TOO_CLOSE = "too close to call"
 LOWER, HIGHER = "lower", "higher"
+#: Smallest significant difference that is worth caring about, as a share of the baseline's mean.
+RELEVANT_SHARE = 0.01
+#: Constant of `values_needed`, fitted to simulated queues with known means.
+_BUSY_PERIODS = 25.0
+#: Below this index the variance of a sample says little about that of its source.
+_HEAVY_TAIL = 2.0
 #: Up to this number of differences the distribution of the signed ranks is exact, beyond it is nearly normal.
 _EXACT_UP_TO = 60
 _RESAMPLES = 4000
+#: Fewest means of neighbouring batches from which a spread is estimated.
+_FEWEST_MERGED = 4
 _NORMAL = NormalDist()
 
 
@@ -78,6 +87,55 @@ def t_interval(values: Floats, confidence: float = _CONFIDENCE) -> Interval:
     seen = _several(values)
     mean, half = float(seen.mean()), float(t_half_width(seen, confidence))
     return Interval(mean, mean - half, mean + half)
+
+
+def skewed_interval(values: Floats, confidence: float = _CONFIDENCE) -> Interval:
+    """Return Student's interval, widened where the values are skewed.
+
+    The mean of a few skewed values is itself skewed, and Student's interval then misses the true mean too often.
+    The half width grows with the skewness beyond that of a normal sample of this size, less for larger samples.
+    """
+    plain = t_interval(values, confidence)
+    half = plain.half_width * skew_factor(values)
+    return Interval(plain.mean, plain.mean - half, plain.mean + half)
+
+
+def skew_factor(values: Floats) -> float:
+    """Return the factor, at least 1, by which skewed values widen Student's interval."""
+    n, deviation = len(values), float(values.std())
+    # Rounding errors of a constant have no shape.
+    if n < 3 or deviation <= 1e-12 * float(np.abs(values).max()):
+        return 1.0
+    skewness = abs(float((((values - values.mean()) / deviation) ** 3).mean()))
+    return 1.0 + math.sqrt(20.0 / n) * max(0.0, skewness - math.sqrt(6.0 / n))
+
+
+def tail_index(values: Floats) -> float:
+    """Return Hill's estimate of the tail index from the largest tenth of the values; infinite if they are equal.
+
+    Below 2 the source has no finite variance, and below 1 no finite mean.
+    """
+    count = max(10, len(values) // 10)
+    largest = np.sort(values)[-count - 1 :]
+    if len(largest) <= count or not largest[0] > 0:
+        return math.inf
+    spread = float(np.log(largest[1:] / largest[0]).mean())
+    return 1.0 / spread if spread > 1e-9 else math.inf
+
+
+def values_needed(slowdown: float, durations: Floats) -> int:
+    """Return how many tasks a run needs before its mean latency has an interval that covers.
+
+    Latencies of a queue are correlated over its busy periods, which last about ``(1 + c^2) S^2`` tasks for a mean
+    latency of S times the mean duration and a coefficient of variation c. A run needs 25 of them. Durations with a
+    heavy tail need ten times the run.
+    """
+    mean = float(durations.mean())
+    variation = float(durations.var()) / mean**2 if mean > 0 else 0.0
+    needed = _BUSY_PERIODS * (1.0 + variation) * max(slowdown, 1.0) ** 2
+    if tail_index(durations) < _HEAVY_TAIL:
+        needed = max(needed, 10.0 * len(durations))
+    return math.ceil(needed) if math.isfinite(needed) else 2**62
 
 
 def t_half_width(values: Floats, confidence: float = _CONFIDENCE) -> Floats:
@@ -163,17 +221,21 @@ def dependent_interval(values: Floats, confidence: float = _CONFIDENCE) -> Inter
     """Return Student's interval for consecutive, possibly correlated values of one run.
 
     Correlated values carry as much information as a smaller number of independent ones; the interval uses that
-    effective number. It is never narrower than `t_interval`. Values with a trend, as in a queue that grows, have no
-    stable mean: the interval is infinite.
+    effective number. It is the widest of those for the values themselves, for means of two neighbours and of four,
+    because congestion may outlast a batch, and is widened for skewness. It is never narrower than `t_interval`.
+    Values with a trend, as in a queue that grows, have no stable mean: the interval is infinite.
     """
     plain = t_interval(values, confidence)
     if trend_direction(values, confidence):
         return Interval(plain.mean, -math.inf, math.inf)
-    correlation = lag1_autocorrelation(values)
-    if correlation == 0.0:
-        return plain
-    effective = max(2.0, len(values) * (1.0 - correlation) / (1.0 + correlation))
-    half = _t_quantile(effective - 1.0, 0.5 + confidence / 2) * float(values.std(ddof=1)) / math.sqrt(effective)
+    half, merged = plain.half_width, values
+    while len(merged) >= _FEWEST_MERGED:
+        correlation = lag1_autocorrelation(merged) if len(merged) >= 2 * _FEWEST_MERGED else 0.0
+        effective = max(2.0, len(merged) * (1.0 - correlation) / (1.0 + correlation))
+        error = float(merged.std(ddof=1)) / math.sqrt(effective)
+        half = max(half, _t_quantile(effective - 1.0, 0.5 + confidence / 2) * error)
+        merged = merged[len(merged) % 2 :].reshape(-1, 2).mean(axis=1)
+    half *= skew_factor(values)
     return Interval(plain.mean, plain.mean - half, plain.mean + half)
 
 
@@ -326,7 +388,7 @@ def compare_pairs(
     p_values = [wilcoxon(values) for values in differences]
     pairs: dict[tuple[str, str], Pair] = {}
     for (first, second), values, p, adjusted in zip(names, differences, p_values, holm(p_values), strict=True):
-        difference = (dependent_interval if one_run else t_interval)(values, confidence)
+        difference = (dependent_interval if one_run else skewed_interval)(values, confidence)
         diverging = one_run and trend_direction(values, confidence) * difference.mean > 0
         pair = Pair(
             first,
