@@ -53,7 +53,7 @@ def dashboard() -> Path:
         raise
 
 
-# The fixtures below end with this folder. Playwright keeps an event loop running, and other folders run their own.
+# The browser and the server end with this folder: Playwright keeps an event loop running, others run their own.
 
 
 @pytest.fixture(scope="package")
@@ -75,8 +75,9 @@ def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield process
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def two_runs(server: Served) -> tuple[str, str]:
+    """New runs for each module, so that they are short."""
     return make_two_runs(server)
 
 
