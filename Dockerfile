@@ -1,11 +1,8 @@
 # The server with its dashboard, on the CPU: scheduling real kernels on GPUs is for the host itself.
 #
-#   docker build -t hybrid-scheduler --build-arg TORCH_INDEX="$TORCH_INDEX" .
+#   docker build -t hybrid-scheduler .
 #   docker run -p 127.0.0.1:8000:8000 -v hybrid-data:/data --name scheduler hybrid-scheduler
 #   docker exec scheduler cat /data/token
-#
-# TORCH_INDEX names the package index that torch comes from: PyTorch's install page has one of CPU builds. Empty means
-# pip's usual one, which on Linux is the CUDA build of several gigabytes.
 
 FROM node:22-slim AS dashboard
 WORKDIR /build/dashboard
@@ -19,11 +16,6 @@ FROM python:3.11-slim AS build
 WORKDIR /build
 # No pip inside: the runtime image installs nothing.
 RUN python -m venv --without-pip /opt/hybrid-scheduler
-ARG TORCH_INDEX=
-# The version is pinned; the linter takes the optional index in front of it for a package.
-# hadolint ignore=DL3013
-RUN --mount=type=cache,target=/root/.cache/pip \
-    pip --python /opt/hybrid-scheduler/bin/python install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch==2.13.0
 COPY requirements.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip \
     pip --python /opt/hybrid-scheduler/bin/python install --require-hashes --requirement requirements.txt

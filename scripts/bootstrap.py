@@ -40,7 +40,7 @@ CONTAINED = {DEVELOPMENT: (RUN_TIME,)}
 # Installed before a lock, from wherever pip finds it: the CPU and CUDA builds of torch share a version but not
 # their hashes. The variable names a package index to take it from instead, e.g. one with CPU builds only.
 TORCH = "torch==2.13.0"
-UNHASHED_FIRST = {RUN_TIME: (TORCH,), DEVELOPMENT: (TORCH,)}
+UNHASHED_FIRST = {DEVELOPMENT: (TORCH,)}
 TORCH_INDEX = "TORCH_INDEX"
 
 # Messages of a failing pip and hints for them; the first match is printed.

