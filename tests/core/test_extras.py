@@ -24,7 +24,7 @@ def without(libraries, *arguments, **options):
         f"import sys; sys.modules.update(dict.fromkeys({libraries})); from hybrid_scheduler.cli import main; main()"
     )
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=800, **options)
 
 
 def test_every_library_is_in_its_extra():
@@ -75,6 +75,7 @@ def test_use_without_the_library_names_the_extra(monkeypatch, library, use):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # on a busy machine with nothing compiled yet
 @pytest.mark.parametrize(
     ("library", "command"),
     [
@@ -94,11 +95,12 @@ def test_command_without_the_library_says_what_to_install(tmp_path, library, com
 
 def test_environment_without_gymnasium_names_the_extra():
     code = "import sys; sys.modules['gymnasium'] = None; import hybrid_scheduler.gym"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=280)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=800)
     assert done.stderr.rstrip().endswith("needs gymnasium: pip install 'hybrid-scheduler[gym]'")
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # on a busy machine with nothing compiled yet
 @pytest.mark.parametrize("command", ["simulate --tasks 100", "compare --tasks 60 --seeds 2", "doctor"])
 def test_base_package_needs_no_extra(tmp_path, command):
     done = without(list(EXTRA_OF), *command.split(), cwd=tmp_path)
