@@ -218,3 +218,13 @@ def test_stopping_cuts_a_request_off_without_a_traceback(tmp_path, caplog, monke
     assert answers[0].status_code == 503
     assert "retry-after" in answers[0].headers
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_client_that_answers_no_ping_leaves_with_1013(tmp_path):
+    context = fake_context(tmp_path)
+    with (
+        serving(context, ws_ping_interval=0.2, ws_ping_timeout=0.2) as live,
+        connected(live, HANDSHAKE) as connection,
+    ):
+        assert close_code(received(connection)) == 1013
+        assert not live.context.hub.clients

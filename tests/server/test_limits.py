@@ -3,10 +3,12 @@
 import pytest
 from fakes import client_of, fake_context
 
+from hybrid_scheduler.config import load_settings
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.server.access_control import client_address, parse_networks
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.app_context import ServerOptions
+from hybrid_scheduler.server.errors import ApiError
 from hybrid_scheduler.server.rate_limits import RateLimiter, parse_limit
 
 
@@ -91,8 +93,6 @@ async def test_limits_hold_while_redis_is_unavailable():
     now = [0.0]
     limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"), clock=lambda: now[0])
     limiter._redis = away = _Away()
-    from hybrid_scheduler.server.errors import ApiError
-
     for _ in range(3):
         await limiter.check("1.2.3.4", writes=False)
     with pytest.raises(ApiError) as refused:
@@ -103,3 +103,26 @@ async def test_limits_hold_while_redis_is_unavailable():
     with pytest.raises(ApiError):
         await limiter.check("1.2.3.4", writes=False)
     assert away.asked == 2
+
+
+class _Emptied:
+    """A Redis that came back without the counts of the meantime."""
+
+    async def hit(self, *_):
+        return True
+
+
+async def test_limits_do_not_start_anew_when_redis_is_back():
+    limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"))
+    for _ in range(3):
+        await limiter.check("1.2.3.4", writes=False)
+    limiter._redis = _Emptied()
+    with pytest.raises(ApiError) as refused:
+        await limiter.check("1.2.3.4", writes=False)
+    assert refused.value.status == 429
+
+
+def test_limits_can_be_turned_off_in_the_settings(tmp_path):
+    (tmp_path / "config.yaml").write_text("")
+    settings = load_settings(tmp_path / "config.yaml", {"server.rate_limit": "off"}, environ={})
+    assert parse_limit("server.rate_limit", settings.server.rate_limit) is None

@@ -12,6 +12,7 @@ import pytest
 from fakes import client_of, fake_context
 
 from hybrid_scheduler.server.app import create_app
+from hybrid_scheduler.server.trace_uploads import sweep_uploads
 from hybrid_scheduler.workload import load_workload
 
 GOOD = b"task_id,size,compute_intensity,memory_required,arrival_time\n1,100,0.5,10,0\n2,200,0.7,20,1\n"
@@ -195,3 +196,12 @@ def test_reading_takes_at_most_64_mib_more_than_the_limit(tmp_path, make):
     command = [sys.executable, "-c", _MEMORY_PROGRAM, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert float(done.stdout) <= 264
+
+
+def test_leftovers_of_killed_uploads_are_swept(tmp_path):
+    for name in (".upload-0123.csv", ".upload-4567.parquet", "week.csv", ".hidden"):
+        (tmp_path / name).write_bytes(b"x")
+    assert sweep_uploads(tmp_path, older_than=600.0) == 0
+    assert sweep_uploads(tmp_path) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "week.csv"]
+    assert sweep_uploads(tmp_path / "missing") == 0

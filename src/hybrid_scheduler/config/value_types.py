@@ -346,5 +346,8 @@ Names = Annotated[
 ]
 Rate = Annotated[
     str,
-    Field(pattern=re.compile(r"^[1-9]\d*/(second|minute|hour)$"), description='a rate such as "240/minute"'),
+    Field(
+        pattern=re.compile(r"^([1-9]\d*/(second|minute|hour)|off)$"),
+        description='a rate such as "240/minute", or "off"',
+    ),
 ]

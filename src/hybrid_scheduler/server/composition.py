@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from loguru import logger
+
 from ..config import ALL_SCHEDULERS
 from ..core import HybridSchedulerError, InvalidInputError, Online, UnknownNameError
 from ..live import ContinuousSimulation, LiveConfig
@@ -32,11 +34,14 @@ from .prometheus_metrics import Metrics
 from .rate_limits import RateLimiter
 from .remote_engine_control import RemoteEngineControl, execute_command, send_heartbeats
 from .stream_hub import StreamHub
+from .trace_uploads import sweep_uploads
 from .whatif_worker import ProcessWhatIfWorker
 
 if TYPE_CHECKING:
     from ..config import Settings
 
+#: An upload of another process that was not written to for so many seconds is abandoned.
+_ABANDONED_AFTER_S = 600.0
 _ROLES = ("all", "engine", "api")
 _SNAPSHOTS = Path("data/snapshots")
 #: Seconds that the engine and its command loop get to end.
@@ -139,6 +144,10 @@ async def open_server(
         raise InvalidInputError("--role", "all with an SQLite database", role, hint=hint)
     chosen = options or options_of(settings)
     redis = _redis(settings)
+    # Another API process may be receiving an upload into the same folder.
+    swept = sweep_uploads(chosen.traces, 0.0 if role == "all" else _ABANDONED_AFTER_S)
+    if swept:
+        logger.info(f"deleted {swept} unfinished uploads of an earlier process")
     async with AsyncExitStack() as stack:
         cache: Cache = MemoryCache() if redis is None else RedisCache(redis)
         stack.push_async_callback(cache.close)

@@ -91,7 +91,8 @@ class RateLimiter:
             return local
         try:
             async with asyncio.timeout(_REDIS_TIMEOUT_S):
-                return await self._redis.hit(limit, name, client)
+                # The local count also holds what came while Redis was unavailable and does not know of.
+                return await self._redis.hit(limit, name, client) and local
         except Exception as error:
             self._redis_retry_at = self._clock() + _REDIS_RETRY_S
             logger.warning(f"rate limits count in this process: Redis is unavailable ({type(error).__name__})")

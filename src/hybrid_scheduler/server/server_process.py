@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from .stream_hub import StreamHub
 
 _SHUTDOWN_TIMEOUT_S = 4.0
-_PING_INTERVAL_S = 20.0
+#: A client that never reads answers no ping: it is dropped after two such times, 15 s. The operating system's
+#: buffers alone would hide it for minutes.
+_PING_INTERVAL_S = 7.5
 _MAX_MESSAGE_BYTES = 64 * 1024
 #: Files besides connections: database, logs, libraries, worker processes.
 _OTHER_FILES = 200

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,27 @@ _MAX_UNCOMPRESSED = 200 * MIB
 _MAX_RATIO = 100
 #: The ratio is taken to at least this size, because tiny files compress better.
 _MIN_SIZE_FOR_RATIO = 64 * 1024
+#: Beginning of the names of files that are being received.
+_TEMPORARY = ".upload-"
+
+
+def sweep_uploads(folder: Path, older_than: float = 0.0) -> int:
+    """Delete what killed processes left of uploads, and return the number of files.
+
+    Parameters
+    ----------
+    folder
+        Folder of the traces.
+    older_than
+        Only files that were not written for so many seconds, because another process may still write younger ones.
+    """
+    swept = 0
+    for path in folder.glob(f"{_TEMPORARY}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime >= older_than:
+                path.unlink()
+                swept += 1
+    return swept
 
 
 async def store_trace(
@@ -52,7 +75,7 @@ async def store_trace(
         If a row is invalid.
     """
     folder = options.traces
-    temporary = folder / f".upload-{secrets.token_hex(8)}.{suffix}"
+    temporary = folder / f"{_TEMPORARY}{secrets.token_hex(8)}.{suffix}"
     try:
         size = await _receive(chunks, temporary, options.trace_limit)
         target = folder / f"{name}.{suffix}"

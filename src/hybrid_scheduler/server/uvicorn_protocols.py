@@ -33,7 +33,7 @@ from .errors import ApiError, error_response
 EXTENSION = "hybrid_scheduler.frames"
 #: Frames that one client may send within a second, by kind.
 _FRAMES_PER_S = {"frames": 50, "pings": 10, "fragments": 64}
-_POLICY_VIOLATION = 1008
+_POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
 #: Longest line of a WebSocket handshake; the library that reads it again accepts 8192 bytes.
 _LONGEST_HANDSHAKE_LINE = 8000
 #: Seconds for which the input of a refused connection is read and discarded. Closing with unread input would make
@@ -335,6 +335,12 @@ class FrameProtocol(WebSocketsSansIOProtocol):
             self.transport.write(b"".join(output))
         elif output:
             self._pong = output[-1]
+
+    def keepalive_timeout(self) -> None:
+        """Drop a client that answered no ping: it reads nothing, so the close frame may never arrive."""
+        self.pong_timer = None
+        self.pending_ping_payload = None
+        self.close_within(_DISCARD_S, _TRY_AGAIN_LATER, "too slow")
 
     def handle_parser_exception(self) -> None:
         """Close the connection after invalid input; further input is discarded for a moment."""

@@ -21,8 +21,8 @@ from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
 
-#: Longest wait for earlier requests. It covers the first one, which waits until the worker has loaded everything.
-_QUEUE_TIMEOUT_S = 30.0
+#: Longest wait for a place in the queue. A client that gets none should hear so soon and try again.
+_QUEUE_TIMEOUT_S = 1.0
 
 
 @router.post(
