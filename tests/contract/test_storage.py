@@ -584,6 +584,78 @@ async def test_deleting_history_keeps_runs_and_counters(address, repository, tmp
     assert all(finding.ok for finding in verify(address))
 
 
+async def test_deleting_a_long_history_keeps_newer_rows_and_reports_progress(
+    address, repository, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 1)
+    gate = threading.Event()
+    real, chunks = journal_writer.delete_tasks, []
+
+    async def slow(*arguments):
+        chunks.append(1)
+        if len(chunks) > 2:
+            gate.wait(30)
+        return await real(*arguments)
+
+    monkeypatch.setattr(journal_writer, "delete_tasks", slow)
+    history = HistoryCsv(tmp_path / "history.csv")
+    with opened(address, history=history) as journal:
+        engine = Engine()
+        stored(journal, engine.batch(5))
+        future = Future()
+        journal.forget(future)
+        while len(chunks) < 3:
+            await asyncio.sleep(0.01)
+        assert future.running()  # accepted: it will be completed
+        assert await repository.deletion() == {"deleted_tasks": 2, "tasks": 5, "done": False}
+        newer = engine.batch(3)
+        journal.append(newer)
+        gate.set()
+        newer.committed.result(30)
+        assert future.result(30) == 5
+        settled(journal, engine)
+        assert [row["task_id"] for row in await repository.history(100)] == [6, 7, 8]
+        assert read_history(history.path)[0].task_id.tolist() == [6, 7, 8]
+        assert await repository.deletion() is None
+    assert all(finding.ok for finding in verify(address))
+
+
+async def test_the_next_engine_completes_an_accepted_deletion(address, repository, monkeypatch):
+    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 1)
+    real, chunks = journal_writer.delete_tasks, []
+
+    async def broken(*arguments):
+        chunks.append(1)
+        if len(chunks) > 2:
+            raise ConnectionResetError("unavailable")
+        return await real(*arguments)
+
+    monkeypatch.setattr(journal_writer, "delete_tasks", broken)
+    engine = Engine()
+    journal = SqlJournal(address)
+    journal.open()
+    stored(journal, engine.batch(5))
+    future = Future()
+    journal.forget(future)
+    while len(chunks) < 3:
+        await asyncio.sleep(0.01)
+    journal.close(timeout=0.1)
+    monkeypatch.setattr(journal_writer, "delete_tasks", real)
+    with opened(address) as journal:
+        stored(journal, engine.batch(2))
+        while await repository.deletion() is not None:
+            await asyncio.sleep(0.01)
+        assert [row["task_id"] for row in await repository.history(100)] == [6, 7]
+
+
+def test_cancelled_deletion_deletes_nothing(journal):
+    stored(journal, Engine().batch(5))
+    future = Future()
+    future.cancel()
+    journal.forget(future)
+    assert deleted(journal) == 5
+
+
 def test_numbers_are_not_reused_after_deleting_everything(address):
     engine = Engine()
     with opened(address) as journal:

@@ -20,6 +20,7 @@ from services import (  # noqa: F401
 
 from hybrid_scheduler.live import measured_to_json
 from hybrid_scheduler.server.composition import open_server
+from hybrid_scheduler.storage import journal_writer
 from hybrid_scheduler.storage.schema_version import with_connection
 
 pytestmark = pytest.mark.slow
@@ -109,13 +110,13 @@ def locked(settings):
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def storage(request, monkeypatch):
-    """Settings of either database. A write that hangs fails soon."""
-    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT_S", 1.0)
+def storage(request):
+    """Settings of either database."""
     return {} if request.param == "sqlite" else {"storage.database_url": request.getfixturevalue("database_url")}
 
 
 async def test_one_key_stores_one_task_and_one_id_one_run_while_writes_fail(storage, tmp_path, monkeypatch):
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT_S", 3.0)
     more = {**storage, "live.speed": "10000", "live.update_interval": "0.1"}
     async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
         statuses = []
@@ -148,6 +149,38 @@ async def test_one_key_stores_one_task_and_one_id_one_run_while_writes_fail(stor
             assert found[0]["task_id"] in {answer.get("task_id") for answer in answers}
         for run in runs:
             assert (await client.get(f"/api/runs/{run.run_id}")).json()["tasks"] == 20
+
+
+async def test_long_deletion_is_answered_with_its_progress(storage, tmp_path, monkeypatch):
+    monkeypatch.setattr("hybrid_scheduler.server.local_engine_control._DELETE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 5)
+    real = journal_writer.delete_tasks
+
+    async def slow(*arguments):
+        await asyncio.sleep(0.05)
+        return await real(*arguments)
+
+    monkeypatch.setattr(journal_writer, "delete_tasks", slow)
+    more = {**storage, "live.speed": "100", "live.update_interval": "0.1"}
+    async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
+
+        async def filled():
+            return (await client.get("/api/statistics")).json()["rows"]["tasks"] > 200
+
+        await until(filled)
+        await client.post("/api/pause")
+        answer = await client.delete("/api/history")
+        assert answer.status_code == 202
+        assert answer.headers["location"] == "/api/history/deletion"
+        assert answer.json()["done"] is False
+        assert answer.json()["deleted_tasks"] < answer.json()["tasks"]
+        assert {row["tasks"] for row in (await client.get("/api/status")).json()["comparison"]} == {0}
+
+        async def ended():
+            return (await client.get("/api/history/deletion")).json()["done"]
+
+        await until(ended)
+        assert (await client.get("/api/full_history")).json() == []
 
 
 async def test_writer_that_failed_for_good_is_not_ready(storage, tmp_path, monkeypatch):

@@ -225,6 +225,54 @@ def test_forget_resets_averages_and_keeps_counting_ids(one):
     assert one.journal.batches[-1].state["lanes"]["greedy"]["statistics"]["tasks"] == mine.sum()
 
 
+@pytest.mark.parametrize("reason", ["unavailable", "refused"])
+def test_refused_deletion_changes_nothing(live, reason):
+    class RefusingJournal(MemoryJournal):
+        def forget(self, deleted):
+            deleted.set_exception(JournalUnavailable("not now"))
+
+    one = live(schedulers=["greedy"], journal=RefusingJournal()).started()
+    one.run(10.0)
+    one.engine.pause()
+    before = one.engine.status().comparison
+    if reason == "unavailable":
+        one.journal.fail()
+        with pytest.raises(JournalUnavailable):
+            one.engine.forget()
+    else:
+        with pytest.raises(JournalUnavailable):
+            one.engine.forget().result(5)
+    one.run(1.0)
+    assert one.engine.status().comparison == before
+    assert one.notifications("forgotten") == []
+
+
+def test_deletion_resets_averages_when_it_is_accepted_and_is_announced_at_its_end(live):
+    class SlowJournal(MemoryJournal):
+        def forget(self, deleted):
+            self.deleting = deleted
+
+    one = live(schedulers=["greedy"], journal=SlowJournal()).started()
+    one.run(10.0)
+    one.engine.pause()
+    first, second = one.engine.forget(), one.engine.forget()  # the second joins the first
+    one.run(1.0)
+    assert one.engine.status().comparison[0].tasks > 0
+    assert one.journal.deleting.set_running_or_notify_cancel()
+    one.run(1.0)
+    assert one.engine.status().comparison[0].tasks == 0
+    assert first.running()
+    assert one.notifications("forgotten") == []
+    one.journal.deleting.set_result(7)
+    one.run(1.0)
+    assert first.result(5) == second.result(5) == 7
+    assert len(one.notifications("forgotten")) == 1
+    cancelled = one.engine.forget()
+    assert cancelled.cancel()
+    one.run(1.0)
+    assert one.journal.deleting.cancelled()
+
+
 # ---------------------------------------------------------------- slow or unavailable journal
 
 

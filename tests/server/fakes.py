@@ -291,6 +291,10 @@ class FakeRepository:
         self._check()
         return {"instance": "fake", "beat_at": 0.0, "age": 0.0, "status": {}}
 
+    async def deletion(self) -> dict[str, Any] | None:
+        self._check()
+        return None
+
     async def idempotency_record(self, key: str) -> tuple[str, int] | None:
         self._check()
         return self.keys.get(key)

@@ -122,7 +122,8 @@ async def test_commands_reach_the_engine(client, context):
 
 async def test_deleting_history_forgets_cached_answers(client):
     assert (await client.get("/api/statistics")).json()["rows"]["tasks"] == 20
-    assert (await client.delete("/api/history")).json() == {"deleted_tasks": 20}
+    assert (await client.delete("/api/history")).json() == {"deleted_tasks": 20, "tasks": 20, "done": True}
+    assert (await client.get("/api/history/deletion")).json() == {"deleted_tasks": 0, "tasks": 0, "done": True}
     assert (await client.get("/api/statistics")).json()["rows"]["tasks"] == 0
     assert (await client.get("/api/full_history?limit=all")).json() == []
 

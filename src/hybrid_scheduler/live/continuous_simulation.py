@@ -201,8 +201,20 @@ class ContinuousSimulation:
         return self._run_later(lambda run_id: self._controller.store_measured(run, run_id))
 
     def forget(self) -> Future[int]:
-        """Delete every task with its results; the future gets their number. Ids are not used again."""
-        deleted: Future[int] = pending_future()
+        """Delete every task with its results; ids are not used again.
+
+        Returns
+        -------
+        Future
+            Running once the deletion is sure to be completed; gets the number of tasks at its end. Until it is
+            running it can be cancelled.
+
+        Raises
+        ------
+        JournalUnavailable
+            If nothing can be deleted now.
+        """
+        deleted: Future[int] = Future()
         self._run_command(lambda: self._controller.forget(deleted))
         return deleted
 

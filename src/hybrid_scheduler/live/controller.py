@@ -79,6 +79,9 @@ class LiveController:
         self._held = False
         #: The journal was full when something was to be handed over.
         self._flush_due = False
+        #: The journal's future of a deletion, and those of its callers.
+        self._deletion: tuple[Future[int], list[Future[int]]] | None = None
+        self._deletion_begun = False
         self._warnings: list[str] = []
         #: Why the engine itself failed.
         self._error: str | None = None
@@ -202,15 +205,43 @@ class LiveController:
         self._batches.deliver()
 
     def forget(self, deleted: Future[int]) -> None:
-        """Delete every task with its results; `deleted` gets their number."""
+        """Delete every task with its results; `deleted` is running once this is sure, and gets their number.
+
+        A deletion that is going on is not begun again.
+        """
+        if self._deletion is not None:
+            self._deletion[1].append(deleted)
+            return
         self._flush()
-        if not self._batches.has_capacity:
-            raise _unavailable("delete anything")
-        for lane in self._lanes:
-            lane.statistics.forget()
-        self._journal.forget(deleted)
-        if self._run is not None:
+        self._require_capacity("delete anything")
+        self._deletion, self._deletion_begun = (Future(), [deleted]), False
+        self._journal.forget(self._deletion[0])
+        self._watch_deletion()
+
+    def _watch_deletion(self) -> None:
+        """Begin the statistics anew when the journal has accepted a deletion, and report its end."""
+        if self._deletion is None:
+            return
+        journal, callers = self._deletion
+        if all(caller.cancelled() for caller in callers):
+            journal.cancel()
+        accepted = journal.running() or (journal.done() and not journal.cancelled() and not journal.exception())
+        if accepted and not self._deletion_begun:
+            self._deletion_begun = True
+            for lane in self._lanes:
+                lane.statistics.forget()
+            if self._run is not None:
+                self._update()
+        if accepted:
+            callers[:] = [each for each in callers if each.running() or each.set_running_or_notify_cancel()]
+        if not journal.done():
+            return
+        self._deletion = None
+        if accepted and self._run is not None:
             self._announce("forgotten", "all tasks and results were deleted")
+        for caller in callers:
+            if caller.running() or caller.set_running_or_notify_cancel():
+                forward_result(journal, caller)
 
     def models(self) -> list[ModelCard]:
         """Return the model cards of the learned schedulers."""
@@ -305,6 +336,7 @@ class LiveController:
         """Do what is due now; returns the wall seconds until something is due again."""
         self._batches.deliver()
         self._watch_journal()
+        self._watch_deletion()
         if self._run is None or self._record is None:
             return _IDLE_S
         self._run.collect_training(self._next_task)

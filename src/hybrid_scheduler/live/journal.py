@@ -62,7 +62,11 @@ class Journal(Protocol):
         """
 
     def forget(self, deleted: Future[int]) -> None:
-        """Delete every task with its results; runs and counters stay. `deleted` gets the number of tasks."""
+        """Delete every task with its results; runs and counters stay.
+
+        `deleted` is running once the request is durable, and gets the number of tasks at the end. Until it is
+        running it may be cancelled or get an error; then nothing was deleted.
+        """
 
     def close(self, timeout: float = 5.0) -> None:
         """Store what waits, within `timeout` seconds, and let another engine open the journal."""

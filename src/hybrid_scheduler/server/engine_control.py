@@ -75,8 +75,8 @@ class EngineControl(Protocol):
     async def store_measured(self, run: MeasuredRun) -> str:
         """Return the id of the run, once the run is durable."""
 
-    async def forget(self) -> int:
-        """Delete all tasks and return their number."""
+    async def forget(self) -> int | None:
+        """Delete all tasks and return their number; None if that is going on and sure to be completed."""
 
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance and agent of each learned scheduler of the run."""

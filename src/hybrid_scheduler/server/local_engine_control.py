@@ -27,6 +27,10 @@ from .engine_control import NewTask, StartOptions
 _T = TypeVar("_T")
 #: A task or run that is not durable after so many seconds is not acknowledged.
 _COMMIT_TIMEOUT_S = 15.0
+#: A deletion that takes longer goes on after the response.
+_DELETE_TIMEOUT_S = 5.0
+#: Seconds between two looks whether a deletion was accepted.
+_POLL_S = 0.05
 
 
 class LocalEngineControl:
@@ -127,9 +131,20 @@ class LocalEngineControl:
         """Return the id of the run, once the run is durable."""
         return await _until_durable(self._engine.store_measured(run))
 
-    async def forget(self) -> int:
-        """Delete all tasks and return their number."""
-        return await _until_durable(await asyncio.to_thread(self._engine.forget))
+    async def forget(self) -> int | None:
+        """Delete all tasks and return their number; None if that is going on and sure to be completed."""
+        deleted = await asyncio.to_thread(self._engine.forget)
+        response = asyncio.wrap_future(deleted)
+        clock = asyncio.get_running_loop().time
+        until = clock() + _COMMIT_TIMEOUT_S
+        done, _ = await asyncio.wait({response}, timeout=_DELETE_TIMEOUT_S)
+        while not done and not deleted.running() and clock() < until:
+            done, _ = await asyncio.wait({response}, timeout=_POLL_S)
+        if done:
+            return response.result()
+        if deleted.running() or not deleted.cancel():
+            return None
+        raise JournalUnavailable("the database did not take it in time", hint="nothing was deleted: try again")
 
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance and agent of each learned scheduler of the run."""

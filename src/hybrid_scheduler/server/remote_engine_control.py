@@ -102,9 +102,10 @@ class RemoteEngineControl:
         """Return the id of the run, once the run is durable."""
         return str((await self._send("measured", measured_to_json(run)))["run_id"])
 
-    async def forget(self) -> int:
-        """Delete all tasks and return their number."""
-        return int((await self._send("forget"))["deleted_tasks"])
+    async def forget(self) -> int | None:
+        """Delete all tasks and return their number; None if that is going on and sure to be completed."""
+        deleted: int | None = (await self._send("forget"))["deleted_tasks"]
+        return deleted
 
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance and agent of each learned scheduler of the run."""

@@ -16,18 +16,20 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+import orjson
 
 from ..core import HybridSchedulerError
 from ..live.batch_records import Batch, Recovered
 from ..live.journal import JournalFull, JournalUnavailable
 from .batch_rows import PendingBatch, json_text
-from .batch_transaction import Store, last_stored, set_heartbeat, write_group
+from .batch_transaction import Store, last_stored, set_heartbeat, set_meta, write_group
 from .database import DatabaseUnusable, error_reason
 from .database_address import DatabaseAddress
 from .recovery import recover
-from .retention import PRUNE_EVERY, Retention, delete_tasks, prune_events
+from .retention import DELETION_KEY, PRUNE_EVERY, Retention, delete_tasks, prune_events
 from .sqlite_store import SqliteStore
 
 _log = logging.getLogger(__name__)
@@ -64,10 +66,17 @@ class _DeleteRequest:
     """A request to delete all tasks that are stored when its turn comes."""
 
     deleted: Future[int]
-    #: Newest task to delete; None until the request's turn comes.
-    up_to: int | None = None
-    #: Last batch before the request; later the number of tasks to delete.
+    #: Last batch before the request.
     number: int = 0
+    #: Newest task to delete; None until the request is accepted.
+    up_to: int | None = None
+    #: Number of tasks to delete, and of those that are deleted.
+    tasks: int = 0
+    done: int = 0
+
+    def text(self) -> str:
+        """Return the request as it is stored, so that the next engine continues it."""
+        return json_text({"up_to": self.up_to, "tasks": self.tasks, "deleted_tasks": self.done})
 
 
 class SqlJournal:
@@ -180,7 +189,11 @@ class SqlJournal:
         self._wake_writer()
 
     def forget(self, deleted: Future[int]) -> None:
-        """Delete all tasks; the future gets their number. Runs and counters stay."""
+        """Delete all tasks; runs and counters stay.
+
+        The future is running once the request is durable: from then on it is completed, also by the next engine.
+        It gets the number of deleted tasks. Until then it may be cancelled.
+        """
         if self.failed is not None or self._closing or self._in_outage:
             _resolve(deleted, error=self._unavailable_error())
             return
@@ -242,6 +255,7 @@ class SqlJournal:
                 if isinstance(error, HybridSchedulerError):
                     raise
                 raise self.store.explain_error(error) from error
+            await self._resume_deletion()
             self._loop = asyncio.get_running_loop()
             opened.set_result(recovered)
             await self._work()
@@ -363,14 +377,42 @@ class SqlJournal:
         if self._queue and self._queue[0].number <= request.number and request.up_to is None:
             return  # earlier batches are stored first
         if request.up_to is None:
-            ((newest, request.number),) = await self.store.fetch("SELECT max(task_id), count(*) FROM tasks")
-            request.up_to = newest or 0
-        if await delete_tasks(self.store, request.up_to, DELETE_CHUNK_TASKS):
+            await self._accept_deletion(request)
             return
-        if self._history is not None:
-            self._history.clear()
+        if await delete_tasks(self.store, request.up_to, DELETE_CHUNK_TASKS, request):
+            return
+        async with self.store.transaction():
+            await self.store.execute("DELETE FROM meta WHERE key = ?", DELETION_KEY)
         self._delete_requests.popleft()
-        _resolve(request.deleted, request.number)
+        _resolve(request.deleted, request.done)
+
+    async def _accept_deletion(self, request: _DeleteRequest) -> None:
+        if request.deleted.cancelled():
+            self._delete_requests.popleft()
+            return
+        ((newest,),) = await self.store.fetch("SELECT max(task_id) FROM tasks")
+        tasks = await self.store.fetch("SELECT value FROM meta WHERE key = 'rows:tasks'")
+        accepted = replace(request, up_to=newest or 0, tasks=int(tasks[0][0]) if tasks else 0)
+        async with self.store.transaction():
+            await set_meta(self.store, DELETION_KEY, accepted.text())
+        if not request.deleted.set_running_or_notify_cancel():
+            self._delete_requests.popleft()
+            async with self.store.transaction():
+                await self.store.execute("DELETE FROM meta WHERE key = ?", DELETION_KEY)
+            return
+        self._delete_requests[0] = accepted
+        if self._history is not None:
+            self._history.clear()  # now, when it has no newer rows
+
+    async def _resume_deletion(self) -> None:
+        """Continue a deletion that an earlier engine accepted."""
+        if found := await self.store.fetch("SELECT value FROM meta WHERE key = ?", DELETION_KEY):
+            stored = orjson.loads(found[0][0])
+            deleted: Future[int] = Future()
+            deleted.set_running_or_notify_cancel()
+            self._delete_requests.append(
+                _DeleteRequest(deleted, up_to=stored["up_to"], tasks=stored["tasks"], done=stored["deleted_tasks"])
+            )
 
     def _begin_outage(self, error: Exception) -> None:
         if not self._in_outage:

@@ -18,6 +18,7 @@ from . import history_analysis, tables
 from .batch_transaction import COUNTED_TABLES
 from .database import Database
 from .old_events import current_event
+from .retention import DELETION_KEY
 
 Row = dict[str, Any]
 
@@ -81,6 +82,15 @@ class Repository:
                 for order in (tasks.c.task_id, tasks.c.task_id.desc())
             ]
         return {"rows": found, "bytes": size, "first_recorded_at": ends[0], "last_recorded_at": ends[1]}
+
+    async def deletion(self) -> Row | None:
+        """Return the progress of a deletion of the history; None if none is going on."""
+        async with self.database.reading() as connection:
+            value = await _meta(connection, DELETION_KEY)
+        if value is None:
+            return None
+        found = orjson.loads(value)
+        return {"deleted_tasks": found["deleted_tasks"], "tasks": found["tasks"], "done": False}
 
     # ---------------------------------------------------------------- runs
 

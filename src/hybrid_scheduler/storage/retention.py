@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from .batch_transaction import COUNTED_TABLES, Store, change_row_count, set_meta
 
 #: Newest events of these types are stored; notifications are never deleted.
@@ -9,6 +11,8 @@ KEEP_EVENTS = 4000
 _PRUNED_EVENT_TYPES = ("simulation_update", "log")
 #: Old events are deleted after this many new ones.
 PRUNE_EVERY = 250
+#: Entry of the table `meta` while the history is being deleted.
+DELETION_KEY = "deletion"
 
 
 class Retention:
@@ -47,7 +51,16 @@ class Retention:
         self._delete_up_to = None
 
 
-async def delete_tasks(store: Store, up_to: int, chunk: int) -> bool:
+class DeletionProgress(Protocol):
+    """Progress of a deletion that is stored along with it."""
+
+    done: int
+
+    def text(self) -> str:
+        """Return the progress as text."""
+
+
+async def delete_tasks(store: Store, up_to: int, chunk: int, progress: DeletionProgress | None = None) -> bool:
     """Delete the oldest tasks with everything that belongs to them.
 
     Parameters
@@ -58,6 +71,8 @@ async def delete_tasks(store: Store, up_to: int, chunk: int) -> bool:
         Newest task to delete.
     chunk
         About how many tasks to delete in this transaction.
+    progress
+        Counts the deleted tasks and is stored in the same transaction.
 
     Returns
     -------
@@ -68,13 +83,23 @@ async def delete_tasks(store: Store, up_to: int, chunk: int) -> bool:
     if lowest is None:
         return False
     highest = min(up_to, lowest + chunk - 1)
-    async with store.transaction():
-        for table in ("idempotency_keys", "training_data", "scheduler_results", "tasks"):
-            deleted = await store.execute(
-                f"DELETE FROM {table} WHERE task_id >= ? AND task_id <= ?", lowest, highest
-            )
-            if deleted and table in COUNTED_TABLES:
-                await change_row_count(store, table, -deleted)
+    before = 0 if progress is None else progress.done
+    try:
+        async with store.transaction():
+            deleted = 0
+            for table in ("idempotency_keys", "training_data", "scheduler_results", "tasks"):
+                deleted = await store.execute(
+                    f"DELETE FROM {table} WHERE task_id >= ? AND task_id <= ?", lowest, highest
+                )
+                if deleted and table in COUNTED_TABLES:
+                    await change_row_count(store, table, -deleted)
+            if progress is not None:
+                progress.done = before + deleted  # the last table is that of the tasks
+                await set_meta(store, DELETION_KEY, progress.text())
+    except BaseException:
+        if progress is not None:
+            progress.done = before
+        raise
     return True
 
 

@@ -59,13 +59,37 @@ async def _stream_history(context: AppContext, run_id: str | None) -> Response:
     operation_id="deleteHistory",
     summary="Delete all tasks and results",
     response_model=Deleted,
-    responses=problems(503),
+    responses={202: {"model": Deleted, "description": "Accepted; the deletion goes on."}, **problems(503)},
 )
 async def delete_history(context: RequestContext) -> Response:
-    """Delete tasks and results. Runs, notifications and model versions stay, and ids are never reused."""
+    """Delete tasks and results. Runs, notifications and model versions stay, and ids are never reused.
+
+    A long deletion is answered with 202 and its progress. It is completed even if the server restarts.
+    """
     deleted = await context.control.forget()
     context.state.deletions += 1
-    return StrictJSONResponse({"deleted_tasks": deleted})
+    if deleted is not None:
+        return StrictJSONResponse(_completed(deleted))
+    progress = await context.repository.deletion()
+    if progress is None:  # it has just ended
+        return StrictJSONResponse(_completed(0))
+    return StrictJSONResponse(progress, 202, headers={"Location": "/api/history/deletion"})
+
+
+def _completed(deleted: int) -> dict[str, Any]:
+    return {"deleted_tasks": deleted, "tasks": deleted, "done": True}
+
+
+@router.get(
+    "/history/deletion",
+    operation_id="getDeletion",
+    summary="Progress of a deletion of the history",
+    response_model=Deleted,
+    responses=problems(503),
+)
+async def deletion(context: RequestContext) -> Response:
+    """Return how many tasks are to be deleted and are deleted; `done` if no deletion is going on."""
+    return StrictJSONResponse(await context.repository.deletion() or _completed(0))
 
 
 @router.get(

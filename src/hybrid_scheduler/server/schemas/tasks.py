@@ -160,8 +160,10 @@ class TaskCreate(RequestModel):
 
 
 class Deleted(ResponseModel):
-    """Number of deleted tasks."""
+    """Progress of a deletion of the history."""
 
-    model_config = response_example(deleted_tasks=4812)
+    model_config = response_example(deleted_tasks=4812, tasks=4812, done=True)
 
-    deleted_tasks: int
+    deleted_tasks: int = Field(description="Tasks that are deleted.")
+    tasks: int = Field(description="Tasks to delete in all.")
+    done: bool = Field(description="False while the deletion is going on.")
