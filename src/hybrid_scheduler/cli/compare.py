@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SIGNIFICANT = "*"
 GROWS = "↗"
 #: Mark of a mean whose interval the trace is too short for.
-SHORT = "±?"
+_TOO_SHORT = "±?"
 _SEEDS = 20
 #: Correlation of neighbouring batches from which a remark is shown.
 _ALIKE = 0.3
@@ -309,7 +309,7 @@ def _standings(judgement: Judgement) -> list[Column]:
 
     def mean(row: Standing) -> str:
         if row.name in judgement.tasks_needed:
-            return f"{significant(row.value.mean / size)} {SHORT}"
+            return f"{significant(row.value.mean / size)} {_TOO_SHORT}"
         return interval(row.value, size)
 
     return [
@@ -357,7 +357,7 @@ def _remarks(judgement: Judgement) -> list[str]:
     if judgement.tasks_needed:
         needs = ", ".join(f"{name} about {count:,}" for name, count in judgement.tasks_needed.items())
         found.append(
-            f"{SHORT} no interval: this trace is too short for its queues or heavy tail. Tasks needed: {needs}"
+            f"{_TOO_SHORT} no interval: this trace is too short for its queues or heavy tail. Tasks needed: {needs}"
         )
     unbounded = {row.name for row in judgement.standings if math.isinf(row.value.half_width)}
     if unbounded - judgement.tasks_needed.keys():
