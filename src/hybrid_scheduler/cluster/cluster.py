@@ -400,7 +400,7 @@ class Cluster:
         realised: Floats = times[columns[first]] * factors[first, None]
         return realised
 
-    def check_decision(self, decision: Decision, scheduler: Scheduler | None) -> Decision:
+    def check_decision(self, decision: object, scheduler: Scheduler | None) -> Decision:
         """Return the decision if it is valid.
 
         Raises
@@ -409,6 +409,9 @@ class Cluster:
             If device or fraction are out of range; it names the scheduler.
         """
         where = f"decision of {type(scheduler).__name__}" if scheduler else None
+        if not isinstance(decision, Decision):
+            hint = "return Decision(device, fraction); Decision(1, 1.0) is all of the task on device 1"
+            raise InvalidInputError("decision", "a Decision", decision, where=where, hint=hint)
         if not 0 <= decision.device < len(self.platform):
             raise InvalidInputError(
                 "device", f"an index from 0 to {len(self.platform) - 1}", decision.device, where=where

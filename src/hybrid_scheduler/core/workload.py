@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidInputError
 from .task import LARGEST_VALUE, Task, base_duration
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -109,6 +112,47 @@ class Workload:
             dependencies=[t.dependencies for t in rows] if any(t.dependencies for t in rows) else None,
         )
 
+    @classmethod
+    def from_pandas(cls, frame: pd.DataFrame) -> Workload:
+        """Return the workload of a data frame with one row per task, sorted by arrival.
+
+        Parameters
+        ----------
+        frame
+            Columns `size` (or `task_size`), `compute_intensity` and `memory_required`; optional are `task_id`
+            (by default the row's number), `arrival_time` (0), `kind`, `external_id` and `dependencies`.
+
+        Raises
+        ------
+        InvalidInputError
+            If columns are missing, or a value is out of range.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from hybrid_scheduler import Workload
+        >>> frame = pd.DataFrame({"task_size": [100.0], "compute_intensity": [0.5], "memory_required": [10.0]})
+        >>> Workload.from_pandas(frame)[0].size
+        100.0
+        """
+        if "arrival_time" in frame:
+            frame = frame.sort_values("arrival_time", kind="stable")
+        names = {"size": "size" if "size" in frame else "task_size"}
+        names |= {name: name for name in ("compute_intensity", "memory_required")}
+        missing = [name for name, column in names.items() if column not in frame]
+        if missing:
+            word = "column" if len(missing) == 1 else "columns"
+            raise InvalidInputError(f"{word} {', '.join(missing)}", "present", [str(name) for name in frame])
+        columns: dict[str, Any] = {name: frame[column].to_numpy() for name, column in names.items()}
+        columns["task_id"] = frame["task_id"].to_numpy() if "task_id" in frame else np.arange(len(frame))
+        columns["arrival_time"] = (
+            frame["arrival_time"].to_numpy() if "arrival_time" in frame else np.zeros(len(frame))
+        )
+        for name in ("kind", "external_id", "dependencies"):
+            if name in frame:
+                columns[name] = frame[name].tolist()
+        return cls(**columns)
+
     def rows(self, start: int, stop: int) -> Workload:
         """Return rows `start` to `stop` as a view, without copying and without dependencies."""
         part = object.__new__(Workload)
@@ -144,6 +188,26 @@ class Workload:
         return kept
 
     # ---------------------------------------------------------------- access
+
+    def __repr__(self) -> str:
+        """Return one line, because the tasks would fill pages of a shell."""
+        kinds = "" if self.kinds == ("generic",) else f", {len(self.kinds)} kinds"
+        edges = f", {len(self.parent_rows):,} dependencies" if self.has_dependencies else ""
+        span = float(self.arrival_time[-1] - self.arrival_time[0])
+        return f"<Workload of {len(self):,} tasks, arrivals over {span:.4g} s{kinds}{edges}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of ranges for notebooks."""
+        columns = {**self.columns(), "duration_estimate": self.duration_estimate}
+        rows = "".join(
+            f"<tr><th>{name.replace('_', ' ')}</th>"
+            + "".join(f"<td>{value:.4g}</td>" for value in (column.min(), column.mean(), column.max()))
+            + "</tr>"
+            for name, column in columns.items()
+            if name != "task_id"
+        )
+        head = "<tr><th></th><th>least</th><th>mean</th><th>most</th></tr>"
+        return f"<table><caption>{repr(self)[1:-1]}</caption><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
     def __len__(self) -> int:
         return len(self.task_id)

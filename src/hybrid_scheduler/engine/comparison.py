@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..schedulers import create
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 #: Called with (scheduler, tasks done since the last call).
 Progress = Callable[[str, int], None]
@@ -156,6 +158,11 @@ class Comparison:
         table["ratio"] = table["this"] / table["other"].where(table["other"] != 0)
         return table
 
+    @property
+    def plot(self) -> _ComparisonPlots:
+        """Figures of the comparison: `gantt()`, `cdf()` and `race()`."""
+        return _ComparisonPlots(self)
+
     def __repr__(self) -> str:
         """Return one line, because the outcomes would fill pages of a shell."""
         return f"<Comparison of {', '.join(self.results)} on {len(self.workload):,} tasks, {self.platform.name}>"
@@ -175,8 +182,33 @@ class Comparison:
         return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+class _ComparisonPlots:
+    """Figures of one comparison, which a notebook shows as they are. They need the extra `report`."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+
+    def gantt(self) -> Figure:
+        """Draw some tasks in the middle of the run, device by device."""
+        return self._draw("gantt")
+
+    def cdf(self) -> Figure:
+        """Draw the distribution of latencies."""
+        return self._draw("latency_cdf")
+
+    def race(self) -> Figure:
+        """Draw the mean latency of all tasks so far, from the first task to the last."""
+        return self._draw("race")
+
+    def _draw(self, name: str) -> Figure:
+        # By name, because figures are made of comparisons and not the other way round.
+        figures = import_module("hybrid_scheduler.reports.figures")
+        figure: Figure = figures.draw(name, self._comparison)
+        return figure
+
+
 def compare(
-    workload: Workload,
+    workload: Workload | pd.DataFrame,
     schedulers: Sequence[str],
     *,
     machine: Machine | None = None,
@@ -194,7 +226,7 @@ def compare(
     Parameters
     ----------
     workload
-        The tasks.
+        The tasks, or a data frame of them (see `Workload.from_pandas`).
     schedulers
         Specifications: ``name`` or ``name(parameter=value)``.
     machine
@@ -218,6 +250,8 @@ def compare(
         raise InvalidInputError("schedulers", "at least one name", "none")
     if len(set(schedulers)) < len(schedulers):
         raise InvalidInputError("schedulers", "different names", list(schedulers))
+    if not isinstance(workload, Workload):
+        workload = Workload.from_pandas(workload)
     used = _machine(machine, platform, physics, noise, memory_policy, tariff, objective)
     created = {spec: create(spec) for spec in schedulers}  # a wrong name fails before any work is done
     results = {}

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core import Floats, InvalidInputError, Platform, UnknownNameError, Workload, platform_named, workstation
 from ..physics import AnalyticPhysics, Physics, isolated_time, optimal_fraction
+from ..workload.generator import WorkloadGenerator
 from ..workload.scenarios import SCENARIOS, generate
 from .duration.duration_model import DurationModel
 from .duration.features import features
@@ -65,21 +66,25 @@ class OfflineTrainer:
         self.model_type, self.target, self.test_size, self.seed = model_type, target, test_size, seed
         self.platform, self.physics = platform, physics
 
-    def run_full_pipeline(self, workload: Workload, model_output_path: str | Path) -> dict[str, Any]:
+    def run_full_pipeline(
+        self, workload: Workload | WorkloadGenerator, model_output_path: str | Path | None = None
+    ) -> dict[str, Any]:
         """Label, train, test and save.
 
         Parameters
         ----------
         workload
-            The tasks to learn from.
+            The tasks to learn from, or a generator that has made or loaded them.
         model_output_path
-            File of the model.
+            File of the model; without one the model is only kept as `predictor_`.
 
         Returns
         -------
         dict
             ``feature_importances``, and ``metrics`` with the regret in per cent.
         """
+        if isinstance(workload, WorkloadGenerator):
+            workload = workload.workload
         inputs, seconds = features(workload), self._seconds(workload)
         labels = labels_for(self.target, seconds)
         self.predictor_: Predictor = PREDICTORS[self.model_type](seed=self.seed)
@@ -88,7 +93,8 @@ class OfflineTrainer:
         metrics["regret_percent"] = 100.0 * regret(
             implied_fraction(self.target, self.predictor_.predict(inputs[test])), seconds[test]
         )
-        self.predictor_.save(model_output_path)
+        if model_output_path is not None:
+            self.predictor_.save(model_output_path)
         return {"feature_importances": self.predictor_.feature_importance(), "metrics": metrics}
 
     def _seconds(self, workload: Workload) -> Floats:

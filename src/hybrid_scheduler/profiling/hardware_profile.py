@@ -34,6 +34,10 @@ _BUILTIN_FOLDER = Path(__file__).parent.parent / "profiles"
 AnyPath = str | PathLike[str]
 
 
+#: Numbers of a profile that can be read by name.
+_MACHINE_NUMBERS = ("cpu_gpu_ratio", "gpu_fraction", "cpu_memory_bandwidth", "gpu_memory_bandwidth")
+
+
 @dataclass(frozen=True, slots=True)
 class Copies:
     """Timings with the host's data in ordinary (pageable) and in page-locked (pinned) memory."""
@@ -176,6 +180,31 @@ class Profile:
     gpu_memory_bandwidth: float | None = None
     launch_overhead_seconds: Timing | None = None
     version: int = field(default=VERSION, init=False)
+
+    @property
+    def cpu_gpu_ratio(self) -> float | None:
+        """CPU time over GPU time of the machine: the geometric mean over all points measured on both."""
+        ratios = [point.cpu_gpu_ratio for point in self.points if point.cpu_gpu_ratio is not None]
+        return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+
+    @property
+    def gpu_fraction(self) -> float | None:
+        """Share of the GPU in a split of such work after which both devices end at the same time."""
+        ratio = self.cpu_gpu_ratio
+        return None if ratio is None else ratio / (1 + ratio)
+
+    def __getitem__(self, name: str) -> float | None:
+        """Return a number of the machine by its name, as the published examples write it.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such number.
+        """
+        if name not in _MACHINE_NUMBERS:
+            raise UnknownNameError("profile", name, _MACHINE_NUMBERS)
+        value: float | None = getattr(self, name)
+        return value
 
     @property
     def kernels(self) -> list[str]:

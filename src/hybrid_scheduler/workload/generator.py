@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,24 @@ if TYPE_CHECKING:
 
 class OverloadWarning(UserWarning):
     """Warning that tasks arrive faster than the platform's capacity, so queues grow without end."""
+
+
+class _Load:
+    """The method `load`, on an instance and, as the published examples write it, on the class."""
+
+    def __get__(
+        self, generator: WorkloadGenerator | None, owner: type[WorkloadGenerator]
+    ) -> Callable[[str | os.PathLike[str]], Workload]:
+        """Return the method bound to an instance, or to none."""
+
+        def load(path: str | os.PathLike[str]) -> Workload:
+            """Read a workload from a .csv or .parquet file; it becomes the generator's last one."""
+            workload = load_workload(path)
+            if generator is not None:
+                generator._last = workload
+            return workload
+
+        return load
 
 
 class WorkloadGenerator:
@@ -140,16 +159,25 @@ class WorkloadGenerator:
         if tasks.has_dependencies:
             frame["dependencies"] = [list(task.dependencies) for task in tasks]
         frame["duration_estimate"] = tasks.duration_estimate
+        frame["task_size"] = tasks.size  # the name in the published examples
         return frame
 
     def save_workload(self, path: str | os.PathLike[str]) -> None:
         """Write the last workload to a .csv or .parquet file."""
         save_workload(self._workload(), path)
 
-    def load(self, path: str | os.PathLike[str]) -> Workload:
-        """Read a workload from a .csv or .parquet file; it becomes the last one."""
-        self._last = load_workload(path)
-        return self._last
+    load = _Load()
+
+    @property
+    def workload(self) -> Workload:
+        """The last workload.
+
+        Raises
+        ------
+        InvalidInputError
+            If nothing was generated or loaded yet.
+        """
+        return self._workload()
 
     def _workload(self) -> Workload:
         if self._last is None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...core import UnknownNameError
 from ...engine import Comparison
 from ..figure_data import FigureData, MissingFigureData
@@ -35,8 +37,15 @@ FORMATS = ("png", "svg", "pdf")
 DPI = 200
 
 
-def draw(name: str, data: FigureData) -> Figure:
+def draw(name: str, data: FigureData | Comparison) -> Figure:
     """Draw the figure of that name.
+
+    Parameters
+    ----------
+    name
+        A key of `FIGURES`, or ``"race"``.
+    data
+        Data of a report, or the result of `compare`.
 
     Raises
     ------
@@ -45,9 +54,22 @@ def draw(name: str, data: FigureData) -> Figure:
     MissingFigureData
         If the data lack what the figure shows.
     """
-    if name not in FIGURES:
-        raise UnknownNameError("figure", name, FIGURES)
-    return FIGURES[name](data)
+    known = {**FIGURES, "race": timelines.race}
+    if name not in known:
+        raise UnknownNameError("figure", name, known)
+    if isinstance(data, FigureData):
+        return known[name](data)
+    facts = [f"{len(data.workload):,} tasks", data.platform.name]
+    columns = {name: summary.as_dict() for name, summary in data.summaries.items()}
+    metrics = [key for key, value in next(iter(columns.values())).items() if isinstance(value, int | float)]
+    samples = {
+        metric: {scheduler: np.array([float(row[metric])]) for scheduler, row in columns.items()}
+        for metric in metrics
+        if all(row[metric] is not None for row in columns.values())
+    }
+    figure = known[name](FigureData(samples, facts, lower_bound=data.lower_bound, comparison=data))
+    figure.set_dpi(SCREEN_DPI)
+    return figure
 
 
 def draw_all(data: FigureData, names: Iterable[str] = FIGURES) -> dict[str, Figure]:
@@ -80,10 +102,7 @@ def gantt(comparison: Comparison) -> Figure:
     >>> tasks = WorkloadGenerator(seed=1).generate_workload(50, utilisation=0.5)
     >>> figure = gantt(compare(tasks, ["greedy", "oracle"]))
     """
-    facts = [f"{len(comparison.workload):,} tasks", comparison.platform.name]
-    figure = draw("gantt", FigureData({}, facts, comparison=comparison))
-    figure.set_dpi(SCREEN_DPI)
-    return figure
+    return draw("gantt", comparison)
 
 
 def save(figure: Figure, folder: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Figures over time: GPU shares, and Gantt charts of the devices."""
+"""Figures over time: GPU shares, mean latencies, and Gantt charts of the devices."""
 
 from __future__ import annotations
 
@@ -19,6 +19,30 @@ if TYPE_CHECKING:
 _POINTS = 160
 #: Most tasks, devices and schedulers in a Gantt chart.
 _TASKS, _DEVICES, _SCHEDULERS = 36, 12, 4
+
+
+def race(data: FigureData) -> Figure:
+    """Draw the mean latency of all tasks so far, from the first task to the last."""
+    comparison = data.single_run()
+    names = list(comparison.results)
+    explanation = "mean latency of all tasks so far, by number of tasks"
+    height = 3.7 + legend_height(names)
+    with framed(data, "Race", explanation, height, legend=legend_height(names)) as figure:
+        axes = figure.subplots()
+        for order, name in enumerate(names):
+            outcomes = comparison.results[name].outcomes
+            latency = outcomes.latency[outcomes.completed]
+            means = np.cumsum(latency) / np.arange(1.0, len(latency) + 1.0)
+            points = np.unique(np.linspace(0, len(means) - 1, _POINTS).astype(int)) if len(means) else np.arange(0)
+            every = max(1, len(points) // 6)
+            axes.plot(
+                np.asarray(points) + 1, means[points], markevery=(0, every), zorder=3 + order, **line_style(name)
+            )
+        axes.set_yscale("log")
+        axes.set_xlabel("tasks")
+        axes.set_ylabel("mean latency (s)")
+        legend_below(figure, names)
+    return figure
 
 
 def allocation(data: FigureData) -> Figure:
