@@ -57,3 +57,14 @@ async def test_replay_of_a_deleted_task_is_409(client):
     await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})
     await client.delete("/api/history")
     assert (await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})).status_code == 409
+
+
+async def test_number_of_the_client_is_kept_as_external_id(client):
+    plain = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
+    numbered = (await client.post("/api/tasks", json={**plain, "task_id": 7})).json()
+    assert numbered["external_id"] == "7"
+    both = (await client.post("/api/tasks", json={**plain, "task_id": 7, "external_id": "mine"})).json()
+    assert both["external_id"] == "mine"
+    refused = await client.post("/api/tasks", json={**plain, "task_id": -1})
+    assert refused.status_code == 422
+    assert refused.json()["error"]["fields"][0]["field"].endswith("task_id")

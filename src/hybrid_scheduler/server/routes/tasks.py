@@ -43,7 +43,7 @@ _KeyHeader = Annotated[
 )
 async def create_task(context: RequestContext, task: TaskCreate, idempotency_key: _KeyHeader = None) -> Response:
     """Submit a task. The response comes once the task and its results are durable, so that they survive a crash."""
-    fields = task.model_dump()
+    fields = task.fields()
     if idempotency_key is None:
         return await _stored_response(context, await context.control.submit(NewTask(**fields)))
     fingerprint = hashlib.sha256(dumps(fields)).hexdigest()

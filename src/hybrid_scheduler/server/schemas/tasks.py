@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -157,6 +157,21 @@ class TaskCreate(RequestModel):
     memory_required: Annotated[float, Field(ge=0, le=1e7, description="MB.")]
     kind: Kind = "generic"
     external_id: ExternalId | None = None
+    task_id: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=2**63 - 1,
+            description="Your own number of the task, kept as `external_id` unless that is given too.",
+        ),
+    ] = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the task to submit, with a number of the client's own as `external_id`."""
+        found = self.model_dump(exclude={"task_id"})
+        if self.external_id is None and self.task_id is not None:
+            found["external_id"] = str(self.task_id)
+        return found
 
 
 class Deleted(ResponseModel):
