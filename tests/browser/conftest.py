@@ -53,11 +53,9 @@ def dashboard() -> Path:
         raise
 
 
-# The browser and the server end with this folder: Playwright keeps an event loop running, others run their own.
-
-
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for the session: Playwright keeps an event loop running, and other modules need to run theirs."""
     program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         _missing("no chromium on this machine (Debian: apt-get install chromium)")
@@ -67,7 +65,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """All six schedulers at twenty times the speed, so that there is something to see."""
     settings = {"HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS}
@@ -77,7 +75,6 @@ def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def two_runs(server: Served) -> tuple[str, str]:
-    """New runs for each module, so that they are short."""
     return make_two_runs(server)
 
 
