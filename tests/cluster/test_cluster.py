@@ -221,6 +221,43 @@ def test_plan_with_tasks_of_zero_seconds_runs_as_planned(name):
         assert out.finish.tolist() == pytest.approx(plan.finish.tolist())
 
 
+def test_communication_matrix_gives_each_pair_its_cost():
+    # 10 MB at 0.1 s/MB from the CPU to the GPU, and 0.3 s to start; 0.2 s/MB and 0.5 s back.
+    physics = TablePhysics([[1, 1], [1, 1]], communication=[[0, 0.1], [0.2, 0]], startup=[[0, 0.3], [0.5, 0]])
+    for decisions, moved in [
+        ((Decision(0, 0.0), Decision(1, 1.0)), 1.3),
+        ((Decision(1, 1.0), Decision(0, 0.0)), 2.5),
+        ((Decision(0, 0.0), Decision(1, 0.5)), 0.8),
+        ((Decision(1, 1.0), Decision(1, 1.0)), 0.0),
+    ]:
+        out = Cluster(workstation(1), physics).run(chain(10.0), Scripted(*decisions)).outcomes
+        assert out.start[1] == pytest.approx(1 + moved)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"communication": [[0, 1]]}, "2 x 2"),
+        ({"communication": [[0, -1], [1, 0]]}, r"communication\[0, 1\]"),
+        ({"startup": [[0, 1], [float("nan"), 0]]}, r"startup\[1, 0\]"),
+        ({"startup": [1, 2]}, "2 x 2"),
+    ],
+)
+def test_invalid_communication_is_refused(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        TablePhysics([[1, 1]], **options)
+
+
+def test_further_cpus_of_a_node_are_devices_of_their_own():
+    platform = Platform("node", (cpu("a"), cpu("b"), Device("gpu_0")))
+    assert platform.cpu_of.tolist() == [0, 1, 0]
+    tasks = Workload.from_tasks([Task(i, 2500, 0.5, 0) for i in range(4)])
+    assert Cluster(platform).run(tasks, create("cpu_only")).outcomes.device.tolist() == [0, 1, 0, 1]
+    for name in ("min_completion", "earliest_finish", "two_level", "shortest_first", "heft"):
+        out = Cluster(platform).run(tasks, create(name)).outcomes
+        assert out.finish.max() <= 0.5 + 1e-9, name
+
+
 def test_children_of_failed_tasks_fail():
     workload = Workload(
         task_id=[0, 1], size=[100, 100], compute_intensity=[1, 1], memory_required=[9000, 1], arrival_time=[0, 0],

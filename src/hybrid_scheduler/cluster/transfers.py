@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core import Ints, Links
+from ..core import Floats, Ints, Links
 
 
 def device_shares(device: int, fraction: float, cpu_of: Ints) -> dict[int, float]:
@@ -39,8 +39,20 @@ def transfer_seconds(
     if not missing:
         return 0.0
     spare = {d: share - child.get(d, 0.0) for d, share in parent.items() if share > child.get(d, 0.0)}
+    if links.pairs is not None:
+        return _pair_seconds(megabytes, missing, spare, links.pairs, links.startup)
     seconds = sum(share * megabytes * float(links.device[d]) for d, share in (*missing.items(), *spare.items()))
     needed_at = {int(node[d]) for d in missing}
     if len(needed_at | {int(node[d]) for d in spare}) > 1:
         seconds += links.latency + sum(missing.values()) * megabytes * links.network
     return seconds
+
+
+def _pair_seconds(
+    megabytes: float, missing: dict[int, float], spare: dict[int, float], pairs: Floats, startup: Floats | None
+) -> float:
+    """Return the seconds with a cost per pair: each device gets from all that have too much, in proportion."""
+    total = sum(spare.values())
+    moves = {(d, e): out * share / total for d, out in spare.items() for e, share in missing.items()}
+    seconds = sum(share * megabytes * float(pairs[move]) for move, share in moves.items())
+    return seconds if startup is None else seconds + max(float(startup[move]) for move in moves)

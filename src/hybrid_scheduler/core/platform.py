@@ -1,4 +1,4 @@
-"""Platforms: nodes that each hold one CPU and any number of accelerators."""
+"""Platforms: nodes that each hold CPUs and any number of accelerators."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def cpu(name: str = "cpu", node: int = 0, speed: float = 1.0) -> Device:
 class Platform:
     """Devices grouped by node; the nodes exchange data over one network.
 
-    Every node has exactly one CPU: the part of a split task that does not run on an accelerator runs there.
+    Every node has a CPU. The part of a split task that does not run on an accelerator runs on the first one of the
+    node; further CPUs are devices of their own.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ class Platform:
     Raises
     ------
     InvalidInputError
-        If a node has no CPU or several, a name occurs twice or a number is out of range.
+        If a node has no CPU, a name occurs twice or a number is out of range.
 
     Examples
     --------
@@ -118,8 +119,8 @@ class Platform:
             names.add(device.name)
             cpus_of_node[device.node] = cpus_of_node.get(device.node, 0) + device.is_cpu
         for node, count in cpus_of_node.items():
-            if count != 1:
-                raise InvalidInputError(f"platform.nodes[{node}]", "a node with exactly one CPU", f"{count} CPUs")
+            if count == 0:
+                raise InvalidInputError(f"platform.nodes[{node}]", "a node with a CPU", "none")
         if not self.network_bandwidth > 0:
             raise InvalidInputError("platform.network_bandwidth", "> 0 MB/s", self.network_bandwidth)
         if not self.network_latency >= 0:
@@ -140,9 +141,13 @@ class Platform:
 
     @cached_property
     def cpu_of(self) -> NDArray[np.int64]:
-        """Index of the CPU in each device's node."""
-        cpus = {device.node: index for index, device in enumerate(self.devices) if device.is_cpu}
-        return np.array([cpus[device.node] for device in self.devices], dtype=np.int64)
+        """Index of the CPU that hosts each device: the first one of its node, and for a CPU itself."""
+        first: dict[int, int] = {}
+        for index, device in enumerate(self.devices):
+            if device.is_cpu:
+                first.setdefault(device.node, index)
+        hosts = [index if device.is_cpu else first[device.node] for index, device in enumerate(self.devices)]
+        return np.array(hosts, dtype=np.int64)
 
     @cached_property
     def accelerators(self) -> NDArray[np.int64]:

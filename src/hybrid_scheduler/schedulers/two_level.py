@@ -27,10 +27,10 @@ def _two_level_rule(now, task, times, free_at, devices, params, state):  # type:
     tree = state[1 : 1 + 2 * leaves]
     last = int(state[0])
     if last >= 0:
-        cpu_free, accelerator_free = -np.inf, np.inf
+        cpu_free, accelerator_free = np.inf, np.inf
         for d in range(int(bounds[last]), int(bounds[last + 1])):
             if devices[d].is_cpu == 1:
-                cpu_free = free_at[d]
+                cpu_free = min(cpu_free, free_at[d])
             else:
                 accelerator_free = min(accelerator_free, free_at[d])
         ready[last] = cpu_free if accelerator_free == np.inf else max(cpu_free, accelerator_free)
