@@ -27,13 +27,11 @@ class Cpop(Static):
         priority = costs.upward_rank() + costs.downward_rank()
         path = _critical_path(workload, costs, priority)
         path_seconds = costs.seconds[path].sum(axis=0)
-        best = int(np.argmin(path_seconds)) if np.isfinite(path_seconds).any() else None
-        on_path = set(path)
-
-        def choose(row: int, ends: Floats) -> int:
-            return best if best is not None and row in on_path else int(np.argmin(ends))
-
-        return insert_in_order(costs, priority_order(costs, priority), choose)
+        preference = np.zeros_like(costs.seconds)
+        if np.isfinite(path_seconds).any():
+            preference[path] = np.inf
+            preference[path, np.argmin(path_seconds)] = 0.0
+        return insert_in_order(costs, priority_order(costs, priority), preference)
 
 
 def _critical_path(workload: Workload, costs: GraphCosts, priority: Floats) -> list[int]:

@@ -7,11 +7,11 @@ between tasks that were placed before. Tasks run whole. Devices without enough m
 from __future__ import annotations
 
 import heapq
-from bisect import insort
-from collections.abc import Callable
 
 import numpy as np
+from numba import types
 
+from ..compiled import compiled, entry
 from ..core import Floats, Plan, Platform, TimeModel, Workload
 
 
@@ -24,8 +24,8 @@ class GraphCosts:
         fits = workload.memory_required[:, None] <= platform.memory_limit
         self.seconds: Floats = np.where(fits, seconds, np.inf)
         self.mean_seconds: Floats = np.where(fits, seconds, 0.0).sum(axis=1) / fits.sum(axis=1)
-        self.per_mb = _seconds_per_mb(platform, times)
-        self.latency = np.where(platform.node[:, None] != platform.node, times.links.latency, 0.0)
+        self.per_mb = np.ascontiguousarray(times.links.seconds_per_mb(platform.node))
+        self.latency = np.ascontiguousarray(times.links.startup_seconds(platform.node))
         others = max(len(platform) * (len(platform) - 1), 1)
         self._mean_per_mb = self.per_mb.sum() / others
         self._mean_latency = self.latency.sum() / others
@@ -38,10 +38,6 @@ class GraphCosts:
     def mean_transfer(self, megabytes: float) -> float:
         """Return the transfer seconds averaged over pairs of different devices; 0 without data."""
         return self._mean_latency + megabytes * self._mean_per_mb if megabytes else 0.0
-
-    def transfer(self, megabytes: float) -> Floats:
-        """Return the matrix of transfer seconds from each device to each other."""
-        return self.latency + megabytes * self.per_mb if megabytes else np.zeros_like(self.per_mb)
 
     def upward_rank(self) -> Floats:
         """Return the mean length of the longest path from each task to an exit, the task included."""
@@ -60,9 +56,7 @@ class GraphCosts:
         return rank
 
 
-def insert_in_order(
-    costs: GraphCosts, order: list[int], choose: Callable[[int, Floats], int] | None = None
-) -> Plan:
+def insert_in_order(costs: GraphCosts, order: list[int], preference: Floats | None = None) -> Plan:
     """Place tasks in a given order, each in the earliest gap of its device.
 
     Parameters
@@ -71,24 +65,71 @@ def insert_in_order(
         Costs of the graph.
     order
         Rows, parents first.
-    choose
-        Function of a row and its finish time per device that returns the device; by default the earliest finish.
+    preference
+        Seconds per row and device that are added to the finish time when the device is chosen; infinity excludes
+        a device. By default the earliest finish counts alone.
     """
     workload = costs.workload
     n, devices = costs.seconds.shape
-    device, start, finish = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
-    busy: list[list[tuple[float, float]]] = [[] for _ in range(devices)]
-    for row in order:
-        ready = np.full(devices, workload.arrival_time[row])
-        data = workload.parent_data[workload.parent_start[row] : workload.parent_start[row + 1]]
-        for parent, megabytes in zip(workload.parents(row).tolist(), data.tolist(), strict=True):
-            ready = np.maximum(ready, finish[parent] + costs.transfer(megabytes)[device[parent]])
-        starts = np.array([_earliest_gap(busy[d], ready[d], costs.seconds[row, d]) for d in range(devices)])
-        ends = starts + costs.seconds[row]
-        d = int(np.argmin(ends)) if choose is None else choose(row, ends)
-        device[row], start[row], finish[row] = d, starts[d], ends[d]
-        insort(busy[d], (float(starts[d]), float(ends[d])))
+    device, start, finish = compiled(_insert, _INSERT_SIGNATURE)(
+        np.array(order, np.int64), costs.seconds, np.zeros((n, devices)) if preference is None else preference,
+        costs.per_mb, costs.latency, workload.arrival_time,
+        workload.parent_start, workload.parent_rows, workload.parent_data,
+    )  # fmt: skip
     return Plan(device, np.ones(n), start, finish)
+
+
+_vector, _matrix = types.float64[::1], types.float64[:, ::1]
+_readonly = types.Array(types.float64, 1, "C", readonly=True)
+_readonly_ints = types.Array(types.int64, 1, "C", readonly=True)
+_INSERT_SIGNATURE = types.Tuple((types.int64[::1], _vector, _vector))(
+    types.int64[::1], _matrix, _matrix, _matrix, _matrix, _readonly, _readonly_ints, _readonly_ints, _readonly
+)
+
+
+@entry
+def _insert(  # type: ignore[no-untyped-def]
+    order, seconds, preference, per_mb, latency, arrival, parent_start, parent_rows, parent_data
+):
+    """Return device, start and finish of every row; see `insert_in_order`."""
+    n, devices = seconds.shape
+    device, start, finish = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
+    # Busy intervals of each device, sorted; the arrays grow with the number of tasks on the device.
+    capacity = 64
+    begins, ends = np.empty((devices, capacity)), np.empty((devices, capacity))
+    counts = np.zeros(devices, np.int64)
+    for row in order:
+        best, best_value, best_start, best_end, best_gap = -1, np.inf, np.inf, np.inf, 0
+        for d in range(devices):
+            ready = arrival[row]
+            for edge in range(parent_start[row], parent_start[row + 1]):
+                parent = parent_rows[edge]
+                data = parent_data[edge]
+                moved = 0.0
+                if data > 0.0:
+                    moved = latency[device[parent], d] + data * per_mb[device[parent], d]
+                ready = max(ready, finish[parent] + moved)
+            length = seconds[row, d]
+            # The first gap that is long enough, among those that end after `ready`.
+            gap = np.searchsorted(ends[d, : counts[d]], ready, side="right")
+            begin = ready
+            while gap < counts[d] and begin + length > begins[d, gap]:
+                begin = max(begin, ends[d, gap])
+                gap += 1
+            value = begin + length + preference[row, d]
+            if best < 0 or value < best_value:
+                best, best_value, best_start, best_end, best_gap = d, value, begin, begin + length, gap
+        device[row], start[row], finish[row] = best, best_start, best_end
+        if counts[best] == capacity:
+            larger_begins, larger_ends = np.empty((devices, 2 * capacity)), np.empty((devices, 2 * capacity))
+            larger_begins[:, :capacity], larger_ends[:, :capacity] = begins, ends
+            begins, ends, capacity = larger_begins, larger_ends, 2 * capacity
+        for position in range(counts[best], best_gap, -1):
+            begins[best, position] = begins[best, position - 1]
+            ends[best, position] = ends[best, position - 1]
+        begins[best, best_gap], ends[best, best_gap] = best_start, best_end
+        counts[best] += 1
+    return device, start, finish
 
 
 def priority_order(costs: GraphCosts, priority: Floats) -> list[int]:
@@ -105,24 +146,3 @@ def priority_order(costs: GraphCosts, priority: Floats) -> list[int]:
             if missing[child] == 0:
                 heapq.heappush(ready, (-priority[child], child))
     return order
-
-
-def _earliest_gap(busy: list[tuple[float, float]], ready: float, seconds: float) -> float:
-    """Return the first time from `ready` on at which a device is free for `seconds`."""
-    if not np.isfinite(seconds):
-        return np.inf
-    start = ready
-    for begin, end in busy:
-        if start + seconds <= begin:
-            break
-        start = max(start, end)
-    return start
-
-
-def _seconds_per_mb(platform: Platform, times: TimeModel) -> Floats:
-    links = times.links
-    matrix: Floats = (
-        links.device[:, None] + links.device + np.where(platform.node[:, None] != platform.node, links.network, 0.0)
-    )
-    np.fill_diagonal(matrix, 0.0)
-    return matrix

@@ -28,7 +28,7 @@ class Peft(Static):
         optimistic = optimistic_costs(costs)
         rank = np.where(np.isfinite(optimistic), optimistic, 0.0).mean(axis=1)
         order = priority_order(costs, rank)
-        return insert_in_order(costs, order, lambda row, ends: int(np.argmin(ends + optimistic[row])))
+        return insert_in_order(costs, order, optimistic)
 
 
 def optimistic_costs(costs: GraphCosts) -> Floats:
