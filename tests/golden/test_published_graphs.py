@@ -1,36 +1,11 @@
 """Task graphs whose schedules are published."""
 
 import pytest
+from published_graphs import EDGES, PEFT_EDGES, PEFT_SECONDS, SECONDS, THREE, published_graph
 
 from hybrid_scheduler import Cluster, Platform, TablePhysics, Workload, create
+from hybrid_scheduler.cluster import makespan_bound
 from hybrid_scheduler.core import cpu
-
-# Topcuoglu, Hariri, Wu: Performance-effective and low-complexity task scheduling for heterogeneous computing,
-# IEEE TPDS 13(3), 2002, figure 3: ten tasks on three processors.
-SECONDS = [
-    [14, 16, 9], [13, 19, 18], [11, 13, 19], [13, 8, 17], [12, 13, 10],
-    [13, 16, 9], [7, 15, 11], [5, 11, 14], [18, 12, 20], [21, 7, 16],
-]  # fmt: skip
-EDGES = {
-    (1, 2): 18, (1, 3): 12, (1, 4): 9, (1, 5): 11, (1, 6): 14, (2, 8): 19, (2, 9): 16, (3, 7): 23,
-    (4, 8): 27, (4, 9): 23, (5, 9): 13, (6, 8): 15, (7, 10): 17, (8, 10): 11, (9, 10): 13,
-}  # fmt: skip
-
-
-def topcuoglu():
-    parents = [[a for a, b in EDGES if b == task] for task in range(1, 11)]
-    return Workload(
-        task_id=range(1, 11),
-        size=[1.0] * 10,
-        compute_intensity=[0.5] * 10,
-        memory_required=[0.0] * 10,
-        arrival_time=[0.0] * 10,
-        dependencies=parents,
-        dependency_data=[[EDGES[a, b] for a in parents[b - 1]] for b in range(1, 11)],
-    )
-
-
-THREE = Platform("three", tuple(cpu(f"p{i}", node=i) for i in range(3)))
 
 
 def makespan(name, workload, seconds, platform):
@@ -38,16 +13,31 @@ def makespan(name, workload, seconds, platform):
     return cluster.run(workload, create(name)).outcomes.finish.max()
 
 
-@pytest.mark.parametrize(("name", "published"), [("heft", 80), ("cpop", 86)])
-def test_published_makespans(name, published):
-    assert makespan(name, topcuoglu(), SECONDS, THREE) == published
+@pytest.mark.parametrize(
+    ("name", "edges", "seconds", "published"),
+    [
+        ("heft", EDGES, SECONDS, 80),
+        ("cpop", EDGES, SECONDS, 86),
+        ("heft", PEFT_EDGES, PEFT_SECONDS, 133),
+        ("peft", PEFT_EDGES, PEFT_SECONDS, 122),
+    ],
+)
+def test_published_makespans(name, edges, seconds, published):
+    assert makespan(name, published_graph(edges), seconds, THREE) == published
+
+
+@pytest.mark.parametrize(("edges", "seconds", "bound"), [(EDGES, SECONDS, 54), (PEFT_EDGES, PEFT_SECONDS, 85)])
+def test_critical_path_counts_transfers(edges, seconds, bound):
+    # Without the data between tasks the bounds are 41 and 67; the optima are 73 and 113.
+    workload = published_graph(edges)
+    assert makespan_bound(workload, THREE, TablePhysics(seconds, workload.task_id)) == bound
 
 
 def test_published_upward_ranks():
     from hybrid_scheduler.cluster import PhysicsTimes
     from hybrid_scheduler.schedulers.list_scheduling import GraphCosts
 
-    workload = topcuoglu()
+    workload = published_graph(EDGES)
     costs = GraphCosts(workload, THREE, PhysicsTimes(TablePhysics(SECONDS, workload.task_id), THREE))
     published = [108.000, 77.000, 80.000, 80.000, 69.000, 63.333, 42.667, 35.667, 44.333, 14.667]
     assert costs.upward_rank().tolist() == pytest.approx(published, abs=5e-4)

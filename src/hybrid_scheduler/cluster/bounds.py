@@ -2,7 +2,7 @@
 
     makespan >= max over k of (arrival_k + fluid makespan of tasks k..n) - first arrival      work
     makespan >= max over i of (arrival_i + isolated optimum_i) - first arrival                one task
-    makespan >= longest chain of dependent tasks, each at its isolated optimum                critical path
+    makespan >= longest chain of dependent tasks with the data that must move between them    critical path
 
 The first one needs the fluid makespan of every suffix. Tasks are inserted from the last to the first into a
 Fenwick tree ordered by t_cpu / t_acc; each insertion and each search for the pivot costs O(log n).
@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import entry
-from ..core import Floats, Platform, Workload
-from ..physics import FluidTasks, Physics, best_prices, fluid_tasks, isolated_split
+from ..core import Floats, Ints, Platform, Workload
+from ..physics import FluidTasks, Physics, best_prices, fluid_tasks, isolated_split, pair_split
 from .noise import Noise
 from .physics_times import PhysicsTimes
 
 _BLOCK_NUMBERS = 20_000_000
+#: Most devices for which transfers count in the critical path: its cost grows with their square.
+_MOST_DEVICES = 64
 
 
 def makespan_bound(
@@ -70,7 +72,10 @@ def makespan_bound(
     )
     alone = isolated_optimum(workload, platform, physics, noise)
     work = _work_bound(workload.arrival_time, tasks)
-    return max(work, _critical_path(workload, alone)) - first
+    path = _critical_path(workload, alone)
+    if workload.parent_data.any() and len(platform) <= _MOST_DEVICES:
+        path = max(path, _path_with_transfers(workload, platform, times))
+    return max(work, path) - first
 
 
 def isolated_optimum(
@@ -205,3 +210,48 @@ def _critical_path(workload: Workload, alone: Floats) -> float:
             if len(parents):
                 ends[row] = max(workload.arrival_time[row], ends[parents].max()) + alone[row]
     return float(ends.max())
+
+
+def _path_with_transfers(workload: Workload, platform: Platform, times: PhysicsTimes) -> float:
+    """Return the latest end if tasks wait only for arrival, parents and the parents' data.
+
+    A task runs whole on a device, or split between an accelerator and its host. For each of these placements the
+    earliest end follows from the best placement of every parent alone, so queues and conflicts are left out.
+    Between two placements that share no device all data moves, at least over the cheapest pair.
+    """
+    seconds, members = _placements(workload, platform, times)
+    links = times.links
+    per_mb, startup = links.seconds_per_mb(platform.node), links.startup_seconds(platform.node)
+    ends = np.empty_like(seconds)
+    for row in workload.topological_order.tolist():
+        begin = np.full(len(members), workload.arrival_time[row])
+        first, last = workload.parent_start[row], workload.parent_start[row + 1]
+        for parent, megabytes in zip(workload.parents(row), workload.parent_data[first:last], strict=True):
+            if megabytes > 0:
+                # least[p, q]: seconds to move the data from placement p to placement q
+                by_pair = startup + megabytes * per_mb
+                least = np.minimum.reduce([by_pair[np.ix_(a, b)] for a in members.T for b in members.T])
+                begin = np.maximum(begin, (ends[parent][:, None] + least).min(axis=0))
+            else:
+                begin = np.maximum(begin, ends[parent].min())
+        ends[row] = begin + seconds[row]
+    return float(ends.min(axis=1).max())
+
+
+def _placements(workload: Workload, platform: Platform, times: PhysicsTimes) -> tuple[Floats, Ints]:
+    """Return the least seconds of each task in each placement, and the two devices of each placement.
+
+    First come the devices, which run a task whole, then the accelerators with their hosts, which split it.
+    """
+    columns, memory = times.columns, workload.memory_required
+    table = np.concatenate([times.table(part) for part in _blocks(workload, times)])
+    devices = np.arange(len(platform))
+    whole = np.where(memory[:, None] <= platform.memory_limit, table.sum(axis=2)[:, columns], np.inf)
+    limits = platform.column("memory")
+    split = [
+        pair_split(table, int(columns[platform.cpu_of[d]]), int(columns[d]), float(limits[d]), memory)[1][:, None]
+        for d in platform.accelerators.tolist()
+    ]
+    hosts = platform.cpu_of[platform.accelerators]
+    members = np.stack([np.concatenate([devices, platform.accelerators]), np.concatenate([devices, hosts])], axis=1)
+    return np.hstack([whole, *split]), members

@@ -6,7 +6,7 @@ from ..core import UnknownNameError
 from .analytic import AnalyticPhysics, SerialPhysics
 from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_tasks
 from .energy_and_cost import EnergyAndCost, Tariff, dollars_per_second
-from .isolated_optimum import isolated_split, isolated_time, optimal_fraction
+from .isolated_optimum import isolated_split, isolated_time, optimal_fraction, pair_split
 from .objective_scales import objective_scales
 from .profiled import Curve, ProfiledPhysics
 from .protocol import Physics
@@ -60,5 +60,6 @@ __all__ = [
     "isolated_time",
     "objective_scales",
     "optimal_fraction",
+    "pair_split",
     "physics_named",
 ]

@@ -61,6 +61,30 @@ def _best_split(
     return best, time
 
 
+def pair_split(
+    table: TimeTable, cpu: int, accelerator: int, capacity: float, memory: Floats
+) -> tuple[Floats, Floats]:
+    """Return the best share of each task on one accelerator beside its CPU, and the seconds it takes.
+
+    Parameters
+    ----------
+    table
+        Seconds by (task, column, whole or fixed).
+    cpu, accelerator
+        Columns of the two devices.
+    capacity
+        Memory of the accelerator in MB.
+    memory
+        Memory need of each task.
+    """
+    most = np.ones(len(table))
+    np.divide(capacity, memory, out=most, where=memory > capacity)
+    return _best_split(
+        table[:, cpu, 0], table[:, accelerator, 0],
+        cpu_fixed=table[:, cpu, 1], fixed=table[:, accelerator, 1], most=most,
+    )  # fmt: skip
+
+
 def isolated_split(table: TimeTable, columns: Ints, platform: Platform, memory: Floats) -> tuple[Floats, Floats]:
     """Return the best share of each task over all devices of a platform, and the seconds it takes.
 
@@ -83,12 +107,7 @@ def isolated_split(table: TimeTable, columns: Ints, platform: Platform, memory: 
         for d in platform.accelerators.tolist()
     }
     for cpu, accelerator, capacity in sorted(pairs):
-        most = np.ones(len(table))
-        np.divide(capacity, memory, out=most, where=memory > capacity)
-        share, taken = _best_split(
-            table[:, cpu, 0], table[:, accelerator, 0],
-            cpu_fixed=table[:, cpu, 1], fixed=table[:, accelerator, 1], most=most,
-        )  # fmt: skip
+        share, taken = pair_split(table, cpu, accelerator, capacity, memory)
         better = taken < time
         best, time = np.where(better, share, best), np.where(better, taken, time)
     return best, time
