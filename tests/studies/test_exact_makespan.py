@@ -1,9 +1,22 @@
 """Exact optimum of small batches."""
 
 import pytest
+from published_graphs import EDGES, PEFT_EDGES, PEFT_SECONDS, SECONDS, THREE, published_graph
 
-from hybrid_scheduler import InvalidInputError, TablePhysics, Task, Workload, compare, platform_named, workstation
+from hybrid_scheduler import (
+    Cluster,
+    Device,
+    InvalidInputError,
+    Platform,
+    TablePhysics,
+    Task,
+    Workload,
+    compare,
+    create,
+    workstation,
+)
 from hybrid_scheduler.cluster import makespan_bound
+from hybrid_scheduler.core import cpu
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from studies.exact_makespan import exact_makespan
@@ -42,11 +55,46 @@ def test_devices_with_different_times_are_not_interchangeable():
     assert best.proven <= best.makespan
 
 
-def test_unsuitable_input_is_refused():
+@pytest.mark.parametrize(("edges", "seconds", "optimum"), [(EDGES, SECONDS, 73), (PEFT_EDGES, PEFT_SECONDS, 113)])
+def test_optima_of_published_graphs(edges, seconds, optimum):
+    pytest.importorskip("ortools")
+    workload = published_graph(edges)
+    physics = TablePhysics(seconds, workload.task_id)
+    best = exact_makespan(workload, THREE, physics, effort=20)
+    assert best.optimal
+    assert best.makespan == best.proven == optimum
+    assert makespan_bound(workload, THREE, physics) <= optimum
+
+
+def test_graph_with_a_communication_matrix_and_several_cpus_of_one_node():
+    pytest.importorskip("ortools")
+    # Two CPUs and a GPU in one node. 0 -> 1 on the GPU would take 1 + 2, but its data needs 0.5 + 4 * 0.25 s.
+    platform = Platform("node", (cpu("a"), cpu("b"), Device("gpu_0")))
+    matrix = [[0, 1, 0.25], [1, 0, 0.25], [1, 1, 0]]
+    physics = TablePhysics([[1, 1, 4], [9, 9, 2], [3, 3, 9]], communication=matrix, startup=0.5)
+    tasks = Workload(
+        task_id=[0, 1, 2], size=[1, 1, 1], compute_intensity=[0.5] * 3, memory_required=[0] * 3,
+        arrival_time=[0] * 3, dependencies=[[], [0], []], dependency_data=[[], [4.0], []],
+    )  # fmt: skip
+    best = exact_makespan(tasks, platform, physics)
+    assert best.makespan == pytest.approx(1 + 0.5 + 1 + 2, rel=1e-3)
+    assert best.proven <= best.makespan
+    assert makespan_bound(tasks, platform, physics) <= best.proven  # its tasks may be split
+    out = Cluster(platform, physics).run(tasks, create("heft")).outcomes
+    assert out.finish.max() == pytest.approx(4.5)
+    assert best.start[1] == pytest.approx(2.5)
+
+
+def test_too_many_tasks_are_refused():
     mixed = scenario_named("mixed")
     with pytest.raises(InvalidInputError, match="at most 60"):
         exact_makespan(generate(mixed, 61, 1, batch=True))
-    with pytest.raises(InvalidInputError, match="a batch without dependencies"):
-        exact_makespan(generate(mixed, 5, 1))
-    with pytest.raises(InvalidInputError, match="a single node"):
-        exact_makespan(generate(mixed, 5, 1, batch=True), platform_named("cluster-16"))
+    with pytest.raises(InvalidInputError, match="at most 40"):
+        exact_makespan(generate(mixed, 41, 1))
+
+
+def test_tasks_with_arrival_times_run_whole():
+    pytest.importorskip("ortools")
+    # CPU 0.5 s, GPU 0.2 s. The second arrives at 0.1 and ends earliest behind the first.
+    tasks = Workload.from_tasks([Task(0, 2500, 0.5, 0), Task(1, 2500, 0.5, 0, arrival_time=0.1)])
+    assert exact_makespan(tasks, workstation(1)).makespan == pytest.approx(0.4)
