@@ -221,6 +221,18 @@ def test_plan_with_tasks_of_zero_seconds_runs_as_planned(name):
         assert out.finish.tolist() == pytest.approx(plan.finish.tolist())
 
 
+@pytest.mark.parametrize(("first", "delay"), [(Decision(1, 1.0), 0.0), (Decision(0, 0.0), 0.1)])
+def test_data_of_parents_is_paid_for_once(first, delay):
+    # The child's 1600 MB come from its parent: they cross the link once, or lie on the GPU already.
+    tasks = Workload(
+        task_id=[0, 1], size=[2500, 2500], compute_intensity=[0.5, 0.5], memory_required=[0, 1600],
+        arrival_time=[0, 0], dependencies=[[], [0]], dependency_data=[[], [1600.0]],
+    )  # fmt: skip
+    out = Cluster(workstation(1)).run(tasks, Scripted(first, Decision(1, 1.0))).outcomes
+    assert out.start[1] == pytest.approx(out.finish[0] + delay)
+    assert out.accelerator_time[1] == pytest.approx(0.2)
+
+
 def test_communication_matrix_gives_each_pair_its_cost():
     # 10 MB at 0.1 s/MB from the CPU to the GPU, and 0.3 s to start; 0.2 s/MB and 0.5 s back.
     physics = TablePhysics([[1, 1], [1, 1]], communication=[[0, 0.1], [0.2, 0]], startup=[[0, 0.3], [0.5, 0]])

@@ -161,6 +161,7 @@ class Workload:
         part.kinds = self.kinds
         part.external_id = self.external_id[start:stop] if self.external_id else None
         part._link(None, None)
+        part._input_data = None if self._input_data is None else self._input_data[start:stop]
         return part
 
     def subset(self, rows: Ints) -> Workload:
@@ -185,6 +186,7 @@ class Workload:
         kept.parent_start = _frozen(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
         kept.parent_rows = _frozen(position[self.parent_rows[inside]])
         kept.parent_data = _frozen(self.parent_data[inside])
+        kept._input_data = None if self._input_data is None else self._input_data[rows]
         return kept
 
     # ---------------------------------------------------------------- access
@@ -235,6 +237,13 @@ class Workload:
     def parents(self, row: int) -> Ints:
         """Return the rows of the tasks that must finish before this one."""
         return self.parent_rows[self.parent_start[row] : self.parent_start[row + 1]]
+
+    @property
+    def host_data(self) -> Floats:
+        """MB that each task gets from the host: its memory without the data that its parents hand over."""
+        if self._input_data is None:
+            return self.memory_required
+        return np.maximum(self.memory_required - self._input_data, 0.0)
 
     @cached_property
     def duration_estimate(self) -> Floats:
@@ -317,6 +326,7 @@ class Workload:
 
     def _link(self, dependencies: Sequence[Sequence[int]] | None, data: Sequence[Sequence[float]] | None) -> None:
         n = len(self)
+        self._input_data: Floats | None = None
         if dependencies is None:
             self.parent_start: Ints = _frozen(np.zeros(n + 1, np.int64))
             self.parent_rows: Ints = _frozen(np.empty(0, np.int64))
@@ -353,6 +363,9 @@ class Workload:
         self.parent_start = _frozen(np.array(start, dtype=np.int64))
         self.parent_rows = _frozen(np.array(rows, dtype=np.int64))
         self.parent_data = _frozen(np.array(amounts))
+        if self.parent_data.any():
+            child = np.repeat(np.arange(n), np.diff(self.parent_start))
+            self._input_data = _frozen(np.bincount(child, weights=self.parent_data, minlength=n))
         _ = self.topological_order  # reports a cycle now instead of in the middle of a run
 
 

@@ -1,7 +1,8 @@
 """Analytic and serial physics: the published formulas.
 
 T = k * N^1.5 / (I + 0.5)        seconds on the reference CPU
-G = T / S + M / bandwidth        seconds on an accelerator, S = base + slope * I, plus t0 to launch
+G = T / S + M / bandwidth        seconds on an accelerator, S = base + slope * I, plus t0 to launch;
+                                 in a graph M counts without the data of the parents, which the cluster charges
 time D(f) = max((1-f) T, t0 + f G)            analytic: both parts run at once
 time D(f) = (1-f) T + t0 + f G                serial: one after the other, for isolated studies only
 """
@@ -66,7 +67,8 @@ class AnalyticPhysics:
             speedup = device.speedup_base + device.speedup_slope * workload.compute_intensity
             table[:, column, 0] = base / speedup
             if not device.is_cpu:
-                table[:, column, 0] += workload.memory_required / device.bandwidth
+                # Data of parents is charged where it crosses devices, not here.
+                table[:, column, 0] += workload.host_data / device.bandwidth
                 table[:, column, 1] = self.launch_overhead
         return table
 
