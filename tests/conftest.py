@@ -27,6 +27,7 @@ LONG_PARTS = {
     "tests/deploy/": 100,
     "tests/docs/test_readme.py": 35,
     "tests/studies/": 35,
+    "tests/cluster/test_fuzz_against_reference.py": 35,
     "tests/schedulers/test_rl_agent.py": 30,
     "tests/runtime/test_imports.py": 30,
     "tests/cli/test_pipeline.py": 25,
@@ -59,3 +60,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         del short[:more]
         left -= size
     items[:] = [item for share in shares for item in share] + short
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for long versions of tests."""
+    parser.addoption("--faults", action="store_true", help="run the long versions of the fuzz tests")

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from invariants import check_laws
 from strategies import graphs, physics, platforms, workloads
 
 from hybrid_scheduler import Cluster, Decision, Noise, Online, create
 from hybrid_scheduler.cluster import isolated_optimum, makespan_bound
 from hybrid_scheduler.engine.comparison import compare
-
-ROUNDING = 1e-9
 
 
 class Whim(Online):
@@ -26,35 +25,6 @@ class Whim(Online):
     def decide(self, task, view):
         fraction = self.rng.choice([0.0, 1.0, self.rng.random()])
         return Decision(int(self.rng.integers(len(view.platform))), float(fraction))
-
-
-def check_laws(cluster, workload, result):
-    out = result.outcomes
-    done = out.completed
-    platform = cluster.platform
-    scale = max(1.0, float(np.nanmax(out.finish, initial=0.0)))
-    # Nothing is lost: every task has an outcome, and what ran has a finish after its arrival.
-    assert (out.device >= 0).all()
-    assert (out.start[done] >= workload.arrival_time[done]).all()
-    assert (out.latency[done] >= out.time[done] - ROUNDING * scale).all()
-    # A CPU has fraction 0, and fraction 0 has the CPU.
-    assert (platform.is_cpu[out.device[done]] == (out.fraction[done] == 0)).all()
-    # No device overlaps itself.
-    row, device, start, end = result.gantt()
-    order = np.lexsort((row, start, device))
-    same = device[order][1:] == device[order][:-1]
-    assert (start[order][1:][same] >= end[order][:-1][same] - ROUNDING * scale).all()
-    # Work is conserved: busy seconds are the sum of the parts, and the parts are the physics' times.
-    busy = np.zeros(len(platform))
-    np.add.at(busy, device, end - start)
-    np.testing.assert_allclose(busy, result.busy, rtol=1e-7, atol=1e-9 * scale)
-    # Memory holds the share.
-    held = out.fraction * workload.memory_required
-    assert (held[done] <= platform.column("memory")[out.device[done]] * (1 + ROUNDING)).all()
-    # Utilisation is at most 1.
-    makespan = np.nanmax(out.finish, initial=0.0) - workload.arrival_time[0]
-    assert (result.busy <= makespan * (1 + ROUNDING) + ROUNDING).all()
-    return makespan
 
 
 @given(workloads(), platforms(), physics, st.integers(0, 1000), st.sampled_from(["clip", "to_cpu", "fail"]),

@@ -74,6 +74,6 @@ def _groups(platform: Platform, columns: Ints) -> Ints:
 def _pivot(value: Floats, platform: Platform) -> int:
     """Return the task with the most equal costs on CPU and accelerators; -1 if no task fits on both."""
     cpu, accelerator = value[:, platform.is_cpu].min(axis=1), value[:, ~platform.is_cpu].min(axis=1)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # a task of zero seconds is no pivot
         gap = np.abs(cpu - accelerator) / np.minimum(cpu, accelerator)
     return int(np.nanargmin(gap)) if np.isfinite(gap).any() else -1
