@@ -216,7 +216,12 @@ def _solve(workload: Workload, platform: Platform, table: Floats, effort: float)
             most = _PARTS if needed <= memory[d] else math.floor(_PARTS * memory[d] / needed)
             uses[i, d] = model.new_bool_var(f"u{i},{d}")
             share[i, d] = model.new_int_var(0, most, f"f{i},{d}")
-            model.add(share[i, d] <= most * uses[i, d])
+            if not workload.divisible[i] and most < _PARTS:
+                model.add(uses[i, d] == 0)
+            if workload.divisible[i]:
+                model.add(share[i, d] <= most * uses[i, d])
+            else:
+                model.add(share[i, d] == most * uses[i, d])
             loads[d] += [int(whole[i, d]) * share[i, d], int(fixed[i, d]) * _PARTS * uses[i, d]]
         model.add_at_most_one(uses[i, d] for d in gpus)
         rest = _PARTS - sum(share[i, d] for d in gpus)

@@ -77,13 +77,17 @@ class ReferenceCluster:
     def executed(self, row, device, fraction):
         """Return device, fraction and status after the memory policy."""
         chosen, needed = self.platform.devices[device], float(self.workload.memory_required[row])
+        policy = self.policy
+        if not self.workload.divisible[row]:
+            fraction = 1.0 if fraction >= 0.5 else 0.0
+            policy = "to_cpu" if policy == "clip" else policy
         if chosen.kind == "cpu" or fraction == 0:
             return self.host(device), 0.0, "ran"
         if fraction * needed <= chosen.memory or fraction <= chosen.memory / needed:  # either way of rounding
             return device, fraction, "ran"
-        if self.policy == "clip":
+        if policy == "clip":
             return device, chosen.memory / needed, "clipped"
-        if self.policy == "to_cpu":
+        if policy == "to_cpu":
             return self.host(device), 0.0, "moved_to_cpu"
         return device, fraction, "failed"
 
@@ -154,7 +158,8 @@ class ReferenceCluster:
                 batch.append(heapq.heappop(events))
             for _, kind, row in batch:
                 if kind == 1:
-                    self.place(row, *decide(row, now, self.free), now)
+                    device, fraction = decide(row, now, self.free)
+                    self.place(row, device, fraction, now)
                     finish = self.parts[row].finish
                     heapq.heappush(events, (now if math.isnan(finish) else finish, 0, row))
                     continue
@@ -192,6 +197,9 @@ def earliest_finish(cluster, row, now, free, *, realised):
             best = min(best, cpu_wait + c0 + c)
             continue
         cap = 1.0 if needed <= chosen.memory else chosen.memory / needed
+        if not cluster.workload.divisible[row]:
+            best = min(best, wait + g0 + g) if cap == 1 else best
+            continue
         balance = (cpu_wait + c0 + c - wait - g0) / (c + g) if c + g > 0 else 0.0
         for share in (cap, min(max(balance, 0.0), cap), *(cap * step / 20 for step in range(1, 20))):
             on_cpu = cpu_wait + c0 + (1 - share) * c if share < 1 else 0.0

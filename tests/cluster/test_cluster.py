@@ -22,7 +22,9 @@ from hybrid_scheduler import (
     create,
     workstation,
 )
+from hybrid_scheduler.cluster import isolated_optimum
 from hybrid_scheduler.core import Device, cpu
+from hybrid_scheduler.schedulers import schedulers
 from hybrid_scheduler.testing import small_workload
 
 A = Task(0, 2500, 0.5, 0)  # CPU 0.5 s, GPU 0.2 s
@@ -233,6 +235,33 @@ def test_data_of_parents_is_paid_for_once(first, delay):
     assert out.accelerator_time[1] == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("name", [*schedulers()])
+def test_indivisible_tasks_run_whole(name):
+    sizes = [(2500, 10), (400, 4000), (2500, 9000), (3000, 30), (10, 10), (900, 20000)]
+    tasks = [Task(i, size, i / 6, memory, 0.05 * i, divisible=i == 4) for i, (size, memory) in enumerate(sizes)]
+    workload = Workload.from_tasks(tasks)
+    cluster = Cluster(workstation(2))
+    out = cluster.run(workload, create(name)).outcomes
+    assert out.completed.all()
+    assert set(out.fraction[~workload.divisible]) <= {0.0, 1.0}
+    alone = isolated_optimum(workload, cluster.platform, cluster.physics)
+    assert (out.latency >= alone * (1 - 1e-9)).all()
+    assert alone[0] == pytest.approx(min(1.0, 1.0 + 10 / 16000))  # intensity 0: CPU and GPU are equally fast
+
+
+def test_indivisible_task_goes_to_the_device_where_it_ends_first():
+    # Whole on the GPU 0.2 s, on the CPU 0.5 s; split it would take 1/7 s.
+    tasks = [Task(i, 2500, 0.5, 0, divisible=False) for i in range(3)]
+    for name in ("earliest_finish", "oracle", "oracle(grid=11)", "two_level", "min_completion"):
+        out = Cluster(workstation(1)).run(Workload.from_tasks(tasks), create(name)).outcomes
+        assert out.finish.tolist() == pytest.approx([0.2, 0.4, 0.5]), name
+
+
+def test_flag_of_divisibility_must_be_true_or_false():
+    with pytest.raises(InvalidInputError, match="divisible"):
+        Workload(task_id=[0], size=[1], compute_intensity=[0], memory_required=[0], arrival_time=[0], divisible=[2])
+
+
 def test_communication_matrix_gives_each_pair_its_cost():
     # 10 MB at 0.1 s/MB from the CPU to the GPU, and 0.3 s to start; 0.2 s/MB and 0.5 s back.
     physics = TablePhysics([[1, 1], [1, 1]], communication=[[0, 0.1], [0.2, 0]], startup=[[0, 0.3], [0.5, 0]])
@@ -265,7 +294,7 @@ def test_further_cpus_of_a_node_are_devices_of_their_own():
     assert platform.cpu_of.tolist() == [0, 1, 0]
     tasks = Workload.from_tasks([Task(i, 2500, 0.5, 0) for i in range(4)])
     assert Cluster(platform).run(tasks, create("cpu_only")).outcomes.device.tolist() == [0, 1, 0, 1]
-    for name in ("min_completion", "earliest_finish", "two_level", "shortest_first", "heft"):
+    for name in ("min_completion", "earliest_finish", "two_level", "heft"):
         out = Cluster(platform).run(tasks, create(name)).outcomes
         assert out.finish.max() <= 0.5 + 1e-9, name
 

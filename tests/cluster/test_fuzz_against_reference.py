@@ -100,7 +100,7 @@ def random_workload(rng, graph):
         task_id=ids, size=rng.uniform(10, 4000, n), compute_intensity=rng.random(n),
         memory_required=rng.choice([1.0, 300.0, 2000.0, 12000.0], n) * rng.random(n), arrival_time=arrival,
         dependencies=parents if graph else None,
-        dependency_data=data if graph else None,
+        dependency_data=data if graph else None, divisible=rng.random(n) < rng.choice([0.5, 1.0]),
     )  # fmt: skip
 
 

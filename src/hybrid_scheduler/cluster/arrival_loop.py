@@ -68,6 +68,12 @@ def executed_share(device, fraction, memory, devices, memory_policy):  # type: i
 
 
 @helper
+def whole_share(fraction, memory_policy):  # type: ignore[no-untyped-def]
+    """Return share and memory policy of an indivisible task: the larger part decides, nothing is clipped."""
+    return 1.0 if fraction >= 0.5 else 0.0, FAIL if memory_policy == FAIL else TO_CPU
+
+
+@helper
 def place(  # type: ignore[no-untyped-def]
     device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy
 ):
@@ -98,6 +104,7 @@ def place(  # type: ignore[no-untyped-def]
 _vector = types.float64[::1]
 _readonly = types.Array(types.float64, 1, "C", readonly=True)
 _readonly_ints = types.Array(types.int64, 1, "C", readonly=True)
+_readonly_flags = types.Array(types.boolean, 1, "C", readonly=True)
 _table = types.float64[:, :, ::1]
 _devices = from_dtype(DEVICE)[::1]
 
@@ -130,7 +137,7 @@ def executed_one(device, fraction, memory, devices, memory_policy):  # type: ign
 
 LOOP_SIGNATURE = types.int64(
     RULE, _devices, _vector, _vector, _table,  # the scheduler: rule, devices, params, state, known times
-    _readonly_ints, _readonly, _readonly, _readonly, _readonly,  # the tasks
+    _readonly_ints, _readonly, _readonly, _readonly, _readonly, _readonly_flags,  # the tasks
     _table, _devices, _vector, _vector, types.float64, types.int64, types.int64,  # the cluster
     types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1],  # the outcomes
 )  # fmt: skip
@@ -139,7 +146,7 @@ LOOP_SIGNATURE = types.int64(
 @entry
 def arrival_loop(  # type: ignore[no-untyped-def]
     rule, rule_devices, params, state, known_times,
-    task_id, size, intensity, memory, arrival,
+    task_id, size, intensity, memory, arrival, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
@@ -150,10 +157,14 @@ def arrival_loop(  # type: ignore[no-untyped-def]
         task[0].size = size[i]
         task[0].intensity = intensity[i]
         task[0].memory = memory[i]
+        task[0].indivisible = 0 if divisible[i] else 1
         device, fraction = rule(arrival[i], task, known_times[i], free_at, rule_devices, params, state)
         if not (0 <= device < len(devices) and 0.0 <= fraction <= 1.0):
             out_device[i], out_fraction[i] = device, fraction
             return i
+        policy = memory_policy
+        if not divisible[i]:
+            fraction, policy = whole_share(fraction, memory_policy)
         (
             out_device[i],
             out_fraction[i],
@@ -164,6 +175,6 @@ def arrival_loop(  # type: ignore[no-untyped-def]
             out_status[i],
         ) = place(
             device, fraction, task_id[i], memory[i], arrival[i], table[i], devices, free_at, busy,
-            sigma, seed, memory_policy,
+            sigma, seed, policy,
         )  # fmt: skip
     return -1

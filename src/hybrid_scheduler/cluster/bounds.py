@@ -94,7 +94,7 @@ def isolated_optimum(
     """
     times = PhysicsTimes(physics, platform, noise)
     blocks = [
-        isolated_split(times.table(part), times.columns, platform, part.memory_required)[1]
+        isolated_split(times.table(part), times.columns, platform, part.memory_required, part.divisible)[1]
         for part in _blocks(workload, times)
     ]
     return np.concatenate(blocks)
@@ -249,7 +249,9 @@ def _placements(workload: Workload, platform: Platform, times: PhysicsTimes) -> 
     whole = np.where(memory[:, None] <= platform.memory_limit, table.sum(axis=2)[:, columns], np.inf)
     limits = platform.column("memory")
     split = [
-        pair_split(table, int(columns[platform.cpu_of[d]]), int(columns[d]), float(limits[d]), memory)[1][:, None]
+        pair_split(
+            table, int(columns[platform.cpu_of[d]]), int(columns[d]), float(limits[d]), memory, workload.divisible
+        )[1][:, None]
         for d in platform.accelerators.tolist()
     ]
     hosts = platform.cpu_of[platform.accelerators]

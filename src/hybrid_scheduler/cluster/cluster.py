@@ -41,6 +41,7 @@ from .arrival_loop import (
     arrival_loop,
     executed_one,
     place_one,
+    whole_share,
 )
 from .event_loop import EventRun, place_released
 from .noise import Noise
@@ -243,7 +244,7 @@ class Cluster:
             self._run_planned(workload, scheduler, outcomes)
         elif isinstance(scheduler, FastRule) and not scheduler.learns and not workload.has_dependencies:
             self._run_compiled(workload, scheduler, outcomes, report)
-        elif learner is not None and not workload.has_dependencies:
+        elif learner is not None and not workload.has_dependencies and workload.divisible.all():
             self._run_learner(workload, learner, outcomes, report)
         elif isinstance(scheduler, Online | Central):
             known_times = times.remember(workload) if times else None
@@ -272,6 +273,7 @@ class Cluster:
             bad = loop(
                 type(scheduler).rule, scheduler.devices, scheduler.params, scheduler.state, known_times,
                 part.task_id, part.size, part.compute_intensity, part.memory_required, part.arrival_time,
+                part.divisible,
                 table, self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
                 outcomes.device[begin:end], outcomes.fraction[begin:end],
                 outcomes.cpu_start[begin:end], outcomes.cpu_time[begin:end],
@@ -373,6 +375,7 @@ class Cluster:
         outcomes: Outcomes,
     ) -> None:
         """Place one task of a workload and write its outcome."""
+        fraction, policy = self._share_and_policy(row, fraction, workload)
         (
             outcomes.device[row],
             outcomes.fraction[row],
@@ -383,13 +386,20 @@ class Cluster:
             outcomes.status[row],
         ) = self._place(
             device, float(fraction), workload.task_id[row], workload.memory_required[row], ready, times,
-            self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
+            self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, policy,
         )  # fmt: skip
 
-    def executed(self, device: int, fraction: float, memory: float) -> tuple[int, float]:
+    def executed(self, row: int, device: int, fraction: float, workload: Workload) -> tuple[int, float]:
         """Return the device and share with which the memory policy lets a decision run."""
-        ran_on, share, _ = self._executed(device, float(fraction), memory, self._devices, self._policy)
-        return int(ran_on), float(share)
+        share, policy = self._share_and_policy(row, fraction, workload)
+        ran_on, ran, _ = self._executed(device, share, workload.memory_required[row], self._devices, policy)
+        return int(ran_on), float(ran)
+
+    def _share_and_policy(self, row: int, fraction: float, workload: Workload) -> tuple[float, int]:
+        if workload.divisible[row]:
+            return float(fraction), self._policy
+        share, policy = whole_share(float(fraction), self._policy)
+        return float(share), int(policy)
 
     def labels(self, task_id: int, times: Floats) -> Floats:
         """Return the realised (whole, fixed) seconds of a task on the first device of each class."""

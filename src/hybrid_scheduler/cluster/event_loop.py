@@ -202,7 +202,7 @@ def _data_ready(
     The devices are those on which the memory policy lets the task run.
     """
     platform = cluster.platform
-    executed = cluster.executed(device, fraction, float(workload.memory_required[row]))
+    executed = cluster.executed(row, device, fraction, workload)
     child_shares = device_shares(*executed, platform.cpu_of)
     first = workload.parent_start[row]
     latest = -np.inf

@@ -8,7 +8,8 @@ A rule is written once, as a function decorated with `@rule`:
         return device, fraction
 
 `now`       seconds
-`task`      a record array of length 1: `task[0].size`, `.intensity`, `.memory`, `.task_id`
+`task`      a record array of length 1: `task[0].size`, `.intensity`, `.memory`, `.task_id`,
+            `.indivisible`
 `times`     durations that the scheduler knows: ``times[devices[d].column]`` = (whole seconds, fixed seconds);
             empty for schedulers that know none
 `free_at`   time at which each device will be free; read-only
@@ -51,6 +52,7 @@ TASK = np.dtype(
         ("size", np.float64),
         ("intensity", np.float64),
         ("memory", np.float64),
+        ("indivisible", np.int64),  # 1 for a task that runs whole on one device
     ],
     align=True,
 )
@@ -155,6 +157,7 @@ class FastRule(Online):
         record["size"] = task.size
         record["intensity"] = task.compute_intensity
         record["memory"] = task.memory_required
+        record["indivisible"] = not task.divisible
         row = self._no_times if self.times is None else self.times.row(task)
         device, fraction = self._rule(
             view.now, self._task, row, view.free_at, self.devices, self.params, self.state

@@ -51,6 +51,8 @@ class Task:
         Kind of kernel, e.g. ``"matmul"``.
     external_id
         Name of the task in the trace that it comes from.
+    divisible
+        Whether an accelerator and its host may each run a part of the task.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class Task:
     dependencies: tuple[int, ...] = ()
     kind: str = "generic"
     external_id: str | None = None
+    divisible: bool = True
 
     @property
     def duration_estimate(self) -> float:

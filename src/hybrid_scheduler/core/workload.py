@@ -19,6 +19,9 @@ from .task import LARGEST_VALUE, Task, base_duration
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Columns that a part of a workload takes over.
+_COLUMNS = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind", "divisible")
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -41,6 +44,8 @@ class Workload:
         Parent ids of each task.
     dependency_data
         MB that each parent hands over, in the same order as `dependencies`.
+    divisible
+        Whether each task may be split between an accelerator and its host; by default all may.
 
     Raises
     ------
@@ -73,6 +78,7 @@ class Workload:
         external_id: Sequence[str | None] | None = None,
         dependencies: Sequence[Sequence[int]] | None = None,
         dependency_data: Sequence[Sequence[float]] | None = None,
+        divisible: ArrayLike | None = None,
     ) -> None:
         self.task_id: Ints = _frozen(_integers("task_id", task_id))
         n = len(self.task_id)
@@ -93,6 +99,10 @@ class Workload:
         if external_id is not None and len(external_id) != n:
             raise InvalidInputError("external_id", f"one value per task ({n})", f"{len(external_id)} values")
         self.external_id: tuple[str | None, ...] | None = None if external_id is None else tuple(external_id)
+        flags = np.ones(n, np.bool_) if divisible is None else np.array(divisible)
+        if flags.dtype != np.bool_ or flags.shape != (n,):
+            raise InvalidInputError("divisible", f"true or false for each task ({n})", divisible)
+        self.divisible: NDArray[np.bool_] = _frozen(flags)
         self._link(dependencies, dependency_data)
 
     # ---------------------------------------------------------------- construction
@@ -110,6 +120,7 @@ class Workload:
             kind=[t.kind for t in rows],
             external_id=[t.external_id for t in rows] if any(t.external_id for t in rows) else None,
             dependencies=[t.dependencies for t in rows] if any(t.dependencies for t in rows) else None,
+            divisible=[t.divisible for t in rows] if rows else None,
         )
 
     @classmethod
@@ -120,7 +131,7 @@ class Workload:
         ----------
         frame
             Columns `size` (or `task_size`), `compute_intensity` and `memory_required`; optional are `task_id`
-            (by default the row's number), `arrival_time` (0), `kind`, `external_id` and `dependencies`.
+            (by default the row's number), `arrival_time` (0), `kind`, `external_id`, `dependencies`, `divisible`.
 
         Raises
         ------
@@ -148,7 +159,7 @@ class Workload:
         columns["arrival_time"] = (
             frame["arrival_time"].to_numpy() if "arrival_time" in frame else np.zeros(len(frame))
         )
-        for name in ("kind", "external_id", "dependencies"):
+        for name in ("kind", "external_id", "dependencies", "divisible"):
             if name in frame:
                 columns[name] = frame[name].tolist()
         return cls(**columns)
@@ -156,7 +167,7 @@ class Workload:
     def rows(self, start: int, stop: int) -> Workload:
         """Return rows `start` to `stop` as a view, without copying and without dependencies."""
         part = object.__new__(Workload)
-        for name in ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind"):
+        for name in _COLUMNS:
             setattr(part, name, getattr(self, name)[start:stop])
         part.kinds = self.kinds
         part.external_id = self.external_id[start:stop] if self.external_id else None
@@ -175,7 +186,7 @@ class Workload:
         if len(rows) == len(self):
             return self
         kept = self.rows(0, len(self))
-        for name in ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind"):
+        for name in _COLUMNS:
             setattr(kept, name, _frozen(getattr(self, name)[rows]))
         kept.external_id = None if self.external_id is None else tuple(self.external_id[row] for row in rows)
         position = np.full(len(self), -1)
@@ -227,6 +238,7 @@ class Workload:
             tuple(int(self.task_id[p]) for p in self.parents(row)),
             self.kinds[self.kind[row]],
             self.external_id[row] if self.external_id else None,
+            bool(self.divisible[row]),
         )
 
     @property

@@ -8,6 +8,7 @@ that fits.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import Floats, Ints, Platform, TimeTable
 
@@ -62,7 +63,7 @@ def _best_split(
 
 
 def pair_split(
-    table: TimeTable, cpu: int, accelerator: int, capacity: float, memory: Floats
+    table: TimeTable, cpu: int, accelerator: int, capacity: float, memory: Floats, divisible: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
     """Return the best share of each task on one accelerator beside its CPU, and the seconds it takes.
 
@@ -76,16 +77,22 @@ def pair_split(
         Memory of the accelerator in MB.
     memory
         Memory need of each task.
+    divisible
+        Whether each task may be split; one that may not runs whole on the accelerator, or not at all.
     """
     most = np.ones(len(table))
     np.divide(capacity, memory, out=most, where=memory > capacity)
-    return _best_split(
+    share, seconds = _best_split(
         table[:, cpu, 0], table[:, accelerator, 0],
         cpu_fixed=table[:, cpu, 1], fixed=table[:, accelerator, 1], most=most,
     )  # fmt: skip
+    whole = np.where(memory <= capacity, table[:, accelerator].sum(axis=1), np.inf)
+    return np.where(divisible, share, 1.0), np.where(divisible, seconds, whole)
 
 
-def isolated_split(table: TimeTable, columns: Ints, platform: Platform, memory: Floats) -> tuple[Floats, Floats]:
+def isolated_split(
+    table: TimeTable, columns: Ints, platform: Platform, memory: Floats, divisible: NDArray[np.bool_] | None = None
+) -> tuple[Floats, Floats]:
     """Return the best share of each task over all devices of a platform, and the seconds it takes.
 
     Parameters
@@ -98,7 +105,10 @@ def isolated_split(table: TimeTable, columns: Ints, platform: Platform, memory: 
         The devices.
     memory
         Memory need of each task: a share that does not fit into an accelerator is clipped.
+    divisible
+        Whether each task may be split; by default all may.
     """
+    flags = np.ones(len(table), np.bool_) if divisible is None else divisible
     best = np.zeros(len(table))
     time = table[:, np.unique(columns[platform.is_cpu])].sum(axis=2).min(axis=1)
     limits = platform.column("memory")
@@ -107,7 +117,7 @@ def isolated_split(table: TimeTable, columns: Ints, platform: Platform, memory: 
         for d in platform.accelerators.tolist()
     }
     for cpu, accelerator, capacity in sorted(pairs):
-        share, taken = pair_split(table, cpu, accelerator, capacity, memory)
+        share, taken = pair_split(table, cpu, accelerator, capacity, memory, flags)
         better = taken < time
         best, time = np.where(better, share, best), np.where(better, taken, time)
     return best, time

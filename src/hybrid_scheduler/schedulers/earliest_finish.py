@@ -8,6 +8,8 @@ With an objective other than latency it minimises the weighted sum instead.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..compiled import FastRule, best_placement, column_prices, rule
 from ..core import Floats, Knowledge
 from .registry import Look, register
@@ -15,7 +17,10 @@ from .registry import Look, register
 
 @rule
 def _earliest_finish_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
-    return best_placement(now, task[0].memory, times, free_at, devices, 0, len(devices), params[0], params[1:], 0.0)
+    split_price = np.inf if task[0].indivisible == 1 else 0.0
+    return best_placement(
+        now, task[0].memory, times, free_at, devices, 0, len(devices), params[0], params[1:], split_price
+    )
 
 
 @register(

@@ -10,6 +10,7 @@ independent tasks. It ignores dependencies when it chooses devices.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import Floats, Ints, Knowledge, Plan, Platform, Static, Workload
 from ..physics import best_prices, fluid_tasks
@@ -41,7 +42,11 @@ class FluidPlan(Static):
             if workload.has_dependencies
             else np.lexsort((-longest, workload.arrival_time))
         )
-        pivot = _pivot(value, platform) if len(platform.accelerators) and not workload.has_dependencies else -1
+        pivot = (
+            _pivot(value, platform, workload.divisible)
+            if len(platform.accelerators) and not workload.has_dependencies
+            else -1
+        )
         n = len(workload)
         device, start, finish = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
         free = np.zeros(len(platform))
@@ -71,9 +76,10 @@ def _groups(platform: Platform, columns: Ints) -> Ints:
     return np.where(platform.is_cpu, 0, 1 + np.searchsorted(accelerators, columns))
 
 
-def _pivot(value: Floats, platform: Platform) -> int:
+def _pivot(value: Floats, platform: Platform, divisible: NDArray[np.bool_]) -> int:
     """Return the task with the most equal costs on CPU and accelerators; -1 if no task fits on both."""
     cpu, accelerator = value[:, platform.is_cpu].min(axis=1), value[:, ~platform.is_cpu].min(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):  # a task of zero seconds is no pivot
         gap = np.abs(cpu - accelerator) / np.minimum(cpu, accelerator)
+    gap[~divisible] = np.inf
     return int(np.nanargmin(gap)) if np.isfinite(gap).any() else -1

@@ -20,8 +20,12 @@ from .registry import Look, register
 def _oracle_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     grid = int(params[0])
     weight, prices = params[1], params[2:]
+    whole_only = task[0].indivisible == 1
     if grid == 0:
-        return best_placement(now, task[0].memory, times, free_at, devices, 0, len(devices), weight, prices, 0.0)
+        split_price = np.inf if whole_only else 0.0
+        return best_placement(
+            now, task[0].memory, times, free_at, devices, 0, len(devices), weight, prices, split_price
+        )
     best, best_share, best_value, best_free = 0, 0.0, np.inf, np.inf
     for d in range(len(devices)):
         cpu = devices[d].cpu
@@ -29,7 +33,7 @@ def _oracle_rule(now, task, times, free_at, devices, params, state):  # type: ig
         cap = fitting_share(task[0].memory, devices[d].memory)
         for step in range(grid):
             share = step / (grid - 1)
-            if (share == 0.0) != (devices[d].is_cpu == 1) or share > cap:
+            if (share == 0.0) != (devices[d].is_cpu == 1) or share > cap or (whole_only and 0.0 < share < 1.0):
                 continue
             value, finish = 0.0, 0.0
             if share < 1.0:

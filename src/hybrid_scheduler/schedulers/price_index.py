@@ -19,13 +19,20 @@ from ..compiled import PRICE_COEFFICIENTS, FastRule, column_prices, price_state,
 from ..core import Floats, InvalidInputError, Knowledge
 from .registry import Look, register
 
+#: Fee of a split that no task pays.
+_NEVER = 1e300
+
 
 # params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
 @rule
 def _price_index_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+    coefficients = params[2:9]
+    if task[0].indivisible == 1:
+        coefficients = coefficients.copy()
+        coefficients[5] = _NEVER
     return priced_placement(
         now, task[0].memory, times, free_at, devices,
-        params[0], params[1], params[2:9], params[9], params[10:], state,
+        params[0], params[1], coefficients, params[9], params[10:], state,
     )  # fmt: skip
 
 

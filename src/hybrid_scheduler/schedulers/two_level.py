@@ -41,9 +41,10 @@ def _two_level_rule(now, task, times, free_at, devices, params, state):  # type:
             i //= 2
     node = int(tree[1])
     state[0] = node
+    split_price = np.inf if task[0].indivisible == 1 else 0.0
     return best_placement(
         now, task[0].memory, times, free_at, devices, int(bounds[node]), int(bounds[node + 1]),
-        objective[0], objective[1:], 0.0,
+        objective[0], objective[1:], split_price,
     )  # fmt: skip
 
 
