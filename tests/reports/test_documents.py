@@ -22,3 +22,13 @@ def test_table_reads_back_exactly(tmp_path):
     assert number(rows[0]["value"]) == 0.1 + 0.2
     assert math.isnan(number(rows[1]["value"]))
     assert path.read_bytes().endswith(b"c,\n")
+
+
+def test_table_has_no_cell_that_a_spreadsheet_would_run(tmp_path):
+    path = tmp_path / "table.csv"
+    texts = ["=1+1", "+1", "-x", "@SUM(A1)", "\tx", "plain", "'quoted"]
+    write_table(path, ("name", "value"), [{"name": text, "value": -1.5} for text in texts])
+    written = path.read_text(encoding="utf-8").splitlines()[1:]
+    assert [line.partition(",")[0] for line in written] == [f"'{text}" for text in texts[:5]] + texts[5:]
+    assert all(line.endswith(",-1.5") for line in written)
+    assert [row["name"] for row in read_table(path)] == texts

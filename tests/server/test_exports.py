@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import RUN
 
+from hybrid_scheduler.reports.table_files import escape_formula
 from hybrid_scheduler.server.engine_control import NewTask
-from hybrid_scheduler.server.file_exports import RESULT_COLUMNS, TASK_COLUMNS, escape_formula
+from hybrid_scheduler.server.file_exports import RESULT_COLUMNS, TASK_COLUMNS
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1+2", "@SUM(A1)", "\tx", "\rx", "=cmd|'/C calc'!A0"])

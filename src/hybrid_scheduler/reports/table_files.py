@@ -1,4 +1,7 @@
-"""CSV tables without NaN and infinity."""
+"""CSV tables without NaN and infinity, and without cells that a spreadsheet would run.
+
+Text that begins like a formula gets a leading apostrophe, which `read_table` removes. Numbers stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def escape_formula(value: Any) -> Any:
+    """Return the cell with a leading apostrophe if a spreadsheet would take it for a formula."""
+    return "'" + value if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -20,7 +30,7 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
 def read_table(path: Path) -> list[dict[str, str]]:
     """Read a CSV file as one mapping per row."""
     with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return [{name: _plain(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
 
 
 def number(cell: str) -> float:
@@ -29,4 +39,9 @@ def number(cell: str) -> float:
 
 
 def _cell(value: Any) -> Any:
-    return "" if value is None or (isinstance(value, float) and not math.isfinite(value)) else value
+    is_unknown = value is None or (isinstance(value, float) and not math.isfinite(value))
+    return "" if is_unknown else escape_formula(value)
+
+
+def _plain(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA_STARTS) else cell

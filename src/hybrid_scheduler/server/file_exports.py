@@ -12,6 +12,7 @@ import io
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..reports.table_files import escape_formula
 from .json_response import dumps
 
 if TYPE_CHECKING:
@@ -31,14 +32,6 @@ RESULT_COLUMNS = (
 )  # fmt: skip
 _TEXT_COLUMNS = {"run_id", "scheduler_name", "device", "status"}
 _INTEGER_COLUMNS = {"task_id", "model_version"}
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
-
-def escape_formula(value: Any) -> Any:
-    """Return the cell with a leading apostrophe if a spreadsheet would take it for a formula."""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return "'" + value
-    return value
 
 
 async def history_pages(repository: Repository, run_id: str | None, limit: int | str) -> Pages:
