@@ -152,8 +152,25 @@ def test_latency_alone_is_earliest_finish_before_training():
         ({"replay": "all"}, UnknownNameError),
         ({"epsilon": 1.5}, InvalidInputError),
         ({"energy_weight": -0.1}, InvalidInputError),
+        ({"energy_weight": "half"}, UnknownNameError),
     ],
 )
 def test_bad_parameters_are_refused(options, error):
     with pytest.raises(error):
         RLAgent(**options)
+
+
+# ---------------------------------------------------------------- objectives
+
+
+@pytest.mark.parametrize("replay", ["counterfactual", "bandit"])
+@pytest.mark.parametrize("objective", [Objective(0.5, 0.5), Objective(0.5, 0.0, 0.5), Objective(0.2, 0.7, 0.1)])
+def test_it_learns_under_every_objective_with_latency(objective, replay):
+    agent = RLAgent(replay=replay)
+    Cluster().run(mixed(700), agent, objective=objective)
+    assert agent.agent_.updates > 0
+    assert np.isfinite(agent.agent_.weights).all()
+
+
+def test_published_energy_weight_is_a_half():
+    assert RLAgent(energy_weight="published").energy_weight == 0.5

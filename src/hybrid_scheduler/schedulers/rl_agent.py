@@ -32,6 +32,9 @@ from ..physics import Tariff, dollars_per_second
 from .registry import Look, register
 
 _REPLAYS = ("counterfactual", "bandit")
+#: Energy weight of the published agent, by name.
+_PUBLISHED = "published"
+_PUBLISHED_WEIGHT = 0.5
 #: The network trained in simulation that ships with the package, for state `queue` and actions `split`.
 SHIPPED_MODEL = Path(__file__).parent.parent / "models" / "rl_agent.safetensors"
 #: Finished tasks per update of the network, and a learning rate that preserves the training in simulation.
@@ -63,6 +66,7 @@ class RLAgent(Online):
         Share of decisions made at random; by default 0.02 with bandit replay and 0 otherwise.
     energy_weight
         Weight of energy against latency in [0, 1], each divided by its payoff range; 0 uses the run's objective.
+        ``"published"`` is the published half and half.
     model
         ``"default"`` for the network that ships with the package, a path, or None for an untrained one.
     """
@@ -74,7 +78,7 @@ class RLAgent(Online):
         replay: str = "counterfactual",
         learn: bool = True,
         epsilon: float | None = None,
-        energy_weight: float = 0.0,
+        energy_weight: float | str = 0.0,
         model: str | Path | None = "default",
     ) -> None:
         if state not in ("queue", "task"):
@@ -83,6 +87,10 @@ class RLAgent(Online):
             raise UnknownNameError("actions", actions, ("split", "placement"))
         if replay not in _REPLAYS:
             raise UnknownNameError("replay", replay, _REPLAYS)
+        if isinstance(energy_weight, str):
+            if energy_weight != _PUBLISHED:
+                raise UnknownNameError("energy_weight", energy_weight, (_PUBLISHED,))
+            energy_weight = _PUBLISHED_WEIGHT
         for name, value in (("epsilon", epsilon), ("energy_weight", energy_weight)):
             if value is not None and not 0.0 <= value <= 1.0:
                 raise InvalidInputError(name, "a number in [0, 1]", value)
@@ -187,10 +195,9 @@ class RLAgent(Online):
         if setting.endless:
             self.agent_.replay.preallocate()
         self._experience = OnlineExperience(self.agent_, self._devices, self._rates, self._params)
-        # The network predicts later latency. Energy and cost are known at once, so the network does not weigh
-        # them, and it learns only from runs whose objective is latency alone.
+        # Costs are in seconds of latency. Where latency has no weight, no decision affects later tasks.
         self._network_weight = float(self._params[2])
-        self._learns_values = self.learn and goal.is_latency_only
+        self._learns_values = self.learn and goal.latency > 0.0
         self._explore = self.epsilon if self.epsilon is not None else 0.0 if self.wants_labels else 0.02
         # With this state an untrained network has no estimated costs to follow, so it must explore first.
         self._exploration = 1.0 if model is None and self.state_kind == "task" else 0.0

@@ -137,6 +137,18 @@ def _payoff_range(task_means, measure):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _device_prices(rates, params, task_means, price):  # type: ignore[no-untyped-def]
+    """Write the objective's price of a busy second on each device, in seconds of latency."""
+    price[:] = 0.0
+    if params[_ENERGY] > 0.0 or params[_COST] > 0.0:
+        unit = _payoff_range(task_means, 0)
+        energy = params[_ENERGY] * unit / _payoff_range(task_means, 1)
+        money = params[_COST] * unit / _payoff_range(task_means, 2)
+        for d in range(len(price)):
+            price[d] = energy * rates[0, d] + money * rates[1, d]
+
+
+@inner
 def _describe_options(  # type: ignore[no-untyped-def]
     now,
     size,
@@ -183,15 +195,8 @@ def _describe_options(  # type: ignore[no-untyped-def]
             device[a], cost[a] = best, 0.0
         fraction[1], fraction[2], fraction[3], fraction[4] = 0.5 * share, share, 0.5 * (share + most), most
 
-    price = np.zeros(len(devices))
-    if params[_ENERGY] > 0.0 or params[_COST] > 0.0:
-        unit = _payoff_range(task_means, 0)
-        energy, money = (
-            params[_ENERGY] * unit / _payoff_range(task_means, 1),
-            params[_COST] * unit / _payoff_range(task_means, 2),
-        )
-        for d in range(begin, end):
-            price[d] = energy * rates[0, d] + money * rates[1, d]
+    price = np.empty(len(devices))
+    _device_prices(rates, params, task_means, price)
     least = np.inf
     for a in range(ACTIONS):
         if cost[a] == 0.0:
@@ -269,22 +274,23 @@ def _observe_task(  # type: ignore[no-untyped-def]
 def _counterfactuals(  # type: ignore[no-untyped-def]
     device, fraction, known, memory, now, times, free_at, devices,
     next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_task_means,
-    latency, next_features, next_known,
+    paid, next_features, next_known,
 ):  # fmt: skip
-    """Compute the latency of every option, and the state that the next task would have seen after it.
+    """Compute the cost of every option in seconds, and the state that the next task would have seen after it.
 
     `times` are the task's realised seconds, `next_*` the next task as it arrived. Options that are not considered
     (known = infinity) are skipped.
     """
-    queues, busy, no_price = np.empty(len(devices)), np.zeros(len(devices)), np.zeros(len(devices))
+    queues, busy, price = np.empty(len(devices)), np.zeros(len(devices)), np.empty(len(devices))
+    _device_prices(rates, params, next_task_means, price)
     cost, next_device, next_fraction = np.empty(ACTIONS), np.empty(ACTIONS, np.int64), np.empty(ACTIONS)
     for a in range(ACTIONS):
         if known[a] == np.inf:
-            latency[a] = 0.0
+            paid[a] = 0.0
             next_features[a, :] = 0.0
             next_known[a, :] = 0.0
             continue
-        latency[a] = _cost_of(device[a], fraction[a], now, times, free_at, devices, 1.0, no_price)
+        paid[a] = _cost_of(device[a], fraction[a], now, times, free_at, devices, params[_LATENCY], price)
         queues[:] = free_at
         place(device[a], fraction[a], 0, memory, now, times, devices, queues, busy, 0.0, 0, CLIP)
         _describe_options(next_now, next_size, next_intensity, next_memory, next_times, queues, devices, rates,
@@ -296,6 +302,12 @@ _counterfactuals_signature = types.void(
     _actions, _vector, _vector, types.float64, types.float64, _row, _vector, _devices,
     *(types.float64,) * 4, _row, _row, _vector, _vector, _vector, types.float32[:, ::1], _row,
 )  # fmt: skip
+
+
+@entry
+def device_prices(rates, params, task_means, price):  # type: ignore[no-untyped-def]
+    """Call `_device_prices` from Python."""
+    _device_prices(rates, params, task_means, price)
 
 
 # The same functions, for callers in Python.
@@ -351,7 +363,7 @@ def counterfactuals_all(  # type: ignore[no-untyped-def]
     features, cost, known, device, fraction, next_features, next_known,
 ):  # fmt: skip
     """Compute, before a step, the state that every cluster would see after each of its options."""
-    next_task_means, latency = np.empty(task_means.shape[1]), np.empty(ACTIONS)
+    next_task_means, paid = np.empty(task_means.shape[1]), np.empty(ACTIONS)
     for e in range(len(position)):
         i = position[e]
         next_task_means[:] = task_means[e]
@@ -359,7 +371,7 @@ def counterfactuals_all(  # type: ignore[no-untyped-def]
         _counterfactuals(device[e], fraction[e], known[e], memory[e, i], arrival[e, i], times[e, i], free_at[e],
                 devices,
                 arrival[e, i + 1], size[e, i + 1], intensity[e, i + 1], memory[e, i + 1], times[e, i + 1],
-                rates, params, next_task_means, latency, next_features[e], next_known[e])  # fmt: skip
+                rates, params, next_task_means, paid, next_features[e], next_known[e])  # fmt: skip
 
 
 def kernel(function: Any) -> Any:
@@ -369,6 +381,7 @@ def kernel(function: Any) -> Any:
 
 _SIGNATURES = {
     describe_one: _describe_signature,
+    device_prices: types.void(_row, _vector, _vector, _vector),
     counterfactuals_one: _counterfactuals_signature,
     describe_all: _describe_all_signature,
     step_all: _step_signature,
@@ -394,7 +407,8 @@ def option_params(
     actions
         Kind of options, one of `ACTION_SETS`.
     objective
-        Weights of latency, energy and cost; they are scaled to sum to 1. Default: latency alone.
+        Weights of latency, energy and cost. They are divided by that of latency, so that costs are seconds of
+        latency under every objective; without latency they sum to 1. Default: latency alone.
     worst_known
         Options that cost more than this many times the best one are not considered.
 
@@ -408,7 +422,7 @@ def option_params(
     if actions not in ACTION_SETS:
         raise UnknownNameError("actions", actions, ACTION_SETS)
     goal = objective or Objective()
-    total = goal.latency + goal.energy + goal.cost
+    total = goal.latency or goal.energy + goal.cost
     first = int(platform.accelerators[0]) if len(platform.accelerators) else -1
     nodes = float(platform.is_cpu.sum())
     weights = (goal.latency / total, goal.energy / total, goal.cost / total)

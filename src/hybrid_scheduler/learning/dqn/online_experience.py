@@ -7,12 +7,13 @@ queues is the next state) and the outcome. The last of them completes it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...core import Floats, Ints, Outcome, Task
-from .decision_options import ACTIONS, counterfactuals_one, kernel, typical_time
+from .decision_options import ACTIONS, counterfactuals_one, device_prices, kernel, typical_time
 from .q_network import Floats32
 
 if TYPE_CHECKING:
@@ -43,14 +44,15 @@ class Step:
 class OnlineExperience:
     """Turns completed steps into rows of the agent's replay buffer."""
 
-    def __init__(self, agent: DQN, devices: object, rates: Floats, params: Floats) -> None:
+    def __init__(self, agent: DQN, devices: NDArray[Any], rates: Floats, params: Floats) -> None:
         self.agent, self.counterfactual = agent, agent.replay.width > 1
         self._devices, self._rates, self._params = devices, rates, params
         self._waiting: dict[int, Step] = {}
         self._last: Step | None = None
         self._ready: list[Step] = []
         self._counterfactuals = kernel(counterfactuals_one)
-        self._latency = np.zeros(ACTIONS)
+        self._prices, self._price = kernel(device_prices), np.zeros(len(rates[0]))
+        self._paid = np.zeros(ACTIONS)
         self._next_features = np.zeros((ACTIONS, agent.shape.features), np.float32)
         self._next_known = np.zeros((ACTIONS, ACTIONS))
 
@@ -98,7 +100,7 @@ class OnlineExperience:
         if not self.counterfactual:
             self.agent.replay.add(
                 step.features[None], step.known[None],
-                np.array([[step.action]]), np.array([[scale * outcome.latency]]),
+                np.array([[step.action]]), np.array([[scale * self._cost(step, outcome)]]),
                 after.features[None, None], after.known[None, None], np.ones((1, 1), np.bool_),
             )  # fmt: skip
         elif outcome.labels is not None:
@@ -106,11 +108,18 @@ class OnlineExperience:
                 step.device, step.fraction, step.known, step.task.memory_required, step.now,
                 np.ascontiguousarray(outcome.labels), step.free_at, self._devices,
                 after.now, after.task.size, after.task.compute_intensity, after.task.memory_required, after.times,
-                self._rates, self._params, after.task_means, self._latency, self._next_features, self._next_known,
+                self._rates, self._params, after.task_means, self._paid, self._next_features, self._next_known,
             )  # fmt: skip
             considered = np.isfinite(step.known)
             self.agent.replay.add(
                 step.features[None], np.where(considered, step.known, 0.0)[None], np.arange(ACTIONS)[None],
-                (scale * self._latency)[None], self._next_features[None], self._next_known[None], considered[None],
+                (scale * self._paid)[None], self._next_features[None], self._next_known[None], considered[None],
             )  # fmt: skip
         step.successor = None  # or every step would keep all that came after it
+
+    def _cost(self, step: Step, outcome: Outcome) -> float:
+        """Return latency plus the objective's prices of busy seconds, in seconds."""
+        self._prices(self._rates, self._params, step.task_means, self._price)
+        cpu = int(self._devices["cpu"][outcome.device])
+        busy = self._price[cpu] * outcome.cpu_time + self._price[outcome.device] * outcome.accelerator_time
+        return float(outcome.latency + busy)
