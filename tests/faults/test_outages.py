@@ -135,6 +135,9 @@ async def test_one_key_stores_one_task_and_one_id_one_run_while_writes_fail(stor
         runs = [measured_run(20, run_id=f"01JCQ4W3E8Z0V6M8T1S9Y5K2R{i}") for i in range(4)]
         begun = [asyncio.create_task(send(number)) for number in range(12)]
         begun += [asyncio.create_task(keep_sending("/api/runs", measured_to_json(run))) for run in runs]
+        keyed = [{"Idempotency-Key": f"run-{i}"} for i in range(3)]
+        unnamed = measured_to_json(measured_run(7))
+        begun += [asyncio.create_task(keep_sending("/api/runs", unnamed, **key)) for key in keyed]
         with locked(settings_of(tmp_path, **storage)):
             begun += [asyncio.create_task(send(number)) for number in range(12, 24)]
             async with asyncio.timeout(60):
@@ -149,6 +152,8 @@ async def test_one_key_stores_one_task_and_one_id_one_run_while_writes_fail(stor
             assert found[0]["task_id"] in {answer.get("task_id") for answer in answers}
         for run in runs:
             assert (await client.get(f"/api/runs/{run.run_id}")).json()["tasks"] == 20
+        stored = [run for run in (await client.get("/api/runs")).json()["runs"] if run["source"] == "measured"]
+        assert sorted(run["tasks"] for run in stored) == [7] * 3 + [20] * 4
 
 
 async def test_long_deletion_is_answered_with_its_progress(storage, tmp_path, monkeypatch):

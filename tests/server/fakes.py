@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import orjson
 
-from hybrid_scheduler.live import JournalUnavailable, MeasuredRun
+from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, MeasuredRun
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
 from hybrid_scheduler.server.app_context import AppContext, ServerOptions
@@ -380,7 +380,7 @@ class FakeControl:
         self.orders.append(("submit", task))
         return self.repository.add(task)
 
-    async def store_measured(self, run: MeasuredRun) -> str:
+    async def store_measured(self, run: MeasuredRun, key: IdempotencyKey | None = None) -> str:
         if self.repository.outage is not None:
             raise JournalUnavailable("the database is unavailable")
         self.orders.append(("measured", run))

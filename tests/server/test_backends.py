@@ -12,10 +12,12 @@ from dataclasses import replace
 
 import pytest
 from fakes import client_of
+from measured_examples import measured_run
 from services import database_url, postgres_url, redis_url  # noqa: F401
 from test_contract import fits
 
 from hybrid_scheduler.config import load_settings
+from hybrid_scheduler.live import measured_to_json
 from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server, options_of
@@ -207,3 +209,30 @@ async def test_wait_is_latency_minus_time_in_live_and_stored_figures(kind, reque
         assert all(result["wait"] == result["latency"] - result["actual_time"] for result in results)
         lines = csv.DictReader((await client.get("/api/export/results.csv")).text.splitlines())
         assert all(float(row["wait"]) == float(row["latency"]) - float(row["actual_time"]) for row in lines)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_measured_run_with_a_key_is_stored_once(kind, request, tmp_path, monkeypatch):
+    (tmp_path / "config.yaml").write_text("")
+    body, key = measured_to_json(measured_run(6)), {"Idempotency-Key": "mine"}
+    settings = settings_of(kind, request, tmp_path)
+    async with server(settings, tmp_path, monkeypatch) as (client, _):
+        first = await client.post("/api/runs", json=body, headers=key)
+        assert first.status_code == 201
+        again = await client.post("/api/runs", json=body, headers=key)
+        assert (again.status_code, again.json()) == (201, first.json())
+        assert again.headers["idempotent-replay"] == "true"
+        other = await client.post("/api/runs", json={**body, "seed": 99}, headers=key)
+        assert other.status_code == 422
+        assert (await client.post("/api/tasks", json=TASK, headers=key)).status_code == 422
+        assert (await client.post("/api/runs", json=body)).json()["run_id"] != first.json()["run_id"]
+        named = {**body, "run_id": first.json()["run_id"]}
+        assert (await client.post("/api/runs", json=named, headers={"Idempotency-Key": "new"})).status_code == 201
+        runs = (await client.get("/api/runs")).json()["runs"]
+        assert [run["source"] for run in runs].count("measured") == 2
+        assert {run["tasks"] for run in runs if run["source"] == "measured"} == {6}
+    async with server(settings, tmp_path, monkeypatch) as (client, _):  # after a restart, too
+        again = await client.post("/api/runs", json=body, headers=key)
+        assert again.json() == first.json()
+        await client.delete("/api/history")
+        assert (await client.post("/api/runs", json=body, headers=key)).status_code in (201, 409)

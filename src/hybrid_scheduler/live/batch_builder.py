@@ -24,6 +24,7 @@ from .batch_records import (
     RunRecord,
     VersionRecord,
 )
+from .command_queue import forward_result
 from .journal import Journal, JournalFull
 from .live_run import LiveChunk
 
@@ -48,7 +49,7 @@ class BatchBuilder:
         self._journal, self.counters, self.device_names = journal, counters, device_names
         self._unsent: deque[Batch] = deque()
         #: Keys with the digest of their task, and the future that gets its id when the task is stored.
-        self._keys: OrderedDict[str, tuple[str, Future[int]]] = OrderedDict()
+        self._keys: OrderedDict[str, tuple[str, Future[Any]]] = OrderedDict()
         #: Measured runs that are neither stored nor dropped yet.
         self._measured: dict[str, Future[None]] = {}
         self._clear()
@@ -98,15 +99,15 @@ class BatchBuilder:
 
     # ---------------------------------------------------------------- acknowledgements
 
-    def submitted(self, key: IdempotencyKey) -> Future[int] | None:
-        """Return the future of the task that was submitted with this key; None if there is none.
+    def submitted(self, key: IdempotencyKey) -> Future[Any] | None:
+        """Return the future of the task or measured run that was submitted with this key; None if there is none.
 
-        A task whose batch could not be stored at once waits to be stored: its key stays known.
+        It gets the id. A task whose batch could not be stored at once waits to be stored: its key stays known.
 
         Raises
         ------
         InvalidInputError
-            If the key was used for another task.
+            If the key was used for another task or run.
         """
         known = self._keys.get(key.key)
         if known is None:
@@ -116,7 +117,7 @@ class BatchBuilder:
             del self._keys[key.key]  # the journal has dropped the task: try again
             return None
         if fingerprint != key.fingerprint:
-            raise InvalidInputError("Idempotency-Key", "new, or sent with the same task as before", key.key)
+            raise InvalidInputError("Idempotency-Key", "new, or sent with the same content as before", key.key)
         return task_id
 
     def acknowledge(self, task_id: int, acknowledged: Future[int], key: IdempotencyKey | None) -> None:
@@ -126,10 +127,13 @@ class BatchBuilder:
             self._idempotency.append(replace(key, task_id=task_id))
             stored: Future[int] = Future()
             self._stored.append((task_id, stored))
-            self._keys[key.key] = key.fingerprint, stored
-            # The database does not know the key of a task that waits to be stored.
-            while len(self._keys) > _MAX_KEYS and next(iter(self._keys.values()))[1].done():
-                self._keys.popitem(last=False)
+            self._remember(key, stored)
+
+    def _remember(self, key: IdempotencyKey, stored: Future[Any]) -> None:
+        self._keys[key.key] = key.fingerprint, stored
+        # The database does not know the key of something that waits to be stored.
+        while len(self._keys) > _MAX_KEYS and next(iter(self._keys.values()))[1].done():
+            self._keys.popitem(last=False)
 
     # ---------------------------------------------------------------- handing over
 
@@ -169,6 +173,10 @@ class BatchBuilder:
         assert stored is not None
         self._measured[run_id] = stored
         stored.add_done_callback(lambda done: self._measured.pop(run_id, None))
+        for key in batch.idempotency:
+            stored_id: Future[str] = Future()
+            forward_result(stored, stored_id, run_id)
+            self._remember(key, stored_id)
         self.counters = batch.counters
         self._unsent.append(batch)
         return committed

@@ -190,15 +190,24 @@ class ContinuousSimulation:
             check_text("Idempotency-Key", key.key)
         return self._run_later(lambda task_id: self._controller.submit(task, key, task_id))
 
-    def store_measured(self, run: MeasuredRun) -> Future[str]:
+    def store_measured(self, run: MeasuredRun, key: IdempotencyKey | None = None) -> Future[str]:
         """Store a run that was measured on real devices; does not wait.
+
+        Parameters
+        ----------
+        run
+            The measured run.
+        key
+            The same key with the same run again gives the same id.
 
         Returns
         -------
         Future
             Gets the run's id when the run is durable, or `JournalUnavailable`.
         """
-        return self._run_later(lambda run_id: self._controller.store_measured(run, run_id))
+        if key is not None:
+            check_text("Idempotency-Key", key.key)
+        return self._run_later(lambda run_id: self._controller.store_measured(run, run_id, key))
 
     def forget(self) -> Future[int]:
         """Delete every task with its results; ids are not used again.

@@ -186,12 +186,18 @@ class LiveController:
             self.publish_status()
         self._flush()
 
-    def store_measured(self, measured: MeasuredRun, stored_id: Future[str]) -> None:
+    def store_measured(
+        self, measured: MeasuredRun, stored_id: Future[str], key: IdempotencyKey | None = None
+    ) -> None:
         """Store a measured run as a run of its own; `stored_id` gets its id when it is durable.
 
         The active run goes on; the ids of its tasks have a gap. A run that is being stored already, by its id, is
         not stored again: both futures get the first one's result.
         """
+        known = self._batches.submitted(key) if key is not None else None
+        if known is not None:
+            forward_result(known, stored_id)
+            return
         run_id = measured.run_id or self._new_id()
         if (earlier := self._batches.storing(run_id)) is not None:
             forward_result(earlier, stored_id, run_id)
@@ -200,6 +206,8 @@ class LiveController:
         self._require_capacity("take the run")
         active = self._record.run_id if self._record else None
         batch = batch_of(measured, run_id, self._batches.counters, now=self._clock.unix(), watched=active)
+        if key is not None:  # the database finds the run by its first task
+            batch = replace(batch, idempotency=(replace(key, task_id=self._next_task),))
         forward_result(self._batches.take_measured(batch), stored_id, run_id)
         self.publish_status()  # before the batch can be durable, and its event be seen
         self._batches.deliver()

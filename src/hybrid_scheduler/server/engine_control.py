@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..live import MeasuredRun
+from ..live import IdempotencyKey, MeasuredRun
 
 #: An engine in another process counts as unavailable after this many seconds without a heartbeat, which it sends
 #: every second.
@@ -72,7 +72,7 @@ class EngineControl(Protocol):
     async def submit(self, task: NewTask) -> int:
         """Return the task's id, once the task and its results are durable."""
 
-    async def store_measured(self, run: MeasuredRun) -> str:
+    async def store_measured(self, run: MeasuredRun, key: IdempotencyKey | None = None) -> str:
         """Return the id of the run, once the run is durable."""
 
     async def forget(self) -> int | None:

@@ -127,9 +127,9 @@ class LocalEngineControl:
         key = None if task.key is None else IdempotencyKey(task.key, task.fingerprint, 0)
         return await _until_durable(self._engine.submit(new, key))
 
-    async def store_measured(self, run: MeasuredRun) -> str:
+    async def store_measured(self, run: MeasuredRun, key: IdempotencyKey | None = None) -> str:
         """Return the id of the run, once the run is durable."""
-        return await _until_durable(self._engine.store_measured(run))
+        return await _until_durable(self._engine.store_measured(run, key))
 
     async def forget(self) -> int | None:
         """Delete all tasks and return their number; None if that is going on and sure to be completed."""

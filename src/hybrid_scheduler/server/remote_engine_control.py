@@ -14,6 +14,7 @@ from ..core import HybridSchedulerError
 from ..live import (
     EngineBusy,
     EngineClosed,
+    IdempotencyKey,
     JournalFull,
     JournalUnavailable,
     MeasuredRun,
@@ -98,9 +99,9 @@ class RemoteEngineControl:
         """Return the task's id, once the task and its results are durable."""
         return int((await self._send("submit", asdict(task)))["task_id"])
 
-    async def store_measured(self, run: MeasuredRun) -> str:
+    async def store_measured(self, run: MeasuredRun, key: IdempotencyKey | None = None) -> str:
         """Return the id of the run, once the run is durable."""
-        return str((await self._send("measured", measured_to_json(run)))["run_id"])
+        return str((await self._send("measured", measured_to_json(run) | {"key": key and asdict(key)}))["run_id"])
 
     async def forget(self) -> int | None:
         """Delete all tasks and return their number; None if that is going on and sure to be completed."""
@@ -141,7 +142,9 @@ async def execute_command(control: EngineControl, kind: str, payload: dict[str, 
     if kind == "submit":
         return {"task_id": await control.submit(NewTask(**payload))}
     if kind == "measured":
-        return {"run_id": await control.store_measured(measured_from_json(payload))}
+        given = payload.pop("key", None)
+        key = None if given is None else IdempotencyKey(**given)
+        return {"run_id": await control.store_measured(measured_from_json(payload), key)}
     if kind == "forget":
         return {"deleted_tasks": await control.forget()}
     plain = {"stop": control.stop, "pause": control.pause, "resume": control.resume, "learners": control.learners}

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query, Response
 
-from ...live import MeasuredRun, measured_from_json
+from ...live import IdempotencyKey, MeasuredRun, measured_from_json
 from ...live.lane_statistics import WINDOW, LaneStatistics
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, not_found
-from ..json_response import StrictJSONResponse
+from ..json_response import StrictJSONResponse, dumps
 from ..schemas import Gantt, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
-from .strict_route import REPLAY, RUN_ID, SCHEDULER, Limit, RunInPath, StrictRoute
+from .strict_route import REPLAY, RUN_ID, SCHEDULER, KeyHeader, Limit, RunInPath, StrictRoute, used_key
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 
@@ -51,20 +52,40 @@ async def runs(
     response_model=RunStored,
     responses={201: {"description": "The run is stored.", "headers": REPLAY}, **problems(409, 413, 415, 422, 503)},
 )
-async def store_measured(context: RequestContext, measured: MeasuredRunCreate) -> Response:
+async def store_measured(
+    context: RequestContext, measured: MeasuredRunCreate, idempotency_key: KeyHeader = None
+) -> Response:
     """Store a measured run, as `execute --store` does. The response comes once everything is durable.
 
-    A client that got no response sends the run again under the same `run_id`; it is stored once. The live run
-    is not interrupted.
+    A client that got no response sends the run again under the same `run_id` or `Idempotency-Key`; it is stored
+    once. The live run is not interrupted.
     """
-    run = await asyncio.to_thread(lambda: measured_from_json(measured.model_dump()))
-    if run.run_id is None:
-        return _stored_response(run, await context.control.store_measured(run))
+    content = measured.model_dump()
+    run = await asyncio.to_thread(lambda: measured_from_json(content))
+    if idempotency_key is None:
+        return await _store(context, run)
+    key = IdempotencyKey(idempotency_key, hashlib.sha256(dumps(content)).hexdigest(), 0)
     # Of two requests at once, the second waits for the first and then finds its run.
-    async with context.state.key_locks.hold(run.run_id):
+    async with context.state.key_locks.hold(key.key):
+        known = await context.repository.idempotency_record(key.key)
+        if known is None:
+            return await _store(context, run, key)
+    if known[0] != key.fingerprint:
+        raise used_key(key.key)
+    first = await context.repository.task(known[1])  # the key is stored with the run's first task
+    if first is None:
+        raise ApiError(409, "the run was stored, and its tasks have been deleted since")
+    return _stored_response(run, first["run_id"], replay=True)
+
+
+async def _store(context: AppContext, run: MeasuredRun, key: IdempotencyKey | None = None) -> Response:
+    """Store a run, unless there is one with its id."""
+    if run.run_id is None:
+        return _stored_response(run, await context.control.store_measured(run, key))
+    async with context.state.key_locks.hold(f"run {run.run_id}"):
         known = await context.repository.run(run.run_id)
         if known is None:
-            return _stored_response(run, await context.control.store_measured(run))
+            return _stored_response(run, await context.control.store_measured(run, key))
     if known["source"] != "measured" or known["created_at"] != run.created_at:
         raise ApiError(409, f"run_id: must be one that no other run has, got {run.run_id}")
     return _stored_response(run, run.run_id, replay=True)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Request, Response
+from fastapi import Header, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from ..app_context import AppContext
@@ -69,6 +69,27 @@ def _refusal(path: str, allowed: str, got: str) -> ApiError:
     # A deep path repeats itself: its beginning names the field.
     field = ".".join(path.removeprefix(".").split(".")[:4])[:100] or "body"
     return ApiError(422, f"{field}: must be {allowed}, got {got}", fields=[(field, allowed, got)])
+
+
+#: Annotation of the header that makes a request repeatable.
+KeyHeader = Annotated[
+    str | None,
+    Header(
+        pattern=r"^[A-Za-z0-9_.:\-]{1,128}$",
+        description="A key of your choice. Sending the same content again with the same key stores it once.",
+        examples=["3f0d6a6c-41c0-4a7b-9a8e-0f6a2f2c7f11"],
+    ),
+]
+
+
+def used_key(key: str) -> ApiError:
+    """Return the error for a key that came with other content before."""
+    allowed = "a key that was not used for anything else"
+    return ApiError(
+        422,
+        f"Idempotency-Key: must be {allowed}, got {key}",
+        fields=[("header.Idempotency-Key", allowed, key)],
+    )
 
 
 class StrictRoute(APIRoute):

@@ -5,26 +5,27 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from ..app_context import AppContext, RequestContext
 from ..engine_control import NewTask
 from ..errors import ApiError, not_found
 from ..json_response import StrictJSONResponse, dumps
 from ..schemas import ResultPage, TaskCreate, TaskDetail, TaskPage, base_models, problems
-from .strict_route import REPLAY, Limit, RunQuery, SchedulerQuery, StrictRoute, TaskInPath, current_run
+from .strict_route import (
+    REPLAY,
+    KeyHeader,
+    Limit,
+    RunQuery,
+    SchedulerQuery,
+    StrictRoute,
+    TaskInPath,
+    current_run,
+    used_key,
+)
 
 router = APIRouter(prefix="/api", tags=["tasks"], route_class=StrictRoute)
 results_router = APIRouter(prefix="/api", tags=["results"], route_class=StrictRoute)
-
-_KeyHeader = Annotated[
-    str | None,
-    Header(
-        pattern=r"^[A-Za-z0-9_.:\-]{1,128}$",
-        description="A key of your choice. Sending a task again with the same key does not create a second one.",
-        examples=["3f0d6a6c-41c0-4a7b-9a8e-0f6a2f2c7f11"],
-    ),
-]
 
 
 @router.post(
@@ -41,7 +42,7 @@ _KeyHeader = Annotated[
         **problems(409, 413, 415, 422, 503),
     },
 )
-async def create_task(context: RequestContext, task: TaskCreate, idempotency_key: _KeyHeader = None) -> Response:
+async def create_task(context: RequestContext, task: TaskCreate, idempotency_key: KeyHeader = None) -> Response:
     """Submit a task. The response comes once the task and its results are durable, so that they survive a crash."""
     fields = task.fields()
     if idempotency_key is None:
@@ -54,12 +55,7 @@ async def create_task(context: RequestContext, task: TaskCreate, idempotency_key
             new = NewTask(**fields, key=idempotency_key, fingerprint=fingerprint)
             return await _stored_response(context, await context.control.submit(new))
     if known[0] != fingerprint:
-        allowed = "a key that was not used for another task"
-        raise ApiError(
-            422,
-            f"Idempotency-Key: must be {allowed}, got {idempotency_key}",
-            fields=[("header.Idempotency-Key", allowed, idempotency_key)],
-        )
+        raise used_key(idempotency_key)
     return await _stored_response(context, known[1], replay=True)
 
 
