@@ -72,7 +72,7 @@ _NEW_KIND, _NO_KIND = -2, -1
 _DECIDE = types.Tuple((types.int64, types.float64))(
     STATE, PLACEMENT, types.float64, types.float64, types.float64, types.float64, types.int64, _READ_ONLY, DEVICES
 )
-_END = types.void(PLACEMENT, types.int64, types.int64, types.float64, DEVICES)
+_END = types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, DEVICES)
 _LEARN = types.boolean(STATE, *(types.float64,) * 3, types.int64, types.int64, *(types.float64,) * 3, DEVICES)
 _NUMBER = types.int64(STATE)
 _PREDICT = types.void(STATE, _READ_ONLY, _READ_ONLY, _READ_ONLY, types.int64[::1], types.float64[:, :, ::1])
@@ -163,7 +163,7 @@ class HierarchicalLearner(Online):
     def _learn_outcome(self, task: Task, decision: Decision | None, outcome: Outcome) -> bool:
         kind = self._number(task.kind)
         if decision is not None:
-            self._end(self.placement, kind, decision.device, decision.fraction, self.devices)
+            self._end_decision(kind, decision, outcome.cpu_time, outcome.accelerator_time)
         changed = self._learn(
             self.model, task.size, task.compute_intensity, task.memory_required, kind,
             outcome.device, outcome.fraction, outcome.cpu_time, outcome.accelerator_time, self.devices,
@@ -175,7 +175,12 @@ class HierarchicalLearner(Online):
         decided = self._decided.pop(task_id, None)
         if decided is not None:
             task, decision = decided
-            self._end(self.placement, self._number(task.kind), decision.device, decision.fraction, self.devices)
+            self._end_decision(self._number(task.kind), decision, 0.0, 0.0)
+
+    def _end_decision(self, kind: int, decision: Decision, cpu_time: float, accelerator_time: float) -> None:
+        self._end(
+            self.placement, kind, decision.device, decision.fraction, cpu_time, accelerator_time, self.devices
+        )
 
     def predict(self, workload: Workload) -> Floats:
         """Return mean and standard deviation of the log seconds of every task on every class of device."""
@@ -297,9 +302,9 @@ def _decide_one(state, placement, now, size, intensity, memory, kind, free_at, d
 
 
 @entry
-def _end_one(placement, kind, device, share, devices):  # type: ignore[no-untyped-def]
+def _end_one(placement, kind, device, share, cpu_time, accelerator_time, devices):  # type: ignore[no-untyped-def]
     """Call `end_parts` from Python."""
-    end_parts(placement, kind, device, share, devices)
+    end_parts(placement, kind, device, share, cpu_time, accelerator_time, devices)
 
 
 @entry
@@ -345,7 +350,10 @@ def _learner_loop(  # type: ignore[no-untyped-def]
                 row = _pop(running)
                 if out_status[row] != FAILED:
                     number = kind_number[kind[row]]
-                    end_parts(placement, number, out_device[row], out_fraction[row], rule_devices)
+                    end_parts(
+                        placement, number, out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row],
+                        rule_devices,
+                    )  # fmt: skip
                     learn_outcome(
                         state, size[row], intensity[row], memory[row], number,
                         out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], rule_devices,

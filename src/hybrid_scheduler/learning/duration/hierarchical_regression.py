@@ -71,6 +71,8 @@ _CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
 _ROBUST = 4.0
 #: How far beyond the largest size seen a law is believed, in log size, and how its uncertainty grows from there.
 _BEYOND, _STEEPER = 0.4, 0.6
+#: Fixed cost of a part, as a share of the whole, that is possible before it is known.
+_FIXED_PRIOR = 0.15
 #: Variance that each outcome adds to the weights of its class.
 _DRIFT = 1e-7
 
@@ -473,6 +475,8 @@ def learn_part(  # type: ignore[no-untyped-def]
     g, transfer = _work_and_transfer(state, n, every, c, memory)
     predicted = math.exp(g) + transfer
     whole = _whole_seconds(state, c, share, seconds)
+    # Until its fixed cost is known, a small part says little about the whole.
+    unsure = math.log(1.0 + _FIXED_PRIOR * (1.0 - share) / share) ** 2 * 8.0 / (8.0 + state.recent_count[c])
     noise = state.stats[c, NOISE]
     if transfer > 0.98 * whole:
         # The transfer cannot take longer than the whole: that bounds its efficiency, but for noise.
@@ -501,7 +505,7 @@ def learn_part(  # type: ignore[no-untyped-def]
         variance = _variance(state, every)
 
     # The noise level: e² * noise / total has the noise's expectation once that is right.
-    total = variance + noise
+    total = variance + noise + unsure
     bound = _ROBUST * math.sqrt(total)
     limited = min(max(innovation, -bound), bound)
     if not changed:
@@ -509,7 +513,7 @@ def learn_part(  # type: ignore[no-untyped-def]
         renewed = noise + (limited * limited * noise / total - noise) / (weight + 1.0)
         state.stats[c, NOISE] = min(max(renewed, _NOISE_FLOOR), _NOISE_CEILING)
         state.stats[c, _NOISE_WEIGHT] = min(weight + 1.0, 60.0)
-    condition(state, every, limited, noise)
+    condition(state, every, limited, noise + unsure)
     for j in range(FEATURES):
         at = _own_block(state, c) * FEATURES + j
         state.covariance[at, at] += _DRIFT

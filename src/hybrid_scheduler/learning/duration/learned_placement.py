@@ -4,6 +4,10 @@ The rule is that of `price_index` on predicted seconds, ``exp(mean + variance / 
 duration for a task is uncertain is tried if an optimistic estimate beats the best known placement. Trials are
 bounded: one at a time for each class and task kind, a few in all, and only while the seconds that they may lose
 stay below a small share of all seconds spent. Small tasks are tried first.
+
+A task that takes longer than expected blocks its device, and the delay of later tasks grows with the square of its
+duration. Half the variance of the predicted seconds, times the arrival rate and a weight, is therefore added to the
+latency of a placement.
 """
 
 from __future__ import annotations
@@ -31,6 +35,10 @@ from .hierarchical_regression import (
 _WINDOW, _REFRESH = 1024, 64
 #: Standard deviation of log seconds before anything is known.
 _CLUELESS = 9.0
+#: Largest variance of log seconds of which the risk is computed: beyond it the normal law exaggerates.
+_RISKY = 1.5
+#: Seconds of a placement that is used only if there is no other.
+_NEVER = 1e30
 
 
 class Limits(NamedTuple):
@@ -54,15 +62,17 @@ class Limits(NamedTuple):
     latency: float = 3.5
     #: Standard deviation up to which one side of a split may be uncertain.
     rough: float = 1.0
+    #: Weight of the delay that a longer duration than expected causes to later tasks.
+    risk: float = 0.02
 
 
-_UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH = range(9)
+_UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK = range(10)
 
 # params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
 _CPUS, _ACCELERATORS, _THETA, _WEIGHT, _PRICES = 0, 1, 2, 9, 10
 # numbers: [tasks seen, worth of an accelerator second, typical seconds, seconds spent, seconds lost by trials,
-# trials, mean log seconds on the best class]
-_TASKS, _WORTH, _TYPICAL, _SPENT, _LOST, _TRIED, _LOG_TIME = range(7)
+# trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean gap]
+_TASKS, _WORTH, _TYPICAL, _SPENT, _LOST, _TRIED, _LOG_TIME, _LOG_SIZES, _LAST, _GAP = range(10)
 
 
 class PlacementState(NamedTuple):
@@ -75,9 +85,12 @@ class PlacementState(NamedTuple):
     value: Floats  # worth of a second by class, relative to the average accelerator
     pending: Ints  # parts that run or wait, by class and task kind
     wanted: Floats  # trials put off, by class and task kind
+    reserved: Floats  # seconds that a running trial may lose, by class and task kind
+    harmless: Floats  # seconds within which it loses nothing
     times: Floats  # scratch: (whole, fixed) seconds by class
     mean: Floats  # scratch: mean log seconds by class
     deviation: Floats  # scratch: standard deviation of log seconds by class
+    risk: Floats  # scratch: seconds of delay that the uncertain duration of a task causes to others, by class
 
     @property
     def trials(self) -> int:
@@ -87,7 +100,7 @@ class PlacementState(NamedTuple):
 
 _VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
 PLACEMENT = types.NamedTuple(
-    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], _MATRIX, _MATRIX, _VECTOR, _VECTOR),
+    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 4, *(_VECTOR,) * 3),
     PlacementState,
 )
 DEVICES = from_dtype(DEVICE)[::1]
@@ -111,24 +124,28 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
     return PlacementState(
         params=np.concatenate([counts, theta, [1.0], np.zeros(classes)]).astype(np.float64),
         limits=np.array(limits or Limits(), np.float64),
-        numbers=np.zeros(7),
+        numbers=np.zeros(10),
         window=np.zeros((_WINDOW, 4)),
         value=np.zeros(classes),
         pending=np.zeros((classes, 2), np.int64),
         wanted=np.zeros((classes, 2)),
+        reserved=np.zeros((classes, 2)),
+        harmless=np.zeros((classes, 2)),
         times=np.zeros((classes, 2)),
         mean=np.zeros(classes),
         deviation=np.zeros(classes),
+        risk=np.zeros(classes),
     )
 
 
 def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
     """Return the same rule with space for more task kinds."""
-    pending = np.zeros((len(placement.value), kinds + 1), np.int64)
-    wanted = np.zeros(pending.shape)
-    pending[:, : placement.pending.shape[1]] = placement.pending
-    wanted[:, : placement.wanted.shape[1]] = placement.wanted
-    return placement._replace(pending=pending, wanted=wanted)
+    wider = {}
+    for name in ("pending", "wanted", "reserved", "harmless"):
+        old = getattr(placement, name)
+        wider[name] = np.zeros((len(old), kinds + 1), old.dtype)
+        wider[name][:, : old.shape[1]] = old
+    return placement._replace(**wider)
 
 
 def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
@@ -194,19 +211,22 @@ def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-un
 
 
 @inner
-def _best_known_placement(  # type: ignore[no-untyped-def]
-    now, memory, times, deviation, free_at, devices, weight, prices, split_price, unknown, rough, stretch, slack
-):
+def _best_known_placement(placement, now, memory, free_at, devices, prices, split_price):  # type: ignore[no-untyped-def]
     """Return device, share and latency of the least ``weight * finish + prices * busy seconds``.
 
-    As `best_placement`, with two differences. Splits need durations that are known. Prices may delay a task to
-    `stretch` times the least possible latency plus `slack`, and no further: no task waits for a stuck device.
+    As `best_placement`, with three differences. Latencies include the risk of uncertain durations. Splits need
+    durations that are known. Prices may delay a task to a multiple of the least possible latency and of the typical
+    task time, and no further: no task waits for a stuck device.
     """
-    best, best_share, best_latency, limit = 0, 0.0, np.inf, np.inf
+    times, deviation, risk = placement.times, placement.deviation, placement.risk
+    weight, unknown, rough = placement.params[_WEIGHT], placement.limits[_UNKNOWN], placement.limits[_ROUGH]
+    stretch = placement.limits[_LATENCY]
+    slack = stretch * placement.numbers[_TYPICAL]
+    best, best_share, best_latency, least, limit = 0, 0.0, np.inf, np.inf, np.inf
     for sweep in range(2):
         best_value, best_free = np.inf, np.inf
         if sweep == 1:
-            limit = stretch * best_latency + slack
+            limit = stretch * least + slack
         first = 0
         while first < len(devices):
             d = earliest_free(free_at, first, devices[first].group_end)
@@ -218,9 +238,12 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
             if devices[d].is_cpu == 1:
                 part = cpu_fixed + cpu_whole
                 latency = cpu_wait + part
-                value = latency if sweep == 0 else weight * latency + cpu_price * part
-                if latency <= limit and beats(value, np.inf, best_value, best_free):
+                feared = latency + risk[cpu_column]
+                value = feared if sweep == 0 else weight * feared + cpu_price * part
+                if feared <= limit and beats(value, np.inf, best_value, best_free):
                     best, best_share, best_value, best_free, best_latency = d, 0.0, value, np.inf, latency
+                    if sweep == 0:
+                        least = feared
                 continue
             whole, fixed, price = times[column, 0], times[column, 1], prices[column]
             free = free_at[d]
@@ -243,16 +266,21 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
                     share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
                     share = min(max(share, 0.0), cap)
                 part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
+                feared = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
                 if share == 1.0:
                     latency = wait + part
-                    value = weight * latency + price * part
+                    feared += latency
+                    value = weight * feared + price * part
                 else:
                     latency = max(wait + part, cpu_wait + rest)
-                    value = weight * latency + price * part + cpu_price * rest + split_price
+                    feared += latency
+                    value = weight * feared + price * part + cpu_price * rest + split_price
                 if sweep == 0:
-                    value = latency
-                if latency <= limit and beats(value, free, best_value, best_free):
+                    value = feared
+                if feared <= limit and beats(value, free, best_value, best_free):
                     best, best_share, best_value, best_free, best_latency = d, share, value, free, latency
+                    if sweep == 0:
+                        least = feared
     return best, best_share, best_latency
 
 
@@ -265,7 +293,7 @@ def _trial(state, placement, now, memory, kind, latency, free_at, devices):  # t
     shortest = placement.mean.min()
     numbers[_LOG_TIME] += (shortest - numbers[_LOG_TIME]) / min(numbers[_TASKS], 200.0)
     allowed = limits[_HARM] * numbers[_SPENT] + limits[_CREDIT] * numbers[_TYPICAL] * classes
-    gain, trial, loss = 0.0, -1, 0.0
+    gain, trial, loss, harmless = 0.0, -1, 0.0, 0.0
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
@@ -287,11 +315,34 @@ def _trial(state, placement, now, memory, kind, latency, free_at, devices):  # t
         small = placement.mean[c] <= numbers[_LOG_TIME] + limits[_GROWTH] * placement.wanted[c, kind]
         short = longest <= math.log(limits[_LONGEST] * numbers[_TYPICAL])
         if numbers[_LOST] + feared <= allowed and (small or short):
-            gain, trial, loss = latency - hoped, d, feared
+            gain, trial, loss, harmless = latency - hoped, d, feared, latency - wait
         else:
             placement.wanted[c, kind] += 1.0
-    numbers[_LOST] += loss
+    if trial >= 0:
+        c = devices[trial].column
+        placement.reserved[c, kind], placement.harmless[c, kind] = loss, harmless
+        numbers[_LOST] += loss
     return trial
+
+
+@inner
+def _end_trial(placement, c, kind, seconds):  # type: ignore[no-untyped-def]
+    """Replace what a trial might have lost by what it lost."""
+    if placement.reserved[c, kind] > 0.0:
+        lost = max(0.0, seconds - placement.harmless[c, kind])
+        placement.numbers[_LOST] += lost - placement.reserved[c, kind]
+        placement.reserved[c, kind] = 0.0
+
+
+@inner
+def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
+    """Return the tasks that arrive per second, at most as many as the devices can serve; note this arrival."""
+    numbers = placement.numbers
+    if numbers[_TASKS] > 0.0:
+        numbers[_GAP] += (now - numbers[_LAST] - numbers[_GAP]) / min(numbers[_TASKS], 200.0)
+    numbers[_LAST] = now
+    least = numbers[_TYPICAL] / devices
+    return 1.0 / max(numbers[_GAP], least) if least > 0.0 else 0.0
 
 
 @inner
@@ -302,17 +353,26 @@ def choose(state, placement, now, size, intensity, memory, kind, free_at, device
     log_size = math.log(size)
     classes = len(placement.value)
     numbers, limits = placement.numbers, placement.limits
-    # Before the first outcome not even the unit of time is known: the device that is free first.
+    # Before the first outcome not even the unit of time is known: the device that is free first, and accelerators
+    # for tasks that are larger than the average so far.
     clueless = state.outcomes[0] == 0
+    if clueless:
+        placement.times[:, 0], placement.times[:, 1] = 1e-9, 0.0
+        placement.mean[:], placement.deviation[:] = 0.0, _CLUELESS
+        numbers[_LOG_SIZES] += log_size
+        if placement.params[_ACCELERATORS] > 0.0 and log_size * (numbers[_TASKS] + 1.0) >= numbers[_LOG_SIZES]:
+            for d in range(len(devices)):
+                if devices[d].is_cpu == 1:
+                    placement.times[devices[d].column, 0] = _NEVER
+    rate = _arrival_rate(placement, now, len(devices))
     for c in range(classes):
-        if clueless:
-            placement.times[c, 0], placement.times[c, 1] = 1e-9, 0.0
-            placement.mean[c], placement.deviation[c] = 0.0, _CLUELESS
-        else:
+        if not clueless:
             mean, variance = predict(state, features, c, kind, log_size, intensity, memory)
             placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
             variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_CAUTION])
             seconds = math.exp(mean + 0.5 * variance)
+            spread = seconds * seconds * (math.exp(min(variance, _RISKY)) - 1.0)
+            placement.risk[c] = 0.5 * limits[_RISK] * rate * spread
             fixed = fixed_seconds(state, c, seconds)
             placement.times[c, 0], placement.times[c, 1] = seconds - fixed, fixed
     seen = int(numbers[_TASKS])
@@ -325,10 +385,7 @@ def choose(state, placement, now, size, intensity, memory, kind, free_at, device
         if numbers[_WORTH] == 0.0 or (seen < _REFRESH and seen % 4 == 0) or seen % _REFRESH == 0:
             _renew_prices(state, placement, devices)
         fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, latency = _best_known_placement(
-        now, memory, placement.times, placement.deviation, free_at, devices, placement.params[_WEIGHT], prices, fee,
-        limits[_UNKNOWN], limits[_ROUGH], limits[_LATENCY], limits[_LATENCY] * numbers[_TYPICAL],
-    )  # fmt: skip
+    device, share, latency = _best_known_placement(placement, now, memory, free_at, devices, prices, fee)
     if not clueless:
         trial = _trial(state, placement, now, memory, kind, latency, free_at, devices)
         if trial >= 0 and trial != device:
@@ -345,14 +402,18 @@ def choose(state, placement, now, size, intensity, memory, kind, free_at, device
 
 
 @inner
-def end_parts(placement, kind, device, share, devices):  # type: ignore[no-untyped-def]
+def end_parts(placement, kind, device, share, cpu_time, accelerator_time, devices):  # type: ignore[no-untyped-def]
     """Note that the parts of a decision no longer run."""
     if share < 1.0:
         c = devices[devices[device].cpu].column
         placement.pending[c, kind] = max(0, placement.pending[c, kind] - 1)
+        if share == 0.0:
+            _end_trial(placement, c, kind, cpu_time)
     if share > 0.0 and devices[device].is_cpu == 0:
         c = devices[device].column
         placement.pending[c, kind] = max(0, placement.pending[c, kind] - 1)
+        if share == 1.0:
+            _end_trial(placement, c, kind, accelerator_time)
 
 
 @inner
