@@ -153,6 +153,7 @@ def test_latency_alone_is_earliest_finish_before_training():
         ({"epsilon": 1.5}, InvalidInputError),
         ({"energy_weight": -0.1}, InvalidInputError),
         ({"energy_weight": "half"}, UnknownNameError),
+        ({"durations": "trees"}, UnknownNameError),
     ],
 )
 def test_bad_parameters_are_refused(options, error):
@@ -174,3 +175,36 @@ def test_it_learns_under_every_objective_with_latency(objective, replay):
 
 def test_published_energy_weight_is_a_half():
     assert RLAgent(energy_weight="published").energy_weight == 0.5
+
+
+# ---------------------------------------------------------------- guarded by rules
+
+
+def guarded(**options):
+    return RLAgent(durations="hierarchical", **options)
+
+
+def test_guarded_agent_starts_from_nothing_without_harm():
+    workload = mixed(800, load=0.5)
+    agent = guarded()
+    ours = Cluster().run(workload, agent).outcomes.latency.mean()
+    assert ours < 1.05 * Cluster().run(workload, create("earliest_finish")).outcomes.latency.mean()
+    assert agent.agent_.updates > 0
+
+
+def test_guarded_agent_does_not_follow_a_harmful_network(tmp_path):
+    model = random_model()
+    for part in model.shape.split(model.weights)[6:]:
+        part[:] = np.linspace(100.0, -100.0, part.shape[-1])  # prefers the CPU for every task
+    save_model(tmp_path / "bad.safetensors", model)
+    agent = guarded(model=tmp_path / "bad.safetensors", learn=False)
+    workload = mixed(800, load=0.7)
+    ours = Cluster().run(workload, agent).outcomes.latency.mean()
+    assert agent.state == "fallback"
+    assert ours < 1.05 * Cluster().run(workload, create("earliest_finish")).outcomes.latency.mean()
+
+
+@pytest.mark.parametrize("replay", ["counterfactual", "bandit"])
+def test_guarded_agent_is_deterministic(replay):
+    first, again = (Cluster().run(mixed(), guarded(replay=replay), seed=3).outcomes for _ in range(2))
+    assert_same(first, again)

@@ -1,4 +1,6 @@
-"""Guard that replaces a learned policy by greedy while it performs worse.
+"""Guards that replace a learned policy while it performs worse than a simpler rule.
+
+`FallbackGuard` compares with greedy, task by task:
 
 Every finished task is evaluated twice, with the seconds it really took and the queues as they stood at the
 decision: the cost of the learned placement and the cost of greedy's. d is the logarithm of their ratio.
@@ -9,12 +11,22 @@ Recovers:  while `greedy` acts, the learned policy keeps deciding in the backgro
            since the guard tripped (the last 100 of them) the mean of d plus one standard error is below 0.
 
 Between the two thresholds nothing changes, so the guard does not oscillate.
+
+`ShadowGuard` compares policies by what they do to queues. Every policy has simulated queues of its own, on which it
+places every task that arrives, with the durations predicted at that moment. All policies see the same tasks and the
+same predictions, so their costs are paired. The record is a running mean of each policy's cost over the last few
+hundred tasks. The policy with the lowest record acts, once it leads the acting one by a margin.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..core import Floats, Ints
 
 _WINDOW, _MIN_TO_RECOVER = 100, 50
 _MARGIN = math.log(1.05)
@@ -43,3 +55,81 @@ class FallbackGuard:
             self.active = not self.active
             self._lags.clear()
         return turns
+
+
+#: Tasks over which the record looks back, tasks before the first change, and lead that a change needs.
+_MEMORY, _FIRST_CHANGE, _LEAD = 400, 100, 0.01
+
+
+class ShadowGuard:
+    """Record of several policies on simulated queues; `active` is the number of the one that should act.
+
+    Parameters
+    ----------
+    policies
+        Number of policies; the first acts until another leads.
+    class_of, cpu_of
+        Class of each device, and the CPU of its node.
+    """
+
+    def __init__(self, policies: int, class_of: Ints, cpu_of: Ints) -> None:
+        self.active = 0
+        #: Time at which each device is free, for every policy.
+        self.free_at: Floats = np.zeros((policies, len(class_of)))
+        #: Running mean cost of every policy.
+        self.means: Floats = np.zeros(policies)
+        self._class_of, self._cpu_of = class_of.tolist(), cpu_of.tolist()
+        self._tasks = 0
+
+    def place(
+        self,
+        policy: int,
+        now: float,
+        device: int,
+        share: float,
+        times: Floats,
+        weight: float,
+        prices: Floats,
+    ) -> None:
+        """Place a task on the queues of a policy and add its cost to the record.
+
+        Parameters
+        ----------
+        policy
+            Number of the policy.
+        now
+            Arrival of the task.
+        device, share
+            Decision of the policy.
+        times
+            Predicted (whole, fixed) seconds by class of device.
+        weight, prices
+            Cost of a second of latency, and of a busy second by class of device.
+        """
+        free_at, cpu = self.free_at[policy], self._cpu_of[device]
+        end, busy = now, 0.0
+        if share < 1.0 or device == cpu:
+            column = self._class_of[cpu]
+            part = times[column, 1] + (1.0 - share) * times[column, 0]
+            free_at[cpu] = end = max(now, free_at[cpu]) + part
+            busy += prices[column] * part
+        if share > 0.0 and device != cpu:
+            column = self._class_of[device]
+            part = times[column, 1] + share * times[column, 0]
+            free_at[device] = max(now, free_at[device]) + part
+            end = max(end, free_at[device])
+            busy += prices[column] * part
+        cost = weight * (end - now) + busy
+        self.means[policy] += (cost - self.means[policy]) / min(self._tasks + 1, _MEMORY)
+
+    def end_task(self, allowed: Sequence[bool]) -> bool:
+        """Note that all policies have placed a task; True if another policy acts from now on."""
+        self._tasks += 1
+        if self._tasks < _FIRST_CHANGE:
+            return False
+        records = np.where(allowed, self.means, np.inf)
+        best = int(records.argmin())
+        if best == self.active or records[best] > (1.0 - _LEAD) * records[self.active]:
+            return False
+        self.active = best
+        return True

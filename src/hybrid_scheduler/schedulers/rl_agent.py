@@ -4,8 +4,13 @@ Assumes that backlogs are exact and that durations resemble earlier ones. It kno
 from finished tasks.
 Rule: of five options (CPU, three shares around the balancing one, all on the accelerator) the one with the least
 estimated latency now plus learned cost for later tasks. A network trained in simulation ships with the package and
-continues to learn from outcomes. Until durations can be estimated it is `warming` and acts as greedy does: fraction
-= compute intensity, on the accelerator that is free earliest.
+continues to learn from outcomes. With durations `forest` it is `warming` until durations can be estimated, and acts
+as greedy does: fraction = compute intensity, on the accelerator that is free earliest.
+
+With durations `hierarchical` a Bayesian regression learns durations from executed parts, from the first task on. It
+also tries devices that are still unknown, see `learning/duration/learned_placement.py`. The network acts only while
+it leads: a guard keeps a record of network, price index and earliest finish, each on simulated queues with
+predicted durations (`ShadowGuard`). The one with the lowest record decides; at the start that is the price index.
 
 Counterfactual replay also scores the options not taken; only a simulator can do that. Bandit replay learns from
 executed placements alone, as on real hardware. `state="task"` is the published state of three numbers: it has no
@@ -14,31 +19,59 @@ queues, so it cannot distinguish GPUs. `actions="placement"` is the published CP
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..compiled import device_table
-from ..core import Decision, InvalidInputError, Objective, Online, Outcome, Setting, Task, UnknownNameError, View
+from ..core import (
+    Decision,
+    Floats,
+    Ints,
+    InvalidInputError,
+    Links,
+    Objective,
+    Online,
+    Outcome,
+    Setting,
+    Task,
+    TimeTable,
+    UnknownNameError,
+    View,
+    Workload,
+)
 from ..learning.dqn.decision_options import ACTIONS, FEATURES, describe_one, kernel, new_task_means, option_params
 from ..learning.dqn.double_dqn import DQN, DQNSettings
 from ..learning.dqn.model_file import AgentModel, load_model, save_model
 from ..learning.dqn.online_experience import OnlineExperience, Step
 from ..learning.dqn.training import train_agent
+from ..learning.duration.hierarchical_learner import HierarchicalLearner
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
+from ..learning.fallback_guard import ShadowGuard
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError
 from ..physics import Tariff, dollars_per_second
+from .earliest_finish import EarliestFinish
+from .price_index import PriceIndex
 from .registry import Look, register
 
 _REPLAYS = ("counterfactual", "bandit")
+_DURATIONS = ("forest", "hierarchical")
 #: Energy weight of the published agent, by name.
 _PUBLISHED = "published"
 _PUBLISHED_WEIGHT = 0.5
+#: Policies that the guard compares; the first is the one at the start.
+POLICIES = ("price_index", "earliest_finish", "network")
+_NETWORK = 2
+#: Standard deviation of a predicted log duration from which the network does not decide.
+_UNCERTAIN = 0.25
 #: The network trained in simulation that ships with the package, for state `queue` and actions `split`.
 SHIPPED_MODEL = Path(__file__).parent.parent / "models" / "rl_agent.safetensors"
 #: Finished tasks per update of the network, and a learning rate that preserves the training in simulation.
 _UPDATE_EVERY = 8
+#: The same while the guard lets a rule decide.
+_UPDATE_EVERY_WATCHING = 32
 _ONLINE_RATE = 1e-4
 #: Decay of the initial exploration of an untrained agent per task: it ends after 1000 tasks.
 _EXPLORATION_DECAY = 0.001
@@ -69,6 +102,9 @@ class RLAgent(Online):
         ``"published"`` is the published half and half.
     model
         ``"default"`` for the network that ships with the package, a path, or None for an untrained one.
+    durations
+        ``"forest"``, or ``"hierarchical"`` for a regression that needs no shipped model and knows task kinds, with
+        a guard that lets the network decide only while it leads.
     """
 
     def __init__(
@@ -80,6 +116,7 @@ class RLAgent(Online):
         epsilon: float | None = None,
         energy_weight: float | str = 0.0,
         model: str | Path | None = "default",
+        durations: str = "forest",
     ) -> None:
         if state not in ("queue", "task"):
             raise UnknownNameError("state", state, ("queue", "task"))
@@ -87,6 +124,8 @@ class RLAgent(Online):
             raise UnknownNameError("actions", actions, ("split", "placement"))
         if replay not in _REPLAYS:
             raise UnknownNameError("replay", replay, _REPLAYS)
+        if durations not in _DURATIONS:
+            raise UnknownNameError("durations", durations, _DURATIONS)
         if isinstance(energy_weight, str):
             if energy_weight != _PUBLISHED:
                 raise UnknownNameError("energy_weight", energy_weight, (_PUBLISHED,))
@@ -95,7 +134,7 @@ class RLAgent(Online):
             if value is not None and not 0.0 <= value <= 1.0:
                 raise InvalidInputError(name, "a number in [0, 1]", value)
         self.state_kind, self.actions, self.replay, self.learn = state, actions, replay, learn
-        self.epsilon, self.energy_weight, self.model = epsilon, energy_weight, model
+        self.epsilon, self.energy_weight, self.model, self.durations = epsilon, energy_weight, model, durations
         self._trained: AgentModel | None = None
 
     # ---------------------------------------------------------------- models
@@ -178,10 +217,14 @@ class RLAgent(Online):
         platform, goal = setting.platform, setting.objective
         if self.energy_weight > 0.0:
             goal = Objective(1.0 - self.energy_weight, self.energy_weight)
+            setting = replace(setting, objective=goal)
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
-        self.times_ = self._started_times(setting)
-        self._devices = device_table(platform, self.times_.columns)
+        if self.durations == "forest":
+            self.times_ = self._started_times(setting)
+        else:
+            self._start_guarded(setting)
+        self._devices = device_table(platform, platform.class_of)
         dollars = setting.dollars if len(setting.dollars) else dollars_per_second(platform, Tariff())
         self._rates = np.stack([platform.column("watts"), dollars])
         self._params = option_params(platform, self.state_kind, self.actions, goal)
@@ -211,16 +254,21 @@ class RLAgent(Online):
 
     @property
     def state(self) -> str:
-        """`warming` (it acts as greedy) or `learned` (the agent decides)."""
-        return "warming" if self._warming else "learned"
+        """`warming` (no durations yet), `fallback` (the guard lets a rule decide) or `learned`."""
+        if self._warming:
+            return "warming"
+        acts = self.durations == "forest" or self.guard_.active == _NETWORK
+        return "learned" if acts else "fallback"
 
     @property
     def versions(self) -> list[ModelVersion]:
-        """Versions of the duration model so far."""
-        return self.times_.versions
+        """Versions of the duration model so far; none where it changes with every outcome."""
+        return self.times_.versions if self.durations == "forest" else []
 
     @property
     def _warming(self) -> bool:
+        if self.durations == "hierarchical":
+            return self.safe_.seen == 0
         return not self.times_.ready or self._refused
 
     def _started_times(self, setting: Setting) -> OnlineDurationModel:
@@ -240,17 +288,26 @@ class RLAgent(Online):
         self._tasks[task.task_id] = task
         if len(self._tasks) > _MAX_PENDING:  # failed tasks are never observed
             del self._tasks[next(iter(self._tasks))]
+        if self.durations == "hierarchical":
+            return self._decide_guarded(task, view)
         if self._warming:
             self._experience.break_sequence()
             return self._as_greedy(task, view)
-        times = self.times_.row(task)
+        return self._decide_by_network(task, view, self.times_.row(task))
+
+    def _options(self, task: Task, view: View, times: Floats, task_means: Floats) -> tuple[Any, ...]:
+        """Return features, known costs, devices and shares of the options, and the network's choice among them."""
         features = np.empty(self.agent_.shape.features, np.float32)
         cost, known, fraction = np.empty((3, self.agent_.shape.actions))
         device = np.empty(self.agent_.shape.actions, np.int64)
         self._survey(
             view.now, task.size, task.compute_intensity, task.memory_required, times, view.free_at,
-            self._devices, self._rates, self._params, self._task_means, features, cost, known, device, fraction,
+            self._devices, self._rates, self._params, task_means, features, cost, known, device, fraction,
         )  # fmt: skip
+        return features, known, device, fraction
+
+    def _decide_by_network(self, task: Task, view: View, times: Floats) -> Decision:
+        features, known, device, fraction = self._options(task, view, times, self._task_means)
         action = self.agent_.act_row(features, known, max(self._explore, self._exploration), self._network_weight)
         if self._learns_values:
             self._exploration = max(0.0, self._exploration - _EXPLORATION_DECAY)
@@ -260,9 +317,71 @@ class RLAgent(Online):
             )  # fmt: skip
         return Decision(int(device[action]), float(fraction[action]))
 
+    # ---------------------------------------------------------------- guarded by rules
+
+    def _start_guarded(self, setting: Setting) -> None:
+        platform = setting.platform
+        self.safe_ = HierarchicalLearner()
+        self.safe_.start(setting)
+        self.guard_ = ShadowGuard(len(POLICIES), platform.class_of, platform.cpu_of)
+        self._predicted = _PredictedTimes(platform.class_of)
+        self._rules = (PriceIndex(), EarliestFinish())
+        for one in self._rules:
+            one.start(replace(setting, times=self._predicted))
+        self._shadow_means = new_task_means()
+
+    def _decide_guarded(self, task: Task, view: View) -> Decision:
+        """Let the policy with the best record decide; trials and uncertain durations are left to the safe rule."""
+        placement = self.safe_.placement
+        tried = placement.trials
+        decision = self.safe_.decide(task, view)
+        placement = self.safe_.placement  # a new task kind replaces the arrays
+        if self.safe_.seen == 0:
+            self._experience.break_sequence()
+            return decision
+        times = placement.times.copy()
+        self._predicted.latest = times
+        self._record(task, view.now, times)
+        active = self.guard_.active
+        certain = placement.trials == tried and float(placement.deviation.max()) < _UNCERTAIN
+        acts = certain and active == _NETWORK
+        # Counterfactual replay scores every option, whatever decides; bandit replay needs own decisions.
+        if acts or (self._learns_values and self.wants_labels):
+            own = self._decide_by_network(task, view, times)
+            return own if acts else self._rule_decision(task, view, decision, active, certain)
+        self._experience.break_sequence()
+        return self._rule_decision(task, view, decision, active, certain)
+
+    def _rule_decision(self, task: Task, view: View, safe: Decision, active: int, certain: bool) -> Decision:
+        by_rule = certain and POLICIES[active] == "earliest_finish"
+        return self._rules[active].decide(task, view) if by_rule else safe
+
+    def _record(self, task: Task, now: float, times: Floats) -> None:
+        """Let every policy place the task on its own simulated queues."""
+        guard, platform = self.guard_, self.setting.platform
+        weight, prices = self.safe_.placement.objective_prices
+        if not self.safe_.setting.objective.is_latency_only:
+            for one in self._rules:
+                one.params[-1 - len(prices)], one.params[-len(prices) :] = weight, prices
+        for policy in range(len(POLICIES)):
+            view = View(now, guard.free_at[policy], platform)
+            if policy == _NETWORK:
+                features, known, devices, fractions = self._options(task, view, times, self._shadow_means)
+                action = self.agent_.act_row(features, known, 0.0, self._network_weight)
+                device, share = int(devices[action]), float(fractions[action])
+            else:
+                decision = self._rules[policy].decide(task, view)
+                device, share = decision.device, decision.fraction
+            guard.place(policy, now, device, share, times, weight, prices)
+        if guard.end_task(allowed=(True, True, not self._refused)):
+            message = f"{POLICIES[guard.active]} has the lowest record and decides from now on"
+            self.events_.append(LearningEvent("fallback", task.task_id, message, 0))
+
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
         self._tasks.pop(task_id, None)
+        if self.durations == "hierarchical":
+            self.safe_.forget(task_id)
         if self._learns_values:
             self._experience.drop(task_id)
 
@@ -271,7 +390,10 @@ class RLAgent(Online):
         task = self._tasks.pop(outcome.task_id, None)
         if task is None:
             return
-        events = self.times_.learn(task, outcome)
+        if self.durations == "hierarchical":
+            events = self._drift(outcome) if self.safe_.learn_decided(outcome) else []
+        else:
+            events = self.times_.learn(task, outcome)
         self.events_.extend(events)
         if self._learns_values:
             self._experience.flush_completed()
@@ -281,11 +403,46 @@ class RLAgent(Online):
             return
         self._experience.add_outcome(outcome)
         self._outcomes += 1
-        if self._outcomes % _UPDATE_EVERY == 0 and len(self.agent_.replay) >= self.agent_.settings.batch:
+        acts = self.durations == "forest" or self.guard_.active == _NETWORK
+        every = _UPDATE_EVERY if acts else _UPDATE_EVERY_WATCHING
+        if self._outcomes % every == 0 and len(self.agent_.replay) >= self.agent_.settings.batch:
             self.agent_.update()
+
+    def learn_from(self, task: Task, outcome: Outcome) -> None:
+        """Learn durations from a task that an earlier process decided."""
+        if self.durations == "forest":
+            self.times_.learn(task, outcome)
+        else:
+            self.safe_.learn_from(task, outcome)
+
+    @staticmethod
+    def _drift(outcome: Outcome) -> list[LearningEvent]:
+        message = "a device's durations changed; what was learned about it counts less"
+        return [LearningEvent("drift", outcome.task_id, message, 0)]
 
     def _as_greedy(self, task: Task, view: View) -> Decision:
         accelerators = view.platform.accelerators
         if len(accelerators) == 0:
             return Decision(0, 0.0)
         return Decision(int(accelerators[view.free_at[accelerators].argmin()]), task.compute_intensity)
+
+
+class _PredictedTimes:
+    """Time model of the rules: the predicted seconds of the task that is being placed."""
+
+    def __init__(self, columns: Ints) -> None:
+        self.columns = columns
+        self.latest: Floats = np.zeros((int(columns.max()) + 1, 2))
+
+    @property
+    def links(self) -> Links:
+        """Transfer times, which are not learned: zero."""
+        return Links(np.zeros(len(self.columns)), 0.0, 0.0)
+
+    def row(self, task: Task) -> Floats:
+        """Return (whole, fixed) seconds by class of device."""
+        return self.latest
+
+    def table(self, workload: Workload) -> TimeTable:
+        """Return the row of the latest task; the rules ask for one task at a time."""
+        return self.latest[None]

@@ -97,6 +97,11 @@ class PlacementState(NamedTuple):
         """Number of trials so far."""
         return int(self.numbers[_TRIED])
 
+    @property
+    def objective_prices(self) -> tuple[float, Floats]:
+        """Weight of a second of latency, and the objective's price of a busy second by class of device."""
+        return float(self.params[_WEIGHT]), self.params[_PRICES:]
+
 
 _VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
 PLACEMENT = types.NamedTuple(
