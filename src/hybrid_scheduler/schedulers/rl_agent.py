@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ..compiled import device_table
+from ..compiled import FastRule, device_table
 from ..core import (
     Decision,
     Floats,
@@ -52,9 +52,7 @@ from ..learning.duration.online_duration_model import LearningEvent, ModelVersio
 from ..learning.fallback_guard import ShadowGuard
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError
 from ..physics import Tariff, dollars_per_second
-from .earliest_finish import EarliestFinish
-from .price_index import PriceIndex
-from .registry import Look, register
+from .registry import Look, create, register
 
 _REPLAYS = ("counterfactual", "bandit")
 _DURATIONS = ("forest", "hierarchical")
@@ -325,7 +323,7 @@ class RLAgent(Online):
         self.safe_.start(setting)
         self.guard_ = ShadowGuard(len(POLICIES), platform.class_of, platform.cpu_of)
         self._predicted = _PredictedTimes(platform.class_of)
-        self._rules = (PriceIndex(), EarliestFinish())
+        self._rules = [cast(FastRule, create(name)) for name in POLICIES[:_NETWORK]]
         for one in self._rules:
             one.start(replace(setting, times=self._predicted))
         self._shadow_means = new_task_means()
