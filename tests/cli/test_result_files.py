@@ -176,3 +176,13 @@ def test_failed_replacement_keeps_the_old_folder(comparison: Comparison, monkeyp
         commit()
     assert everything() == {"r", "r/summary.json"}
     assert Path("r/summary.json").read_text(encoding="utf-8") == "old"
+
+
+def test_summary_has_no_cell_that_a_spreadsheet_would_run(tmp_path: Path, comparison: Comparison) -> None:
+    content = document(comparison)
+    row = content["schedulers"]["greedy"]
+    content["schedulers"] = {"=1+1": row, "greedy": row}
+    with result_files.staged(tmp_path / "out", comparison, content) as commit:
+        commit()
+    with (tmp_path / "out" / "summary.csv").open(encoding="utf-8") as file:
+        assert [line["scheduler"] for line in csv.DictReader(file)] == ["'=1+1", "greedy"]

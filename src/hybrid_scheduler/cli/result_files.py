@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import secrets
@@ -23,6 +22,7 @@ from ..engine import Comparison
 from ..experiments import run_record
 from ..experiments.paired_comparison import seed_run
 from ..experiments.replay import comparison_events
+from ..reports.table_files import write_table
 from .inputs import SimulationInputs
 
 _SUMMARY = "summary.json"
@@ -119,10 +119,7 @@ def _write_summaries(path: Path, summaries: dict[str, dict[str, Any]]) -> None:
         {"scheduler": spec} | {key: value for key, value in summary.items() if not isinstance(value, dict)}
         for spec, summary in summaries.items()
     ]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(path, list(rows[0]), rows)
 
 
 def _write_tasks(path: Path, result: RunResult) -> None:
