@@ -14,9 +14,10 @@ import pytest
 from batches import RUN, SCHEDULERS, Engine, run_record
 from services import database_url, empty_database_url, fresh_database, postgres_url, redis_url  # noqa: F401
 
+from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.outcome import STATUS_NAMES
 from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, VersionRecord
-from hybrid_scheduler.live.journal import EngineBusy, JournalFull
+from hybrid_scheduler.live.journal import EngineBusy, JournalFull, JournalUnavailable
 from hybrid_scheduler.live.published_names import published_name
 from hybrid_scheduler.storage import (
     DatabaseAddress,
@@ -666,6 +667,92 @@ def test_numbers_are_not_reused_after_deleting_everything(address):
     journal.close()
     assert found.counters == Counters(6, 16, 2)
     assert found.recent is None
+
+
+OTHER = "01HZX3Q5T8V9W0X1Y2Z3A4B5C7"
+
+
+def deleted_run(journal, run_id):
+    future = Future()
+    journal.forget(future, run_id)
+    return future.result(30)
+
+
+async def store_two_runs(journal, engine):
+    """Store batches of two runs in turn, with a key and a model version each."""
+    for index, run_id in enumerate([RUN, OTHER, RUN, OTHER]):
+        engine.run = replace(engine.run, run_id=run_id, status="stopped")
+        key = IdempotencyKey(f"key {index}", "f", engine.counters.next_task_id)
+        version = VersionRecord(run_id, "hybrid_ml", index, 10, 0.5, "interval", 1, NOW, 0.1)
+        stored(journal, engine.batch(5, key=key, versions=(version,)))
+
+
+async def rows_of(repository, run_id):
+    page = await repository.events_after(0)
+    return {
+        "run": await repository.run(run_id),
+        "results": await repository.results(run_id),
+        "tasks": await repository.tasks(100, run_id=run_id),
+        "versions": await repository.model_versions(run_id),
+        "events": [event for event in page.events if orjson.loads(event)["run_id"] == run_id],
+    }
+
+
+async def test_deleting_a_run_removes_all_its_rows_and_no_others(address, repository, monkeypatch):
+    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 3)
+    engine = Engine()
+    with opened(address) as journal:
+        await store_two_runs(journal, engine)
+        other = await rows_of(repository, OTHER)
+        assert all((await rows_of(repository, RUN)).values())
+        assert deleted_run(journal, RUN) == 10
+        assert not any((await rows_of(repository, RUN)).values())
+        assert await rows_of(repository, OTHER) == other
+        assert await repository.idempotency_record("key 0") is None
+        assert await repository.idempotency_record("key 1") is not None
+        counts = (await repository.counts())["rows"]
+        assert (counts["runs"], counts["tasks"], counts["training_data"]) == (1, 10, 10)
+        assert (await repository.events_after(0)).oldest_seq == 4  # a client that saw less begins anew
+        assert deleted_run(journal, RUN) == 0
+    journal = SqlJournal(address)
+    assert journal.open().counters == engine.counters  # numbers are not reused
+    journal.close()
+    assert all(finding.ok for finding in verify(address))
+
+
+async def test_failed_deletion_of_a_run_leaves_it_complete(address, repository, monkeypatch):
+    engine = Engine()
+    with opened(address) as journal:
+        await store_two_runs(journal, engine)
+        before = await rows_of(repository, RUN)
+        real = journal.store.execute
+
+        async def fails_at_the_end(statement, *parameters):
+            if statement.startswith("DELETE FROM runs"):
+                raise ConnectionResetError("unavailable")
+            return await real(statement, *parameters)
+
+        monkeypatch.setattr(journal.store, "execute", fails_at_the_end)
+        with pytest.raises(JournalUnavailable):
+            deleted_run(journal, RUN)
+        monkeypatch.undo()
+        assert await rows_of(repository, RUN) == before
+        while journal.unavailable:
+            await asyncio.sleep(0.01)
+        assert deleted_run(journal, RUN) == 10
+    assert all(finding.ok for finding in verify(address))
+
+
+async def test_run_is_deleted_without_an_engine_only(address, repository):
+    with opened(address) as journal:
+        await store_two_runs(journal, Engine())
+        with pytest.raises(EngineBusy):
+            retention.delete_run_offline(address, RUN)
+    with pytest.raises(InvalidInputError, match="ID"):
+        retention.delete_run_offline(address, "01HZX3Q5T8V9W0X1Y2Z3A4B5ZZ")
+    assert retention.delete_run_offline(address, RUN) == 10
+    assert not any((await rows_of(repository, RUN)).values())
+    assert all(finding.ok for finding in verify(address))
 
 
 async def test_retention_keeps_the_newest_tasks(address, repository):

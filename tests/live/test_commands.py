@@ -207,6 +207,22 @@ def test_invalid_tasks_are_refused():
 # ---------------------------------------------------------------- deletion
 
 
+def test_only_a_run_that_has_ended_is_deleted(one):
+    first = one.run(20.0)
+    for command in (one.engine.status, one.engine.pause):
+        command()
+        with pytest.raises(InvalidInputError, match="a run that has ended"):
+            one.engine.delete_run(first.run_id)
+    one.engine.stop()
+    assert one.engine.delete_run(first.run_id).result(5) > 0
+    assert one.journal.batches == []
+    assert one.engine.status().run_id is None
+    # A task that is submitted now does not bring the deleted run back.
+    task_id = one.engine.submit(SubmittedTask(1000.0, 0.5, 100.0)).result(5)
+    assert task_id >= first.next_task_id
+    assert first.run_id not in {batch.run.run_id for batch in one.journal.batches}
+
+
 def test_forget_resets_averages_and_keeps_counting_ids(one):
     one.run(20.0)
     before = one.engine.status()
@@ -228,7 +244,7 @@ def test_forget_resets_averages_and_keeps_counting_ids(one):
 @pytest.mark.parametrize("reason", ["unavailable", "refused"])
 def test_refused_deletion_changes_nothing(live, reason):
     class RefusingJournal(MemoryJournal):
-        def forget(self, deleted):
+        def forget(self, deleted, run_id=None):
             deleted.set_exception(JournalUnavailable("not now"))
 
     one = live(schedulers=["greedy"], journal=RefusingJournal()).started()
@@ -249,7 +265,7 @@ def test_refused_deletion_changes_nothing(live, reason):
 
 def test_deletion_resets_averages_when_it_is_accepted_and_is_announced_at_its_end(live):
     class SlowJournal(MemoryJournal):
-        def forget(self, deleted):
+        def forget(self, deleted, run_id=None):
             self.deleting = deleted
 
     one = live(schedulers=["greedy"], journal=SlowJournal()).started()

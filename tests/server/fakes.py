@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import orjson
 
+from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, MeasuredRun
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
@@ -310,6 +311,7 @@ class FakeControl:
         self.scenario, self.load = "default", 0.1
         self.age: float | None = None
         self.orders: list[Any] = []
+        self.slow_deletion = False
 
     async def heartbeat_age(self) -> float | None:
         return self.age
@@ -392,6 +394,14 @@ class FakeControl:
         count = len(self.repository.tasks_by_id)
         self.repository.tasks_by_id.clear()
         return count
+
+    async def delete_run(self, run_id: str) -> int | None:
+        if self.repository.outage is not None:
+            raise JournalUnavailable("the database is unavailable")
+        if run_id == RUN and self.state != "stopped":
+            raise InvalidInputError("run_id", "a run that has ended", run_id, hint="stop it first")
+        self.orders.append(("delete_run", run_id))
+        return None if self.slow_deletion else 7
 
     async def learners(self) -> dict[str, dict[str, Any]]:
         return {"hybrid_ml": {"feature_importance": {"size": 0.8, "intensity": 0.2}, "agent": None}}

@@ -6,6 +6,7 @@ import pytest
 from fakes import OTHER_RUN, RUN
 from pydantic import TypeAdapter
 
+from hybrid_scheduler.live import JournalUnavailable
 from hybrid_scheduler.server import schemas
 
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
@@ -15,6 +16,7 @@ READS = [
     ("/api/health/ready", schemas.Alive),
     ("/api/simulation/status", schemas.Status),
     ("/api/status", schemas.Status),
+    ("/api/history/deletion", schemas.Deleted),
     ("/api/full_history", list[schemas.TaskDetail]),
     ("/api/full_history?limit=3", list[schemas.TaskDetail]),
     ("/api/full_history?limit=all", list[schemas.TaskDetail]),
@@ -82,6 +84,7 @@ async def test_every_documented_route_is_tested(app):
     tested = [("get", path.partition("?")[0]) for path, _ in READS] + [("post", path) for path, _, _ in ORDERS]
     elsewhere = {
         ("delete", "/api/history"),
+        ("delete", "/api/runs/{run_id}"),
         ("post", "/api/traces"),
         ("post", "/api/runs"),
         ("get", "/api/metrics"),
@@ -126,6 +129,27 @@ async def test_deleting_history_forgets_cached_answers(client):
     assert (await client.get("/api/history/deletion")).json() == {"deleted_tasks": 0, "tasks": 0, "done": True}
     assert (await client.get("/api/statistics")).json()["rows"]["tasks"] == 0
     assert (await client.get("/api/full_history?limit=all")).json() == []
+
+
+async def test_run_that_has_ended_is_deleted(client, context):
+    response = await client.delete(f"/api/runs/{OTHER_RUN}")
+    assert (response.status_code, response.json()) == (200, {"deleted_tasks": 7, "tasks": 7, "done": True})
+    assert context.control.orders == [("delete_run", OTHER_RUN)]
+    context.control.slow_deletion = True
+    response = await client.delete(f"/api/runs/{OTHER_RUN}")
+    assert (response.status_code, response.json()["done"]) == (202, False)
+
+
+async def test_run_that_has_not_ended_or_is_unknown_is_not_deleted(client, context):
+    for state in ("running", "paused"):
+        context.control.state = state
+        response = await client.delete(f"/api/runs/{RUN}")
+        assert (response.status_code, response.json()["error"]["hint"]) == (409, "stop it first")
+    assert (await client.delete(f"/api/runs/{RUN[:-3]}ZZZ")).status_code == 404
+    assert (await client.delete("/api/runs/nonsense")).status_code == 422
+    context.repository.outage = JournalUnavailable("unavailable")
+    assert (await client.delete(f"/api/runs/{OTHER_RUN}")).status_code == 503
+    assert context.control.orders == []
 
 
 async def test_events_are_the_messages_themselves(client, context):

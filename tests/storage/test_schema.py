@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 import typer.testing
-from batches import Engine
+from batches import RUN, Engine
 
 from hybrid_scheduler.cli.command_context import CommandContext
 from hybrid_scheduler.cli.db import db
@@ -158,6 +158,21 @@ def test_unusable_files_are_named(tmp_path):
 
 def run(*words):
     return typer.testing.CliRunner().invoke(db, list(words), obj=CommandContext())
+
+
+def test_db_command_deletes_a_run(address, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    journal = SqlJournal(address)
+    journal.open()
+    batch = Engine().batch(4)
+    journal.append(batch)
+    batch.committed.result(30)
+    journal.close()
+    url = f"sqlite:///{address.path}" if address.is_sqlite else f"postgresql://{str(address).partition('://')[2]}"
+    assert run("delete-run", RUN, "--url", url).exit_code == 0
+    assert capsys.readouterr().out == f"{address}: run {RUN} and its 4 tasks are deleted\n"
+    assert with_connection(address, lambda c: c.exec_driver_sql("SELECT count(*) FROM runs").scalar()) == 0
+    assert isinstance(run("delete-run", RUN, "--url", url).exception, InvalidInputError)
 
 
 def test_db_commands_create_and_check(address, tmp_path, monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler db`: commands that create, upgrade and check the database."""
+"""`hybrid-scheduler db`: commands that create, upgrade and check the database, and delete runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 db = typer.Typer(
     name="db",
-    help="Create, upgrade and check the database.",
+    help="Create, upgrade and check the database; delete runs.",
     no_args_is_help=False,
     rich_markup_mode=None,
     add_completion=False,
@@ -88,6 +88,26 @@ def verify(
         command.printer.text(f"{address}: " + (f"wrong: {', '.join(wrong)}" if wrong else "all checks passed"))
     if wrong:
         raise typer.Exit(1)
+
+
+@db.command("delete-run")
+def delete_run(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run to delete.", show_default=False)],
+    url: _Url = None,
+) -> None:
+    """Delete a run with its tasks, results, events and model versions.
+
+    No engine may use the database; a running server deletes runs itself (DELETE /api/runs/ID).
+
+    Example: hybrid-scheduler db delete-run 01KA6X7QH9T3B8ZP4M2N5R6S7V
+    """
+    from ..storage.retention import delete_run_offline
+
+    command: CommandContext = context.obj
+    address = _address(command, url)
+    tasks = delete_run_offline(address, run_id)
+    command.printer.text(f"{address}: run {run_id} and its {tasks:,} tasks are deleted")
 
 
 def _upgrade(command: CommandContext, url: str | None) -> None:

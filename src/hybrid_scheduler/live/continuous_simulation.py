@@ -227,6 +227,30 @@ class ContinuousSimulation:
         self._run_command(lambda: self._controller.forget(deleted))
         return deleted
 
+    def delete_run(self, run_id: str) -> Future[int]:
+        """Delete a run that has ended, with its tasks, results, events and model versions.
+
+        Parameters
+        ----------
+        run_id
+            The run.
+
+        Returns
+        -------
+        Future
+            Gets the number of deleted tasks. Until it is running it can be cancelled.
+
+        Raises
+        ------
+        InvalidInputError
+            If the run has not ended.
+        JournalUnavailable
+            If nothing can be deleted now.
+        """
+        deleted: Future[int] = Future()
+        self._run_command(lambda: self._controller.delete_run(run_id, deleted))
+        return deleted
+
     def models(self) -> list[ModelCard]:
         """Return descriptions of the learned schedulers' models."""
         return self._commands.submit(self._controller.models).result()

@@ -226,6 +226,17 @@ class LiveController:
         self._journal.forget(self._deletion[0])
         self._watch_deletion()
 
+    def delete_run(self, run_id: str, deleted: Future[int]) -> None:
+        """Delete a run that has ended; `deleted` gets the number of its tasks."""
+        active = self._record is not None and self._record.run_id == run_id
+        if active and self._mode != "stopped":
+            raise InvalidInputError("run_id", "a run that has ended", run_id, hint="stop it first")
+        self._flush()
+        self._require_capacity("delete anything")
+        if active:  # a task that is submitted later begins another run
+            self._run = self._record = None
+        self._journal.forget(deleted, run_id)
+
     def _watch_deletion(self) -> None:
         """Begin the statistics anew when the journal has accepted a deletion, and report its end."""
         if self._deletion is None:

@@ -61,8 +61,10 @@ class Journal(Protocol):
             If there is no capacity.
         """
 
-    def forget(self, deleted: Future[int]) -> None:
+    def forget(self, deleted: Future[int], run_id: str | None = None) -> None:
         """Delete every task with its results; runs and counters stay.
+
+        With `run_id`, delete that run with all its rows instead, completely or not at all.
 
         `deleted` is running once the request is durable, and gets the number of tasks at the end. Until it is
         running it may be cancelled or get an error; then nothing was deleted.

@@ -78,5 +78,8 @@ class EngineControl(Protocol):
     async def forget(self) -> int | None:
         """Delete all tasks and return their number; None if that is going on and sure to be completed."""
 
+    async def delete_run(self, run_id: str) -> int | None:
+        """Delete a run that has ended and return the number of its tasks; None if that is going on."""
+
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance and agent of each learned scheduler of the run."""

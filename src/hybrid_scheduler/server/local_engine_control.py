@@ -133,18 +133,11 @@ class LocalEngineControl:
 
     async def forget(self) -> int | None:
         """Delete all tasks and return their number; None if that is going on and sure to be completed."""
-        deleted = await asyncio.to_thread(self._engine.forget)
-        response = asyncio.wrap_future(deleted)
-        clock = asyncio.get_running_loop().time
-        until = clock() + _COMMIT_TIMEOUT_S
-        done, _ = await asyncio.wait({response}, timeout=_DELETE_TIMEOUT_S)
-        while not done and not deleted.running() and clock() < until:
-            done, _ = await asyncio.wait({response}, timeout=_POLL_S)
-        if done:
-            return response.result()
-        if deleted.running() or not deleted.cancel():
-            return None
-        raise JournalUnavailable("the database did not take it in time", hint="nothing was deleted: try again")
+        return await _deleted_tasks(await asyncio.to_thread(self._engine.forget))
+
+    async def delete_run(self, run_id: str) -> int | None:
+        """Delete a run that has ended and return the number of its tasks; None if that is going on."""
+        return await _deleted_tasks(await asyncio.to_thread(self._engine.delete_run, run_id))
 
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance and agent of each learned scheduler of the run."""
@@ -164,3 +157,18 @@ async def _until_durable(future: Future[_T]) -> _T:
         raise JournalUnavailable(
             "the database did not take it in time", hint="try again with the same key"
         ) from None
+
+
+async def _deleted_tasks(deleted: Future[int]) -> int | None:
+    """Return the result of a deletion; None if it is going on after a few seconds."""
+    response = asyncio.wrap_future(deleted)
+    clock = asyncio.get_running_loop().time
+    until = clock() + _COMMIT_TIMEOUT_S
+    done, _ = await asyncio.wait({response}, timeout=_DELETE_TIMEOUT_S)
+    while not done and not deleted.running() and clock() < until:
+        done, _ = await asyncio.wait({response}, timeout=_POLL_S)
+    if done:
+        return response.result()
+    if deleted.running() or not deleted.cancel():
+        return None
+    raise JournalUnavailable("the database did not take it in time", hint="nothing was deleted: try again")

@@ -108,6 +108,11 @@ class RemoteEngineControl:
         deleted: int | None = (await self._send("forget"))["deleted_tasks"]
         return deleted
 
+    async def delete_run(self, run_id: str) -> int | None:
+        """Delete a run that has ended and return the number of its tasks; None if that is going on."""
+        deleted: int | None = (await self._send("delete_run", {"run_id": run_id}))["deleted_tasks"]
+        return deleted
+
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance and agent of each learned scheduler of the run."""
         return await self._send("learners")
@@ -147,6 +152,8 @@ async def execute_command(control: EngineControl, kind: str, payload: dict[str, 
         return {"run_id": await control.store_measured(measured_from_json(payload), key)}
     if kind == "forget":
         return {"deleted_tasks": await control.forget()}
+    if kind == "delete_run":
+        return {"deleted_tasks": await control.delete_run(payload["run_id"])}
     plain = {"stop": control.stop, "pause": control.pause, "resume": control.resume, "learners": control.learners}
     if kind not in plain:
         raise HybridSchedulerError(f"unknown command '{kind}'")

@@ -29,7 +29,7 @@ from .batch_transaction import Store, last_stored, set_heartbeat, set_meta, writ
 from .database import DatabaseUnusable, error_reason
 from .database_address import DatabaseAddress
 from .recovery import recover
-from .retention import DELETION_KEY, PRUNE_EVERY, Retention, delete_tasks, prune_events
+from .retention import DELETION_KEY, PRUNE_EVERY, Retention, delete_run, delete_tasks, prune_events
 from .sqlite_store import SqliteStore
 
 _log = logging.getLogger(__name__)
@@ -63,9 +63,11 @@ class History(Protocol):
 
 @dataclass(slots=True)
 class _DeleteRequest:
-    """A request to delete all tasks that are stored when its turn comes."""
+    """A request to delete a run, or all tasks that are stored when its turn comes."""
 
     deleted: Future[int]
+    #: The run to delete; None for all tasks.
+    run_id: str | None = None
     #: Last batch before the request.
     number: int = 0
     #: Newest task to delete; None until the request is accepted.
@@ -188,17 +190,18 @@ class SqlJournal:
             _resolve(batch.committed, error=self._unavailable_error())
         self._wake_writer()
 
-    def forget(self, deleted: Future[int]) -> None:
-        """Delete all tasks; runs and counters stay.
+    def forget(self, deleted: Future[int], run_id: str | None = None) -> None:
+        """Delete all tasks; runs and counters stay. With `run_id`, delete that run with all its rows instead.
 
-        The future is running once the request is durable: from then on it is completed, also by the next engine.
-        It gets the number of deleted tasks. Until then it may be cancelled.
+        The future gets the number of deleted tasks. Until it is running it may be cancelled. Without `run_id` it is
+        running once the request is durable: from then on it is completed, also by the next engine. A run is deleted
+        in one transaction, so that it is gone or complete.
         """
         if self.failed is not None or self._closing or self._in_outage:
             _resolve(deleted, error=self._unavailable_error())
             return
         with self._lock:
-            self._delete_requests.append(_DeleteRequest(deleted, number=self._number))
+            self._delete_requests.append(_DeleteRequest(deleted, run_id, self._number))
         self._wake_writer()
 
     def write_heartbeat(self, status: dict[str, Any]) -> None:
@@ -376,6 +379,9 @@ class SqlJournal:
     async def _delete_chunk(self, request: _DeleteRequest) -> None:
         if self._queue and self._queue[0].number <= request.number and request.up_to is None:
             return  # earlier batches are stored first
+        if request.run_id is not None:
+            await self._delete_run(request, request.run_id)
+            return
         if request.up_to is None:
             await self._accept_deletion(request)
             return
@@ -385,6 +391,14 @@ class SqlJournal:
             await self.store.execute("DELETE FROM meta WHERE key = ?", DELETION_KEY)
         self._delete_requests.popleft()
         _resolve(request.deleted, request.done)
+
+    async def _delete_run(self, request: _DeleteRequest, run_id: str) -> None:
+        tasks = 0
+        if request.deleted.set_running_or_notify_cancel():  # after a failure the request is refused, not retried
+            tasks = await delete_run(self.store, run_id, DELETE_CHUNK_TASKS)
+            self._longest.pop(run_id, None)
+        self._delete_requests.popleft()
+        _resolve(request.deleted, tasks)
 
     async def _accept_deletion(self, request: _DeleteRequest) -> None:
         if request.deleted.cancelled():

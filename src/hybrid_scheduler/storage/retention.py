@@ -1,10 +1,17 @@
-"""Deletion of old tasks and events."""
+"""Deletion of old tasks and events, and of whole runs."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from sqlalchemy import select
+
+from ..core import InvalidInputError
+from . import tables
 from .batch_transaction import COUNTED_TABLES, Store, change_row_count, set_meta
+from .database import driver_errors
+from .database_address import DatabaseAddress
+from .schema_version import explain_error, run_blocking, with_connection
 
 #: Newest events of these types are stored; notifications are never deleted.
 KEEP_EVENTS = 4000
@@ -101,6 +108,94 @@ async def delete_tasks(store: Store, up_to: int, chunk: int, progress: DeletionP
             progress.done = before
         raise
     return True
+
+
+async def delete_run(store: Store, run_id: str, chunk: int) -> int:
+    """Delete a run with everything that belongs to it, in one transaction.
+
+    Parameters
+    ----------
+    store
+        The database.
+    run_id
+        The run, which no engine writes.
+    chunk
+        Tasks per statement, so that none takes longer than the server allows.
+
+    Returns
+    -------
+    int
+        Number of deleted tasks.
+    """
+    deleted = dict.fromkeys(COUNTED_TABLES, 0)
+    oldest = "SELECT task_id FROM tasks WHERE run_id = ? ORDER BY ordinal LIMIT ?"
+    async with store.transaction():
+        while True:
+            query = f"SELECT min(task_id), max(task_id) FROM ({oldest}) AS oldest"
+            ((lowest, highest),) = await store.fetch(query, run_id, chunk)
+            if lowest is None:
+                break
+            # The ids of another run may lie between those of this one.
+            own = "SELECT task_id FROM tasks WHERE run_id = ? AND task_id >= ? AND task_id <= ?"
+            for table in ("idempotency_keys", "training_data", "scheduler_results", "tasks"):
+                count = await store.execute(
+                    f"DELETE FROM {table} WHERE task_id IN ({own})", run_id, lowest, highest
+                )
+                if table in deleted:
+                    deleted[table] += count
+        for table, count in deleted.items():
+            if count:
+                await change_row_count(store, table, -count)
+        ((last,),) = await store.fetch("SELECT max(seq) FROM events WHERE run_id = ?", run_id)
+        pruned = await store.fetch("SELECT value FROM meta WHERE key = 'pruned_seq'")
+        if last is not None and last > (int(pruned[0][0]) if pruned else 0):
+            await set_meta(store, "pruned_seq", str(last))
+        for table in ("events", "model_versions", "runs"):
+            await store.execute(f"DELETE FROM {table} WHERE run_id = ?", run_id)
+    return deleted["tasks"]
+
+
+def delete_run_offline(address: DatabaseAddress, run_id: str) -> int:
+    """Delete a run from a database that no engine uses.
+
+    Parameters
+    ----------
+    address
+        The database.
+    run_id
+        The run.
+
+    Returns
+    -------
+    int
+        Number of deleted tasks.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such run.
+    EngineBusy
+        If an engine uses the database.
+    DatabaseUnavailable, DatabaseUnusable
+        If the database cannot be read or written.
+    """
+    from .journal_writer import DELETE_CHUNK_TASKS, create_store  # which imports this module
+
+    known = select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)
+    if with_connection(address, lambda connection: connection.scalar(known), read_only=True) is None:
+        raise InvalidInputError("ID", "the id of a stored run", run_id)
+
+    async def under_lock() -> int:
+        store = create_store(address, "delete-run")
+        await store.open()
+        try:
+            return await delete_run(store, run_id, DELETE_CHUNK_TASKS)
+        except driver_errors() as error:
+            raise explain_error(address, error) from error
+        finally:
+            await store.close()
+
+    return run_blocking(under_lock())
 
 
 async def prune_events(store: Store) -> None:

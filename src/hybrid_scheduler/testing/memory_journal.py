@@ -77,9 +77,14 @@ class MemoryJournal:
         if not self._held:
             self._store()
 
-    def forget(self, deleted: Future[int]) -> None:
-        """Count all tasks as deleted; see `Journal.forget`."""
+    def forget(self, deleted: Future[int], run_id: str | None = None) -> None:
+        """Count all tasks as deleted, or remove the batches of a run; see `Journal.forget`."""
         with self._lock:
+            if run_id is not None:
+                count = sum(len(batch) for batch in self.batches if batch.run.run_id == run_id)
+                self.batches = [batch for batch in self.batches if batch.run.run_id != run_id]
+                _settle(deleted, count)
+                return
             count = sum(map(len, self.batches)) - self.forgotten
             self.forgotten += count
         _settle(deleted, count)

@@ -1,4 +1,4 @@
-"""Routes for runs: list, detail, Gantt columns, comparison of two runs, and storing of measured ones."""
+"""Routes for runs: list, detail, Gantt columns, comparison of two runs, deletion, and storing of measured ones."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Query, Response
 
+from ...core import InvalidInputError
 from ...live import IdempotencyKey, MeasuredRun, measured_from_json
 from ...live.lane_statistics import WINDOW, LaneStatistics
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, not_found
 from ..json_response import StrictJSONResponse, dumps
-from ..schemas import Gantt, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
+from ..schemas import Deleted, Gantt, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
 from .strict_route import REPLAY, RUN_ID, SCHEDULER, KeyHeader, Limit, RunInPath, StrictRoute, used_key
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
@@ -106,6 +107,34 @@ def _stored_response(run: MeasuredRun, run_id: str, *, replay: bool = False) -> 
 async def run(context: RequestContext, run_id: RunInPath) -> Response:
     """Return a run with one row per scheduler."""
     return StrictJSONResponse(await _detail(context, run_id))
+
+
+@router.delete(
+    "/runs/{run_id}",
+    operation_id="deleteRun",
+    summary="Delete one run that has ended",
+    response_model=Deleted,
+    responses={202: {"model": Deleted, "description": "The deletion goes on."}, **problems(404, 409, 422, 503)},
+)
+async def delete_run(context: RequestContext, run_id: RunInPath) -> Response:
+    """Delete a run with its tasks, results, events and model versions, in one transaction.
+
+    A long deletion is answered with 202; the run is deleted once its address answers 404. If the server ends before
+    that, the run stays complete.
+    """
+    known = await context.repository.run(run_id)
+    if known is None:
+        raise not_found("run", run_id)
+    try:
+        deleted = await context.control.delete_run(run_id)
+    except (InvalidInputError, ApiError) as error:
+        if isinstance(error, ApiError) and error.status != 422:
+            raise
+        raise ApiError(409, f"run {run_id} has not ended", hint="stop it first") from None
+    context.state.deletions += 1
+    if deleted is None:
+        return StrictJSONResponse({"deleted_tasks": 0, "tasks": known["tasks"], "done": False}, 202)
+    return StrictJSONResponse({"deleted_tasks": deleted, "tasks": deleted, "done": True})
 
 
 @router.get(

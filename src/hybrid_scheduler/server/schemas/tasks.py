@@ -175,7 +175,7 @@ class TaskCreate(RequestModel):
 
 
 class Deleted(ResponseModel):
-    """Progress of a deletion of the history."""
+    """Progress of a deletion."""
 
     model_config = response_example(deleted_tasks=4812, tasks=4812, done=True)
 
