@@ -12,10 +12,13 @@ from threading import Event
 from typing import Any
 
 import pytest
+from measured_examples import measured_run
 from page_checks import SCHEDULERS, Open, seconds, wait_for_data, wait_for_pill, wait_until_settled
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 from process import Served
+
+from hybrid_scheduler.live import measured_to_json
 
 Runs = tuple[str, str]
 
@@ -58,6 +61,33 @@ def test_history_lists_runs_and_compares_two_selected_ones(server: Served, two_r
     expect(page).to_have_url(re.compile("/diff"))
     assert newest in page.url
     assert ended in page.url
+
+
+def test_run_is_deleted_after_a_confirmation(server: Served, two_runs: Runs, open_page: Open) -> None:
+    newest, _ = two_runs
+    with server.client() as api:
+        run_id = api.post("/api/runs", json=measured_to_json(measured_run(20))).raise_for_status().json()["run_id"]
+    page = open_page(server.url, f"/history?a={run_id}")
+    wait_until_settled(page)
+    runs = page.locator("#runs")
+    row = runs.get_by_role("row").filter(has_text=run_id[-8:])
+    live = runs.get_by_role("row").filter(has_text=newest[-8:])
+    expect(live.get_by_role("button", name="Delete the run")).to_have_count(0)  # it has not ended
+
+    row.get_by_role("button", name="Delete the run").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("20 tasks")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_have_count(0)
+    assert answer(server, f"/api/runs/{run_id}")["tasks"] == 20
+
+    row.get_by_role("button", name="Delete the run").click()
+    dialog.get_by_role("button", name="Delete", exact=True).click()
+    expect(row).to_have_count(0)
+    expect(live).to_have_count(1)
+    assert run_id not in page.url
+    with server.client() as api:
+        assert api.get(f"/api/runs/{run_id}").status_code == 404
 
 
 def test_run_view_equals_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:

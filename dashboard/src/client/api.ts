@@ -1,6 +1,6 @@
 /** Requests of the dashboard, by name. */
 import type { StartRequest, WhatIfRequest } from "./models";
-import { get, post } from "./request";
+import { get, post, remove } from "./request";
 import { resultRecord, taskRecord } from "./resultRecords";
 
 interface Options {
@@ -24,6 +24,7 @@ export const api = {
   runs: (limit = 50, before?: string | null, o: Options = {}) =>
     get("/api/runs", { query: { limit, before }, ...o }),
   run: (runId: string, o: Options = {}) => get("/api/runs/{run_id}", { path: { run_id: runId }, ...o }),
+  deleteRun: (runId: string) => remove("/api/runs/{run_id}", { path: { run_id: runId }, timeoutMs: LONG_MS }),
   gantt: (
     runId: string,
     query: { scheduler: string; start?: number; end?: number; limit?: number },

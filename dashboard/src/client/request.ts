@@ -1,7 +1,7 @@
 /** Typed requests to the server: paths, parameters, bodies and responses come from the OpenAPI document. */
 import type { components, paths } from "./types";
 
-type Method = "get" | "post";
+type Method = "get" | "post" | "delete";
 
 /** Paths that offer a method. */
 type PathOf<M extends Method> = {
@@ -146,6 +146,14 @@ export function post<P extends PathOf<"post">>(
   ...[options]: Arguments<Input<Operation<"post", P>> & RequestOptions>
 ): Promise<ResponseBody<Operation<"post", P>>> {
   return send("post", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"post", P>>>;
+}
+
+/** Sends a DELETE request. */
+export function remove<P extends PathOf<"delete">>(
+  path: P,
+  ...[options]: Arguments<Input<Operation<"delete", P>> & RequestOptions>
+): Promise<ResponseBody<Operation<"delete", P>>> {
+  return send("delete", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"delete", P>>>;
 }
 
 /** Address of a resource that the browser downloads itself. */

@@ -16,6 +16,7 @@ import { leaderOf } from "../../lib/runLeader";
 import { usePollInterval } from "../../store/queryClient";
 import { useStylesOf } from "../../store/schedulerStyles";
 import { setUi, useUi } from "../../store/uiStore";
+import { DeleteRunDialog } from "./DeleteRunDialog";
 import { useRunDetails } from "./historyQueries";
 import { RunCard, RunRow } from "./RunRow";
 import { matches, pick, runPages } from "./runSelection";
@@ -36,6 +37,7 @@ export function RunList() {
   const [text, setText] = useState("");
   const [status, setStatus] = useState("all");
   const [page, setPage] = useState(0);
+  const [deleting, setDeleting] = useState<Run | null>(null);
   const [box, size] = useElementSize<HTMLDivElement>();
   const narrow = useMediaQuery("(max-width: 767px)");
   const a = useUi((s) => s.a);
@@ -65,6 +67,7 @@ export function RunList() {
       pending: pending && !leaders.has(run.run_id),
       letter: run.run_id === a ? ("A" as const) : run.run_id === b ? ("B" as const) : null,
       onPick: () => setUi(pick({ a, b }, run.run_id)),
+      onDelete: () => setDeleting(run),
     };
   };
   return (
@@ -145,6 +148,9 @@ export function RunList() {
                     {head || <span className="sr-only">status</span>}
                   </th>
                 ))}
+                <th scope="col">
+                  <span className="sr-only">delete</span>
+                </th>
               </tr>
             </thead>
             <tbody>
@@ -181,6 +187,7 @@ export function RunList() {
           <ChevronRight size={15} aria-hidden="true" />
         </IconButton>
       </div>
+      {deleting ? <DeleteRunDialog run={deleting} onClose={() => setDeleting(null)} /> : null}
     </Panel>
   );
 }

@@ -1,5 +1,7 @@
+import { Trash2 } from "lucide-react";
 import type { Run } from "../../client/models";
 import { Link } from "../../components/Link";
+import { IconButton } from "../../components/ui/Button";
 import { RunLetter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { count, date, NOTHING, ratio, shortRunId, significant } from "../../lib/format";
@@ -14,6 +16,17 @@ interface RunRowProps {
   pending: boolean;
   letter: "A" | "B" | null;
   onPick: () => void;
+  onDelete: () => void;
+}
+
+/** Button that deletes a run; a run that has not ended has none. */
+function DeleteButton({ run, onDelete }: Pick<RunRowProps, "run" | "onDelete">) {
+  if (run.status !== "stopped") return null;
+  return (
+    <IconButton label={`Delete the run of ${date(run.created_at)}`} onClick={onDelete}>
+      <Trash2 size={13} aria-hidden="true" />
+    </IconButton>
+  );
 }
 
 /** Check box that selects a run for the comparison and shows its letter. */
@@ -51,7 +64,7 @@ function LeaderName({ leader, style, pending }: Pick<RunRowProps, "leader" | "st
   return style ? <SchedulerName style={style} /> : leader.name;
 }
 
-export function RunRow({ run, leader, style, pending, letter, onPick }: RunRowProps) {
+export function RunRow({ run, leader, style, pending, letter, onPick, onDelete }: RunRowProps) {
   return (
     <tr className="h-8 border-hair border-t hover:bg-raised">
       <td>
@@ -77,12 +90,15 @@ export function RunRow({ run, leader, style, pending, letter, onPick }: RunRowPr
       <td className="text-right">
         <RunStatus status={run.status} />
       </td>
+      <td className="w-8 text-right">
+        <DeleteButton run={run} onDelete={onDelete} />
+      </td>
     </tr>
   );
 }
 
 /** Row of the list of runs on a phone. */
-export function RunCard({ run, leader, style, pending, letter, onPick }: RunRowProps) {
+export function RunCard({ run, leader, style, pending, letter, onPick, onDelete }: RunRowProps) {
   return (
     <li className="flex items-start gap-3 border-hair border-t py-2.5 first:border-t-0">
       <span className="pt-0.5">
@@ -106,6 +122,7 @@ export function RunCard({ run, leader, style, pending, letter, onPick }: RunRowP
           <span>{ratio(leader?.ratio)}</span>
         </p>
       </div>
+      <DeleteButton run={run} onDelete={onDelete} />
     </li>
   );
 }
