@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from measured_examples import measured_run
+from measured_examples import PLATFORM, measured_run
 from page_checks import Open, seconds, wait_until_settled
 from playwright.sync_api import expect
 from process import Served
@@ -41,3 +42,16 @@ def test_measured_run_is_marked_as_measured(server: Served, open_page: Open) -> 
     page = open_page(server.url, f"/diff?a={stored}&b={live}")
     wait_until_settled(page)
     expect(page.get_by_role("note")).to_contain_text("Run A was measured, run B was simulated")
+
+
+def test_names_with_markup_stay_text(server: Served, open_page: Open) -> None:
+    markup = "<img src=x onerror=window.ran=1><b>bold</b>"
+    named = measured_run(12, scenario=markup, platform=replace(PLATFORM, name=markup), config={markup: markup})
+    with server.client() as api:
+        stored = api.post("/api/runs", json=measured_to_json(named)).raise_for_status().json()["run_id"]
+        live = api.get("/api/status").json()["run_id"]
+    for path in ("/history", f"/run/{stored}", f"/diff?a={stored}&b={live}"):
+        page = open_page(server.url, path)
+        wait_until_settled(page)
+        expect(page.get_by_text(markup).first).to_be_attached()
+        assert page.evaluate("[window.ran, document.querySelectorAll('main img, main b').length]") == [None, 0]
