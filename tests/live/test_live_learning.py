@@ -1,7 +1,9 @@
 """Learning in a live run: model versions, failed trainings, restarts, and schedulers that raise."""
 
 import itertools
+import json
 import os
+import shutil
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -11,7 +13,10 @@ import pytest
 from hybrid_scheduler import Decision, InvalidInputError, Online, register, workstation
 from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.core import Workload
-from hybrid_scheduler.learning import OnlineDurationModel
+from hybrid_scheduler.learning import ModelFileError, OnlineDurationModel
+from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
+from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model
+from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights
 from hybrid_scheduler.learning.dqn.replay_buffer import ReplayBuffer
 from hybrid_scheduler.learning.duration.features import features
 from hybrid_scheduler.learning.duration.fitting import Samples
@@ -209,17 +214,158 @@ def test_models_and_version_numbers_continue_after_a_restart(live, tmp_path):
     assert not file.exists()  # a stopped run is not resumed
 
 
-def test_damaged_snapshot_is_refused_and_the_packaged_model_decides(live, tmp_path):
+def rewritten(file, header=None, **metadata):
+    """Change the header of a safetensors file; its arrays stay."""
+    content = file.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    if header is None:
+        entries = json.loads(content[8:end])
+        entries["__metadata__"].update(metadata)
+        header = json.dumps(entries).encode()
+    file.write_bytes(len(header).to_bytes(8, "little") + header + content[end:])
+
+
+def bit_flipped(file):
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+
+
+def not_finite(file):
+    model = load_model(file)
+    model.weights[7] = np.nan
+    save_model(file, model)
+
+
+def of_another_shape(file):
+    shape = NetworkShape(FEATURES["queue"], ACTIONS, 16)
+    save_model(file, AgentModel("queue", "split", 0.98, initial_weights(shape, np.random.default_rng(0)), {}, 16))
+
+
+def a_folder(file):
+    file.unlink()
+    file.mkdir()
+    (file / "inside").touch()
+
+
+def a_pipe(file):
+    file.unlink()
+    os.mkfifo(file)
+
+
+def torch_file(file, kind):
+    torch = pytest.importorskip("torch")
+    weights = {"sparse": torch.eye(3).to_sparse(), "meta": torch.empty(3, device="meta")}[kind]
+    torch.save({"format": "hybrid-scheduler rl_agent", "version": 1, "weights": {"w1": weights}}, file)
+
+
+DAMAGES = {
+    "empty": lambda file: file.write_bytes(b""),
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-100]),
+    "bit flipped": bit_flipped,
+    "foreign": lambda file: file.write_bytes(b"not a network"),
+    "100,000 brackets": lambda file: rewritten(file, b"[" * 100_000),
+    "100,000 brackets in the notes": lambda file: rewritten(file, notes="[" * 100_000),
+    "list for a name": lambda file: rewritten(file, state=[]),
+    "number without end": lambda file: rewritten(file, gamma=10**400),
+    "version without end": lambda file: rewritten(file, version=float("inf")),
+    "not finite": not_finite,
+    "another shape": of_another_shape,
+    "folder": a_folder,
+    "pipe": a_pipe,
+    "sparse": lambda file: torch_file(file, "sparse"),
+    "meta": lambda file: torch_file(file, "meta"),
+}
+
+
+def snapshot_of(directory):
+    [file] = directory.glob("*.rl_agent.safetensors")
+    return file
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_snapshot_is_refused_and_the_packaged_model_decides(live, tmp_path, damage, caplog):
     config = LiveConfig(schedulers=("rl_agent",))
     first = live(config, snapshots=tmp_path).started()
-    first.run(1.0)
+    run_id = first.run(1.0).run_id
     first.engine.close()
-    [file] = tmp_path.glob("*.safetensors")
-    file.write_bytes(b"not a network")
-    second = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path).started()
+    file = snapshot_of(tmp_path)
+    damage(file)
+    second = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path)
+    assert second.engine.open().run_id == run_id
     assert second.notifications("model_refused")[0]["scheduler"] == "rl_agent"
-    assert second.run(1.0).comparison[0].state == "learned"
+    assert second.notifications("run_stopped") == []
+    assert any(file.name in line for line in caplog.messages)
     assert second.engine.models()[0].agent["updates"] == 0
+    assert second.run(1.0).comparison[0].state == "learned"
+    second.engine.close()
+    load_model(file)  # the next snapshot replaces the damaged one
+
+
+def test_damaged_snapshot_is_refused_and_the_one_before_it_decides(live, tmp_path):
+    config = LiveConfig(schedulers=("rl_agent",), speed=20.0)
+    first = live(config, snapshots=tmp_path).started()
+    first.run(3.0)
+    first.engine.close()
+    before = load_model(snapshot_of(tmp_path))
+    second = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path).started()
+    run_id = second.run(3.0).run_id
+    second.engine.close()
+    bit_flipped(snapshot_of(tmp_path))
+    third = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path)
+    assert third.engine.open().run_id == run_id
+    assert len(third.notifications("model_refused")) == 1
+    [lane] = third.engine._controller._run.lanes
+    assert np.array_equal(lane.scheduler.agent_.weights, before.weights)
+    third.engine.stop()
+    third.engine.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"{}", None],
+    ids=["brackets", "braces", "not text", "nothing", "folder"],
+)
+@pytest.mark.parametrize("scheduler", ["hybrid_ml", "rl_agent"])
+def test_damaged_model_of_a_stored_run_is_refused_and_the_run_goes_on_untrained(live, tmp_path, scheduler, damage):
+    from hybrid_scheduler.learning.model_files import DEFAULT_TIMES
+    from hybrid_scheduler.schedulers.rl_agent import SHIPPED_MODEL
+
+    shipped = {"hybrid_ml": DEFAULT_TIMES, "rl_agent": SHIPPED_MODEL}[scheduler]
+    for suffix in {shipped.suffix, ".json"}:
+        if (source := shipped.with_suffix(suffix)).exists():
+            shutil.copy(source, tmp_path)
+    model = tmp_path / shipped.name
+    config = LiveConfig(schedulers=(f"{scheduler}(model={model})",))
+    first = live(config).started()
+    run_id = first.run(1.0).run_id
+    first.engine.close()
+    file = model.with_suffix(".json") if scheduler == "hybrid_ml" else model
+    file.unlink()
+    if damage is None:
+        file.mkdir()
+    else:
+        file.write_bytes(damage)
+    second = live(config, journal=first.journal, clock=first.clock)
+    assert second.engine.open().run_id == run_id
+    assert len(second.notifications("model_refused")) == 1
+    assert second.notifications("run_stopped") == []
+    assert second.run(1.0).state == "running"
+    with pytest.raises(ModelFileError):
+        second.engine.restart(config)  # a new run with this model is the caller's mistake
+    assert second.engine.status().run_id == run_id
+
+
+def test_files_that_a_killed_snapshot_left_are_removed_at_the_start(live, tmp_path):
+    left = tmp_path / ".01J.rl_agent.safetensors.0123abcd.tmp"
+    others = [tmp_path / "notes.tmp", tmp_path / ".hidden", tmp_path / "01J.rl_agent.safetensors"]
+    for path in (left, *others):
+        path.touch()
+    one = live(schedulers=["greedy"], snapshots=tmp_path)
+    assert left.exists()  # another engine may have the journal until this one is opened
+    one.engine.open()
+    assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
 # ---------------------------------------------------------------- schedulers that raise

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+#: Name of a temporary file, which `atomic_path` makes.
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 
 @contextmanager
@@ -34,6 +38,14 @@ def write_atomically(target: Path, content: str | bytes) -> None:
     """Write a whole file in one step."""
     with atomic_path(target) as fresh:
         fresh.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in a folder; no process may be writing there."""
+    with suppress(OSError):
+        for path in sorted(folder.iterdir()):
+            if _TEMPORARY.fullmatch(path.name) and path.is_file():
+                path.unlink(missing_ok=True)
 
 
 @contextmanager

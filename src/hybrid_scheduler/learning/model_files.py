@@ -32,6 +32,7 @@ from .duration.log_linear import NUM_TERMS, Frame
 _SHIPPED = Path(__file__).parent.parent / "models"
 DEFAULT_TIMES = _SHIPPED / "times.skops"
 _MAX_BYTES = 256 * 1024 * 1024
+_MAX_MANIFEST_BYTES = 1024 * 1024
 _PACKAGES = ("numpy", "scikit-learn", "skops", "xgboost", "xgboost-cpu")
 
 
@@ -177,6 +178,8 @@ def _plain_arrays(content: bytes) -> dict[str, NDArray[Any]] | None:
 def _read_manifest(source: Path) -> Manifest:
     place = manifest_path(source)
     try:
+        if place.stat().st_size > _MAX_MANIFEST_BYTES:
+            raise ValueError(f"has more than {_MAX_MANIFEST_BYTES} bytes")
         values = json.loads(place.read_text())
         known = {entry.name for entry in fields(Manifest)}
         if not isinstance(values, dict) or set(values) != known:
@@ -186,7 +189,7 @@ def _read_manifest(source: Path) -> Manifest:
         return Manifest(**values)
     except OSError as error:
         raise ModelFileError(source, f"has no readable manifest {place.name}: {error.strerror}") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ModelFileError(place, f"is not a manifest: {error}") from error
 
 
@@ -246,7 +249,7 @@ def _load_times(source: Path, _stamp: tuple[int, int]) -> Pretrained:
     classes = len(manifest.device_classes)
     try:
         fitted = _fitted_from(arrays, classes)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelFileError(source, f"does not hold a duration model: {error}") from error
     return Pretrained(fitted, manifest.device_classes)
 

@@ -104,6 +104,7 @@ class ContinuousSimulation:
         if self._thread is not None:
             raise EngineClosed("the engine was opened before")
         recovered = self._journal.open()
+        self._snapshots.sweep()
         self._controller.number_from(recovered.counters)
         self._commands.open()
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)

@@ -323,7 +323,7 @@ class LiveController:
         if config is None:
             raise InvalidInputError("config", "one on the same machine", old.platform)
         run = LiveRun.resume(
-            config, self._trainer, recovered, snapshot=lambda spec: self._snapshots.scheduler(old.run_id, spec)
+            config, self._trainer, recovered, snapshots=lambda spec: self._snapshots.schedulers(old.run_id, spec)
         )
         scenario, load = run.source.scenario, run.source.utilisation
         self._activate(run, old, instability_warnings(run.config.schedulers, scenario, run.config.machine, load))

@@ -19,6 +19,7 @@ from ..workload import EndlessSource, Scenario, generate, scenario_from_json, sc
 from ..workload.column_source import join_chunks
 from .batch_records import Recent, Recovered, ResultColumns
 from .live_config import LiveConfig
+from .model_snapshots import with_model
 from .scheduler_lane import SchedulerLane
 from .status import LiveEpisode
 
@@ -74,8 +75,8 @@ class LiveRun:
         Where models of learned schedulers are trained.
     first_task
         The id of the first task.
-    snapshot
-        Returns the scheduler of that name with its stored weights, or None.
+    snapshots
+        Returns the scheduler of that name with each of its stored weights, the best first. None means a new run.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class LiveRun:
         trainer: TrainingWorker,
         *,
         first_task: int = 1,
-        snapshot: Callable[[str], Scheduler | None] = lambda spec: None,
+        snapshots: Callable[[str], Iterable[Scheduler]] | None = None,
     ) -> None:
         self.config = config
         self.source = EndlessSource(
@@ -98,7 +99,7 @@ class LiveRun:
         self.lane_events: list[LaneEvent] = []
         self._episode, self._episode_tasks = 1, 0
         sample = generate(config.scenario, _SAMPLE, config.seed, platform=config.platform, physics=config.physics)
-        self.lanes = [self._lane(spec, sample, trainer, snapshot, first_task) for spec in config.schedulers]
+        self.lanes = [self._lane(spec, sample, trainer, snapshots, first_task) for spec in config.schedulers]
         self._marks = (0.0, [lane.cluster.busy_by(0.0) for lane in self.lanes])
 
     @classmethod
@@ -107,7 +108,7 @@ class LiveRun:
         config: LiveConfig,
         trainer: TrainingWorker,
         recovered: Recovered,
-        snapshot: Callable[[str], Scheduler | None],
+        snapshots: Callable[[str], Iterable[Scheduler]],
     ) -> LiveRun:
         """Return the run that the journal stored, at its last checkpoint.
 
@@ -119,12 +120,12 @@ class LiveRun:
             Trains the models of learned schedulers.
         recovered
             The checkpoint with the newest tasks.
-        snapshot
-            Returns the scheduler of that name with its stored weights, or None.
+        snapshots
+            Returns the scheduler of that name with each of its stored weights, the best first.
         """
         checkpoint, first = recovered.state or {}, recovered.counters.next_task_id
         speed = math.inf if checkpoint["speed"] is None else float(checkpoint["speed"])
-        run = cls(replace(config, speed=speed), trainer, first_task=first, snapshot=snapshot)
+        run = cls(replace(config, speed=speed), trainer, first_task=first, snapshots=snapshots)
         run.restore(checkpoint, recovered.recent, first)
         return run
 
@@ -133,18 +134,29 @@ class LiveRun:
         spec: str,
         sample: Workload,
         trainer: TrainingWorker,
-        snapshot: Callable[[str], Scheduler | None],
+        snapshots: Callable[[str], Iterable[Scheduler]] | None,
         first_task: int,
     ) -> SchedulerLane:
+        def lane(scheduler: Scheduler) -> SchedulerLane:
+            assert isinstance(scheduler, Online)  # checked by LiveConfig
+            return SchedulerLane(spec, scheduler, self.config, sample, trainer)
+
+        if snapshots is None:
+            return lane(create(spec))
+        for scheduler in snapshots(spec):
+            try:
+                return lane(scheduler)
+            except Exception as error:  # a plug-in's file can raise anything
+                self._refuse_model(spec, error, first_task)
         try:
-            earlier = snapshot(spec)
-            if isinstance(earlier, Online):
-                return SchedulerLane(spec, earlier, self.config, sample, trainer)
-        except ModelFileError as error:
-            self.lane_events.append(LaneEvent("model_refused", spec, str(error), first_task))
-        scheduler = create(spec)
-        assert isinstance(scheduler, Online)  # checked by LiveConfig
-        return SchedulerLane(spec, scheduler, self.config, sample, trainer)
+            return lane(create(spec))
+        except ModelFileError as error:  # the file was good when the run began
+            self._refuse_model(spec, error, first_task)
+            return lane(with_model(spec, None))
+
+    def _refuse_model(self, spec: str, error: Exception, at_task: int) -> None:
+        _log.warning("scheduler %s goes on without a stored model: %s", spec, error)
+        self.lane_events.append(LaneEvent("model_refused", spec, str(error), at_task))
 
     @property
     def live(self) -> list[SchedulerLane]:

@@ -1,7 +1,8 @@
 """Snapshots of models that a restart could not learn again from the newest tasks, such as an agent's weights.
 
 Snapshots are made of schedulers with a method ``save_model(path)`` and a parameter ``model``. A thread of its own
-writes the files. They belong to one run: another run starts from the model of the package.
+writes the files. They belong to one run: another run starts from the model of the package. The snapshot before the
+newest is kept too, so that a damaged file loses minutes of learning at most.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import copy
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..core import Scheduler
+from ..core.atomic_files import remove_leftovers, write_atomically
 from ..schedulers import schedulers
 from ..schedulers.registry import parse_spec
 from .clock import Clock
@@ -24,8 +26,11 @@ from .scheduler_lane import SchedulerLane
 _log = logging.getLogger(__name__)
 #: Wall seconds between two snapshots.
 _INTERVAL_S = 60.0
-#: Ending of the files, and that of snapshots which earlier versions wrote.
-_SUFFIX, _OLD_SUFFIX = ".safetensors", ".pth"
+#: Endings of the newest snapshot, of the one before it, and of snapshots which earlier versions wrote.
+_SUFFIX, _PREVIOUS_SUFFIX, _OLD_SUFFIX = ".safetensors", ".previous", ".pth"
+_SUFFIXES = (_SUFFIX, _PREVIOUS_SUFFIX, _OLD_SUFFIX)
+#: Added to the name of a folder or pipe that stands where a snapshot belongs.
+_REFUSED = ".refused"
 
 
 class ModelSnapshots:
@@ -51,15 +56,18 @@ class ModelSnapshots:
             return None
         return self._folder / f"{run_id}.{re.sub(r'[^A-Za-z0-9_-]+', '-', spec)[:80]}{_SUFFIX}"
 
-    def scheduler(self, run_id: str, spec: str) -> Scheduler | None:
-        """Return the scheduler with the weights of its snapshot; None if there is none."""
+    def sweep(self) -> None:
+        """Remove the temporary files of snapshots that a killed process did not complete."""
+        if self._folder is not None:
+            remove_leftovers(self._folder)
+
+    def schedulers(self, run_id: str, spec: str) -> Iterator[Scheduler]:
+        """Yield the scheduler with each of its snapshots, the newest first. The files are not read yet."""
         path = self.path(run_id, spec)
-        if path is not None and not path.exists():
-            path = path.with_suffix(_OLD_SUFFIX)
-        if path is None or not path.exists():
-            return None
-        name, arguments = parse_spec(spec)
-        return schedulers()[name].factory(**{**arguments, "model": path})
+        files = [path.with_suffix(suffix) for suffix in _SUFFIXES] if path is not None else []
+        for file in files:
+            if file.exists():
+                yield with_model(spec, file)
 
     def save_if_due(self, run_id: str, lanes: Iterable[SchedulerLane]) -> None:
         """Save if the last snapshot is old enough."""
@@ -92,6 +100,12 @@ class ModelSnapshots:
             self._writer.shutdown(wait=True)
 
 
+def with_model(spec: str, model: Path | None) -> Scheduler:
+    """Return a new scheduler with another model than its spec says; None means untrained."""
+    name, arguments = parse_spec(spec)
+    return schedulers()[name].factory(**{**arguments, "model": model})
+
+
 def _frozen(scheduler: Any) -> Any:
     """Return a copy whose weights the engine does not change."""
     frozen = copy.copy(scheduler)
@@ -105,13 +119,18 @@ def _frozen(scheduler: Any) -> Any:
 def _write(jobs: list[tuple[Any, Path]]) -> None:
     for scheduler, path in jobs:
         try:
+            if path.exists() and not path.is_file():
+                path.rename(path.with_name(path.name + _REFUSED))
+            before = path.read_bytes() if path.exists() else None
             scheduler.save_model(path)  # writes the file completely or not at all
+            if before is not None:
+                write_atomically(path.with_suffix(_PREVIOUS_SUFFIX), before)
         except Exception:
             _log.exception("the snapshot could not be written to %s", path)
 
 
 def _remove(folder: Path, run_id: str) -> None:
     with suppress(OSError):
-        for suffix in (_SUFFIX, _OLD_SUFFIX):
+        for suffix in _SUFFIXES:
             for path in sorted(folder.glob(f"{run_id}.*{suffix}")):
                 path.unlink(missing_ok=True)

@@ -187,6 +187,9 @@ class RLAgent(Online):
             raise ModelFileError(
                 path, f"is for state {model.state!r} and actions {model.actions!r}, not {expected}"
             )
+        hidden = DQNSettings().hidden
+        if model.hidden != hidden:  # compiled code would read beyond the weights
+            raise ModelFileError(path, f"has {model.hidden} hidden units, not {hidden}")
         return model
 
     def _model(self) -> AgentModel | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -88,7 +89,10 @@ def load_model(path: Path) -> AgentModel:
     """
     path = Path(path)
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # reading from a pipe would never end
+            raise ModelFileError(path, "is not a file")
+        if found.st_size > _MAX_BYTES:
             raise ModelFileError(path, "is far larger than an agent's file")
         content = path.read_bytes()
     except FileNotFoundError as error:
@@ -109,7 +113,7 @@ def _read_safetensors(path: Path, content: bytes) -> tuple[dict[str, Any], dict[
         metadata = dict(header.pop("__metadata__"))
         metadata |= {"notes": json.loads(metadata["notes"]), "gamma": float(metadata["gamma"])}
         metadata |= {name: int(metadata[name]) for name in ("version", "hidden")}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(path, "is damaged, or not an agent's file") from error
     data, arrays = content[_LENGTH + length :], {}
     expected = 0
@@ -155,10 +159,10 @@ def _checked(path: Path, metadata: dict[str, Any], arrays: dict[str, Any]) -> Ag
     if metadata.get("version") != VERSION:
         found = str(metadata.get("version"))[:20]
         raise ModelFileError(path, f"has version {found}, this program reads version {VERSION}")
-    state, actions = metadata.get("state"), metadata.get("actions")
+    state, actions = str(metadata.get("state")), str(metadata.get("actions"))
     gamma, hidden = metadata.get("gamma"), metadata.get("hidden")
     if state not in FEATURES or actions not in ACTION_SETS:
-        found = f"state {str(state)[:20]!r} and actions {str(actions)[:20]!r}"
+        found = f"state {state[:20]!r} and actions {actions[:20]!r}"
         raise ModelFileError(path, f"is for {found}, which do not exist here")
     if not (isinstance(gamma, float) and 0.0 <= gamma < 1.0 and isinstance(hidden, int) and 0 < hidden <= 4096):
         raise ModelFileError(path, f"has gamma {gamma!r} and {hidden!r} hidden units")

@@ -105,6 +105,9 @@ class FlatForest:
         """
         count = len(self.feature)
         own = np.arange(count)[:, None]
+        columns = (self.feature, self.threshold, self.roots, self.child, self.values)
+        if [column.ndim for column in columns] != [1, 1, 1, 2, 2] or self.child.shape[1] != 2:
+            return "columns of another shape"
         if not (len(self.threshold) == len(self.child) == len(self.values) == count):
             return "columns of different length"
         if not (np.isfinite(self.values).all() and np.isfinite(self.threshold).all()):
