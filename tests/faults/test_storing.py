@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 from process import served
@@ -33,6 +34,18 @@ def program(folder, *words, **environment):
 def runs_of(process):
     with process.client() as client:
         return client.get("/api/runs").json()["runs"]
+
+
+def live_run(process):
+    """The live run. The server is ready as soon as it answers; the run's row is stored a moment later."""
+    deadline = time.monotonic() + 60.0
+    while time.monotonic() < deadline:
+        newest = runs_of(process)[0]
+        if newest["source"] == "simulated":
+            assert newest["status"] == "running"
+            return newest
+        time.sleep(0.05)
+    raise AssertionError("the live run was not stored")
 
 
 def check(process, folder, run_id):
@@ -80,8 +93,7 @@ def test_measured_run_is_stored_without_and_with_a_server(tmp_path):
     assert all(finding.ok for finding in verify(DatabaseAddress.sqlite(tmp_path / "data" / "hybrid_scheduler.db")))
     with served(tmp_path) as process:
         check(process, tmp_path, run_id)
-        live = runs_of(process)[0]
-        assert (live["source"], live["status"]) == ("simulated", "running")
+        live = live_run(process)
         port = str(process.port)
         second = program(tmp_path, *TINY, "--store", "--json", "--out", "real", HYBRID_SERVER__PORT=port)
         assert second.returncode == 0, second.stderr

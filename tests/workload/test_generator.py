@@ -121,7 +121,7 @@ def test_the_table_has_a_row_per_task():
     generator = WorkloadGenerator(10)
     tasks = generator.generate_workload(20, utilisation=0.5)
     table = generator.to_dataframe()
-    assert list(table.columns) == [*COLUMNS, "kind", "duration_estimate"]
+    assert list(table.columns) == [*COLUMNS, "kind", "duration_estimate", "task_size"]
     assert np.array_equal(table["size"], tasks.size)
     assert set(table["kind"]) == {"generic"}
     assert np.array_equal(table["duration_estimate"], tasks.duration_estimate)

@@ -64,8 +64,9 @@ def pipeline(
     printer = command.printer
 
     def finished(phase: int, done: PhaseResult) -> None:
-        printer.note(_line(phase, done))
+        # The log comes first, so that it contains what the terminal shows.
         logger.info(_line(phase, done))
+        printer.note(_line(phase, done))
 
     logger.info(f"pipeline in {out.resolve()}, seed {study.seed}")
     with printer.progress(_PHASES * _STEPS) as update:
