@@ -48,7 +48,9 @@ describe("records of REST rows", () => {
   it("have core names", () => expect(resultRecord(row, 105)).toEqual(record));
 
   it("have no wait where the task failed", () => {
-    expect(resultRecord({ ...row, actual_time: null, latency: null, wait: null, status: "failed" }, 1).wait).toBeNull();
+    expect(
+      resultRecord({ ...row, actual_time: null, latency: null, wait: null, status: "failed" }, 1).wait,
+    ).toBeNull();
   });
 
   it("keep the results of a task by scheduler", () => {

@@ -33,6 +33,7 @@ _OUTAGE = (
     "WebSocket connection to",
     "ERR_EMPTY_RESPONSE",
     "ERR_CONNECTION_RESET",
+    "ERR_SOCKET_NOT_CONNECTED",
     "ERR_CONTENT_LENGTH_MISMATCH",  # it went in the middle of an answer
 )
 

@@ -54,3 +54,10 @@ def occupy(address: DatabaseAddress, task_id: int) -> None:
         "FROM runs LIMIT 1"
     )
     with_connection(address, lambda connection: connection.exec_driver_sql(row))
+
+
+def vacate(address: DatabaseAddress, task_id: int) -> None:
+    """Remove the row of `occupy`."""
+    with_connection(
+        address, lambda connection: connection.exec_driver_sql(f"DELETE FROM tasks WHERE task_id = {task_id}")
+    )

@@ -193,7 +193,9 @@ async def test_writer_that_failed_for_good_is_not_ready(storage, tmp_path, monke
     async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, running):
         assert (await client.get("/api/health/ready")).status_code == 200
         assert "hybrid_scheduler_storage_up 1.0" in (await client.get("/api/metrics")).text
+        await client.post("/api/pause")  # no task may take the id before the row is there
         occupy(running.address, (await client.get("/api/status")).json()["next_task_id"] + 20)
+        await client.post("/api/resume")
         async with asyncio.timeout(60):
             assert "cannot be written" in str(await running.failure)
         assert (await client.get("/api/health/ready")).status_code == 503

@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 from process import failed_starts, served
-from server_under_test import occupy
+from server_under_test import occupy, vacate
 from services import database_url, postgres_url  # noqa: F401
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -206,12 +206,15 @@ def test_server_that_can_store_nothing_more_ends_with_status_1(tmp_path, environ
     url = environment.get("DATABASE_URL", f"sqlite:///{tmp_path / 'data' / 'hybrid_scheduler.db'}")
     with served(tmp_path, *SPEED, environment=environment) as server, server.client() as client:
         run_id = client.get("/api/status").json()["run_id"]
-        occupy(DatabaseAddress.from_url(url), client.get("/api/status").json()["next_task_id"] + 20)
+        client.post("/api/pause")  # no task may take the id before the row is there
+        taken = client.get("/api/status").json()["next_task_id"] + 20
+        occupy(DatabaseAddress.from_url(url), taken)
+        client.post("/api/resume")
         assert server.wait(60) == 1
         assert any("cannot be written" in line for line in server.errors[-3:])
         assert any("the server ends: nothing more can be stored" in line for line in server.errors)
         assert not any("Traceback" in line for line in server.errors if "ASGI" in line)
+    vacate(DatabaseAddress.from_url(url), taken)
     with served(tmp_path, *SPEED, environment=environment) as server, server.client() as client:
-        # The counters are compared with the rows, so the next engine goes on after the foreign row.
         assert client.get("/api/status").json()["run_id"] == run_id
         assert client.post("/api/tasks", json=TASK).status_code == 201
