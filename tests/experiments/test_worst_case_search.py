@@ -1,12 +1,13 @@
-"""Search for the workload on which one scheduler does worst against another."""
+"""Search for the case in which one scheduler does worst against another."""
 
 import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError
+from hybrid_scheduler.experiments.paired_comparison import run_seeds
 from hybrid_scheduler.experiments.spec import ExperimentSpec
-from hybrid_scheduler.experiments.worst_case_search import find_worst, workload_at
-from hybrid_scheduler.workload.scenarios import scenario_named
+from hybrid_scheduler.experiments.worst_case_search import DIMENSIONS, case_at, find_worst, ordinary_cases
+from hybrid_scheduler.workload.scenarios import SCENARIOS, scenario_named
 
 
 def make_spec(*schedulers):
@@ -18,19 +19,49 @@ def test_search_finds_a_bad_workload_reproducibly():
     again = find_worst(make_spec("greedy", "oracle"), evaluations=12, confirmation_seeds=3)
     assert found.spec == again.spec
     assert found.ratio == again.ratio
-    usual = find_worst(make_spec("greedy", "oracle"), evaluations=1, confirmation_seeds=3)
-    assert found.searched_ratio >= usual.searched_ratio
+    assert found.evaluations == 12 + len(list(ordinary_cases(make_spec("greedy", "oracle"))))
     assert found.ratio.mean > 2
     assert [run.seed for run in found.paired.runs] == [3000, 3001, 3002]  # not those of the search
-    assert (
-        find_worst(make_spec("greedy", "oracle"), evaluations=12, confirmation_seeds=3, seed=1).spec != found.spec
-    )
+
+
+def test_search_is_at_least_as_bad_as_every_ordinary_scenario():
+    spec = make_spec("price_index", "earliest_finish")
+    found = find_worst(spec, evaluations=1, confirmation_seeds=2)
+    mixed = next(one for _, one in ordinary_cases(spec) if (one.name, one.load) == ("mixed", 0.3))
+    latencies = [run.metrics for run in run_seeds(mixed, range(1000, 1003), processes=1)]
+    usual = [seen["price_index"]["mean_latency"] / seen["earliest_finish"]["mean_latency"] for seen in latencies]
+    assert found.searched_ratio >= np.exp(np.log(usual).mean()) - 1e-12
+    assert {one.name for _, one in ordinary_cases(spec)} == set(SCENARIOS)
 
 
 def test_every_point_gives_a_workload():
     rng = np.random.default_rng(0)
-    for point in (np.zeros(8), np.ones(8), *rng.random((20, 8))):
-        workload_at(make_spec("greedy", "oracle"), point).workload(1)
+    machines, kinds, noisy = set(), set(), 0
+    for point in (np.zeros(DIMENSIONS), np.ones(DIMENSIONS), *rng.random((14, DIMENSIONS))):
+        found = case_at(make_spec("greedy", "oracle"), point)
+        assert len(found.workload(1)) == 80
+        assert ExperimentSpec.from_json(found.as_json()).scenario == found.scenario
+        machines.add((found.machine.platform.name, found.machine.physics.name))
+        kinds.add(found.required_scenario.kinds)
+        noisy += found.machine.noise.sigma > 0
+    assert len(machines) > 3
+    assert len(kinds) > 3
+    assert noisy > 2
+
+
+def test_machine_stays_where_it_is_not_varied():
+    spec = make_spec("greedy", "oracle")
+    assert case_at(spec, np.ones(DIMENSIONS), vary_machine=False).machine == spec.machine
+
+
+@pytest.mark.slow
+def test_result_does_not_depend_on_the_number_of_processes():
+    alone, together = (
+        find_worst(make_spec("greedy", "oracle"), evaluations=4, confirmation_seeds=2, processes=processes)
+        for processes in (1, 2)
+    )
+    assert alone.spec == together.spec
+    assert alone.ratio == together.ratio
 
 
 def test_search_refuses_bad_arguments():

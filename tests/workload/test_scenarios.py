@@ -13,12 +13,15 @@ from hybrid_scheduler.core import InvalidInputError, UnknownNameError, platform_
 from hybrid_scheduler.physics import AnalyticPhysics, SerialPhysics, physics_named
 from hybrid_scheduler.workload import (
     SCENARIOS,
+    EndlessSource,
     Scenario,
     Uniform,
     capacity_of,
     default_scenario,
     generate,
+    scenario_from_json,
     scenario_named,
+    scenario_to_json,
     shift_regimes,
     stream,
 )
@@ -395,3 +398,16 @@ def test_impossible_scenarios_are_refused(change, message):
     with pytest.raises(InvalidInputError) as error:
         replace(scenario_named("mixed"), **change)
     assert message in str(error.value)
+
+
+def test_kinds_are_drawn_in_equal_parts_and_kept_in_json():
+    scenario = replace(scenario_named("mixed"), kinds=("matmul", "sort"))
+    workload = generate(scenario, 2000, 1, batch=True)
+    assert sorted(workload.kinds) == ["matmul", "sort"]
+    assert 900 < (workload.kind == 0).sum() < 1100
+    plain = generate(scenario_named("mixed"), 2000, 1, batch=True)
+    assert (workload.size == plain.size).all()  # a column of its own: nothing else changes
+    assert scenario_from_json(scenario_to_json(scenario)) == scenario
+    assert "kinds" not in scenario_to_json(scenario_named("mixed"))
+    with pytest.raises(InvalidInputError, match=r"scenario\.kinds: must be left out in a live run"):
+        EndlessSource(scenario, 1, workstation(), AnalyticPhysics())

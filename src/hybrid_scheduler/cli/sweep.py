@@ -62,10 +62,10 @@ def sweep(
         typer.Option(metavar="N", help="Runs in parallel on this machine; one per core by default.", min=1),
     ] = None,
     adversary: Annotated[
-        str | None, typer.Option(metavar="A:B", help="Search for the tasks on which A is worst compared with B.")
+        str | None, typer.Option(metavar="A:B", help="Search for the case in which A is worst compared with B.")
     ] = None,
     evaluations: Annotated[
-        int, typer.Option(metavar="N", help="Number of evaluations in that search.", min=1)
+        int, typer.Option(metavar="N", help="Cases that search tries beyond the built-in scenarios.", min=1)
     ] = 120,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of the results; an interrupted sweep continues there.")
@@ -265,7 +265,7 @@ def _adversary(
     from ..core.canonical_json import pretty_json
     from ..experiments import run_record
     from ..experiments.replay import comparison_events
-    from ..experiments.worst_case_search import find_worst
+    from ..experiments.worst_case_search import find_worst, ordinary_cases
     from .compare import check_empty
     from .compile_notice import compile_notice
     from .inputs import spec_from_settings
@@ -278,10 +278,13 @@ def _adversary(
     spec = spec_from_settings(settings)
     if seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    with compile_notice(command.printer.note), command.printer.progress(evaluations) as bar:
+    with (
+        compile_notice(command.printer.note),
+        command.printer.progress(len(list(ordinary_cases(spec))) + evaluations) as bar,
+    ):
         found = find_worst(
             spec, metric=metric, evaluations=evaluations, seed=settings.simulation.seed,
-            confirmation_seeds=seeds, processes=processes,
+            confirmation_seeds=seeds, processes=processes, vary_machine=not any(_machine_options(common)),
             progress=lambda ratio, done: bar(f"worst so far {ratio:.3g}×", done),
         )  # fmt: skip
     content = _worst_document(found)
@@ -293,6 +296,11 @@ def _adversary(
         command.printer.document(content)
     else:
         _show_worst(command.printer, found, out)
+
+
+def _machine_options(common: dict[str, Any]) -> list[Any]:
+    """Return the options that fix the machine: with one of them the search varies only the tasks."""
+    return [common["physics.name"], common["physics.noise_sigma"]]
 
 
 def _worst_document(found: WorstCase) -> dict[str, Any]:
@@ -328,6 +336,9 @@ def _show_worst(printer: Printer, found: WorstCase, out: Path) -> None:
             f"memory {scenario.memory[0]:g} to {scenario.memory[1]:g} MB",
             f"{scenario.arrivals} arrivals at load {scenario.utilisation:g}",
             f"{found.spec.tasks:,} tasks",
+            f"{found.spec.machine.platform.name}, {found.spec.machine.physics.name} physics",
+            *([f"noise {found.spec.machine.noise.sigma:g}"] if found.spec.machine.noise.sigma else []),
+            *([f"kinds {', '.join(scenario.kinds)}"] if scenario.kinds else []),
         ]
     )
     printer.text(

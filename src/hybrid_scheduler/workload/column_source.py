@@ -16,7 +16,7 @@ from .arrivals import ARRIVALS
 from .distributions import Distribution, exponential
 
 # Numbered from 1: SeedSequence ignores trailing zeros, so column 0 would repeat the stream of the bare seed.
-SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK, SHAPE, DATA = range(1, 8)
+SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK, SHAPE, DATA, KIND = range(1, 9)
 
 
 def column_stream(seed: int, column: int) -> np.random.Generator:
@@ -34,6 +34,8 @@ class Regime:
     memory: Distribution
     arrivals: str
     rate: float
+    #: Kinds of tasks, drawn in equal parts; empty for generic tasks.
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,12 @@ class ColumnChunk:
     compute_intensity: Floats
     memory_required: Floats
     arrival_time: Floats
+    kind: tuple[str, ...] | None = None
 
 
 def draw_chunks(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[ColumnChunk]:
     """Yield the tasks of all regimes in order, at most `chunk` at a time; no chunk spans two regimes."""
-    streams = {column: column_stream(seed, column) for column in (SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK)}
+    streams = {column: column_stream(seed, column) for column in (SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK, KIND)}
     last = 0.0
     for regime in regimes:
         arrivals = ARRIVALS[regime.arrivals](streams[CLOCK])
@@ -72,7 +75,15 @@ def draw_chunks(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[Co
                 regime.intensity.sample(streams[INTENSITY], count),
                 regime.memory.sample(streams[MEMORY], count),
                 arrival,
+                _kinds(regime, streams[KIND], count),
             )
+
+
+def _kinds(regime: Regime, rng: np.random.Generator, count: int) -> tuple[str, ...] | None:
+    if not regime.kinds:
+        return None
+    codes = np.floor(len(regime.kinds) * rng.random(count)).astype(np.int64)
+    return tuple(np.array(regime.kinds, dtype=object)[codes])
 
 
 def join_chunks(chunks: Sequence[ColumnChunk], first_id: int = 0) -> Workload:
@@ -84,4 +95,11 @@ def join_chunks(chunks: Sequence[ColumnChunk], first_id: int = 0) -> Workload:
         compute_intensity=np.concatenate([chunk.compute_intensity for chunk in chunks]),
         memory_required=np.concatenate([chunk.memory_required for chunk in chunks]),
         arrival_time=np.concatenate([chunk.arrival_time for chunk in chunks]),
+        kind=_joined_kinds(chunks),
     )
+
+
+def _joined_kinds(chunks: Sequence[ColumnChunk]) -> list[str] | None:
+    if all(chunk.kind is None for chunk in chunks):
+        return None
+    return [name for chunk in chunks for name in chunk.kind or ("generic",) * len(chunk.size)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Floats, Platform
+from ..core import Floats, InvalidInputError, Platform
 from ..physics import Physics
 from .arrivals import ARRIVALS, ArrivalProcess, BurstyArrivals
 from .column_source import ARRIVAL, CLOCK, INTENSITY, MEMORY, SIZE, ColumnChunk, Regime, column_stream
@@ -61,6 +61,10 @@ class EndlessSource:
         self.scenario = scenario
         self.utilisation = scenario.utilisation if utilisation is None else utilisation
         scenarios = [scenario] if scenario.then is None else [scenario, scenario.then]
+        if any(one.kinds for one in scenarios):
+            raise InvalidInputError(
+                "scenario.kinds", "left out in a live run, whose tasks are generic", scenario.name
+            )
         self._regimes = [
             one.regime(0, self.utilisation * capacity_of(one, self._platform, self._physics)) for one in scenarios
         ]

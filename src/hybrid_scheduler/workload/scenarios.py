@@ -46,6 +46,8 @@ class Scenario:
         Tasks between two resets of a live run; None for no resets.
     then, then_tasks
         Second scenario, and the number of last tasks drawn from it (at most half of a workload).
+    kinds
+        Kinds of tasks, drawn in equal parts, for physics that tell kinds apart; generic tasks if left out.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class Scenario:
     episode_length: int | None = None
     then: Scenario | None = None
     then_tasks: int = 500
+    kinds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.size.low > 0:
@@ -78,6 +81,7 @@ class Scenario:
         # As tuples: a list would make the scenario unhashable, and its capacity could not be cached.
         object.__setattr__(self, "intensity", number_range("scenario.intensity", self.intensity, most=1.0))
         object.__setattr__(self, "memory", number_range("scenario.memory", self.memory))
+        object.__setattr__(self, "kinds", tuple(self.kinds))
         positive_number("scenario.utilisation", self.utilisation)
         whole_number("scenario.then_tasks", self.then_tasks, 1)
         if self.episode_length is not None:
@@ -89,7 +93,9 @@ class Scenario:
 
     def regime(self, count: int, rate: float) -> Regime:
         """Return `count` tasks of this scenario at `rate` tasks per second, without its second scenario."""
-        return Regime(count, self.size, Uniform(*self.intensity), Uniform(*self.memory), self.arrivals, rate)
+        return Regime(
+            count, self.size, Uniform(*self.intensity), Uniform(*self.memory), self.arrivals, rate, self.kinds
+        )
 
 
 def default_scenario(
@@ -415,9 +421,12 @@ def scenario_to_json(scenario: Scenario) -> dict[str, Any]:
     name = type(size).__name__
     if name not in _SIZE_DISTRIBUTIONS:
         raise InvalidInputError("scenario.size", "one of " + ", ".join(_SIZE_DISTRIBUTIONS), name)
+    # Without kinds there is no such key, so that older records keep their hash.
+    kinds = {"kinds": list(scenario.kinds)} if scenario.kinds else {}
     return {
         "name": scenario.name,
         "description": scenario.description,
+        **kinds,
         "size": {"law": name, **asdict(size)},
         "intensity": list(scenario.intensity),
         "memory": list(scenario.memory),
