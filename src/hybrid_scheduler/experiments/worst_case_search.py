@@ -26,11 +26,11 @@ from ..workload.scenarios import SCENARIOS, Scenario
 from .paired_comparison import DEFAULT_METRIC, FIRST_REPORTED_SEED, PairedComparison, cores, run_seeds
 from .spec import ExperimentSpec
 
-ARRIVALS = ("poisson", "bursty")
-PLATFORMS = ("workstation", "laptop", "mixed-gpus", "accelerators", "cluster-16")
-PROFILES = ("h200", "starpu_mirage", "starpu_sirocco")
+_ARRIVALS = ("poisson", "bursty")
+_PLATFORMS = ("workstation", "laptop", "mixed-gpus", "accelerators", "cluster-16")
+_PROFILES = ("h200", "starpu_mirage", "starpu_sirocco")
 #: Loads at which every built-in scenario is tried.
-ORDINARY_LOADS = (0.1, 0.3, 0.7, 0.95)
+_ORDINARY_LOADS = (0.1, 0.3, 0.7, 0.95)
 _SIZES, _MEMORY, _LOADS = (50.0, 20_000.0), (1.0, 8000.0), (0.05, 0.95)
 _OVERHEADS, _NOISE = (1e-5, 0.05), 0.5
 #: Coordinates of the tasks; then those of the machine: which one, launch overhead, noise, and one per kind.
@@ -113,7 +113,7 @@ def find_worst(
         raise InvalidInputError("--evaluations", "at least 1", evaluations)
     if confirmation_seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", confirmation_seeds)
-    with _pool(processes or cores()) as tried:
+    with _Pool(processes or cores()) as tried:
         best, done = _search(spec, metric, evaluations, seed, vary_machine, tried, progress or (lambda *_: None))
     seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + confirmation_seeds)
     paired = PairedComparison(best.spec, tuple(run_seeds(best.spec, seeds, processes=processes)))
@@ -125,7 +125,7 @@ def find_worst(
 _Evaluate = Callable[[Callable[[ExperimentSpec], float], Iterable[ExperimentSpec]], Iterator[float]]
 
 
-class _pool:  # noqa: N801 - a context manager
+class _Pool:
     """Map over cases in as many processes, in order; without processes where one is enough."""
 
     def __init__(self, processes: int) -> None:
@@ -186,7 +186,7 @@ def _search(
 def ordinary_cases(spec: ExperimentSpec) -> Iterator[tuple[Floats, ExperimentSpec]]:
     """Yield every built-in scenario at several loads, as it is, with the nearest point to vary it from."""
     for scenario in SCENARIOS.values():
-        for load in ORDINARY_LOADS:
+        for load in _ORDINARY_LOADS:
             one = replace(scenario, utilisation=load)
             yield _nearest_point(one), replace(spec, scenario=one, utilisation=None, batch=False)
 
@@ -234,7 +234,7 @@ def case_at(spec: ExperimentSpec, point: Floats, *, vary_machine: bool = True) -
         size_distribution(_chosen(laws, point[8]), sizes[0], max(sizes[1], 1.01 * sizes[0])),
         (intensity[0], intensity[1]),
         (memory[0], memory[1]),
-        _chosen(ARRIVALS, point[7]),
+        _chosen(_ARRIVALS, point[7]),
         utilisation=_between(_LOADS, float(point[6]), log=False),
         kinds=kinds,
     )
@@ -249,8 +249,8 @@ def _machine_at(machine: Machine, point: Floats) -> tuple[Machine, tuple[str, ..
     """Return the machine of a point, and the kinds of its tasks; no kinds with analytic physics."""
     # The lower half is no noise and no overhead, as on the ordinary machines.
     noise = Noise(round(max(0.0, 2.0 * float(point[2]) - 1.0) * _NOISE, 2))
-    name = _chosen((*PLATFORMS, *PROFILES), point[0])
-    if name in PLATFORMS:
+    name = _chosen((*_PLATFORMS, *_PROFILES), point[0])
+    if name in _PLATFORMS:
         share = max(0.0, 2.0 * float(point[1]) - 1.0)
         overhead = _between(_OVERHEADS, share, log=True) if share else 0.0
         return replace(
