@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import orjson
@@ -113,7 +114,7 @@ async def test_nothing_is_found_in_an_empty_database(journal, repository):
     assert await repository.runs(1) == []
     assert await repository.tasks(10) == []
     assert (await repository.comparative())["schedulers"] == []
-    assert await repository.model_versions() == []
+    assert await repository.models(RUN, ["hybrid_ml"], 10) == {"hybrid_ml": ([], 0, None)}
     assert await repository.events_after(0) == ([], 1, 0)
     assert await repository.engine_heartbeat() is None
     assert await repository.counters() == {"next_task_id": 1, "next_result_id": 1, "next_seq": 1}
@@ -249,7 +250,8 @@ async def test_unknown_ids_give_none_or_no_rows(journal, repository):
         assert await repository.results(odd) == []
         assert await repository.results(RUN, odd) == []
         assert await repository.idempotency_record(odd) is None
-        assert await repository.model_versions(odd) == []
+        assert await repository.models(odd, ["a"], 10) == {"a": ([], 0, None)}
+        assert await repository.models(RUN, [odd], 10) == {odd: ([], 0, None)}
         assert (await repository.comparative(5, odd))["tasks"] == 0
     for number in (0, -1, 3, 2**63 - 1, 2**63, -(2**80)):
         assert await repository.task(number) is None
@@ -269,9 +271,11 @@ async def test_keys_versions_and_heartbeat_are_stored(journal, repository):
         engine.batch(0, versions=(replace(version, version=2, r2=None, seconds=None), replace(version, r2=0.8))),
     )
     assert await repository.idempotency_record("k1") == ("f1", 1)
-    found = await repository.model_versions(RUN, "hybrid_ml")
-    assert [(row["version"], row["r2"], row["seconds"]) for row in found] == [(1, 0.8, 0.25), (2, None, None)]
-    assert await repository.model_versions(scheduler="unknown") == []
+    found = await repository.models(RUN, ["hybrid_ml", "unknown"], 10)
+    rows = found["hybrid_ml"].versions
+    assert [(row["version"], row["r2"], row["seconds"]) for row in rows] == [(1, 0.8, 0.25), (2, None, None)]
+    assert found["hybrid_ml"][1:] == (2, rows[0])
+    assert found["unknown"] == ([], 0, None)
     journal.write_heartbeat({"state": "running", "load": float("nan")})
     stored(journal, engine.batch(0))
     beat = await repository.engine_heartbeat()
@@ -693,7 +697,7 @@ async def rows_of(repository, run_id):
         "run": await repository.run(run_id),
         "results": await repository.results(run_id),
         "tasks": await repository.tasks(100, run_id=run_id),
-        "versions": await repository.model_versions(run_id),
+        "versions": (await repository.models(run_id, ["hybrid_ml"], 10))["hybrid_ml"].versions,
         "events": [event for event in page.events if orjson.loads(event)["run_id"] == run_id],
     }
 
@@ -753,6 +757,49 @@ async def test_run_is_deleted_without_an_engine_only(address, repository):
     assert retention.delete_run_offline(address, RUN) == 10
     assert not any((await rows_of(repository, RUN)).values())
     assert all(finding.ok for finding in verify(address))
+
+
+def versions(numbers, **changes):
+    """Return a month's kind of versions: many, and each trained at its own task."""
+    one = VersionRecord(RUN, "hybrid_ml", 1, 500, 0.9, "interval", 1, NOW, 0.25)
+    return tuple(replace(one, version=number, at_task=number, **changes) for number in numbers)
+
+
+async def test_thirty_days_of_versions_take_bounded_space_and_answers(journal, repository):
+    engine = Engine()
+    newest = 30 * 24 * 60  # a version a minute
+    for first in range(1, newest + 1, 4320):
+        stored(journal, engine.batch(1, versions=versions(range(first, first + 4320))))
+    stored(journal, engine.batch(1, versions=versions([newest + 1], run_id=RUN, scheduler_name="rl_agent")))
+    stored(journal, engine.batch(1, versions=versions(range(newest + 1, newest + 22))))
+    settled(journal, engine)
+    found = await repository.models(RUN, ["hybrid_ml", "rl_agent"], 100)
+    page, total, first = found["hybrid_ml"]
+    assert [row["version"] for row in page] == list(range(newest - 78, newest + 22))
+    assert first["version"] == 1
+    assert 400 <= total <= 1 + retention.KEEP_VERSIONS + retention.KEEP_OLD_VERSIONS
+    assert found["rl_agent"].total == 1
+    numbers = [row["version"] for row in page]
+    while len(page) == 100:
+        page = (await repository.models(RUN, ["hybrid_ml"], 100, page[0]["version"]))["hybrid_ml"].versions
+        numbers = [row["version"] for row in page] + numbers
+    assert len(numbers) == total
+    assert numbers[-200:] == list(range(newest - 178, newest + 22))
+    steps = {b - a for a, b in pairwise(numbers[1:-200])}
+    assert steps == {128}  # even, so that a timeline of them shows the whole run
+
+
+async def test_retention_deletes_versions_of_deleted_tasks_but_keeps_the_newest(address, repository):
+    with opened(address, keep_tasks=30) as journal:
+        engine = Engine()
+        stored(journal, engine.batch(50, versions=versions(range(1, 51))))
+        stored(journal, engine.batch(1, versions=versions([7], scheduler_name="rl_agent")))
+        stored(journal, engine.batch(249))
+        for _ in range(3):
+            settled(journal, engine)
+    found = await repository.models(RUN, ["hybrid_ml", "rl_agent"], 100)
+    assert [row["version"] for row in found["hybrid_ml"].versions] == [50]
+    assert [row["version"] for row in found["rl_agent"].versions] == [7]
 
 
 async def test_retention_keeps_the_newest_tasks(address, repository):
@@ -871,7 +918,7 @@ async def everything(address):
         await repository.trends(run, 7),
         await repository.gantt(run, "greedy", 20.0, 60.0),
         await repository.results(run, None, 170, 100),
-        await repository.model_versions(),
+        await repository.models(run, ["hybrid_ml"], 10),
         [payload.decode() for payload in (await repository.events_after(3, 100)).events],
         (await repository.events_after(3, 100))[1:],
         await repository.idempotency_record("k"),

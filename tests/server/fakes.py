@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from hybrid_scheduler.server.engine_control import NewTask, StartOptions
 from hybrid_scheduler.server.prometheus_metrics import Metrics
 from hybrid_scheduler.server.rate_limits import RateLimiter
 from hybrid_scheduler.server.stream_hub import StreamHub
+from hybrid_scheduler.storage.repository import ModelHistory
 
 RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RB"
 OTHER_RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RC"
@@ -261,9 +263,11 @@ class FakeRepository:
             if scheduler in (None, name)
         ]
 
-    async def model_versions(self, run_id: str | None = None, scheduler: str | None = None) -> list[dict[str, Any]]:
+    async def models(
+        self, run_id: str, schedulers: Iterable[str], limit: int, before: int | None = None
+    ) -> dict[str, Any]:
         self._check()
-        return [
+        rows = [
             {
                 "run_id": RUN,
                 "scheduler_name": "hybrid_ml",
@@ -277,6 +281,8 @@ class FakeRepository:
             }
             for version in (1, 2, 3)
         ]
+        page = [row for row in rows if before is None or row["version"] < before][-limit:]
+        return {name: ModelHistory(page, len(rows), rows[0]) for name in schedulers}
 
     async def events_after(self, seq: int, limit: int, types: tuple[str, ...] | None = None) -> Any:
         self._check()

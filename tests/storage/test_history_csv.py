@@ -32,6 +32,23 @@ def test_partial_row_of_a_killed_process_is_removed(tmp_path):
     assert read_history(history.path)[0].task_id.tolist() == [1, 2, 3, 4, 5]
 
 
+def test_oldest_rows_leave_beyond_the_retention(tmp_path):
+    engine = Engine()
+    history = HistoryCsv(tmp_path / "history.csv", keep_tasks=20)
+    for batch in engine.batches(5, 5):
+        history.append([batch])
+    assert len(read_history(history.path)[0]) == 25  # a quarter more than the limit
+    history.append([engine.batch(1)])
+    assert read_history(history.path)[0].task_id.tolist() == list(range(7, 27))
+    again = HistoryCsv(history.path, keep_tasks=20)  # counts what the last process left
+    again.append([engine.batch(10)])
+    assert read_history(history.path)[0].task_id.tolist() == list(range(17, 37))
+    assert [path.name for path in tmp_path.iterdir()] == ["history.csv"]
+    again.clear()
+    again.append([engine.batch(25)])
+    assert len(read_history(history.path)[0]) == 25
+
+
 def test_unwritable_file_is_logged_and_the_run_continues(tmp_path, caplog):
     history = HistoryCsv(tmp_path)
     history.append([Engine().batch(1)])

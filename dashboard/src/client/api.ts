@@ -35,7 +35,7 @@ export const api = {
     query: { run_id?: string | null; scheduler?: string; after_task?: number; limit?: number },
     o: Options = {},
   ) => (await get("/api/results", { query, ...o })).results.map((row) => resultRecord(row, row.task_id)),
-  models: (o: Options = {}) => get("/api/models", o),
+  models: (limit: number, o: Options = {}) => get("/api/models", { query: { limit }, ...o }),
   retrain: (scheduler: string) => post("/api/models/{scheduler}/retrain", { path: { scheduler } }),
   statistics: (o: Options = {}) => get("/api/statistics", o),
   events: (after: number, limit = 500, type?: "notification", o: Options = {}) =>

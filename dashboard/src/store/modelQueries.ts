@@ -3,11 +3,12 @@ import { useQuery } from "@tanstack/react-query";
 import { api } from "../client/api";
 import { usePollInterval } from "./queryClient";
 
-export function useModels(pollMs: number) {
+/** `limit` is the largest number of newest versions of each model. */
+export function useModels(pollMs: number, limit: number) {
   const poll = usePollInterval(pollMs);
   return useQuery({
-    queryKey: ["models"],
-    queryFn: ({ signal }) => api.models({ signal }),
+    queryKey: ["models", limit],
+    queryFn: ({ signal }) => api.models(limit, { signal }),
     refetchInterval: poll,
   });
 }

@@ -223,7 +223,7 @@ def _journal(
     store = settings.storage
     if address.file is not None:
         address.file.parent.mkdir(parents=True, exist_ok=True)
-    history = HistoryCsv(store.history_csv) if store.history_csv else None
+    history = HistoryCsv(store.history_csv, store.retention_tasks) if store.history_csv else None
     return SqlJournal(address, bus=bus, history=history, keep_tasks=store.retention_tasks, on_failure=on_failure)
 
 

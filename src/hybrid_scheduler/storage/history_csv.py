@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import logging
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core import Floats, InvalidInputError, Workload
+from ..core.atomic_files import atomic_path
 from ..live.batch_records import Batch
 
 _log = logging.getLogger(__name__)
@@ -26,13 +28,25 @@ COLUMNS = (
     "optimal_gpu_fraction", "optimal_time", "oracle_latency", "oracle_energy", "oracle_cost",
 )  # fmt: skip
 _HEADER = (",".join(COLUMNS) + "\n").encode()
+_COPY_BYTES = 1 << 20
 
 
 class HistoryCsv:
-    """Writer of the file, used by one journal in its thread."""
+    """Writer of the file, used by one journal in its thread.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    Parameters
+    ----------
+    path
+        The file.
+    keep_tasks
+        Number of newest rows to keep; 0 keeps all. The file may have a quarter more, because it is rewritten to
+        remove rows.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], keep_tasks: int = 0) -> None:
         self.path = Path(path)
+        self.keep_tasks = keep_tasks
+        self._rows = 0
         self._ready = False
         self._warned = False
 
@@ -52,6 +66,9 @@ class HistoryCsv:
                 except OSError:
                     os.truncate(self.path, end)  # no partial rows
                     raise
+            self._rows += text.count("\n")
+            if self.keep_tasks and self._rows > self.keep_tasks + self.keep_tasks // 4:
+                self._remove_oldest(self._rows - self.keep_tasks)
         except OSError as error:
             self._ready = False
             if not self._warned:
@@ -63,8 +80,18 @@ class HistoryCsv:
         try:
             if self.path.exists():
                 self.path.write_bytes(_HEADER)
+            self._rows = 0
         except OSError as error:
             _log.warning("%s: cannot be emptied (%s)", self.path, error.strerror)
+
+    def _remove_oldest(self, rows: int) -> None:
+        with open(self.path, "rb") as old, atomic_path(self.path) as fresh:
+            for _ in range(1 + rows):  # the header, too
+                old.readline()
+            with fresh.open("wb") as file:
+                file.write(_HEADER)
+                shutil.copyfileobj(old, file, _COPY_BYTES)
+        self._rows -= rows
 
     def _prepare(self) -> None:
         """Write the header of a new file, or remove a partial last row that a killed process left."""
@@ -77,6 +104,10 @@ class HistoryCsv:
             file.seek(start)
             end = file.read().rfind(b"\n")
             file.truncate(start + end + 1)
+            if self.keep_tasks:
+                file.seek(0)
+                lines = sum(block.count(b"\n") for block in iter(lambda: file.read(_COPY_BYTES), b""))
+                self._rows = lines - 1  # without the header
         self._ready = True
 
 

@@ -29,7 +29,17 @@ from .batch_transaction import Store, last_stored, set_heartbeat, set_meta, writ
 from .database import DatabaseUnusable, error_reason
 from .database_address import DatabaseAddress
 from .recovery import recover
-from .retention import DELETION_KEY, PRUNE_EVERY, Retention, delete_run, delete_tasks, prune_events
+from .retention import (
+    DELETION_KEY,
+    PRUNE_EVERY,
+    THIN_EVERY,
+    Retention,
+    delete_old_versions,
+    delete_run,
+    delete_tasks,
+    prune_events,
+    thin_model_versions,
+)
 from .sqlite_store import SqliteStore
 
 _log = logging.getLogger(__name__)
@@ -131,6 +141,7 @@ class SqlJournal:
         self._closing = False
         self._deadline = float("inf")
         self._new_events = 0
+        self._new_versions = THIN_EVERY  # thin at the first one, for databases of earlier releases
         self._longest: dict[str, dict[str, float]] = {}
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -323,6 +334,7 @@ class SqlJournal:
             if await delete_tasks(self.store, up_to, max(DELETE_CHUNK_TASKS, sum(map(_tasks_of, group)))):
                 worked = True
             else:
+                await delete_old_versions(self.store, up_to)
                 self._retention.done()
         return worked
 
@@ -346,6 +358,11 @@ class SqlJournal:
         if self._new_events >= PRUNE_EVERY:
             self._new_events = 0
             await prune_events(self.store)
+        new_versions = sum(len(pending.batch.versions) for pending in group)
+        self._new_versions += new_versions
+        if new_versions and self._new_versions > THIN_EVERY:
+            self._new_versions = 0
+            await thin_model_versions(self.store)
 
     def _mark_committed(self, group: Sequence[PendingBatch]) -> None:
         """Remove durable batches from the queue, resolve their futures, and publish their events."""

@@ -53,6 +53,17 @@ class EventsPage(NamedTuple):
     last_seq: int
 
 
+class ModelHistory(NamedTuple):
+    """A page of the versions of one model."""
+
+    #: Versions in ascending order.
+    versions: list[Row]
+    #: Number of stored versions, which are fewer than were trained once old ones are thinned.
+    total: int
+    #: The oldest stored version, None if there is none.
+    first: Row | None
+
+
 class Repository:
     """Queries on the stored history. Each method sees one consistent state of the database."""
 
@@ -257,19 +268,47 @@ class Repository:
         async with self.database.reading() as connection:
             return await history_analysis.gantt(connection, run_id, scheduler, start, end, limit)
 
-    async def model_versions(self, run_id: str | None = None, scheduler: str | None = None) -> list[Row]:
-        """Return the versions of learned models, by run, scheduler and version."""
+    async def models(
+        self, run_id: str, schedulers: Iterable[str], limit: int, before: int | None = None
+    ) -> dict[str, ModelHistory]:
+        """Return the newest versions of learned models, by scheduler.
+
+        Parameters
+        ----------
+        run_id
+            The run.
+        schedulers
+            Names of the schedulers.
+        limit
+            Largest number of versions of each.
+        before
+            The lowest version of the previous page; None for the newest page.
+
+        Returns
+        -------
+        dict
+            The page of each scheduler.
+        """
         table = tables.model_versions
-        if _is_unstorable(run_id) or _is_unstorable(scheduler):
-            return []
-        query = select(*(table.c[name] for name in _VERSION)).order_by(
-            table.c.run_id, table.c.scheduler_name, table.c.version
-        )
-        if run_id is not None:
-            query = query.where(table.c.run_id == run_id)
-        if scheduler is not None:
-            query = query.where(table.c.scheduler_name == scheduler)
-        return await self._rows(query, _VERSION)
+        columns = [table.c[name] for name in _VERSION]
+        found = {}
+        async with self.database.reading() as connection:
+            for name in schedulers:
+                if _is_unstorable(run_id) or _is_unstorable(name):
+                    found[name] = ModelHistory([], 0, None)
+                    continue
+                own = (table.c.run_id == run_id, table.c.scheduler_name == name)
+                total = await connection.scalar(select(func.count()).select_from(table).where(*own))
+                oldest = select(*columns).where(*own).order_by(table.c.version).limit(1)
+                page = select(*columns).where(*own).order_by(table.c.version.desc()).limit(limit)
+                if before is not None:
+                    page = page.where(table.c.version < before)
+                found[name] = ModelHistory(
+                    _dicts(await connection.execute(page), _VERSION)[::-1],
+                    total or 0,
+                    next(iter(_dicts(await connection.execute(oldest), _VERSION)), None),
+                )
+        return found
 
     # ---------------------------------------------------------------- stream and engine
 

@@ -1,4 +1,4 @@
-"""Deletion of old tasks and events, and of whole runs."""
+"""Deletion of old tasks, events and model versions, and of whole runs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ KEEP_EVENTS = 4000
 _PRUNED_EVENT_TYPES = ("simulation_update", "log")
 #: Old events are deleted after this many new ones.
 PRUNE_EVERY = 250
+#: Newest versions of a model that all stay, and most older ones: every second, fourth, eighth ... of them.
+KEEP_VERSIONS, KEEP_OLD_VERSIONS = 200, 400
+#: Old versions are thinned after this many new ones.
+THIN_EVERY = 20
 #: Entry of the table `meta` while the history is being deleted.
 DELETION_KEY = "deletion"
 
@@ -211,3 +215,50 @@ async def prune_events(store: Store) -> None:
     async with store.transaction():
         await store.execute("DELETE FROM events WHERE seq <= ? AND type IN (?, ?)", last, *_PRUNED_EVENT_TYPES)
         await set_meta(store, "pruned_seq", str(last))
+
+
+async def thin_model_versions(store: Store) -> None:
+    """Delete versions of models so that those of a run and scheduler stay few, however long it runs.
+
+    The newest `KEEP_VERSIONS` stay, and the first. Of those between, every k-th stays, where k is the smallest
+    power of two that leaves at most `KEEP_OLD_VERSIONS`. Larger powers keep a part of what smaller ones kept.
+    """
+    crowded = await store.fetch(
+        "SELECT run_id, scheduler_name, max(version) FROM model_versions GROUP BY run_id, scheduler_name "
+        "HAVING count(*) > ?",
+        KEEP_VERSIONS,
+    )
+    for run_id, scheduler, newest in crowded:
+        last_old = newest - KEEP_VERSIONS
+        step = 1
+        while last_old > step * KEEP_OLD_VERSIONS:
+            step *= 2
+        if step > 1:
+            async with store.transaction():
+                await store.execute(
+                    "DELETE FROM model_versions WHERE run_id = ? AND scheduler_name = ? "
+                    "AND version > 1 AND version <= ? AND version % ? <> 0",
+                    run_id,
+                    scheduler,
+                    last_old,
+                    step,
+                )
+
+
+async def delete_old_versions(store: Store, up_to: int) -> None:
+    """Delete versions that were trained at a deleted task; the newest of each model stays.
+
+    Parameters
+    ----------
+    store
+        The database.
+    up_to
+        The newest deleted task.
+    """
+    async with store.transaction():
+        await store.execute(
+            "DELETE FROM model_versions WHERE at_task <= ? AND version < (SELECT max(newest.version) "
+            "FROM model_versions AS newest WHERE newest.run_id = model_versions.run_id "
+            "AND newest.scheduler_name = model_versions.scheduler_name)",
+            up_to,
+        )

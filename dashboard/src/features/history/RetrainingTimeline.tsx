@@ -16,13 +16,15 @@ import { thinVersions, toMarks } from "./versionMarks";
 
 /** Most marks; more would overlap. */
 const MOST = 120;
+/** More versions than the server stores of one model. */
+const STORED = 1000;
 
 /** Timeline of model versions with trigger, samples and fit. */
 export function RetrainingTimeline() {
   const runId = useRunId();
   const buckets = useTrends().data?.buckets ?? [];
   const cursor = usePlayback((s) => s.at);
-  const models = useModels(10_000);
+  const models = useModels(10_000, STORED);
   const narrow = useMediaQuery("(max-width: 767px)");
   const [wanted, setWanted] = useState<string | null>(null);
   const learners = (models.data ?? []).filter((model) => model.versions.length > 0);
@@ -32,6 +34,7 @@ export function RetrainingTimeline() {
   const style = name === null ? null : (styles.get(name) ?? null);
   const versions = learners.find((model) => model.scheduler_name === name)?.versions ?? [];
   const thinned = thinVersions(versions, MOST);
+  const trained = versions.at(-1)?.version ?? 0;
   const drifts = versions.filter((version) => version.trigger === "drift").length;
   const state: BodyState = !runId
     ? { kind: "empty" }
@@ -75,7 +78,10 @@ export function RetrainingTimeline() {
       note={
         <span className="flex flex-wrap items-center gap-x-4 gap-y-1">
           <span>
-            {count(versions.length)} versions, {count(drifts)} after drift
+            {trained > versions.length
+              ? `${count(versions.length)} of ${count(trained)} versions are stored`
+              : `${count(versions.length)} versions`}
+            , {count(drifts)} after drift
           </span>
           <span className="flex items-center gap-1.5">
             <i className="size-2 rounded-full" style={{ background: style?.color }} />

@@ -80,7 +80,7 @@ export function ModelInsight() {
           <Fact label="Exploration ε" value={significant(agent.epsilon)} />
           <Fact label="Network updates" value={count(agent.updates)} />
           <Fact label="Last loss" value={significant(agent.loss)} />
-          <Fact label="Model versions" value={count(model?.versions.length)} />
+          <Fact label="Model versions" value={count(model?.current_version)} />
         </dl>
       ) : null}
     </Panel>

@@ -15,7 +15,7 @@ import { useRow } from "../../store/selectors";
 import { useSelectedScheduler } from "./selectedScheduler";
 
 export function useModel(name: string) {
-  const query = useModels(5_000);
+  const query = useModels(5_000, 1);
   return { query, model: query.data?.find((model) => model.scheduler_name === name) ?? null };
 }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from ...schedulers import schedulers
 from ...schedulers.registry import parse_spec
@@ -17,6 +17,12 @@ from .strict_route import SchedulerInPath, StrictRoute
 
 #: Longest wait for the order of the run. Without it the list is complete, in the order of registration.
 _STATUS_TIMEOUT_S = 0.5
+
+_VersionLimit = Annotated[int, Query(ge=1, le=1000, description="Largest number of versions of each scheduler.")]
+_BeforeVersion = Annotated[
+    int | None,
+    Query(ge=1, le=2**31 - 1, description="The lowest version of the previous page."),
+]
 
 router = APIRouter(prefix="/api", tags=["library"], route_class=StrictRoute)
 models_router = APIRouter(prefix="/api", tags=["models"], route_class=StrictRoute)
@@ -98,21 +104,26 @@ def _scenario(scenario: Scenario) -> dict[str, Any]:
     operation_id="listModels",
     summary="The learned schedulers of the live run",
     response_model=list[Model],
-    responses=problems(503),
+    responses=problems(422, 503),
 )
-async def models(context: RequestContext) -> Response:
-    """Return every learned scheduler with the versions of its model."""
+async def models(context: RequestContext, limit: _VersionLimit = 200, before: _BeforeVersion = None) -> Response:
+    """Return every learned scheduler with the newest versions of its model, oldest first.
+
+    Of old versions a part is stored: the first, the newest 200, and up to 400 between.
+    """
     status = await context.control.status()
     learners = await context.control.learners()
     rows = {row["name"]: row for row in status["comparison"]}
-    versions = await context.repository.model_versions(run_id=status["run_id"]) if status["run_id"] else []
+    found = await context.repository.models(status["run_id"] or "", learners, limit, before)
     return StrictJSONResponse(
         [
             {
                 "scheduler_name": name,
                 "state": rows[name]["state"] if name in rows else "warming",
                 "current_version": rows[name]["model_version"] if name in rows else None,
-                "versions": [version for version in versions if version["scheduler_name"] == name],
+                "versions": found[name].versions,
+                "total_versions": found[name].total,
+                "first_version": found[name].first,
                 "feature_importance": details.get("feature_importance"),
                 "agent": details.get("agent"),
             }

@@ -112,7 +112,12 @@ class Model(ResponseModel):
     scheduler_name: str
     state: str
     current_version: int | None
+    #: Newest versions, oldest first.
     versions: list[ModelVersionResponse]
+    #: Number of stored versions; old ones are thinned.
+    total_versions: int
+    #: The oldest stored version.
+    first_version: ModelVersionResponse | None
     feature_importance: dict[str, float] | None
     agent: Agent | None
 
