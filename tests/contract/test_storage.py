@@ -814,6 +814,58 @@ async def test_retention_keeps_the_newest_tasks(address, repository):
     assert all(finding.ok for finding in verify(address))
 
 
+def foreign_task(address, task_id, **values):
+    """Another program adds a task to the live run, after its newest one."""
+    values = {"size": 1.0, "compute_intensity": 0.5, "memory_required": 1.0, "arrival_time": 1e6} | values
+    row = (
+        "INSERT INTO tasks (task_id, run_id, ordinal, dependencies, kind, recorded_at, "
+        f"{', '.join(values)}) SELECT {task_id}, '{RUN}', max(ordinal) + 1, '[]', 'generic', 0, "
+        f"{', '.join('NULL' if value is None else repr(value) for value in values.values())} FROM tasks"
+    )
+    with_connection(address, lambda connection: connection.exec_driver_sql(row))
+
+
+def foreign_result(address, task_id, device):
+    row = (
+        "INSERT INTO scheduler_results (id, task_id, run_id, scheduler_name, device, status) "
+        f"VALUES ({10**6 + task_id}, {task_id}, '{RUN}', 'greedy', '{device}', 'finished')"
+    )
+    with_connection(address, lambda connection: connection.exec_driver_sql(row))
+
+
+@pytest.mark.parametrize(
+    ("values", "device", "check"),
+    [
+        ({}, None, "tasks without results"),
+        ({"size": -5.0}, "cpu", "values of tasks"),
+        ({"compute_intensity": None}, "cpu", "values of tasks"),
+        ({"arrival_time": 1e300}, "cpu", None),
+        ({"arrival_time": 0.0}, "cpu", None),
+        ({}, "abacus", "devices"),
+    ],
+)
+def test_foreign_row_among_the_tasks_is_skipped_and_found(address, caplog, values, device, check):
+    engine = Engine()
+    with opened(address) as journal:
+        stored(journal, engine.batch(20))
+    foreign_task(address, 1000, **values)
+    if device is not None:
+        foreign_result(address, 1000, device)
+    for _ in range(2):  # it is not deleted, so it is there at every start
+        caplog.clear()
+        journal = SqlJournal(address)
+        recovered = journal.open()
+        journal.close()
+        assert recovered.recent.tasks.task_id.tolist() == list(range(1, 21))
+        assert set(recovered.recent.results) == set(SCHEDULERS)
+        assert recovered.counters.next_task_id == 1001
+        assert "1 tasks are not the engine's and are skipped: 1000" in caplog.text
+    findings = {finding.name: finding for finding in verify(address)}
+    if check is not None:
+        assert not findings[check].ok
+        assert "1000" in findings[check].detail
+
+
 # ------------------------------------------------------------------------------------------ limits
 
 

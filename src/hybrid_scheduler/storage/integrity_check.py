@@ -62,6 +62,22 @@ _INVALID_ROWS = (
         "results with times that no arithmetic can hold",
     ),
 )
+#: Rows of another program among the tasks: name of the check, query for their ids, and their description.
+_FOREIGN_TASKS = (
+    (
+        "values of tasks",
+        "SELECT task_id FROM tasks WHERE size IS NULL OR size <= 0 OR compute_intensity IS NULL "
+        "OR compute_intensity < 0 OR compute_intensity > 1 OR memory_required IS NULL OR memory_required < 0 "
+        "OR arrival_time IS NULL OR arrival_time < 0 ORDER BY task_id",
+        "tasks with values that no task can have",
+    ),
+    (
+        "tasks without results",
+        "SELECT task_id FROM tasks t WHERE NOT EXISTS "
+        "(SELECT 1 FROM scheduler_results r WHERE r.task_id = t.task_id) ORDER BY task_id",
+        "tasks without a result",
+    ),
+)
 #: JSON columns of runs, which clients can fill.
 _DOCUMENTS = ("schedulers", "config", "devices", "longest")
 _COUNTERS = (
@@ -142,11 +158,31 @@ def _check_documents(connection: sa.Connection) -> Finding:
     return Finding("runs", not unreadable, found if unreadable else "every value can be shown")
 
 
+def _check_devices(connection: sa.Connection) -> Finding:
+    devices = {
+        run_id: orjson.loads(text)
+        for run_id, text in connection.execute(sa.text("SELECT run_id, CAST(devices AS TEXT) FROM runs"))
+    }
+    query = "SELECT run_id, device, min(task_id) FROM scheduler_results GROUP BY run_id, device ORDER BY 3"
+    unknown = [
+        f"{device} of task {task_id}"
+        for run_id, device, task_id in connection.execute(sa.text(query))
+        if device not in devices.get(run_id, ())
+    ]
+    found = f"unknown devices in results, such as {', '.join(unknown[:3])}"
+    return Finding("devices", not unknown, found if unknown else "every device is one of its run")
+
+
 def _check_rows(connection: sa.Connection) -> Iterator[Finding]:
     yield _check_documents(connection)
     for name, query, description in _INVALID_ROWS:
         found = connection.execute(sa.text(query)).scalar() or 0
         yield Finding(name, not found, f"{found} {description}" if found else f"no {description}")
+    for name, query, description in _FOREIGN_TASKS:
+        ids = [str(row[0]) for row in connection.execute(sa.text(query))]
+        some = f"{len(ids)} {description}, such as {', '.join(ids[:3])}"
+        yield Finding(name, not ids, some if ids else f"no {description}")
+    yield _check_devices(connection)
     texts = {str(row[0]): str(row[1]) for row in connection.execute(sa.text("SELECT key, value FROM meta"))}
     counters = orjson.loads(texts.get("counters", "{}"))
     behind = []

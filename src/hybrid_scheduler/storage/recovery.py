@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
 
-from ..core import Workload
+from ..core import InvalidInputError, Workload
 from ..core.outcome import STATUS_NAMES
 from ..live.batch_records import Recent, Recovered, ResultColumns, RunRecord
 from ..live.published_names import published_name
 from . import tables
 from .batch_rows import RESULT_FLOATS
 from .batch_transaction import Store, stored_counters
+
+_log = logging.getLogger(__name__)
 
 #: Newest tasks from which learned schedulers are warmed up.
 RECENT_TASKS = 1000
@@ -52,8 +56,67 @@ async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | 
     if not newest:
         return None
     newest.reverse()
-    ids, external, size, intensity, memory, arrival, kind = (list(column) for column in zip(*newest, strict=True))
-    workload = Workload(
+    rows = await store.fetch(
+        f"SELECT {', '.join(_RESULT)} FROM scheduler_results WHERE task_id >= ? AND task_id <= ? AND run_id = ? "
+        "ORDER BY task_id, id",
+        min(row[0] for row in newest),
+        max(row[0] for row in newest),
+        run.run_id,
+    )
+    own = _own_tasks(newest, rows, set(devices))
+    if foreign := [row[0] for row in newest if row[0] not in own]:
+        some = ", ".join(map(str, foreign[:5]))
+        _log.warning("run %s: %d tasks are not the engine's and are skipped: %s", run.run_id, len(foreign), some)
+    newest = [row for row in newest if row[0] in own]
+    if not newest:
+        return None
+    by_scheduler: dict[str, list[tuple[Any, ...]]] = {}
+    for found in rows:
+        if found[0] in own:
+            by_scheduler.setdefault(found[1], []).append(found)
+    # A scheduler that joined within these tasks has fewer results than there are tasks: it starts from nothing.
+    return Recent(
+        _workload(newest),
+        {name: _columns(found, devices) for name, found in by_scheduler.items() if len(found) == len(newest)},
+    )
+
+
+def _own_tasks(tasks: list[Any], results: list[Any], devices: set[str]) -> set[int]:
+    """Return the tasks that an engine can have written.
+
+    Another program may have added rows to the run. Such a task has values that no task has, no result, a result on
+    an unknown device, or an arrival out of order; of those, as few as possible are left out.
+    """
+    with_result = {row[0] for row in results}
+    device, status = _RESULT.index("device"), _RESULT.index("status")
+    invalid = {row[0] for row in results if row[device] not in devices or row[status] not in STATUS_NAMES}
+    valid = [row for row in tasks if row[0] in with_result - invalid and _is_valid(row)]
+    # The longest sequence of arrivals that never decreases: `ends[n]` is the row that ends one of n + 1 rows.
+    ends: list[int] = []
+    before: list[int | None] = []
+    for index, row in enumerate(valid):
+        length = bisect_right(ends, row[5], key=lambda end: valid[end][5])
+        before.append(ends[length - 1] if length else None)
+        ends[length : length + 1] = [index]
+    own: set[int] = set()
+    at = ends[-1] if ends else None
+    while at is not None:
+        own.add(valid[at][0])
+        at = before[at]
+    return own
+
+
+def _is_valid(row: tuple[Any, ...]) -> bool:
+    try:
+        _workload([row])
+    except (InvalidInputError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _workload(rows: list[tuple[Any, ...]]) -> Workload:
+    ids, external, size, intensity, memory, arrival, kind = (list(column) for column in zip(*rows, strict=True))
+    return Workload(
         task_id=ids,
         size=size,
         compute_intensity=intensity,
@@ -61,21 +124,6 @@ async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | 
         arrival_time=arrival,
         kind=kind,
         external_id=external if any(external) else None,
-    )
-    rows = await store.fetch(
-        f"SELECT {', '.join(_RESULT)} FROM scheduler_results WHERE task_id >= ? AND task_id <= ? AND run_id = ? "
-        "ORDER BY task_id, id",
-        ids[0],
-        ids[-1],
-        run.run_id,
-    )
-    by_scheduler: dict[str, list[tuple[Any, ...]]] = {}
-    for found in rows:
-        by_scheduler.setdefault(found[1], []).append(found)
-    # A scheduler that joined within these tasks has fewer results than there are tasks: it starts from nothing.
-    return Recent(
-        workload,
-        {name: _columns(found, devices) for name, found in by_scheduler.items() if len(found) == len(ids)},
     )
 
 
