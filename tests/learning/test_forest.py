@@ -1,5 +1,9 @@
 """Features, the flattened forest and the predictors."""
 
+import json
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,13 +11,16 @@ pytest.importorskip("sklearn")
 pytest.importorskip("skops")
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
-from hybrid_scheduler import InvalidInputError, workstation
+from hybrid_scheduler import Cluster, Device, InvalidInputError, OnlineScheduler, Platform, create, workstation
+from hybrid_scheduler.core import MissingExtraError, cpu
 from hybrid_scheduler.learning.duration.features import FEATURE_NAMES, features, features_row
 from hybrid_scheduler.learning.duration.flat_forest import FlatForest, join_forests
 from hybrid_scheduler.learning.duration.log_linear import Frame, _quantiles, terms, terms_row
+from hybrid_scheduler.learning.model_files import ModelFileError, load, save
 from hybrid_scheduler.learning.offline_trainer import OfflineTrainer, implied_fraction, labels_for, regret
 from hybrid_scheduler.learning.predictors import PREDICTORS, RandomForestPredictor
 from hybrid_scheduler.physics import AnalyticPhysics
+from hybrid_scheduler.schedulers import HybridML
 from hybrid_scheduler.testing import small_workload
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -104,6 +111,143 @@ def test_trainer_reports_importances_metrics_and_regret(tmp_path):
     assert report["metrics"]["regret_percent"] < 1.5
     assert next(iter(report["feature_importances"].values())) > 0.2
     assert (tmp_path / "scheduler_model.skops").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("random_forest", {"n_estimators": 8, "max_depth": 6}),
+        ("xgboost", {"n_estimators": 60, "max_depth": 4}),
+        ("gradient_boosting", {"n_estimators": 60, "learning_rate": 0.2}),
+        ("svm", {"C": 5.0}),
+        ("neural_network", {"hidden_layer_sizes": (16, 16)}),
+    ],
+)
+@pytest.mark.parametrize("durations", ["forest", "hierarchical"])
+def test_trained_predictors_drive_hybrid_ml(name, options, durations, tmp_path):
+    if name == "xgboost":
+        pytest.importorskip("xgboost")
+    path = tmp_path / "model.skops"
+    trainer = OfflineTrainer(name, **options)
+    trainer.run_full_pipeline(generate(scenario_named("mixed"), 800, 11), path)
+    assert {k: trainer.predictor_.options[k] for k in options} == options
+    work = generate(scenario_named("mixed"), 400, 2000, platform=workstation(), utilisation=0.7)
+    reference = Cluster().run(work, create("price_index")).outcomes.latency.mean()
+    scheduler = HybridML(model=path, durations=durations)
+    first = Cluster()
+    first.start_scheduler(scheduler, work)
+    assert scheduler.state == "learned"
+    assert Cluster().run(work, scheduler).outcomes.latency.mean() < 1.1 * reference
+
+
+def test_model_for_another_gpu_is_a_prior_that_outcomes_correct(tmp_path):
+    path = tmp_path / "model.skops"
+    OfflineTrainer(n_estimators=20).run_full_pipeline(generate(scenario_named("mixed"), 800, 11), path)
+    slow = Platform("slow", (cpu(), Device("gpu_0", speedup_slope=0.2), Device("gpu_1", speedup_slope=0.2)))
+    work = generate(scenario_named("mixed"), 1000, 2000, platform=slow, utilisation=0.6)
+    reference = Cluster(slow).run(work, create("price_index")).outcomes.latency.mean()
+    scheduler = HybridML(model=path, durations="hierarchical")
+    assert Cluster(slow).run(work, scheduler).outcomes.latency.mean() < 1.15 * reference
+
+
+def test_online_scheduler_takes_a_model_file(tmp_path):
+    path = tmp_path / "model.skops"
+    OfflineTrainer(n_estimators=5).run_full_pipeline(generate(scenario_named("mixed"), 200, 11), path)
+    for given in (path, str(path)):
+        queue = OnlineScheduler(given, num_gpus=2)
+        for task in small_workload(20):
+            queue.submit_task(task)
+        assert len(queue.process_queue()) == 20
+        assert queue.scheduler.state == "learned"
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        OnlineScheduler(tmp_path / "missing.skops")
+
+
+def test_a_model_of_fractions_is_no_model_of_durations(tmp_path):
+    path = tmp_path / "model.skops"
+    trainer = OfflineTrainer(target="fraction", n_estimators=5)
+    trainer.run_full_pipeline(generate(scenario_named("mixed"), 200, 11), path)
+    with pytest.raises(ModelFileError, match="train it with target=times"):
+        OnlineScheduler(path)
+
+
+def test_unknown_and_invalid_options_are_refused():
+    with pytest.raises(InvalidInputError, match="option of random_forest: must be one of") as caught:
+        OfflineTrainer(n_estimator=5)
+    assert caught.value.hint == "did you mean 'n_estimators'?"
+    with pytest.raises(InvalidInputError, match="options of random_forest: must be valid, got 'n_estimators=-3"):
+        OfflineTrainer(n_estimators=-3).run_full_pipeline(small_workload(50))
+
+
+def test_missing_xgboost_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(MissingExtraError, match=r"xgboost: pip install 'hybrid-scheduler\[learning\]'"):
+        OfflineTrainer("xgboost").run_full_pipeline(small_workload(50))
+
+
+def saved(name, path):
+    OfflineTrainer(name).run_full_pipeline(generate(scenario_named("mixed"), 60, 11), path)
+    predictor = PREDICTORS[name].load(path)
+    return predictor, load(path, name, trusted=predictor.trusted)[1]
+
+
+def with_boosted_trees(change):
+    def spoil(path):
+        predictor, manifest = saved("xgboost", path)
+        text = json.loads(predictor.packed()["model"])
+        change(text["learner"]["gradient_booster"]["model"]["trees"][0])
+        save({"model": json.dumps(text)}, path, manifest)
+
+    return spoil
+
+
+def with_nested_brackets(path):
+    _, manifest = saved("xgboost", path)
+    save({"model": "[" * 100_000 + "]" * 100_000}, path, manifest)
+
+
+def with_too_few_support_vectors(path):
+    predictor, manifest = saved("svm", path)
+    machine = predictor.model_.steps[1][1].estimators_[0]
+    machine._n_support = np.array([10**6, 10**6], dtype=np.int32)
+    save(predictor.model_, path, manifest)
+
+
+def with_nan_weights(path):
+    predictor, manifest = saved("neural_network", path)
+    predictor.model_.steps[1][1].coefs_[1][3] = np.nan
+    save(predictor.model_, path, manifest)
+
+
+def with_an_endless_range(path):
+    predictor, manifest = saved("random_forest", path)
+    save(predictor.model_, path, replace(manifest, high=(1e308,) * 5))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        with_boosted_trees(lambda tree: tree["left_children"].__setitem__(0, 10**6)),
+        with_boosted_trees(lambda tree: tree["right_children"].__setitem__(0, 0)),
+        with_boosted_trees(lambda tree: tree["split_indices"].__setitem__(0, 99)),
+        with_boosted_trees(lambda tree: tree["split_conditions"].__setitem__(-1, float("nan"))),
+        with_nested_brackets,
+        with_too_few_support_vectors,
+        with_nan_weights,
+        with_an_endless_range,
+    ],
+)
+def test_hostile_predictors_are_refused(spoil, tmp_path):
+    pytest.importorskip("xgboost")
+    path = tmp_path / "model.skops"
+    spoil(path)
+    scheduler = create("hybrid_ml")
+    work = small_workload(20)
+    Cluster().run(work, scheduler)
+    model, scheduler.model = scheduler.times_, path
+    with pytest.raises(ModelFileError):
+        Cluster().run(work, scheduler)
+    assert scheduler.times_ is model
 
 
 def test_trainer_refuses_a_platform_without_an_accelerator(tmp_path):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..cluster import Cluster
 from ..core import Decision, InvalidInputError, Online, Outcome, Platform, Task, View, Workload, workstation
+from ..learning.model_files import load_duration_model
 from ..physics import Physics
 from ..schedulers import create
+from ..schedulers.hybrid_ml import HybridML
 
 
 class Placement(NamedTuple):
@@ -29,7 +32,7 @@ class OnlineScheduler:
     Parameters
     ----------
     model
-        An online scheduler or its specification.
+        An online scheduler, its specification, or the path of a model file (.skops) for ``hybrid_ml``.
     num_gpus
         Number of GPUs of the default workstation.
     platform
@@ -50,13 +53,16 @@ class OnlineScheduler:
 
     def __init__(
         self,
-        model: str | Online = "hybrid_ml",
+        model: str | Path | Online = "hybrid_ml",
         num_gpus: int = 4,
         *,
         platform: Platform | None = None,
         physics: Physics | None = None,
         seed: int = 0,
     ) -> None:
+        if isinstance(model, Path) or (isinstance(model, str) and model.endswith(".skops")):
+            load_duration_model(model)  # raises now instead of at the first task
+            model = HybridML(model=model)
         scheduler = create(model) if isinstance(model, str) else model
         if not isinstance(scheduler, Online):
             raise InvalidInputError("model", "a scheduler that decides online", type(scheduler).__name__)

@@ -42,11 +42,21 @@ class OfflineTrainer:
         Share of the tasks held out for the test.
     seed
         Seed of the split and the model.
+    options
+        Parameters of the predictor, such as ``n_estimators`` and ``max_depth``.
 
     Raises
     ------
     UnknownNameError
-        If `model_type` or `target` is unknown.
+        If `model_type`, `target` or an option is unknown.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import OfflineTrainer, WorkloadGenerator
+    >>> tasks = WorkloadGenerator(seed=1).generate_workload(100, utilisation=0.5)
+    >>> found = OfflineTrainer("random_forest", n_estimators=20, max_depth=8).run_full_pipeline(tasks)
+    >>> sorted(found)
+    ['feature_importances', 'metrics']
     """
 
     def __init__(
@@ -58,18 +68,22 @@ class OfflineTrainer:
         physics: Physics | None = None,
         test_size: float = 0.2,
         seed: int = 0,
+        **options: Any,
     ) -> None:
         if model_type not in PREDICTORS:
             raise UnknownNameError("model_type", model_type, PREDICTORS)
         if target not in TRAINING_TARGETS:
             raise UnknownNameError("target", target, TRAINING_TARGETS)
         self.model_type, self.target, self.test_size, self.seed = model_type, target, test_size, seed
-        self.platform, self.physics = platform, physics
+        self.platform, self.physics, self.options = platform, physics, options
+        PREDICTORS[model_type](seed, **options)  # raises now if an option is unknown
 
     def run_full_pipeline(
         self, workload: Workload | WorkloadGenerator, model_output_path: str | Path | None = None
     ) -> dict[str, Any]:
         """Label, train, test and save.
+
+        With target "times" the file drives schedulers: ``hybrid_ml(model=PATH)``, ``OnlineScheduler(model=PATH)``.
 
         Parameters
         ----------
@@ -87,8 +101,7 @@ class OfflineTrainer:
             workload = workload.workload
         inputs, seconds = features(workload), self._seconds(workload)
         labels = labels_for(self.target, seconds)
-        self.predictor_: Predictor = PREDICTORS[self.model_type](seed=self.seed)
-        metrics = self.predictor_.fit(inputs, labels, test_size=self.test_size)
+        metrics = self._fit(inputs, labels)
         _, test = self.predictor_.split_
         metrics["regret_percent"] = 100.0 * regret(
             implied_fraction(self.target, self.predictor_.predict(inputs[test])), seconds[test]
@@ -97,17 +110,29 @@ class OfflineTrainer:
             self.predictor_.save(model_output_path)
         return {"feature_importances": self.predictor_.feature_importance(), "metrics": metrics}
 
-    def _seconds(self, workload: Workload) -> Floats:
-        """Return the seconds of every task on the CPU and on the first accelerator."""
+    def _fit(self, inputs: Floats, labels: Floats) -> dict[str, float]:
+        self.predictor_: Predictor = PREDICTORS[self.model_type](seed=self.seed, **self.options)
+        self.predictor_.target = self.target
+        platform, pair = self._devices()
+        names = class_names(platform)
+        self.predictor_.device_classes = tuple(names[platform.class_of[device]] for device in pair)
+        return self.predictor_.fit(inputs, labels, test_size=self.test_size)
+
+    def _devices(self) -> tuple[Platform, list[int]]:
+        """Return the platform, and the CPU and the accelerator on it whose seconds are learned."""
         platform = self.platform or workstation()
-        physics = self.physics or AnalyticPhysics()
         if len(platform.accelerators) == 0:
             raise InvalidInputError(
                 "platform", "one with an accelerator", platform.name, hint="a CPU alone leaves nothing to predict"
             )
         accelerator = int(platform.accelerators[0])
-        columns = physics.columns(platform)[[platform.cpu_of[accelerator], accelerator]]
-        return physics.times(workload, platform)[:, columns, 0]
+        return platform, [int(platform.cpu_of[accelerator]), accelerator]
+
+    def _seconds(self, workload: Workload) -> Floats:
+        """Return the seconds of every task on the CPU and on the first accelerator."""
+        platform, pair = self._devices()
+        physics = self.physics or AnalyticPhysics()
+        return physics.times(workload, platform)[:, physics.columns(platform)[pair], 0]
 
 
 def labels_for(target: str, seconds: Floats) -> Floats:

@@ -6,6 +6,7 @@ All have one interface: `fit` (with held-out test and cross-validation), `predic
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,8 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core import Floats, Ints, InvalidInputError, require
-from .duration.features import FEATURE_NAMES
+from ..core import Floats, Ints, InvalidInputError, MissingExtraError, UnknownNameError, require
+from .duration.features import FEATURE_NAMES, features_of
+from .duration.fitting import GUARDED, Pretrained, Samples, evenly_spread, fit_durations
 from .duration.flat_forest import FlatForest
 from .model_files import Manifest, ModelFileError, data_digest, load, save
 
@@ -22,6 +24,10 @@ _LEAST_ROWS = 10
 _FOLDS = 5
 #: Compiled, and it trusts its indices: `_check_trees` looks at them before the first prediction.
 _TREE = "sklearn.tree._tree.Tree"
+#: Tasks and trees by which a predictor is converted to a duration model.
+_POINTS, _TREES = 1024, 40
+#: Limit of the logarithm of anything that a duration model takes or predicts.
+_HIGHEST_LOG = 50.0
 
 
 class Predictor(ABC):
@@ -31,14 +37,30 @@ class Predictor(ABC):
     ----------
     seed
         Seed of the split, the folds and the estimator.
+    options
+        Parameters of the estimator, such as ``n_estimators`` and ``max_depth``; see `defaults`.
+
+    Raises
+    ------
+    UnknownNameError
+        If the estimator has no such parameter.
     """
 
     name: ClassVar[str]
     #: Types a saved model may hold beside those skops trusts by itself.
     trusted: ClassVar[tuple[str, ...]] = ()
+    #: Parameters of the estimator that can be set, and their defaults.
+    defaults: ClassVar[dict[str, Any]] = {}
+    #: What the labels are, see `OfflineTrainer`; empty if they are the caller's own.
+    target = ""
+    #: Classes of device whose seconds the labels are.
+    device_classes: tuple[str, ...] = ()
 
-    def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
+    def __init__(self, seed: int = 0, **options: Any) -> None:
+        for name in options:
+            if name not in self.defaults:
+                raise UnknownNameError(f"option of {self.name}", name, self.defaults)
+        self.seed, self.options = seed, {**self.defaults, **options}
 
     @abstractmethod
     def make(self) -> Any:
@@ -76,7 +98,11 @@ class Predictor(ABC):
         order = np.random.default_rng(self.seed).permutation(len(inputs))
         held_out = min(max(round(test_size * len(order)), 2), len(order) - _FOLDS)
         test, train = np.sort(order[:held_out]), np.sort(order[held_out:])
-        model = self.make().fit(inputs[train], labels[train])
+        try:
+            model = self.make().fit(inputs[train], labels[train])
+        except ValueError as error:  # both libraries check their parameters only here
+            own = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+            raise InvalidInputError(f"options of {self.name}", "valid", own, hint=str(error)[:300]) from error
         folds = KFold(_FOLDS, shuffle=True, random_state=self.seed)
         scores = cross_val_score(clone(model), inputs[train], labels[train], cv=folds, scoring="r2")
         self.metrics_ = {
@@ -90,6 +116,7 @@ class Predictor(ABC):
         self.split_: tuple[Ints, Ints] = (train, test)
         self.importance_ = self._importance(inputs[test], labels[test])
         self.training_data_sha256_ = data_digest(inputs, labels)
+        self.low_, self.high_ = inputs.min(axis=0), inputs.max(axis=0)
         return dict(self.metrics_)
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -118,6 +145,10 @@ class Predictor(ABC):
             tuple(self.importance_names()),
             training_data_sha256=self.training_data_sha256_,
             metrics={**self.metrics_, "feature_importance": dict(self.importance_)},
+            device_classes=self.device_classes,
+            target=self.target,
+            low=tuple(self.low_.tolist()),
+            high=tuple(self.high_.tolist()),
         )
         save(self.packed(), path, manifest)
 
@@ -134,12 +165,16 @@ class Predictor(ABC):
         predictor = cls()
         try:
             predictor.unpack(packed)
+        except MissingExtraError:
+            raise
         except Exception as error:
             raise ModelFileError(path, f"does not hold a model: {error}") from error
         predictor.num_features_ = len(manifest.features)
         metrics = dict(manifest.metrics)
         predictor.importance_ = metrics.pop("feature_importance", {})
         predictor.metrics_, predictor.training_data_sha256_ = metrics, manifest.training_data_sha256
+        predictor.target, predictor.device_classes = manifest.target, manifest.device_classes
+        predictor.low_, predictor.high_ = np.array(manifest.low), np.array(manifest.high)
         try:
             prediction = predictor.predict(np.zeros((1, len(manifest.features))))
         except Exception as error:
@@ -148,6 +183,36 @@ class Predictor(ABC):
             raise ModelFileError(path, "predicts numbers that are not finite")
         return predictor
 
+    def as_durations(self, path: str | Path = "model") -> Pretrained:
+        """Convert a predictor of durations to a duration model.
+
+        The duration model is fitted to predictions for tasks that fill the range of the training data evenly.
+
+        Parameters
+        ----------
+        path
+            Name of the model in errors.
+
+        Raises
+        ------
+        ModelFileError
+            If the labels were not durations, or predictions are not finite.
+        """
+        least = [np.log(1e-6), 0.0, 0.0]  # of the features of size, intensity and memory
+        low, high, classes = self.low_[:GUARDED], self.high_[:GUARDED], len(self.device_classes)
+        if self.target != "times" or classes != 2 or self.importance_names() != list(FEATURE_NAMES):
+            raise ModelFileError(path, "does not predict durations: train it with target=times")
+        if len(low) != GUARDED or not ((least <= low) & (low <= high) & (high <= _HIGHEST_LOG)).all():
+            raise ModelFileError(path, "has no valid range of features")
+        points = low + (high - low) * evenly_spread(_POINTS, GUARDED)
+        rows = features_of(np.exp(points[:, 0]), np.expm1(points[:, 1]), np.expm1(points[:, 2]))
+        predicted = self.predict(rows)
+        if predicted.shape != (len(rows), 2) or not (np.abs(predicted) < _HIGHEST_LOG).all():
+            raise ModelFileError(path, "predicts durations that are not finite")
+        logs = np.column_stack([predicted[:, 0], predicted[:, 0] - predicted[:, 1]])
+        fitted = fit_durations(Samples(rows, logs, np.zeros_like(logs), 0), 0, trees=_TREES)
+        return Pretrained(fitted, self.device_classes)
+
     def packed(self) -> Any:
         """Return the content of the file."""
         return self.model_
@@ -155,6 +220,7 @@ class Predictor(ABC):
     def unpack(self, packed: Any) -> None:
         """Restore the estimator from the content of a file."""
         _check_trees(packed)
+        _check_support_vectors(packed)
         self.model_ = packed
 
     def importance_names(self) -> list[str]:
@@ -180,25 +246,30 @@ class RandomForestPredictor(Predictor):
 
     name = "random_forest"
     trusted = (_TREE,)
+    defaults: ClassVar = {
+        "n_estimators": 100, "max_depth": 15, "min_samples_leaf": 1, "min_samples_split": 2, "max_features": 1.0,
+    }  # fmt: skip
 
     def make(self) -> Any:
         """Return an unfitted random forest."""
         from sklearn.ensemble import RandomForestRegressor
 
-        return RandomForestRegressor(100, max_depth=15, random_state=self.seed)
+        return RandomForestRegressor(random_state=self.seed, **self.options)
 
 
 class XGBoostPredictor(Predictor):
     """Boosted trees of depth 7."""
 
     name = "xgboost"
+    defaults: ClassVar = {
+        "n_estimators": 200, "max_depth": 7, "learning_rate": 0.1, "subsample": 1.0, "colsample_bytree": 1.0,
+        "min_child_weight": 1.0, "reg_lambda": 1.0,
+    }  # fmt: skip
 
     def make(self) -> Any:
         """Return unfitted boosted trees."""
         xgboost = require("xgboost", "the predictor xgboost")
-        return xgboost.XGBRegressor(
-            n_estimators=200, max_depth=7, learning_rate=0.1, random_state=self.seed, n_jobs=1
-        )
+        return xgboost.XGBRegressor(random_state=self.seed, n_jobs=1, **self.options)
 
     def packed(self) -> Any:
         """Return the library's own JSON text, which holds numbers only."""
@@ -208,6 +279,7 @@ class XGBoostPredictor(Predictor):
         """Restore the trees from the library's JSON text."""
         if not (isinstance(packed, dict) and isinstance(packed.get("model"), str)):
             raise ValueError("no boosted trees in it")
+        _check_boosted_trees(packed["model"])
         self.model_ = self.make()
         self.model_.load_model(bytearray(packed["model"].encode()))
 
@@ -217,19 +289,24 @@ class GradientBoostingPredictor(Predictor):
 
     name = "gradient_boosting"
     trusted = (_TREE,)
+    defaults: ClassVar = {
+        "n_estimators": 100, "max_depth": 3, "learning_rate": 0.1, "subsample": 1.0, "min_samples_leaf": 1,
+        "min_samples_split": 2,
+    }  # fmt: skip
 
     def make(self) -> Any:
         """Return unfitted boosted trees, one sequence per label."""
         from sklearn.ensemble import GradientBoostingRegressor
         from sklearn.multioutput import MultiOutputRegressor
 
-        return MultiOutputRegressor(GradientBoostingRegressor(random_state=self.seed))
+        return MultiOutputRegressor(GradientBoostingRegressor(random_state=self.seed, **self.options))
 
 
 class SVMPredictor(Predictor):
     """Support vector regression with a Gaussian kernel on standardised features, one per label."""
 
     name = "svm"
+    defaults: ClassVar = {"C": 10.0, "epsilon": 0.01, "gamma": "scale", "kernel": "rbf"}
 
     def make(self) -> Any:
         """Return an unfitted support vector machine per label."""
@@ -238,7 +315,7 @@ class SVMPredictor(Predictor):
         from sklearn.preprocessing import StandardScaler
         from sklearn.svm import SVR
 
-        return make_pipeline(StandardScaler(), MultiOutputRegressor(SVR(C=10.0, epsilon=0.01)))
+        return make_pipeline(StandardScaler(), MultiOutputRegressor(SVR(**self.options)))
 
 
 class NeuralNetworkPredictor(Predictor):
@@ -246,6 +323,10 @@ class NeuralNetworkPredictor(Predictor):
 
     name = "neural_network"
     trusted = ("sklearn.neural_network._stochastic_optimizers.AdamOptimizer",)
+    defaults: ClassVar = {
+        "hidden_layer_sizes": (32, 32), "max_iter": 1000, "alpha": 1e-4, "learning_rate_init": 1e-3,
+        "early_stopping": True,
+    }  # fmt: skip
 
     def make(self) -> Any:
         """Return an unfitted network."""
@@ -253,9 +334,7 @@ class NeuralNetworkPredictor(Predictor):
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        network = MLPRegressor(
-            hidden_layer_sizes=(32, 32), max_iter=1000, early_stopping=True, random_state=self.seed
-        )
+        network = MLPRegressor(random_state=self.seed, **self.options)
         return make_pipeline(StandardScaler(), network)
 
 
@@ -295,3 +374,51 @@ def _check_trees(model: Any) -> None:
             flaw = FlatForest.of([part], tree.n_features).flaw()
             if flaw:
                 raise ValueError(f"a tree has {flaw}")
+
+
+def _parts_of(model: Any) -> list[Any]:
+    """Return the estimators that a pipeline or an ensemble is made of."""
+    steps = [step[1] for step in getattr(model, "steps", [])]
+    return steps + np.ravel(np.asarray(getattr(model, "estimators_", []), dtype=object)).tolist()
+
+
+def _check_support_vectors(model: Any) -> None:
+    """Raise ValueError if a support vector machine's arrays do not fit together; libsvm does not check them."""
+    for part in _parts_of(model):
+        _check_support_vectors(part)
+    if type(model).__name__ != "SVR":
+        return
+    vectors, weights, count = model.support_vectors_, model._dual_coef_, model._n_support
+    rows, columns = vectors.shape
+    fits = (
+        vectors.dtype == weights.dtype == np.float64
+        and count.dtype == np.int32
+        and columns == model.n_features_in_
+        and weights.shape == (1, rows)
+        and len(model.support_) == rows
+        and count[0] == rows
+        and model._intercept_.shape == (1,)
+        and model._probA.shape == model._probB.shape == (0,)
+    )
+    if not fits:
+        raise ValueError("support vectors and their weights do not fit together")
+
+
+def _check_boosted_trees(text: str) -> None:
+    """Raise ValueError if a tree in the library's JSON text is malformed; the library does not check it."""
+    learner = json.loads(text)["learner"]
+    features = int(learner["learner_model_param"]["num_feature"])
+    for tree in learner["gradient_booster"]["model"]["trees"]:
+        nodes = len(tree["left_children"])
+        left, right, split = (
+            np.array(tree[name], dtype=np.int64) for name in ("left_children", "right_children", "split_indices")
+        )
+        thresholds = np.array(tree["split_conditions"], dtype=np.float64)
+        if not len(right) == len(split) == len(thresholds) == nodes > 0:
+            raise ValueError("a tree has columns of different lengths")
+        inner, own = left != -1, np.arange(nodes)
+        bad = (inner != (right != -1)) | ((split < 0) | (split >= features))
+        for child in (left, right):
+            bad |= inner & ((child <= own) | (child >= nodes))
+        if bad.any() or not np.isfinite(thresholds).all():
+            raise ValueError("a tree has a branch that leads nowhere, or a number that is not finite")

@@ -34,12 +34,13 @@ from ..learning.duration.compiled_placement import (
     compiled_greedy_choice,
 )
 from ..learning.duration.features import FEATURE_NAMES
+from ..learning.duration.fitting import Pretrained
 from ..learning.duration.hierarchical_learner import HierarchicalLearner
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
 from ..learning.duration.sliding_window import observed, tasks_as_workload
 from ..learning.fallback_guard import FallbackGuard
 from ..learning.fraction_model import FractionForest
-from ..learning.model_files import DEFAULT_TIMES, ModelFileError
+from ..learning.model_files import DEFAULT_TIMES, ModelFileError, load_duration_model
 from ..physics import objective_scales
 from .registry import Look, register
 
@@ -71,10 +72,12 @@ class HybridML(Online):
     drift
         Name of the change detector.
     model
-        ``"default"`` for the model that ships with the package, a path, or None for an untrained one.
+        ``"default"`` for the model that ships with the package, None for an untrained one, or the path of a model
+        of durations: from `OfflineTrainer`, or ``hybrid-scheduler train``.
     durations
         ``"forest"``, or ``"hierarchical"`` for a regression that needs no shipped model and knows task kinds. The
-        latter always learns from executed parts alone; of the other parameters only `prices` applies to it.
+        latter always learns from executed parts alone; of the other parameters `prices` and the path of a `model`
+        apply to it.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class HybridML(Online):
         if durations not in _DURATIONS:
             raise UnknownNameError("durations", durations, _DURATIONS)
         if durations == "hierarchical":
-            self._refuse_forest_options(target, learn, model)
+            self._refuse_forest_options(target, learn)
         self.durations = durations
         self.target, self.feedback, self.prices, self.learn = target, feedback, prices, learn
         self.retrain_interval, self.drift, self.model = retrain_interval, drift, model
@@ -104,11 +107,10 @@ class HybridML(Online):
         )  # raises now instead of at the first run
 
     @staticmethod
-    def _refuse_forest_options(target: str, learn: bool, model: str | Path | None) -> None:
+    def _refuse_forest_options(target: str, learn: bool) -> None:
         for name, allowed, value, fits in (
             ("target", '"times"', target, target == "times"),
             ("learn", "True", learn, learn),
-            ("model", '"default" or None', model, model in ("default", None)),
         ):
             if not fits:
                 raise InvalidInputError(
@@ -151,6 +153,7 @@ class HybridML(Online):
 
     def start(self, setting: Setting) -> None:
         """Load the model and reset all state; see `Scheduler.start`."""
+        given = None if self.model in ("default", None) else load_duration_model(str(self.model))
         super().start(setting)
         platform = setting.platform
         #: Events since the start; readers may clear the list.
@@ -158,10 +161,12 @@ class HybridML(Online):
         if self.durations == "hierarchical":
             self.hierarchical_ = HierarchicalLearner(self.prices)
             self.hierarchical_.start(setting)
+            if given is not None:
+                self.hierarchical_.start_from(given)
             return
         self.guard_ = FallbackGuard()
         self.fractions_ = FractionForest(platform)
-        self.times_ = self._started_times(setting)
+        self.times_ = self._started_times(setting, given)
         self._devices = device_table(platform, platform.class_of)
         self._scales_at, self._recent = 1, deque[tuple[float, float, float]](maxlen=_SCALE_TASKS)
         mode = FRACTION if self.target == "fraction" else PRICED if self.prices else EARLIEST
@@ -175,9 +180,9 @@ class HybridML(Online):
         self._choose, self._greedily = compiled_choice(), compiled_greedy_choice()
         self._decided: dict[int, tuple[Task, Floats]] = {}
 
-    def _started_times(self, setting: Setting) -> OnlineDurationModel:
+    def _started_times(self, setting: Setting, given: Pretrained | None) -> OnlineDurationModel:
         shipped = self.model == "default"
-        pretrained = (DEFAULT_TIMES if DEFAULT_TIMES.exists() else None) if shipped else self.model
+        pretrained = (DEFAULT_TIMES if DEFAULT_TIMES.exists() else None) if shipped else given
         times = OnlineDurationModel(
             self.feedback, refresh=self.retrain_interval, drift=self.drift, pretrained=pretrained
         )

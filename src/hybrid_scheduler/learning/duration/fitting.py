@@ -84,10 +84,32 @@ class Pretrained:
             return None
         return self.fitted.select([known[name] for name in needed])
 
+    def columns_by_kind(self, platform: Platform) -> list[tuple[int, bool]]:
+        """Return, for each class of a platform, the column that predicts it best and whether it is the class's own.
+
+        A class that the fit does not know gets the first one of its kind of device, and -1 if there is none.
+        """
+        found = []
+        for name in class_names(platform):
+            kind = name.split(":")[0]
+            alike = [column for column, own in enumerate(self.device_classes) if own.split(":")[0] == kind]
+            own = name in self.device_classes
+            found.append((self.device_classes.index(name) if own else alike[0] if alike else -1, own))
+        return found
+
 
 def class_names(platform: Platform) -> tuple[str, ...]:
     """Return the names by which a duration model tells device classes apart, without memory, watts and rent."""
     return tuple(f"{d.kind}:{d.speedup_base:g}:{d.speedup_slope:g}:{d.bandwidth:g}" for d in platform.classes)
+
+
+def evenly_spread(count: int, dimensions: int) -> Floats:
+    """Return points that fill the unit cube evenly: an additive recurrence, see Kronecker sequences."""
+    ratio = 2.0
+    for _ in range(50):  # the positive root of x**(d + 1) = x + 1
+        ratio = (1.0 + ratio) ** (1.0 / (dimensions + 1))
+    steps = (1.0 / ratio) ** np.arange(1, dimensions + 1)
+    return (0.5 + np.outer(np.arange(1, count + 1), steps)) % 1.0
 
 
 def _targets_of(logs: Floats, reference: int) -> Floats:

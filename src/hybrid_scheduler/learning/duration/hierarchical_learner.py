@@ -18,12 +18,15 @@ from ...compiled import compiled, device_table, entry, inner
 from ...core import Decision, Floats, Ints, Online, Outcome, Outcomes, Setting, Task, TimeTable, View, Workload
 from ...core.outcome import FAILED
 from ...physics import objective_scales
+from .duration_model import DurationModel
+from .fitting import Pretrained, evenly_spread
 from .hierarchical_regression import (
     FEATURES,
     MOST_KINDS,
     STATE,
     ModelState,
     add_kind,
+    doubt,
     kind_capacity,
     new_state,
     predict,
@@ -42,11 +45,14 @@ from .learned_placement import (
     set_objective,
     with_more_kinds,
 )
+from .sliding_window import tasks_as_workload
 
 #: Number of tasks whose predicted durations give the units of the objective, and how often they are renewed.
 _SCALE_TASKS, _SCALE_INTERVAL = 1000, 64
 #: Limit on tasks that were placed but not yet observed; the oldest are dropped.
 _MAX_PENDING = 100_000
+#: Tasks by whose predicted durations a model that was trained beforehand is learned.
+_PRIOR_TASKS = 256
 
 
 class _FinishHeap(NamedTuple):
@@ -113,6 +119,35 @@ class HierarchicalLearner(Online):
         self._decide = compiled(_decide_one, _DECIDE)
         self._end = compiled(_end_one, _END)
         self._learn = compiled(_learn_one, _LEARN)
+
+    def start_from(self, model: Pretrained) -> None:
+        """Learn from the predictions of a model that was trained beforehand, as if they were outcomes.
+
+        They count as uncertain by a few per cent, so that the first outcomes can correct them. Classes of device
+        that the model does not know start from another one of their kind, and are tried before they are believed.
+
+        Parameters
+        ----------
+        model
+            The model; its classes of device are matched by name, then by kind.
+        """
+        platform, fitted = self.setting.platform, model.fitted
+        span = fitted.low + (fitted.high - fitted.low) * evenly_spread(_PRIOR_TASKS, len(fitted.low))
+        tasks = np.column_stack([np.exp(span[:, 0]), np.clip(np.expm1(span[:, 1]), 0.0, 1.0), np.expm1(span[:, 2])])
+        table = DurationModel.of([fitted], np.ones(len(model.device_classes))).table(tasks_as_workload(tasks))
+        columns = model.columns_by_kind(platform)
+        devices = [int(np.argmax(platform.class_of == c)) for c in range(len(columns))]
+        number = self._number("generic")
+        fresh = self.model.stats.copy()
+        for row, (size, intensity, memory) in enumerate(tasks.tolist()):
+            for device, (column, _) in zip(devices, columns, strict=True):
+                if column >= 0:
+                    seconds, on_cpu = float(table[row, column].sum()), bool(platform.is_cpu[device])
+                    self._learn(
+                        self.model, size, intensity, memory, number, device, float(not on_cpu),
+                        seconds if on_cpu else 0.0, 0.0 if on_cpu else seconds, self.devices,
+                    )  # fmt: skip
+        doubt(self.model, fresh, np.array([own for _, own in columns]))
 
     @property
     def seen(self) -> int:

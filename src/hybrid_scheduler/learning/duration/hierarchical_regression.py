@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from ...compiled import inner
 from ...core import Floats, Ints, Platform
@@ -73,6 +74,8 @@ _ROBUST = 4.0
 _BEYOND, _STEEPER = 0.4, 0.6
 #: Fixed cost of a part, as a share of the whole, that is possible before it is known.
 _FIXED_PRIOR = 0.15
+#: Standard deviation of log seconds of a class that was learned from another model's predictions.
+_PREDICTED = 0.1
 #: Variance that each outcome adds to the weights of its class.
 _DRIFT = 1e-7
 
@@ -184,6 +187,27 @@ def with_kinds(state: ModelState, platform: Platform, kinds: int) -> ModelState:
         old = getattr(state, name)
         getattr(wider, name)[:, : old.shape[1]] = old
     return wider
+
+
+def doubt(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
+    """Make a model that learned from predictions uncertain enough for outcomes to correct it.
+
+    Parameters
+    ----------
+    state
+        The model.
+    stats
+        Its statistics before: the noise of predictions says nothing about that of outcomes.
+    known
+        Whether each class was predicted by a model of its own; others are as uncertain as new ones.
+    """
+    state.stats[:, NOISE:] = stats[:, NOISE:]
+    for c, own in enumerate(known):
+        block = state.device_class[c] if state.device_class[c] >= 0 else state.device_kind[c]
+        at = block * FEATURES
+        state.covariance[at, at] += _PREDICTED**2 if own else state.prior_variance[at]
+        if not own:
+            state.observed[c], state.largest[c], state.recent_count[c] = 0.0, -np.inf, 0
 
 
 def kind_capacity(state: ModelState) -> int:
