@@ -101,6 +101,26 @@ def place(  # type: ignore[no-untyped-def]
     return device, fraction, cpu_start, cpu_time, accelerator_start, accelerator_time, status
 
 
+@helper
+def place_row(  # type: ignore[no-untyped-def]
+    i, device, fraction, task_id, memory, arrival, table, devices, free_at, busy, sigma, seed, memory_policy,
+    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
+):  # fmt: skip
+    """Place row `i` of a workload at its arrival and write the row of its outcome."""
+    (
+        out_device[i],
+        out_fraction[i],
+        out_cpu_start[i],
+        out_cpu_time[i],
+        out_acc_start[i],
+        out_acc_time[i],
+        out_status[i],
+    ) = place(
+        device, fraction, task_id[i], memory[i], arrival[i], table[i], devices, free_at, busy,
+        sigma, seed, memory_policy,
+    )  # fmt: skip
+
+
 _vector = types.float64[::1]
 _readonly = types.Array(types.float64, 1, "C", readonly=True)
 _readonly_ints = types.Array(types.int64, 1, "C", readonly=True)
@@ -165,16 +185,8 @@ def arrival_loop(  # type: ignore[no-untyped-def]
         policy = memory_policy
         if not divisible[i]:
             fraction, policy = whole_share(fraction, memory_policy)
-        (
-            out_device[i],
-            out_fraction[i],
-            out_cpu_start[i],
-            out_cpu_time[i],
-            out_acc_start[i],
-            out_acc_time[i],
-            out_status[i],
-        ) = place(
-            device, fraction, task_id[i], memory[i], arrival[i], table[i], devices, free_at, busy,
-            sigma, seed, policy,
+        place_row(
+            i, device, fraction, task_id, memory, arrival, table, devices, free_at, busy, sigma, seed, policy,
+            out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
         )  # fmt: skip
     return -1

@@ -75,15 +75,14 @@ def _learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no
 
 
 @helper
-def priced_placement(  # type: ignore[no-untyped-def]
-    now, memory, times, free_at, devices, cpus, accelerators, theta, weight, objective, state
+def set_prices(  # type: ignore[no-untyped-def]
+    prices, now, free_at, devices, cpus, accelerators, theta, weight, objective, value, worth, typical
 ):
-    """Return the best (device, share) at current prices. Each call updates `state` (see `price_state`)."""
-    if accelerators == 0.0:
-        return best_placement(now, memory, times, free_at, devices, 0, len(devices), weight, objective, 0.0)
-    _learn_window(times, devices, cpus, accelerators, state)
-    worth, typical = state[1], state[2]
-    value = state[_RING + 2 * _WINDOW :]
+    """Write the price of a second for each column of `prices` and return the fee of a split.
+
+    `objective` is what a second costs without a backlog, `value` the speed of each column relative to the average
+    accelerator, `worth` is r* and `typical` the typical task time.
+    """
     cpu_backlog, accelerator_backlog = 0.0, 0.0
     for d in range(len(devices)):
         wait = max(0.0, free_at[d] - now)
@@ -95,16 +94,30 @@ def priced_placement(  # type: ignore[no-untyped-def]
     imbalance = cpu_backlog / cpus - accelerator_backlog / accelerators
     level = weight * (theta[0] + theta[1] * backlog / typical)
     tilt = weight * theta[2] * imbalance / typical
-    prices = objective.copy()
     for d in range(len(devices)):
         if devices[d].group == d:
             column = devices[d].column
             if devices[d].is_cpu == 1:
-                prices[column] = objective[column] + max(0.0, level + tilt)
+                scaled = level + tilt
             else:
                 scaled = value[column] * (theta[3] * worth * level - theta[4] * tilt)
-                prices[column] = objective[column] + max(0.0, scaled)
-    fee = weight * (theta[5] * typical + theta[6] * backlog)
+            prices[column] = objective[column] + max(0.0, scaled)
+    return weight * (theta[5] * typical + theta[6] * backlog)
+
+
+@helper
+def priced_placement(  # type: ignore[no-untyped-def]
+    now, memory, times, free_at, devices, cpus, accelerators, theta, weight, objective, state
+):
+    """Return the best (device, share) at current prices. Each call updates `state` (see `price_state`)."""
+    if accelerators == 0.0:
+        return best_placement(now, memory, times, free_at, devices, 0, len(devices), weight, objective, 0.0)
+    _learn_window(times, devices, cpus, accelerators, state)
+    prices = objective.copy()
+    fee = set_prices(
+        prices, now, free_at, devices, cpus, accelerators, theta, weight, objective,
+        state[_RING + 2 * _WINDOW :], state[1], state[2],
+    )  # fmt: skip
     return best_placement(now, memory, times, free_at, devices, 0, len(devices), weight, prices, fee)
 
 

@@ -62,6 +62,14 @@ def beats(value, free, best_value, best_free):  # type: ignore[no-untyped-def]
 
 
 @helper
+def cpu_side(device, now, times, prices, free_at, devices):  # type: ignore[no-untyped-def]
+    """Return whole and fixed seconds, price and wait of the CPU that a device shares its tasks with."""
+    cpu = devices[device].cpu
+    column = devices[cpu].column
+    return times[column, 0], times[column, 1], prices[column], max(0.0, free_at[cpu] - now)
+
+
+@helper
 def best_placement(  # type: ignore[no-untyped-def]
     now, memory, times, free_at, devices, begin, end, weight, prices, split_price
 ):
@@ -75,15 +83,13 @@ def best_placement(  # type: ignore[no-untyped-def]
     while first < end:
         d = earliest_free(free_at, first, devices[first].group_end)
         first = devices[first].group_end
-        cpu = devices[d].cpu
-        cpu_column, column = devices[cpu].column, devices[d].column
-        cpu_whole, cpu_fixed, cpu_price = times[cpu_column, 0], times[cpu_column, 1], prices[cpu_column]
-        cpu_wait = max(0.0, free_at[cpu] - now)
+        cpu_whole, cpu_fixed, cpu_price, cpu_wait = cpu_side(d, now, times, prices, free_at, devices)
         if devices[d].is_cpu == 1:
             share, free = 0.0, np.inf
             part = cpu_fixed + cpu_whole
             value = weight * (cpu_wait + part) + cpu_price * part
         else:
+            column = devices[d].column
             whole, fixed, price = times[column, 0], times[column, 1], prices[column]
             free = free_at[d]
             wait = max(0.0, free - now)

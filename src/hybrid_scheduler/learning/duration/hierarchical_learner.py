@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from ...cluster.arrival_loop import ClusterArrays, place
+from ...cluster.arrival_loop import ClusterArrays, place_row
 from ...compiled import compiled, device_table, entry, inner
 from ...core import Decision, Floats, Ints, Online, Outcome, Outcomes, Setting, Task, TimeTable, View, Workload
 from ...core.outcome import FAILED
@@ -401,17 +401,10 @@ def _learner_loop(  # type: ignore[no-untyped-def]
             state, placement, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]], free_at,
             rule_devices,
         )  # fmt: skip
-        (
-            out_device[i],
-            out_fraction[i],
-            out_cpu_start[i],
-            out_cpu_time[i],
-            out_acc_start[i],
-            out_acc_time[i],
-            out_status[i],
-        ) = place(
-            device, fraction, task_id[i], memory[i], arrival[i], table[i], devices, free_at, busy,
-            sigma, seed, memory_policy,
+        place_row(
+            i, device, fraction, task_id, memory, arrival, table, devices, free_at, busy, sigma, seed,
+            memory_policy, out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time,
+            out_status,
         )  # fmt: skip
         finish = arrival[i]
         if out_cpu_time[i] > 0.0:

@@ -19,7 +19,8 @@ import numpy as np
 from numba import from_dtype, types
 
 from ...compiled import DEVICE, PRICE_COEFFICIENTS, beats, earliest_free, fitting_share, inner
-from ...compiled.device_prices import pivot
+from ...compiled.device_prices import pivot, set_prices
+from ...compiled.split_placement import cpu_side
 from ...core import Floats, Ints, Platform
 from .hierarchical_regression import (
     FEATURES,
@@ -190,29 +191,11 @@ def _renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
 @inner
 def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-untyped-def]
     """Write the price of a second on each class and return the fee of a split, as `price_index` has them."""
-    cpus, accelerators = placement.params[_CPUS], placement.params[_ACCELERATORS]
-    cpu_backlog, accelerator_backlog = 0.0, 0.0
-    for d in range(len(devices)):
-        wait = max(0.0, free_at[d] - now)
-        if devices[d].is_cpu == 1:
-            cpu_backlog += wait
-        else:
-            accelerator_backlog += wait
-    theta, weight = placement.params[_THETA:_WEIGHT], placement.params[_WEIGHT]
-    typical, worth = placement.numbers[_TYPICAL], placement.numbers[_WORTH]
-    backlog = (cpu_backlog + accelerator_backlog) / (cpus + accelerators)
-    imbalance = cpu_backlog / cpus - accelerator_backlog / accelerators
-    level = weight * (theta[0] + theta[1] * backlog / typical)
-    tilt = weight * theta[2] * imbalance / typical
-    for d in range(len(devices)):
-        if devices[d].group == d:
-            column = devices[d].column
-            if devices[d].is_cpu == 1:
-                scaled = level + tilt
-            else:
-                scaled = placement.value[column] * (theta[3] * worth * level - theta[4] * tilt)
-            prices[column] = placement.params[_PRICES + column] + max(0.0, scaled)
-    return weight * (theta[5] * typical + theta[6] * backlog)
+    params, numbers = placement.params, placement.numbers
+    return set_prices(
+        prices, now, free_at, devices, params[_CPUS], params[_ACCELERATORS], params[_THETA:_WEIGHT],
+        params[_WEIGHT], params[_PRICES:], placement.value, numbers[_WORTH], numbers[_TYPICAL],
+    )  # fmt: skip
 
 
 @inner
@@ -236,10 +219,8 @@ def _best_known_placement(placement, now, memory, free_at, devices, prices, spli
         while first < len(devices):
             d = earliest_free(free_at, first, devices[first].group_end)
             first = devices[first].group_end
-            cpu = devices[d].cpu
-            cpu_column, column = devices[cpu].column, devices[d].column
-            cpu_whole, cpu_fixed, cpu_price = times[cpu_column, 0], times[cpu_column, 1], prices[cpu_column]
-            cpu_wait = max(0.0, free_at[cpu] - now)
+            cpu_column, column = devices[devices[d].cpu].column, devices[d].column
+            cpu_whole, cpu_fixed, cpu_price, cpu_wait = cpu_side(d, now, times, prices, free_at, devices)
             if devices[d].is_cpu == 1:
                 part = cpu_fixed + cpu_whole
                 latency = cpu_wait + part
