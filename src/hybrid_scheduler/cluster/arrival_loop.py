@@ -40,13 +40,7 @@ class CompiledLearner(Protocol):
     """
 
     def run_rows(
-        self,
-        workload: Workload,
-        begin: int,
-        end: int,
-        table: TimeTable,
-        arrays: ClusterArrays,
-        outcomes: Outcomes,
+        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
     ) -> None:
         """Decide, place and learn from the rows begin..end; after the last row, learn from all that still run."""
 

@@ -53,6 +53,7 @@ class LiveConfig:
     seed: int = 42
     speed: float = 1.0
     schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
+    # The machine's fields, not a machine: they are stored, hashed and given on the command line one by one.
     platform: Platform = field(default_factory=workstation)
     physics: Physics = field(default_factory=AnalyticPhysics)
     noise: Noise = field(default_factory=Noise)

@@ -93,7 +93,7 @@ def verify(address: DatabaseAddress) -> list[Finding]:
     Parameters
     ----------
     address
-        The database.
+        The database to read.
 
     Returns
     -------

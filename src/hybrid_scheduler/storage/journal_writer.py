@@ -154,10 +154,8 @@ class SqlJournal:
 
         Raises
         ------
-        EngineBusy
-            If another engine uses the database.
-        DatabaseUnavailable, DatabaseUnusable
-            If the database does not answer or cannot be used.
+        EngineBusy, DatabaseUnavailable, DatabaseUnusable
+            As the store's own `open`.
         """
         if self._thread is not None:
             raise RuntimeError("a journal is opened once")

@@ -37,21 +37,9 @@ def write_parquet(workload: Workload, file: BinaryIO) -> None:
 
 
 def read_parquet(path: Path, max_bytes: int | None = None) -> Rows:
-    """Return all rows of the file, checked column by column. Rows are counted from 1.
+    """Return all rows of the file, checked column by column; parameters and errors are those of `read_csv`.
 
-    Parameters
-    ----------
-    path
-        The file.
-    max_bytes
-        Largest size of the decoded rows; None for no limit.
-
-    Raises
-    ------
-    DecodedTooLarge
-        If the rows are larger.
-    InvalidInputError
-        If the file cannot be read.
+    Rows are counted from 1.
     """
     # Opened here, not by pyarrow, whose messages would show the whole path.
     with path.open("rb") as file:

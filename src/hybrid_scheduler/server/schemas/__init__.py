@@ -1,4 +1,8 @@
-"""Pydantic models of REST bodies and stream messages, with examples."""
+"""Pydantic models of REST bodies and stream messages, with examples.
+
+They spell out their fields although records of `live` have the same: a published answer must not change with an
+internal record.
+"""
 
 from .base_models import ErrorBody, FieldProblem, Problem, problems
 from .catalogue import (
