@@ -63,8 +63,7 @@ class SetupError(Exception):
 def ensure_environment(root: Path = ROOT, *locks: str) -> Path:
     """Bring `root`/.venv up to date with these locks, the run-time one if none is named; return its Python."""
     wanted = set(locks or (RUN_TIME,))
-    venv = root / ".venv"
-    python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    venv, python = _places(root)
     if wanted <= _installed(root, venv, python):
         return python
 
@@ -102,12 +101,33 @@ def environment_or_exit(*locks: str) -> Path:
         sys.exit(130)
 
 
+def asks_for_help(arguments: Iterable[str]) -> bool:
+    """Return whether a script's arguments ask for help alone."""
+    return not {"-h", "--help"}.isdisjoint(arguments)
+
+
+def print_help_if_asked(text: str | None) -> None:
+    """Print a script's docstring and end the process if its arguments ask for help; nothing is set up for that."""
+    if asks_for_help(sys.argv[1:]):
+        print((text or "").strip())
+        sys.exit(0)
+
+
 def hand_over(*arguments: str) -> NoReturn:
-    """Become `python -m hybrid_scheduler ARGUMENTS` inside the environment."""
+    """Become `python -m hybrid_scheduler ARGUMENTS` inside the environment; for help alone none is made."""
+    if asks_for_help(arguments) and not _installed(ROOT, *_places(ROOT)):
+        print(f"Arguments are those of `hybrid-scheduler {arguments[0]}`; --help lists them after the set-up.")
+        sys.exit(0)
     command = [str(environment_or_exit()), "-m", "hybrid_scheduler", *arguments]
     if os.name == "nt":  # exec on Windows gives the prompt back while the program still runs
         sys.exit(subprocess.call(command))
     os.execv(command[0], command)
+
+
+def _places(root: Path) -> tuple[Path, Path]:
+    """Return the folder of the environment and its Python."""
+    venv = root / ".venv"
+    return venv, venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def _stamp(venv: Path) -> Path:
@@ -245,4 +265,5 @@ def _say(message: str) -> None:
 
 
 if __name__ == "__main__":
+    print_help_if_asked(__doc__)
     environment_or_exit(DEVELOPMENT if "--dev" in sys.argv[1:] else RUN_TIME)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bootstrap import NODE, ROOT, RUN_TIME, SetupError, ensure_environment
+from bootstrap import NODE, ROOT, RUN_TIME, SetupError, ensure_environment, print_help_if_asked
 
 OLDEST_NODE = (20, 19)
 INSTALL_HINT = "install Node 20.19 or newer (nodejs.org or your package manager) and run this again"
@@ -139,6 +139,7 @@ def dashboard_or_note(root: Path = ROOT) -> None:
 
 
 if __name__ == "__main__":
+    print_help_if_asked(__doc__)
     try:
         print(ensure_dashboard())
     except NoDashboardError as error:

@@ -58,6 +58,9 @@ def problems(message: str) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Check the file that git passes, and print what is wrong with it."""
+    if arguments in (["-h"], ["--help"]):
+        print((__doc__ or "").strip())
+        return 0
     if len(arguments) != 1:
         print("usage: check_commit_message.py FILE", file=sys.stderr)
         return 2

@@ -18,10 +18,9 @@ import re
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-RUN_TIME, DEVELOPMENT, NODE = "requirements.txt", "requirements-dev.txt", "requirements-node.txt"
+from bootstrap import DEVELOPMENT, NODE, ROOT, RUN_TIME, print_help_if_asked
+
 #: Sources of each lock, as options of `uv pip compile`.
 _RUN_TIME = ["pyproject.toml", "--extra", "server", "--extra", "report", "--extra", "postgres", "--group", "setup"]
 _EXTRAS = ("dev", "bench", "exact", "learning", "gym", "ray")
@@ -92,4 +91,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    print_help_if_asked(__doc__)
     sys.exit(main())

@@ -4,12 +4,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-ROOT = Path(__file__).resolve().parent.parent
+from bootstrap import ROOT, print_help_if_asked
+
 WIDTH = 92
 #: image -> arguments of hybrid-scheduler
 IMAGES = {
@@ -34,5 +34,6 @@ def draw(name: str, arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    print_help_if_asked(__doc__)
     for name, arguments in IMAGES.items():
         draw(name, arguments)

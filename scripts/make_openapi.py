@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"
+from bootstrap import ROOT, print_help_if_asked
+
+TARGET = ROOT / "docs" / "openapi.json"
 
 
 def document() -> str:
@@ -32,4 +33,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    print_help_if_asked(__doc__)
     sys.exit(main(sys.argv[1:]))

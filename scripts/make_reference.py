@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from bootstrap import print_help_if_asked
 from guide_reference.command_line import cli_page
 from guide_reference.configuration import configuration_page
 from guide_reference.database import database_page, database_picture
@@ -68,4 +69,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    print_help_if_asked(__doc__)
     sys.exit(main(sys.argv[1:]))

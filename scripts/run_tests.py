@@ -9,6 +9,7 @@ The dashboard is built while packages are installed, the simulator compiled whil
 of these ends the script. mypy and the dashboard's checks run beside the tests, at low priority, because tests of
 servers and browsers leave the cores idle while they wait. The exit code is that of the first step that failed.
 Coverage is measured only on request: tracing makes the tests about a quarter slower.
+`.venv/bin/python -m pytest --help` lists the options of pytest.
 """
 
 import os
@@ -19,7 +20,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from bootstrap import DEVELOPMENT, ROOT, environment_or_exit
+from bootstrap import DEVELOPMENT, ROOT, environment_or_exit, print_help_if_asked
 from build_dashboard import NoDashboardError, ensure_dashboard, provide_npm
 
 #: Arguments of pytest-cov; what is measured is configured in pyproject.toml.
@@ -152,6 +153,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    print_help_if_asked(__doc__)
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
