@@ -2,11 +2,10 @@
 
 from .arrival_loop import MEMORY_POLICIES
 from .bounds import isolated_optimum, makespan_bound
-from .cluster import Cluster
+from .cluster import Cluster, RunResult
 from .machine import Machine
 from .noise import Noise
 from .physics_times import PhysicsTimes
-from .run_result import RunResult
 
 __all__ = [
     "MEMORY_POLICIES",

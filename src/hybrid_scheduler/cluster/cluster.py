@@ -1,9 +1,14 @@
-"""Simulated cluster: devices as first-in, first-out queues, for any scheduler and any concurrent physics."""
+"""Simulated cluster: devices as first-in, first-out queues, for any scheduler and any concurrent physics.
+
+A run returns a `RunResult`: outcomes, busy seconds, energy and cost.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +18,7 @@ from ..core import (
     Central,
     Decision,
     Floats,
+    Ints,
     InvalidInputError,
     Knowledge,
     Objective,
@@ -30,7 +36,7 @@ from ..core import (
     Workload,
     workstation,
 )
-from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second, objective_scales
+from ..physics import AnalyticPhysics, EnergyAndCost, Physics, Tariff, dollars_per_second, objective_scales
 from .arrival_loop import (
     EXECUTED_SIGNATURE,
     LOOP_SIGNATURE,
@@ -46,7 +52,6 @@ from .arrival_loop import (
 from .event_loop import EventRun, place_released
 from .noise import Noise
 from .physics_times import PhysicsTimes
-from .run_result import RunResult
 
 #: Numbers per chunk of the compiled loop: tables stay in the processor's cache, and Ctrl-C acts promptly.
 _CHUNK_NUMBERS = 131_072
@@ -54,6 +59,45 @@ _CHUNK_NUMBERS = 131_072
 _LEARNER_ROWS = 1024
 #: Number of tasks whose isolated optima define the units of the objective.
 _SCALE_TASKS = 1000
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outcomes of a run, with energy, cost and the busy intervals of devices.
+
+    Parameters
+    ----------
+    outcomes
+        Results of all tasks, as columns.
+    platform
+        Devices.
+    tariff
+        Price of electricity and the parts of the cost that count.
+    busy
+        Busy seconds of each device.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Cluster, WorkloadGenerator, create
+    >>> workload = WorkloadGenerator(seed=1).generate_workload(20, utilisation=0.5)
+    >>> result = Cluster().run(workload, create("earliest_finish"))
+    >>> len(result.outcomes), len(result.busy), float(result.bill.energy.sum()) > 0
+    (20, 5, True)
+    """
+
+    outcomes: Outcomes
+    platform: Platform
+    tariff: Tariff
+    busy: Floats
+
+    @cached_property
+    def bill(self) -> EnergyAndCost:
+        """Energy and cost of each task."""
+        return EnergyAndCost(self.outcomes, self.platform, self.tariff)
+
+    def gantt(self) -> tuple[Ints, Ints, Floats, Floats]:
+        """Return every executed part as columns (row, device, start, end)."""
+        return self.outcomes.intervals(self.platform.cpu_of)
 
 
 class Cluster:

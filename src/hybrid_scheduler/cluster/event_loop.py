@@ -1,7 +1,8 @@
 """Event loop for dependencies, central queues, and schedulers that learn when tasks finish.
 
 Events are ordered by (time, priority, counter). At the same time, finishes come before releases, so that outcomes
-are known before the next decision. Releases come in the workload's order.
+are known before the next decision. Releases come in the workload's order. A task whose parents ran on other devices
+waits for the transfer of their data.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from ..core import (
     Workload,
 )
 from ..core.outcome import FAILED
-from .transfers import device_shares, transfer_seconds
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -203,15 +203,15 @@ def _data_ready(
     """
     platform = cluster.platform
     executed = cluster.executed(row, device, fraction, workload)
-    child_shares = device_shares(*executed, platform.cpu_of)
+    child_shares = _device_shares(*executed, platform.cpu_of)
     first = workload.parent_start[row]
     latest = -np.inf
     for offset, parent in enumerate(workload.parents(row).tolist()):
-        parent_shares = device_shares(
+        parent_shares = _device_shares(
             int(outcomes.device[parent]), float(outcomes.fraction[parent]), platform.cpu_of
         )
         megabytes = float(workload.parent_data[first + offset])
-        moved = transfer_seconds(megabytes, parent_shares, child_shares, platform.node, links)
+        moved = _transfer_seconds(megabytes, parent_shares, child_shares, platform.node, links)
         latest = max(latest, outcomes[parent].finish + moved)
     return float(latest)
 
@@ -223,3 +223,56 @@ def _children(workload: Workload) -> list[list[int]]:
             for parent in workload.parents(row).tolist():
                 children[parent].append(row)
     return children
+
+
+def _device_shares(device: int, fraction: float, cpu_of: Ints) -> dict[int, float]:
+    """Return the share of a task on each device that runs a part of it."""
+    if fraction <= 0:
+        return {int(cpu_of[device]): 1.0}
+    if fraction >= 1:
+        return {device: 1.0}
+    return {device: fraction, int(cpu_of[device]): 1.0 - fraction}
+
+
+def _transfer_seconds(
+    megabytes: float, parent: dict[int, float], child: dict[int, float], node: Ints, links: Links
+) -> float:
+    """Return the seconds to move a parent's output to its child.
+
+    The output lies on the parent's devices, in the same shares. The share that is missing on a child's device
+    leaves over the links of the devices that have too much and enters over its own.
+
+    Parameters
+    ----------
+    megabytes
+        Size of the output.
+    parent, child
+        Share per device.
+    node
+        Node of each device.
+    links
+        Transfer costs.
+    """
+    if megabytes == 0:
+        return 0.0
+    missing = {d: share - parent.get(d, 0.0) for d, share in child.items() if share > parent.get(d, 0.0)}
+    if not missing:
+        return 0.0
+    spare = {d: share - child.get(d, 0.0) for d, share in parent.items() if share > child.get(d, 0.0)}
+    if links.pairs is not None:
+        return _pair_seconds(megabytes, missing, spare, links.pairs, links.startup)
+    seconds = sum(share * megabytes * float(links.device[d]) for d, share in (*missing.items(), *spare.items()))
+    needed_at = {int(node[d]) for d in missing}
+    if len(needed_at | {int(node[d]) for d in spare}) > 1:
+        seconds += links.latency + sum(missing.values()) * megabytes * links.network
+    return seconds
+
+
+def _pair_seconds(
+    megabytes: float, missing: dict[int, float], spare: dict[int, float], pairs: Floats, startup: Floats | None
+) -> float:
+    """Return the seconds with a cost per pair: each device gets from all that have too much, in proportion."""
+    total = sum(spare.values())
+    moves = {(d, e): out * share / total for d, out in spare.items() for e, share in missing.items()}
+    seconds = sum(share * megabytes * float(pairs[move]) for move, share in moves.items())
+    return seconds if startup is None else seconds + max(float(startup[move]) for move in moves)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from ..core import Objective, Platform, Scheduler, Workload, workstation
 from ..physics import AnalyticPhysics, Physics, Tariff
-from .cluster import Cluster
+from .cluster import Cluster, RunResult
 from .noise import Noise
-from .run_result import RunResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """Data types and protocols that every other package uses."""
 
-from .decision import Decision
 from .errors import HybridSchedulerError, InvalidInputError, MissingExtraError, UnknownNameError, require
 from .objective import Objective, Scales
 from .outcome import Outcome, Outcomes
 from .platform import PLATFORMS, Device, Platform, cpu, multi_node_platform, platform_named, workstation
 from .scheduler_protocols import (
     Central,
+    Decision,
     Knowledge,
     Links,
     Online,

@@ -1,4 +1,4 @@
-"""Scheduler protocols: online, central and static, and the data that they receive.
+"""Scheduler protocols: online, central and static, the data that they receive, and their decisions.
 
 Call order, for every kind of scheduler:
 
@@ -20,7 +20,6 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .decision import Decision
 from .objective import Objective, Scales
 from .outcome import Outcome
 from .platform import Platform
@@ -29,6 +28,29 @@ from .workload import Floats, Ints, Workload
 
 #: ``times[row, column] = (seconds for the whole task, fixed seconds to start a part)``
 TimeTable = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Placement of one task: a share on an accelerator, the rest on that node's CPU.
+
+    Parameters
+    ----------
+    device
+        Index into `Platform.devices`.
+    fraction
+        Share of the task that runs on `device`, in [0, 1]. With 0 the whole task runs on the CPU; the cluster
+        then records the node's CPU as the device.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Decision
+    >>> Decision(device=1, fraction=0.75)
+    Decision(device=1, fraction=0.75)
+    """
+
+    device: int
+    fraction: float
 
 
 class Knowledge(StrEnum):

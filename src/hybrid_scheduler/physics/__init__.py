@@ -6,8 +6,7 @@ from ..core import UnknownNameError
 from .analytic import AnalyticPhysics, SerialPhysics
 from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_tasks
 from .energy_and_cost import EnergyAndCost, Tariff, dollars_per_second
-from .isolated_optimum import isolated_split, isolated_time, optimal_fraction, pair_split
-from .objective_scales import objective_scales
+from .isolated_optimum import isolated_split, isolated_time, objective_scales, optimal_fraction, pair_split
 from .profiled import Curve, ProfiledPhysics
 from .protocol import Physics
 from .table import TablePhysics

@@ -2,7 +2,6 @@
 
 from .fake_clock import FakeClock
 from .memory_journal import MemoryJournal
-from .sample_workloads import fork_join_workload, small_workload
-from .scheduler_contract import check_scheduler
+from .scheduler_contract import check_scheduler, fork_join_workload, small_workload
 
 __all__ = ["FakeClock", "MemoryJournal", "check_scheduler", "fork_join_workload", "small_workload"]
