@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,30 @@ entry = njit(nogil=True, error_model="numpy", cache=True)
 def compiled(dispatcher: Any, signature: Any) -> Any:
     """Return the entry, compiled for exactly this signature; arguments of other types raise an error."""
     if not dispatcher.signatures:
+        _load_array_functions()
         _drop_if_stale(dispatcher)
         dispatcher.compile(signature)
         dispatcher.disable_compile()
     return dispatcher
+
+
+@cache
+def _load_array_functions() -> None:
+    """Load numba's array functions without scipy.linalg, which takes half a second and 20 MB.
+
+    numba imports it here only to learn whether it is installed, and a function that uses linear algebra imports it
+    again when it is compiled.
+    """
+    from numba.np import linalg
+
+    check = getattr(linalg, "ensure_blas", None)
+    if check is None:  # another version of numba
+        return
+    linalg.ensure_blas = lambda: None
+    try:
+        import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = check
 
 
 def _drop_if_stale(dispatcher: Any) -> None:
