@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .cluster import RunResult as RunResult
     from .cluster import isolated_optimum as isolated_optimum
     from .cluster import makespan_bound as makespan_bound
+    from .cluster import mean_latency_bound as mean_latency_bound
     from .compiled import FastRule as FastRule
     from .compiled import rule as rule
     from .core import Central as Central
@@ -118,6 +119,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "RunResult",
             "isolated_optimum",
             "makespan_bound",
+            "mean_latency_bound",
         ),
         "compiled": (
             "FastRule",

@@ -3,6 +3,7 @@
 from .arrival_loop import MEMORY_POLICIES
 from .bounds import isolated_optimum, makespan_bound
 from .cluster import Cluster, RunResult
+from .latency_bound import mean_latency_bound
 from .machine import Machine
 from .noise import Noise
 from .physics_times import PhysicsTimes
@@ -16,4 +17,5 @@ __all__ = [
     "RunResult",
     "isolated_optimum",
     "makespan_bound",
+    "mean_latency_bound",
 ]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import from_dtype, types
+from numba import types
 
-from ..compiled import DEVICE, RULE, TASK, entry, helper
+from ..compiled import DEVICE_TABLE, RULE, TASK, entry, helper
 from ..core import Floats, Outcomes, TimeTable, Workload
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, RAN
 from .noise import noise_factor
@@ -97,10 +97,10 @@ def place(  # type: ignore[no-untyped-def]
 
 @helper
 def place_row(  # type: ignore[no-untyped-def]
-    i, device, fraction, task_id, memory, arrival, table, devices, free_at, busy, sigma, seed, memory_policy,
+    i, device, fraction, task_id, memory, ready, table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
-    """Place row `i` of a workload at its arrival and write the row of its outcome."""
+    """Place row `i` of a workload and write the row of its outcome; see `place`."""
     (
         out_device[i],
         out_fraction[i],
@@ -110,23 +110,34 @@ def place_row(  # type: ignore[no-untyped-def]
         out_acc_time[i],
         out_status[i],
     ) = place(
-        device, fraction, task_id[i], memory[i], arrival[i], table[i], devices, free_at, busy,
-        sigma, seed, memory_policy,
+        device, fraction, task_id[i], memory[i], ready, table[i], devices, free_at, busy, sigma, seed, memory_policy
     )  # fmt: skip
 
 
+@helper
+def next_event(now, arrival, waiting, free_at):  # type: ignore[no-untyped-def]
+    """Return the next time to look at a central queue: the next arrival, or a device's end if tasks wait."""
+    time = arrival
+    if waiting > 0:
+        for d in range(len(free_at)):
+            if now < free_at[d] < time:
+                time = free_at[d]
+    return time
+
+
+#: Types of the arrays that compiled loops get: (id, size, intensity, memory, arrival, divisible) of the tasks, the
+#: cluster with its table of durations (see `ClusterArrays`), and the columns of the outcomes.
 _vector = types.float64[::1]
 _readonly = types.Array(types.float64, 1, "C", readonly=True)
 _readonly_ints = types.Array(types.int64, 1, "C", readonly=True)
 _readonly_flags = types.Array(types.boolean, 1, "C", readonly=True)
 _table = types.float64[:, :, ::1]
-_devices = from_dtype(DEVICE)[::1]
 
 
 _PLACEMENT = types.Tuple((types.int64, *(types.float64,) * 5, types.int64))
 PLACE_SIGNATURE = _PLACEMENT(
     types.int64, types.float64, types.int64, types.float64, types.float64, types.float64[:, ::1],
-    _devices, _vector, _vector, types.float64, types.int64, types.int64,
+    DEVICE_TABLE, _vector, _vector, types.float64, types.int64, types.int64,
 )  # fmt: skip
 
 
@@ -139,7 +150,7 @@ def place_one(  # type: ignore[no-untyped-def]
 
 
 EXECUTED_SIGNATURE = types.Tuple((types.int64, types.float64, types.int64))(
-    types.int64, types.float64, types.float64, _devices, types.int64
+    types.int64, types.float64, types.float64, DEVICE_TABLE, types.int64
 )
 
 
@@ -149,11 +160,12 @@ def executed_one(device, fraction, memory, devices, memory_policy):  # type: ign
     return executed_share(device, fraction, memory, devices, memory_policy)
 
 
+TASK_COLUMNS = (_readonly_ints, _readonly, _readonly, _readonly, _readonly, _readonly_flags)
+CLUSTER_ARRAYS = (_table, DEVICE_TABLE, _vector, _vector, types.float64, types.int64, types.int64)
+OUTCOME_COLUMNS = (types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1])
 LOOP_SIGNATURE = types.int64(
-    RULE, _devices, _vector, _vector, _table,  # the scheduler: rule, devices, params, state, known times
-    _readonly_ints, _readonly, _readonly, _readonly, _readonly, _readonly_flags,  # the tasks
-    _table, _devices, _vector, _vector, types.float64, types.int64, types.int64,  # the cluster
-    types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1],  # the outcomes
+    RULE, DEVICE_TABLE, _vector, _vector, _table,  # the scheduler: rule, devices, params, state, known times
+    *TASK_COLUMNS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
 )  # fmt: skip
 
 
@@ -180,7 +192,7 @@ def arrival_loop(  # type: ignore[no-untyped-def]
         if not divisible[i]:
             fraction, policy = whole_share(fraction, memory_policy)
         place_row(
-            i, device, fraction, task_id, memory, arrival, table, devices, free_at, busy, sigma, seed, policy,
+            i, device, fraction, task_id, memory, arrival[i], table, devices, free_at, busy, sigma, seed, policy,
             out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
         )  # fmt: skip
     return -1

@@ -72,7 +72,7 @@ def makespan_bound(
     )
     alone = isolated_optimum(workload, platform, physics, noise)
     work = _work_bound(workload.arrival_time, tasks)
-    path = _critical_path(workload, alone)
+    path = float((earliest_starts(workload, alone) + alone).max())
     if workload.parent_data.any() and len(platform) <= _MOST_DEVICES:
         path = max(path, _path_with_transfers(workload, platform, times))
     return max(work, path) - first
@@ -201,15 +201,15 @@ def _work_bound_by_prices(arrival: Floats, tasks: FluidTasks) -> float:
     return best
 
 
-def _critical_path(workload: Workload, alone: Floats) -> float:
-    """Return the latest end if every task takes its isolated optimum and waits only for arrival and parents."""
-    ends = workload.arrival_time + alone
+def earliest_starts(workload: Workload, alone: Floats) -> Floats:
+    """Return each task's start if all take their isolated optima and wait only for arrival and parents."""
+    starts = workload.arrival_time.copy()
     if workload.has_dependencies:
         for row in workload.topological_order.tolist():
             parents = workload.parents(row)
             if len(parents):
-                ends[row] = max(workload.arrival_time[row], ends[parents].max()) + alone[row]
-    return float(ends.max())
+                starts[row] = max(starts[row], (starts[parents] + alone[parents]).max())
+    return starts
 
 
 def _path_with_transfers(workload: Workload, platform: Platform, times: PhysicsTimes) -> float:

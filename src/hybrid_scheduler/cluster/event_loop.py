@@ -2,7 +2,8 @@
 
 Events are ordered by (time, priority, counter). At the same time, finishes come before releases, so that outcomes
 are known before the next decision. Releases come in the workload's order. A task whose parents ran on other devices
-waits for the transfer of their data.
+waits for the transfer of their data. A central queue is looked at once per time, when a task is released or a device
+has become free.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from ..core.outcome import FAILED
 if TYPE_CHECKING:
     from .cluster import Cluster
 
-FINISH, RELEASE = 0, 1
+#: Kinds of events by priority; `FREE` is the end of a split task's shorter part.
+FINISH, FREE, RELEASE = 0, 1, 2
 Progress = Callable[[int], None]
 
 
@@ -104,6 +106,7 @@ class EventRun:
         for row in np.flatnonzero(self.missing == 0).tolist():
             self.events.append((float(self.workload.arrival_time[row]), RELEASE, row))
         heapq.heapify(self.events)
+        looked_at = -np.inf
         for now, finished, released in self._events_by_time():
             for row in finished:
                 self._finish(row, now)
@@ -112,8 +115,10 @@ class EventRun:
                     self._decide(row, now)
                 else:
                     self.waiting.rows = np.append(self.waiting.rows, row)
-            if isinstance(self.scheduler, Central):
+            became_free = now > looked_at and (self.cluster.free_at_view == now).any()
+            if isinstance(self.scheduler, Central) and (released or became_free):
                 self._bind(self.scheduler, now)
+                looked_at = now
         if len(self.waiting):
             # All devices are idle and no event is left that could change the scheduler's mind.
             raise InvalidInputError(
@@ -126,11 +131,11 @@ class EventRun:
         """Yield all events of one time together; handling them may add events at the same time."""
         while self.events:
             now = self.events[0][0]
-            batch: tuple[list[int], list[int]] = ([], [])
+            batch: tuple[list[int], list[int], list[int]] = ([], [], [])
             while self.events and self.events[0][0] == now:
                 _, priority, row = heapq.heappop(self.events)
                 batch[priority].append(row)
-            yield now, *batch
+            yield now, batch[FINISH], batch[RELEASE]
 
     def _finish(self, row: int, now: float) -> None:
         if self.outcomes.status[row] != FAILED:
@@ -150,28 +155,26 @@ class EventRun:
         self._place(row, decision.device, decision.fraction, now)
 
     def _bind(self, scheduler: Central, now: float) -> None:
-        platform, free_at = self.cluster.platform, self.cluster.free_at_view
-        idle = np.flatnonzero(free_at <= now)
-        # Accelerators choose first, the longest idle first; the CPU takes the remaining tasks.
-        for device in sorted(idle.tolist(), key=lambda d: (platform.is_cpu[d], free_at[d], d)):
-            while len(self.waiting) and free_at[device] <= now:
-                position = scheduler.pick(self.waiting, device, View(now, free_at, platform))
-                if position is None:
-                    break
-                if not 0 <= position < len(self.waiting):
-                    raise InvalidInputError(
-                        "pick", f"a position from 0 to {len(self.waiting) - 1}, or None", position,
-                        where=f"scheduler {type(scheduler).__name__}",
-                    )  # fmt: skip
-                row = int(self.waiting.rows[position])
-                self.waiting.rows = np.delete(self.waiting.rows, position)
-                self._place(row, device, 0.0 if platform.is_cpu[device] else 1.0, now)
+        view = View(now, self.cluster.free_at_view, self.cluster.platform)
+        for position, decision in scheduler.starts(self.waiting, view):
+            if not 0 <= position < len(self.waiting):
+                raise InvalidInputError(
+                    "pick", f"a position from 0 to {len(self.waiting) - 1}, or None", position,
+                    where=f"scheduler {type(scheduler).__name__}",
+                )  # fmt: skip
+            checked = self.cluster.check_decision(decision, scheduler)
+            row = int(self.waiting.rows[position])
+            self.waiting.rows = np.delete(self.waiting.rows, position)
+            self._place(row, checked.device, checked.fraction, now)
 
     def _place(self, row: int, device: int, fraction: float, now: float) -> None:
         out = self.outcomes
         place_released(row, device, fraction, now, self.workload, self.table[row], out, self.cluster, self.links)
-        finish = now if out.status[row] == FAILED else out[row].finish
-        heapq.heappush(self.events, (finish, FINISH, row))
+        placed = None if out.status[row] == FAILED else out[row]
+        heapq.heappush(self.events, (now if placed is None else placed.finish, FINISH, row))
+        if placed is not None and 0.0 < placed.fraction < 1.0 and isinstance(self.scheduler, Central):
+            first = min(placed.cpu_start + placed.cpu_time, placed.accelerator_start + placed.accelerator_time)
+            heapq.heappush(self.events, (first, FREE, row))
         self.decided += 1
         if self.decided % 1024 == 0:
             self.progress(1024)

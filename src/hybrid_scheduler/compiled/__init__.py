@@ -2,7 +2,7 @@
 
 from .counter_random import normal, uniform
 from .device_prices import PRICE_COEFFICIENTS, price_state, priced_placement
-from .fast_rule import DEVICE, RULE, TASK, FastRule, column_prices, device_table, rule
+from .fast_rule import DEVICE, DEVICE_TABLE, RULE, TASK, FastRule, column_prices, device_table, rule
 from .jit_cache import compiled, entry, helper, inner
 from .split_placement import (
     beats,
@@ -15,6 +15,7 @@ from .split_placement import (
 
 __all__ = [
     "DEVICE",
+    "DEVICE_TABLE",
     "PRICE_COEFFICIENTS",
     "RULE",
     "TASK",

@@ -43,7 +43,7 @@ def pivot(cpu, accelerator, cpus, accelerators):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no-untyped-def]
+def update_window(times, devices, cpus, accelerators, state):  # type: ignore[no-untyped-def]
     """Add this task to the window; every 64 tasks update r* and the typical task time."""
     cpu_sum, rate = 0.0, 0.0
     for d in range(len(devices)):
@@ -54,7 +54,7 @@ def _learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no
         else:
             rate += 1.0 / max(seconds, 1e-12)
     cpu = max(cpu_sum / cpus, 1e-12)
-    accelerator = accelerators / rate  # time on the average accelerator
+    accelerator = accelerators / rate if accelerators > 0.0 else cpu  # time on the average accelerator
     seen = int(state[0])
     state[_RING + seen % _WINDOW] = cpu
     state[_RING + _WINDOW + seen % _WINDOW] = accelerator
@@ -75,13 +75,20 @@ def _learn_window(times, devices, cpus, accelerators, state):  # type: ignore[no
 
 
 @helper
+def window_prices(state):  # type: ignore[no-untyped-def]
+    """Return the value of a second on each column, r* and the typical task time, of the window's tasks."""
+    return state[_RING + 2 * _WINDOW :], state[1], state[2]
+
+
+@helper
 def set_prices(  # type: ignore[no-untyped-def]
-    prices, now, free_at, devices, cpus, accelerators, theta, weight, objective, value, worth, typical
+    prices, now, free_at, devices, cpus, accelerators, theta, weight, objective, value, worth, typical, waiting
 ):
     """Write the price of a second for each column of `prices` and return the fee of a split.
 
     `objective` is what a second costs without a backlog, `value` the speed of each column relative to the average
-    accelerator, `worth` is r* and `typical` the typical task time.
+    accelerator, `worth` is r* and `typical` the typical task time. `waiting` adds to the mean backlog: work that no
+    device has been given yet.
     """
     cpu_backlog, accelerator_backlog = 0.0, 0.0
     for d in range(len(devices)):
@@ -90,7 +97,7 @@ def set_prices(  # type: ignore[no-untyped-def]
             cpu_backlog += wait
         else:
             accelerator_backlog += wait
-    backlog = (cpu_backlog + accelerator_backlog) / (cpus + accelerators)
+    backlog = (cpu_backlog + accelerator_backlog) / (cpus + accelerators) + waiting
     imbalance = cpu_backlog / cpus - accelerator_backlog / accelerators
     level = weight * (theta[0] + theta[1] * backlog / typical)
     tilt = weight * theta[2] * imbalance / typical
@@ -112,12 +119,12 @@ def priced_placement(  # type: ignore[no-untyped-def]
     """Return the best (device, share) at current prices. Each call updates `state` (see `price_state`)."""
     if accelerators == 0.0:
         return best_placement(now, memory, times, free_at, devices, 0, len(devices), weight, objective, 0.0)
-    _learn_window(times, devices, cpus, accelerators, state)
+    update_window(times, devices, cpus, accelerators, state)
     prices = objective.copy()
+    value, worth, typical = window_prices(state)
     fee = set_prices(
-        prices, now, free_at, devices, cpus, accelerators, theta, weight, objective,
-        state[_RING + 2 * _WINDOW :], state[1], state[2],
-    )  # fmt: skip
+        prices, now, free_at, devices, cpus, accelerators, theta, weight, objective, value, worth, typical, 0.0
+    )
     return best_placement(now, memory, times, free_at, devices, 0, len(devices), weight, prices, fee)
 
 

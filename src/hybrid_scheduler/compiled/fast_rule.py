@@ -57,11 +57,13 @@ TASK = np.dtype(
     align=True,
 )
 
+#: Type of `device_table` in compiled code.
+DEVICE_TABLE = from_dtype(DEVICE)[::1]
 _ROW = types.float64[:, ::1]
 _VECTOR = types.float64[::1]
 _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
 _SIGNATURE = types.Tuple((types.int64, types.float64))(
-    types.float64, from_dtype(TASK)[::1], _ROW, _READ_ONLY, from_dtype(DEVICE)[::1], _VECTOR, _VECTOR
+    types.float64, from_dtype(TASK)[::1], _ROW, _READ_ONLY, DEVICE_TABLE, _VECTOR, _VECTOR
 )
 RULE = types.FunctionType(_SIGNATURE)
 

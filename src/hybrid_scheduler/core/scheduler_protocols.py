@@ -13,6 +13,7 @@ a model of durations (by default the noise-free physics); with `REALISED`, as th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -344,7 +345,10 @@ class Online(Scheduler):
 
 
 class Central(Scheduler):
-    """Scheduler with one central queue: an idle device gets one waiting task to run whole, or none.
+    """Scheduler with one central queue, which it is asked about at every release and when a device becomes free.
+
+    Subclasses override `pick` to give an idle device one waiting task to run whole, or `starts` to split tasks and
+    to plan for the whole queue.
 
     Examples
     --------
@@ -357,7 +361,6 @@ class Central(Scheduler):
     True
     """
 
-    @abstractmethod
     def pick(self, queue: Queue, idle_device: int, view: View) -> int | None:
         """Return the position in `queue` of the task to run on `idle_device`, or None.
 
@@ -370,6 +373,29 @@ class Central(Scheduler):
         view
             State of the cluster.
         """
+        raise NotImplementedError(f"{type(self).__name__} must override pick or starts")
+
+    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
+        """Yield the position in `queue` and the placement of each task to start now.
+
+        After each of them `queue` and ``view.free_at`` are up to date. By default accelerators pick first, the
+        longest idle first; the CPU takes the remaining tasks.
+
+        Parameters
+        ----------
+        queue
+            Waiting tasks, oldest first.
+        view
+            State of the cluster.
+        """
+        is_cpu, free_at = view.platform.is_cpu, view.free_at
+        idle = np.flatnonzero(free_at <= view.now).tolist()
+        for device in sorted(idle, key=lambda d: (is_cpu[d], free_at[d], d)):
+            while len(queue) and free_at[device] <= view.now:
+                position = self.pick(queue, device, view)
+                if position is None:
+                    break
+                yield position, Decision(device, 0.0 if is_cpu[device] else 1.0)
 
 
 class Static(Scheduler):

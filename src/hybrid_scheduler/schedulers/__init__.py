@@ -8,6 +8,7 @@ from .gpu_only import GpuOnly
 from .greedy import Greedy
 from .heft import Heft
 from .hybrid_ml import HybridML
+from .late_binding import LateBinding
 from .min_completion import MinCompletion
 from .oracle import Oracle
 from .peft import Peft
@@ -28,6 +29,7 @@ __all__ = [
     "Greedy",
     "Heft",
     "HybridML",
+    "LateBinding",
     "Look",
     "MinCompletion",
     "Oracle",

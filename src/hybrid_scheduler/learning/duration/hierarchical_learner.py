@@ -14,7 +14,8 @@ import numpy as np
 from numba import types
 
 from ...cluster.arrival_loop import ClusterArrays, place_row
-from ...compiled import compiled, device_table, entry, inner
+from ...compiled import compiled, device_table, entry
+from ...compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
 from ...core import Decision, Floats, Ints, Online, Outcome, Outcomes, Setting, Task, TimeTable, View, Workload
 from ...core.outcome import FAILED
 from ...physics import objective_scales
@@ -55,23 +56,9 @@ _MAX_PENDING = 100_000
 _PRIOR_TASKS = 256
 
 
-class _FinishHeap(NamedTuple):
-    """Binary heap of running tasks, ordered by (finish, row)."""
-
-    finish: Floats
-    row: Ints
-    length: Ints
-
-    @classmethod
-    def empty(cls, capacity: int) -> _FinishHeap:
-        """Return a heap without entries."""
-        return cls(np.empty(capacity), np.empty(capacity, np.int64), np.zeros(1, np.int64))
-
-
 _VECTOR = types.float64[::1]
 _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
 _READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
-_HEAP = types.NamedTuple((_VECTOR, types.int64[::1], types.int64[::1]), _FinishHeap)
 #: Number of a task kind that has not been seen, and of one that came after all places were taken.
 _NEW_KIND, _NO_KIND = -2, -1
 
@@ -83,7 +70,7 @@ _LEARN = types.boolean(STATE, *(types.float64,) * 3, types.int64, types.int64, *
 _NUMBER = types.int64(STATE)
 _PREDICT = types.void(STATE, _READ_ONLY, _READ_ONLY, _READ_ONLY, types.int64[::1], types.float64[:, :, ::1])
 _LOOP = types.void(
-    STATE, PLACEMENT, DEVICES, _HEAP, types.int64, types.int64,  # the learner, the running tasks, the rows
+    STATE, PLACEMENT, DEVICES, ROW_HEAP, types.int64, types.int64,  # the learner, the running tasks, the rows
     _READ_ONLY_INTS, _READ_ONLY, _READ_ONLY, _READ_ONLY, _READ_ONLY, _READ_ONLY_INTS, types.int64[::1],  # the tasks
     types.float64[:, :, ::1], DEVICES, _VECTOR, _VECTOR, types.float64, types.int64, types.int64,  # the cluster
     types.int32[::1], _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, types.uint8[::1],  # the outcomes
@@ -240,7 +227,7 @@ class HierarchicalLearner(Online):
     ) -> None:
         """Run rows of a workload in compiled code; see `CompiledLearner`."""
         if begin == 0:
-            self._running = _FinishHeap.empty(len(workload))
+            self._running = empty_heap(len(workload))
         self._reserve(min(len(self.kinds.keys() | set(workload.kinds)), MOST_KINDS))
         numbers = np.array([self.kinds.get(name, _NEW_KIND) for name in workload.kinds], np.int64)
         compiled(_learner_loop, _LOOP)(
@@ -288,46 +275,6 @@ class HierarchicalLearner(Online):
 
 
 # ------------------------------------------------------------------------------------------ compiled entries
-
-
-@inner
-def _push(heap, finish, row):  # type: ignore[no-untyped-def]
-    """Add an entry to a heap."""
-    at = heap.length[0]
-    heap.length[0] += 1
-    while at > 0:
-        parent = (at - 1) // 2
-        if heap.finish[parent] < finish or (heap.finish[parent] == finish and heap.row[parent] <= row):
-            break
-        heap.finish[at], heap.row[at] = heap.finish[parent], heap.row[parent]
-        at = parent
-    heap.finish[at], heap.row[at] = finish, row
-
-
-@inner
-def _pop(heap):  # type: ignore[no-untyped-def]
-    """Remove the first entry of a heap and return its row."""
-    first = heap.row[0]
-    heap.length[0] -= 1
-    last = heap.length[0]
-    finish, row = heap.finish[last], heap.row[last]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= last:
-            break
-        right = child + 1
-        if right < last and (
-            heap.finish[right] < heap.finish[child]
-            or (heap.finish[right] == heap.finish[child] and heap.row[right] < heap.row[child])
-        ):
-            child = right
-        if finish < heap.finish[child] or (finish == heap.finish[child] and row <= heap.row[child]):
-            break
-        heap.finish[at], heap.row[at] = heap.finish[child], heap.row[child]
-        at = child
-    heap.finish[at], heap.row[at] = finish, row
-    return first
 
 
 @entry
@@ -381,8 +328,8 @@ def _learner_loop(  # type: ignore[no-untyped-def]
             break
         # Tasks that arrive together are decided together, before any of them can finish.
         if last or i == 0 or arrival[i] > arrival[i - 1]:
-            while running.length[0] > 0 and (last or running.finish[0] <= arrival[i]):
-                row = _pop(running)
+            while running.length[0] > 0 and (last or running.key[0] <= arrival[i]):
+                row = pop_row(running)
                 if out_status[row] != FAILED:
                     number = kind_number[kind[row]]
                     end_parts(
@@ -402,7 +349,7 @@ def _learner_loop(  # type: ignore[no-untyped-def]
             rule_devices,
         )  # fmt: skip
         place_row(
-            i, device, fraction, task_id, memory, arrival, table, devices, free_at, busy, sigma, seed,
+            i, device, fraction, task_id, memory, arrival[i], table, devices, free_at, busy, sigma, seed,
             memory_policy, out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time,
             out_status,
         )  # fmt: skip
@@ -411,4 +358,4 @@ def _learner_loop(  # type: ignore[no-untyped-def]
             finish = max(finish, out_cpu_start[i] + out_cpu_time[i])
         if out_acc_time[i] > 0.0:
             finish = max(finish, out_acc_start[i] + out_acc_time[i])
-        _push(running, finish, i)
+        push_row(running, finish, i)

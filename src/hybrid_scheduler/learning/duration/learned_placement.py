@@ -194,7 +194,7 @@ def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-un
     params, numbers = placement.params, placement.numbers
     return set_prices(
         prices, now, free_at, devices, params[_CPUS], params[_ACCELERATORS], params[_THETA:_WEIGHT],
-        params[_WEIGHT], params[_PRICES:], placement.value, numbers[_WORTH], numbers[_TYPICAL],
+        params[_WEIGHT], params[_PRICES:], placement.value, numbers[_WORTH], numbers[_TYPICAL], 0.0,
     )  # fmt: skip
 
 

@@ -1,0 +1,164 @@
+"""Order of a central queue and the placement of its tasks, for schedulers that bind tasks when they start.
+
+Priced work is the least ``price * seconds`` over a task's placements, with prices that add up to 1 over all
+devices. All devices together do at most one unit of it per second, so the priced work that waits is the time that
+the machine needs for it.
+
+Tasks start in the order of ``release - boost``. The boost is ``-g * s * log(1 - exp(-work / s))``: large for small
+tasks and near zero for tasks larger than the scale `s`. This is the boost of Yu and Scully (2024) with priced work as
+the size; a larger factor `g` lowers the mean latency and raises the tail. The scale has a part that is constant in
+the long run and one that grows with the queue, up to half of the time since the first release. So no task starves,
+at any load: one that is released t seconds after the first is overtaken only by tasks released before 2 (t + b),
+where b is the largest boost without a queue.
+
+The queue is planned again at every release and whenever a device becomes free: task by task, on copies of the
+devices' queues, each at prices that rise with the work planned before it and waiting behind it. Large tasks pay a
+little less, because their own duration makes the tail. A task starts if the longer of its parts can start now. Else
+it keeps its planned place in the copies, so that those behind it do not take the device that it waits for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from ..core import Floats
+from .device_prices import price_state, set_prices, update_window, window_prices
+from .jit_cache import helper
+from .split_placement import best_placement
+
+#: Coefficients of the prices inside the queue, and the shares of typical time and mean queue in the boost's scale:
+#: `python -m studies.tune_late_binding`.
+QUEUE_COEFFICIENTS = (0.446, 1.24, 0.152, 1.058, 0.295, 0.009, 0.04)
+WAITING_WEIGHT, RELIEF = 1.265, 0.132
+TYPICAL_SCALE, QUEUE_SCALE = 2.1, 0.107
+#: Default factor of the boost.
+BOOST = 1.0
+#: Most tasks that one look at the queue may leave waiting: it bounds the time that a look takes.
+LOOK_AHEAD = 1000
+
+#: Smallest ratio of a task's work to the scale: it bounds the boost, and with it the wait of large tasks.
+_SMALLEST = 1e-4
+_LARGEST = -math.log(-math.expm1(-_SMALLEST))
+#: Number of tasks over which the queue's length and the work of a task are averaged.
+_QUEUE_MEMORY = 200.0
+#: Fee of a split that no task pays.
+_NEVER = 1e300
+_COEFFICIENTS, _WAITING_WEIGHT, _RELIEF, _TYPICAL_SCALE, _QUEUE_SCALE, _FACTOR, _WEIGHT, _PRICES = (
+    2, 9, 10, 11, 12, 13, 14, 15,
+)  # fmt: skip
+
+
+class QueueRule(NamedTuple):
+    """Arrays of the rule: numbers fixed for a run, state of the prices, and totals of the queue.
+
+    The totals are [work that waits, its mean at releases, mean work of a task, number of tasks, first release].
+    """
+
+    params: Floats
+    prices: Floats
+    waiting: Floats
+
+
+_VECTOR = types.float64[::1]
+QUEUE_RULE = types.NamedUniTuple(_VECTOR, 3, QueueRule)
+
+
+def queue_rule(cpus: int, accelerators: int, boost: float, objective: Floats, columns: int) -> QueueRule:
+    """Return a rule for an empty queue; `objective` is the weight of latency and a price for each column."""
+    coefficients = [*QUEUE_COEFFICIENTS, WAITING_WEIGHT, RELIEF, TYPICAL_SCALE, QUEUE_SCALE, boost]
+    params = np.concatenate([[cpus, accelerators], coefficients, objective]).astype(np.float64)
+    return QueueRule(params, price_state(columns), np.zeros(5))
+
+
+@helper
+def admit(rule, release, times, devices):  # type: ignore[no-untyped-def]
+    """Add a task to the queue's totals; return the key by which it waits and its priced work."""
+    params, waiting = rule.params, rule.waiting
+    update_window(times, devices, params[0], params[1], rule.prices)
+    value, worth, typical = window_prices(rule.prices)
+    total, work = 0.0, np.inf
+    for d in range(len(devices)):
+        column = devices[d].column
+        price = 1.0 if devices[d].is_cpu == 1 else worth * value[column]
+        total += price
+        work = min(work, price * (times[column, 0] + times[column, 1]))
+    work = max(work / total, 1e-300)
+    waiting[0] += work
+    if waiting[3] == 0.0:
+        waiting[4] = release
+    waiting[3] += 1.0
+    memory = min(waiting[3], _QUEUE_MEMORY)
+    waiting[1] += (waiting[0] - waiting[1]) / memory
+    waiting[2] += (work - waiting[2]) / memory
+    factor = params[_FACTOR]
+    if factor == 0.0:
+        return release, work
+    elapsed = release - waiting[4]
+    scale = params[_TYPICAL_SCALE] * typical
+    scale += min(params[_QUEUE_SCALE] * waiting[1], 0.5 * elapsed / (factor * _LARGEST))
+    boost = -factor * scale * math.log(-math.expm1(-max(work / scale, _SMALLEST)))
+    return release - boost, work
+
+
+@helper
+def plan_task(rule, now, memory, divisible, times, work, planned, behind, devices):  # type: ignore[no-untyped-def]
+    """Return (device, share, whether it starts now) of a waiting task.
+
+    `planned` is when each device is free of the tasks before it; `work` is its priced work, `behind` that of those
+    after it.
+    """
+    params = rule.params
+    weight, objective = params[_WEIGHT], params[_PRICES:]
+    prices, fee = objective.copy(), 0.0
+    if params[1] > 0.0:
+        value, worth, typical = window_prices(rule.prices)
+        fee = set_prices(
+            prices, now, planned, devices, params[0], params[1], params[_COEFFICIENTS:_WAITING_WEIGHT], weight,
+            objective, value, worth, typical, params[_WAITING_WEIGHT] * max(behind, 0.0),
+        )  # fmt: skip
+        relief = (1.0 + work / rule.waiting[2]) ** -params[_RELIEF]
+        for column in range(len(prices)):
+            prices[column] = objective[column] + relief * (prices[column] - objective[column])
+    if not divisible:
+        fee = _NEVER
+    device, share = best_placement(now, memory, times, planned, devices, 0, len(devices), weight, prices, fee)
+    if devices[device].is_cpu == 1:
+        share = 0.0
+    cpu = devices[device].cpu
+    rest = times[devices[cpu].column, 1] + (1.0 - share) * times[devices[cpu].column, 0]
+    part = times[devices[device].column, 1] + share * times[devices[device].column, 0]
+    cpu_now, device_now = share < 1.0 and planned[cpu] <= now, share > 0.0 and planned[device] <= now
+    if share == 0.0 or share == 1.0:
+        return device, share, cpu_now or device_now
+    return device, share, (cpu_now and (device_now or rest >= part)) or (device_now and part >= rest)
+
+
+@helper
+def reserve(now, device, share, times, planned, devices):  # type: ignore[no-untyped-def]
+    """Add a task that does not start yet to the planned queues.
+
+    Where one device of a split task is idle, that is the shorter part's: it can run at any time before the longer
+    one ends, and must not keep the device idle until then.
+    """
+    cpu = devices[device].cpu
+    split = 0.0 < share < 1.0
+    cpu_idle, device_idle = split and planned[cpu] <= now, split and planned[device] <= now
+    if share < 1.0 and not cpu_idle:
+        column = devices[cpu].column
+        planned[cpu] = max(now, planned[cpu]) + times[column, 1] + (1.0 - share) * times[column, 0]
+    if share > 0.0 and not device_idle:
+        column = devices[device].column
+        planned[device] = max(now, planned[device]) + times[column, 1] + share * times[column, 0]
+
+
+@helper
+def any_idle(now, planned):  # type: ignore[no-untyped-def]
+    """Return whether some device is free."""
+    for d in range(len(planned)):
+        if planned[d] <= now:
+            return True
+    return False

@@ -1,0 +1,215 @@
+"""Late binding: tasks wait in one queue and are placed when they start.
+
+Assumes that durations are known and that backlogs are exact.
+Rule: whenever a task arrives or a device becomes free, the waiting tasks are planned again, at prices that rise with
+the work that waits. Only tasks that can start now are placed. Small tasks go first by a boost that large tasks make
+up for with their age, so none starves; see `compiled/late_binding.py`. At high load the mean latency is well below
+that of schedulers that decide at arrival. A decision holds for the queue at that moment, where an early one must
+guess the future.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numba import types
+
+from ..cluster.arrival_loop import CLUSTER_ARRAYS, OUTCOME_COLUMNS, TASK_COLUMNS, ClusterArrays, next_event, place_row
+from ..compiled import column_prices, compiled, device_table, entry
+from ..compiled.fast_rule import DEVICE_TABLE
+from ..compiled.late_binding import (
+    BOOST,
+    LOOK_AHEAD,
+    QUEUE_RULE,
+    admit,
+    any_idle,
+    plan_task,
+    queue_rule,
+    reserve,
+)
+from ..compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
+from ..core import (
+    Central,
+    Decision,
+    InvalidInputError,
+    Knowledge,
+    Outcomes,
+    Queue,
+    Setting,
+    TimeTable,
+    View,
+    Workload,
+)
+from .registry import Look, register
+
+_VECTOR = types.float64[::1]
+_ROW = types.Array(types.float64, 2, "C", readonly=True)
+_ADMIT = types.UniTuple(types.float64, 2)(QUEUE_RULE, types.float64, _ROW, DEVICE_TABLE)
+_PLAN = types.Tuple((types.int64, types.float64, types.boolean))(
+    QUEUE_RULE, types.float64, types.float64, types.boolean, _ROW, types.float64, _VECTOR, types.float64, DEVICE_TABLE
+)
+_LOOP = types.void(
+    QUEUE_RULE, DEVICE_TABLE, ROW_HEAP, ROW_HEAP, _VECTOR, _VECTOR,  # the rule, waiting and skipped, work, clock
+    types.int64, types.int64, types.float64[:, :, ::1],  # the rows, durations that the scheduler knows
+    *TASK_COLUMNS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
+)  # fmt: skip
+
+
+@entry
+def _admit_one(rule, release, times, devices):  # type: ignore[no-untyped-def]
+    """Call `admit` from Python."""
+    return admit(rule, release, times, devices)
+
+
+@entry
+def _plan_one(rule, now, memory, divisible, times, work, planned, behind, devices):  # type: ignore[no-untyped-def]
+    """Plan one waiting task; one that does not start now is added to the planned queues."""
+    device, share, starts = plan_task(rule, now, memory, divisible, times, work, planned, behind, devices)
+    if not starts:
+        reserve(now, device, share, times, planned, devices)
+    return device, share, starts
+
+
+@entry
+def _queue_loop(  # type: ignore[no-untyped-def]
+    rule, rule_devices, queue, skipped, work, clock, begin, end, known_times,
+    task_id, size, intensity, memory, arrival, divisible,
+    table, devices, free_at, busy, sigma, seed, memory_policy,
+    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
+):  # fmt: skip
+    """Run until the rows begin..end have arrived; after the workload's last row, until the queue is empty."""
+    now, row = clock[0], begin
+    last = end == len(task_id)
+    planned = np.empty(len(free_at))
+    while row < end or (last and queue.length[0] > 0):
+        now = next_event(now, arrival[row] if row < end else np.inf, queue.length[0], free_at)
+        while row < end and arrival[row] <= now:
+            key, work[row] = admit(rule, arrival[row], known_times[row], rule_devices)
+            push_row(queue, key, row)
+            row += 1
+        planned[:] = free_at
+        behind = rule.waiting[0]
+        while queue.length[0] > 0 and skipped.length[0] < LOOK_AHEAD and any_idle(now, planned):
+            key = queue.key[0]
+            i = pop_row(queue)
+            behind -= work[i]
+            device, share, starts = plan_task(
+                rule, now, memory[i], divisible[i], known_times[i], work[i], planned, behind, rule_devices
+            )
+            if not starts:
+                reserve(now, device, share, known_times[i], planned, rule_devices)
+                push_row(skipped, key, i)
+                continue
+            rule.waiting[0] -= work[i]
+            place_row(
+                i, device, share, task_id, memory, now, table, devices, free_at, busy, sigma, seed, memory_policy,
+                out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
+            )  # fmt: skip
+            for d in range(len(planned)):
+                planned[d] = max(planned[d], free_at[d])
+        while skipped.length[0] > 0:
+            key = skipped.key[0]
+            push_row(queue, key, pop_row(skipped))
+        if queue.length[0] == 0:
+            rule.waiting[0] = 0.0
+    clock[0] = now
+
+
+@register(
+    "late_binding", label="Late binding (knows durations)", look=Look("#FDE047", "#A16207", "◆", "dash-dot")
+)
+class LateBinding(Central):
+    """One queue, planned again at every arrival and end; tasks are placed and split when they start.
+
+    Parameters
+    ----------
+    boost
+        How far small tasks go before large ones: 0 is first come, first served. A larger value lowers the mean
+        latency and raises the tail.
+    """
+
+    knows = Knowledge.TOLD
+
+    def __init__(self, boost: float = BOOST) -> None:
+        if not (0.0 <= boost < math.inf):
+            raise InvalidInputError("boost", "a number of at least 0", boost)
+        self.boost = boost
+
+    def start(self, setting: Setting) -> None:
+        """Empty the queue; see `Scheduler.start`."""
+        super().start(setting)
+        assert setting.times is not None
+        platform, columns = setting.platform, setting.times.columns
+        self.devices = device_table(platform, columns)
+        self.rule = queue_rule(
+            int(platform.is_cpu.sum()), len(platform.accelerators), self.boost, column_prices(setting),
+            int(columns.max()) + 1,
+        )  # fmt: skip
+        #: Key and priced work of each waiting task, in the queue's order.
+        self._waiting: list[tuple[float, float]] = []
+        self._admit, self._plan = compiled(_admit_one, _ADMIT), compiled(_plan_one, _PLAN)
+
+    # ---------------------------------------------------------------- event by event
+
+    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
+        """Plan the queue and yield the tasks that start now; see `Central.starts`."""
+        times, waiting, totals = queue.times, self._waiting, self.rule.waiting
+        for position in range(len(waiting), len(queue)):
+            waiting.append(self._admit(self.rule, view.now, times[position], self.devices))
+        planned, behind = view.free_at.copy(), totals[0]
+        # Ids stay the same while tasks leave the queue, positions do not.
+        order = sorted(range(len(queue)), key=lambda position: (waiting[position][0], position))
+        memory, divisible = queue.memory_required, [queue[position].divisible for position in order]
+        gone: list[int] = []
+        for number, position in enumerate(order):
+            if number - len(gone) >= LOOK_AHEAD or not (planned <= view.now).any():
+                break
+            work = waiting[position - sum(p < position for p in gone)][1]
+            behind -= work
+            device, share, starts = self._plan(
+                self.rule, view.now, memory[position], divisible[number], times[position], work, planned, behind,
+                self.devices,
+            )  # fmt: skip
+            if starts:
+                here = position - sum(p < position for p in gone)
+                gone.append(position)
+                totals[0] -= work
+                del waiting[here]
+                yield here, Decision(int(device), float(share))
+                np.maximum(planned, view.free_at, out=planned)
+        if not waiting:
+            totals[0] = 0.0
+
+    # ---------------------------------------------------------------- whole workloads
+
+    @property
+    def compiled_learner(self) -> LateBinding | None:
+        """The scheduler itself, if its compiled loop can run whole workloads."""
+        return self if type(self) is LateBinding else None
+
+    def run_rows(
+        self,
+        workload: Workload,
+        begin: int,
+        end: int,
+        table: TimeTable,
+        arrays: ClusterArrays,
+        outcomes: Outcomes,
+    ) -> None:
+        """Run rows of a workload in compiled code; see `CompiledLearner`."""
+        if begin == 0:
+            assert self.setting.times is not None
+            count = len(workload)
+            self._known_times = np.ascontiguousarray(self.setting.times.table(workload))
+            self._queue, self._skipped = empty_heap(count), empty_heap(min(count, LOOK_AHEAD))
+            self._work, self._clock = np.zeros(count), np.array([-math.inf])
+        compiled(_queue_loop, _LOOP)(
+            self.rule, self.devices, self._queue, self._skipped, self._work, self._clock, begin, end,
+            self._known_times,
+            workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
+            workload.arrival_time, workload.divisible, table, *arrays,
+            outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
+            outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
+        )  # fmt: skip
