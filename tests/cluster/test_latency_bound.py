@@ -1,6 +1,6 @@
 """The bound on the mean latency never exceeds an exact optimum or any schedule, and is tight where it should be."""
 
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import numpy as np
 import pytest
@@ -89,10 +89,10 @@ def exact_divisible(seconds, arrivals):
             whole_cpu, whole_gpu = seconds[i]
             at_most(-whole_cpu, **{f"c_{i}": 1, f"s_{i}": -whole_cpu, f"e_{i}": -1})
             at_most(0.0, **{f"g_{i}": 1, f"s_{i}": whole_gpu, f"e_{i}": -1})
-        for before, after in zip(cpu_order, cpu_order[1:], strict=False):
+        for before, after in pairwise(cpu_order):
             whole = seconds[before][0]
             at_most(-whole, **{f"c_{before}": 1, f"s_{before}": -whole, f"c_{after}": -1})
-        for before, after in zip(gpu_order, gpu_order[1:], strict=False):
+        for before, after in pairwise(gpu_order):
             at_most(0.0, **{f"g_{before}": 1, f"s_{before}": seconds[before][1], f"g_{after}": -1})
         limits_of = [(0, 1)] * count + [(a, None) for a in arrivals] * 2 + [(0, None)] * count
         solved = linprog(cost, A_ub=np.array(rows), b_ub=limits, bounds=limits_of)

@@ -176,11 +176,12 @@ def _caption(inputs: SimulationInputs, comparison: Comparison) -> Iterator[list[
     else:
         source = f"{inputs.scenario} at {inputs.utilisation:.3g} of capacity"
     yield [source, f"{len(inputs.workload):,} tasks", f"seed {inputs.settings.simulation.seed}"]
-    bound = comparison.lower_bound
+    bound, floor = comparison.lower_bound, comparison.latency_bound
     yield [
         f"{inputs.platform.name} ({_devices(inputs.platform)})",
         f"{inputs.physics.name} physics",
         "no lower bound" if bound is None else f"lower bound {with_unit(bound, SECONDS)}",
+        *([f"mean latency at least {with_unit(floor, SECONDS)}"] if floor else []),
     ]
     yield list(_unusual(inputs))
 
@@ -229,13 +230,14 @@ def _columns(summaries: dict[str, Summary], growing: set[str], *, wide: bool) ->
     standard = [
         Column("scheduler", [_label(name, name in growing) for name in summaries], number=False),
         column(f"latency\nmean, {s}", lambda row: row.latency.mean, seconds.show, 0),
-        column(f"p95\n{s}", lambda row: row.latency.p95, seconds.show, 5),
+        column(f"p95\n{s}", lambda row: row.latency.p95, seconds.show, 6),
         column(f"p99\n{s}", lambda row: row.latency.p99, seconds.show, 1),
-        column(f"time\n{s}", lambda row: row.time.mean, seconds.show, 6),
-        column("span /\nbound", lambda row: row.makespan_over_bound, significant, 2),
-        column(f"energy\n{joules.symbol}", lambda row: row.energy, joules.show, 3),
-        column(f"cost\n{dollars.symbol}", lambda row: row.cost, dollars.show, 4),
-        column("load\nbalance", lambda row: row.load_balance, three_decimals, 7, "most"),
+        column(f"time\n{s}", lambda row: row.time.mean, seconds.show, 7),
+        column("mean /\nbound", lambda row: row.latency_over_bound, significant, 2),
+        column("span /\nbound", lambda row: row.makespan_over_bound, significant, 3),
+        column(f"energy\n{joules.symbol}", lambda row: row.energy, joules.show, 4),
+        column(f"cost\n{dollars.symbol}", lambda row: row.cost, dollars.show, 5),
+        column("load\nbalance", lambda row: row.load_balance, three_decimals, 8, "most"),
     ]
     if not wide:
         return standard

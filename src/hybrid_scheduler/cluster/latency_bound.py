@@ -10,10 +10,10 @@ For any prices ``pi[c](t) >= 0`` on the seconds of class c, weak duality gives
 
     sum of latencies >= sum over tasks of min over pairs (cost of progress + h / 2 - arrival) - sum of pi * devices
 
-where the cost of progress at time t on class c is ``t + T * pi[c](t)``, and each task buys the cheapest progress that
-its rate allows. Prices are step functions of time. They begin as the dual prices of a priority rule on the pooled
-machine and rise along the subgradient: where tasks buy more seconds than there are, they are too low. Every step
-gives a valid bound; the best one counts. With all prices zero it is the mean isolated optimum.
+where the cost of progress at time t on class c is ``t + T * pi[c](t)``, and each task buys the cheapest progress
+that its rate allows. Prices are step functions of time. They begin as the dual prices of a priority rule on the
+pooled machine and rise along the subgradient: where tasks buy more seconds than there are, they are too low. Every
+step gives a valid bound; the best one counts. With all prices zero it is the mean isolated optimum.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .physics_times import PhysicsTimes
 _BLOCK = 2000
 #: Width of a step of the prices in mean isolated optima, and most steps of a block.
 _WIDTH, _MOST_STEPS = 0.2, 50_000
-#: Most steps of the ascent, and most looks at a step of the prices in a block: many only where queues are very long.
+#: Most steps of the ascent, and most looks at a step of the prices in a block. Only very long queues need so many.
 _ASCENT, _MOST_LOOKS = 60, 400_000_000
 #: Share of the mean price that the first step of the ascent may change, and the weight of the newest subgradient.
 _RATE, _NEWEST = 0.3, 0.3
@@ -46,7 +46,7 @@ _BEGIN = 0.6
 _PRECISION = 1e-7
 
 
-class _Block(NamedTuple):
+class _Tasks(NamedTuple):
     """Tasks of a block, in the order of their releases, and the devices that they may use.
 
     A placement is a pair of columns: a CPU and an accelerator of its node, or twice the same column for a task that
@@ -60,7 +60,7 @@ class _Block(NamedTuple):
     devices: Floats
 
 
-_BLOCK_TYPE = types.NamedTuple(
+_TASKS_TYPE = types.NamedTuple(
     (
         types.float64[::1],
         types.float64[:, ::1],
@@ -68,7 +68,7 @@ _BLOCK_TYPE = types.NamedTuple(
         types.int64[:, ::1],
         types.float64[::1],
     ),
-    _Block,
+    _Tasks,
 )
 
 
@@ -95,7 +95,7 @@ def mean_latency_bound(
     >>> from hybrid_scheduler import AnalyticPhysics, WorkloadGenerator, compare, mean_latency_bound, workstation
     >>> workload = WorkloadGenerator(seed=1).generate_workload(50, utilisation=0.5)
     >>> bound = mean_latency_bound(workload, workstation(), AnalyticPhysics())
-    >>> compare(workload, ["oracle"]).summaries["oracle"].mean_latency >= bound
+    >>> compare(workload, ["oracle"]).summaries["oracle"].latency.mean >= bound
     True
     """
     alone = isolated_optimum(workload, platform, physics, noise)
@@ -114,7 +114,7 @@ def mean_latency_bound(
 
 def _block(
     workload: Workload, rows: Ints, release: Floats, seconds: Floats, columns: Ints, platform: Platform
-) -> _Block:
+) -> _Tasks:
     """Return a block without the tasks that take no time somewhere: they may have a latency of 0."""
     accelerators = platform.accelerators
     pairs = np.stack([columns[platform.cpu_of[accelerators]], columns[accelerators]], axis=1)
@@ -131,7 +131,7 @@ def _block(
         merged[:, placement] |= allowed[:, position]
     counts = np.bincount(columns, minlength=seconds.shape[1]).astype(np.float64)
     positive = seconds[:, np.unique(columns)].min(axis=1) > 0.0
-    return _Block(
+    return _Tasks(
         np.ascontiguousarray(release[positive]),
         np.ascontiguousarray(seconds[positive]),
         np.ascontiguousarray(merged[positive]),
@@ -140,7 +140,7 @@ def _block(
     )
 
 
-def _bound(block: _Block) -> float:
+def _bound(block: _Tasks) -> float:
     """Return the best bound on the block's total latency that the ascent finds."""
     count = len(block.release)
     if not count:
@@ -168,7 +168,7 @@ def _bound(block: _Block) -> float:
     return float(best)
 
 
-def _column_prices(block: _Block) -> Floats:
+def _column_prices(block: _Tasks) -> Floats:
     """Return prices per column, in sum 1 over all devices, at which all columns get about the same load."""
     count, devices = len(block.release), block.devices
     used = devices > 0
@@ -184,7 +184,7 @@ def _column_prices(block: _Block) -> Floats:
 
 # ------------------------------------------------------------------------------------------ compiled
 
-_LEAST = types.float64[::1](_BLOCK_TYPE)
+_LEAST = types.float64[::1](_TASKS_TYPE)
 
 
 @entry
@@ -211,8 +211,8 @@ _POOLED = types.float64[::1](
 def _pooled_prices(release, work, least, begin, width, steps):  # type: ignore[no-untyped-def]
     """Return the price of the pooled machine's seconds in each step of time.
 
-    The pooled machine does one unit of priced work per second and advances tasks with little work first, none faster
-    than its highest rate. While it is full, the price falls by 1 / work of the task that gets what is left.
+    The pooled machine does one unit of priced work per second and advances tasks with little work first, none
+    faster than its highest rate. While it is full, the price falls by 1 / work of the task that gets what is left.
     """
     count = len(release)
     waiting = np.empty(count, np.int64)  # by work
@@ -301,7 +301,7 @@ def _progress(limit, release, first_seconds, second_seconds, first_prices, secon
 
 
 _DUAL = types.Tuple((types.float64, types.int64))(
-    _BLOCK_TYPE, types.float64[:, ::1], types.float64, types.float64, types.float64[:, ::1], types.float64[::1]
+    _TASKS_TYPE, types.float64[:, ::1], types.float64, types.float64, types.float64[:, ::1], types.float64[::1]
 )
 
 
@@ -326,29 +326,25 @@ def _dual(block, prices, begin, width, used, limits):  # type: ignore[no-untyped
                 other = block.seconds[i, second]
                 rate += 1.0 / other
             least = 1.0 / rate
-            low, high = release + least, max(limits[i], release + least)
-            step = least
-            amount, cost, seen = _progress(high, release, seconds, other, prices[first], prices[second], begin, width)
+            low, high, step = release + least, max(limits[i], release + least), least
+            here, there = prices[first], prices[second]
+            amount, cost, seen = _progress(high, release, seconds, other, here, there, begin, width)
             looks += seen
             while amount < 1.0:
                 low = high
                 high += step
                 step *= 2.0
-                amount, cost, seen = _progress(
-                    high, release, seconds, other, prices[first], prices[second], begin, width
-                )
+                amount, cost, seen = _progress(high, release, seconds, other, here, there, begin, width)
                 looks += seen
             while high - low > _PRECISION * (high - release):
                 middle = 0.5 * (low + high)
-                amount, cost, seen = _progress(
-                    middle, release, seconds, other, prices[first], prices[second], begin, width
-                )
+                amount, cost, seen = _progress(middle, release, seconds, other, here, there, begin, width)
                 looks += seen
                 if amount >= 1.0:
                     high = middle
                 else:
                     low = middle
-            amount, cost, seen = _progress(low, release, seconds, other, prices[first], prices[second], begin, width)
+            amount, cost, seen = _progress(low, release, seconds, other, here, there, begin, width)
             # The rest of the progress costs at least `low`.
             value = cost + (1.0 - amount) * low + 0.5 * least - release
             if value < best:

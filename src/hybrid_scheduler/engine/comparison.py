@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cluster import Machine, Noise, RunResult, isolated_optimum, makespan_bound
+from ..cluster import Machine, Noise, RunResult, isolated_optimum, makespan_bound, mean_latency_bound
 from ..core import Floats, InvalidInputError, Objective, Platform, Workload
 from ..core.outcome import STATUS_NAMES
 from ..metrics import Charges, Summary, summarise, win_rates
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Called with (scheduler, tasks done since the last call).
 Progress = Callable[[str, int], None]
+#: Most tasks whose mean latency is bounded: more take too long.
+_MOST_BOUNDED = 20_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +42,9 @@ class Comparison:
         The run of each scheduler, by its specification.
     lower_bound
         Lower bound on the makespan; None if there is none.
+    latency_bound
+        Lower bound on the mean latency; None where it was not computed: for more than 20,000 tasks, or where tasks
+        can fail.
     isolated
         Seconds that each task takes at least, alone on the empty machine.
     """
@@ -49,13 +54,17 @@ class Comparison:
     results: dict[str, RunResult]
     lower_bound: float | None
     isolated: Floats
+    latency_bound: float | None = None
 
     @classmethod
     def of(cls, workload: Workload, machine: Machine, results: dict[str, RunResult]) -> Comparison:
-        """Join the runs of one workload with its lower bound and isolated optima on that machine."""
+        """Join the runs of one workload with its lower bounds and isolated optima on that machine."""
         platform, physics, noise = machine.platform, machine.physics, machine.noise
         bound = makespan_bound(workload, platform, physics, noise, memory_policy=machine.memory_policy)
-        return cls(workload, platform, results, bound, isolated_optimum(workload, platform, physics, noise))
+        alone = isolated_optimum(workload, platform, physics, noise)
+        bounded = len(workload) <= _MOST_BOUNDED and machine.memory_policy != "fail"
+        latency = mean_latency_bound(workload, platform, physics, noise) if bounded else None
+        return cls(workload, platform, results, bound, alone, latency)
 
     @cached_property
     def summaries(self) -> dict[str, Summary]:
@@ -68,6 +77,7 @@ class Comparison:
                 result.busy,
                 _charges(result),
                 bound=self.lower_bound,
+                latency_bound=self.latency_bound,
                 isolated=self.isolated,
                 oracle_latency=oracle.outcomes.latency if oracle else None,
             )
@@ -83,7 +93,7 @@ class Comparison:
         return {
             "tasks": len(self.workload),
             "platform": self.platform.name,
-            "lower_bound": {"makespan": self.lower_bound},
+            "lower_bound": {"makespan": self.lower_bound, "mean_latency": self.latency_bound},
             "schedulers": {name: summary.as_dict() for name, summary in self.summaries.items()},
         }
 

@@ -68,6 +68,7 @@ class Summary:
     throughput: float
     time: Spread
     latency: Spread
+    latency_over_bound: float | None
     wait: Spread
     mean_slowdown: float | None
     mean_regret: float | None
@@ -113,6 +114,7 @@ def summarise(
     charges: Charges,
     *,
     bound: float | None = None,
+    latency_bound: float | None = None,
     isolated: Floats | None = None,
     oracle_latency: Floats | None = None,
 ) -> Summary:
@@ -130,6 +132,8 @@ def summarise(
         Energy and cost of each task.
     bound
         Lower bound of the makespan in seconds.
+    latency_bound
+        Lower bound of the mean latency in seconds.
     isolated
         Isolated optimum of each task in seconds, for the slowdown.
     oracle_latency
@@ -153,6 +157,7 @@ def summarise(
         throughput=float(done.sum()) / makespan if makespan > 0 else 0.0,
         time=Spread.of(time),
         latency=Spread.of(latency),
+        latency_over_bound=float(latency.mean()) / latency_bound if latency_bound and done.any() else None,
         wait=Spread.of(outcomes.wait[done]),
         mean_slowdown=None if isolated is None or not done.any() else float((latency / isolated[done]).mean()),
         mean_regret=None if oracle_latency is None else _mean_difference(outcomes.latency, oracle_latency),

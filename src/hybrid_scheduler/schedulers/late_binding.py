@@ -1,11 +1,10 @@
 """Late binding: tasks wait in one queue and are placed when they start.
 
 Assumes that durations are known and that backlogs are exact.
-Rule: whenever a task arrives or a device becomes free, the waiting tasks are planned again, at prices that rise with
-the work that waits. Only tasks that can start now are placed. Small tasks go first by a boost that large tasks make
-up for with their age, so none starves; see `compiled/late_binding.py`. At high load the mean latency is well below
-that of schedulers that decide at arrival. A decision holds for the queue at that moment, where an early one must
-guess the future.
+Rule: whenever a task arrives or a device becomes free, the waiting tasks are planned again, at prices that rise
+with the work that waits. Only tasks that can start now are placed. Small tasks go first by a boost that large tasks
+make up for with their age, so none starves; see `compiled/late_binding.py`. At high load the mean latency is well
+below that of schedulers that decide at arrival: those must guess which tasks come later.
 """
 
 from __future__ import annotations
@@ -16,7 +15,14 @@ from collections.abc import Iterator
 import numpy as np
 from numba import types
 
-from ..cluster.arrival_loop import CLUSTER_ARRAYS, OUTCOME_COLUMNS, TASK_COLUMNS, ClusterArrays, next_event, place_row
+from ..cluster.arrival_loop import (
+    CLUSTER_ARRAYS,
+    OUTCOME_COLUMNS,
+    TASK_COLUMNS,
+    ClusterArrays,
+    next_event,
+    place_row,
+)
 from ..compiled import column_prices, compiled, device_table, entry
 from ..compiled.fast_rule import DEVICE_TABLE
 from ..compiled.late_binding import (
@@ -47,8 +53,17 @@ from .registry import Look, register
 _VECTOR = types.float64[::1]
 _ROW = types.Array(types.float64, 2, "C", readonly=True)
 _ADMIT = types.UniTuple(types.float64, 2)(QUEUE_RULE, types.float64, _ROW, DEVICE_TABLE)
-_PLAN = types.Tuple((types.int64, types.float64, types.boolean))(
-    QUEUE_RULE, types.float64, types.float64, types.boolean, _ROW, types.float64, _VECTOR, types.float64, DEVICE_TABLE
+_PLANNED = types.Tuple((types.int64, types.float64, types.boolean))
+_PLAN = _PLANNED(
+    QUEUE_RULE,
+    types.float64,
+    types.float64,
+    types.boolean,
+    _ROW,
+    types.float64,
+    _VECTOR,
+    types.float64,
+    DEVICE_TABLE,
 )
 _LOOP = types.void(
     QUEUE_RULE, DEVICE_TABLE, ROW_HEAP, ROW_HEAP, _VECTOR, _VECTOR,  # the rule, waiting and skipped, work, clock
@@ -117,9 +132,7 @@ def _queue_loop(  # type: ignore[no-untyped-def]
     clock[0] = now
 
 
-@register(
-    "late_binding", label="Late binding (knows durations)", look=Look("#FDE047", "#A16207", "◆", "dash-dot")
-)
+@register("late_binding", label="Late binding (knows durations)", look=Look("#FDE047", "#A16207", "◆", "dash-dot"))
 class LateBinding(Central):
     """One queue, planned again at every arrival and end; tasks are placed and split when they start.
 

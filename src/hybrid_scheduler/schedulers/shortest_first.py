@@ -82,7 +82,7 @@ def _queue_loop(  # type: ignore[no-untyped-def]
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
-    """Run until the rows begin..end have arrived; after the last row, until the queue is empty. Return its length."""
+    """Run until the rows begin..end have arrived, after the last until the queue is empty; return its length."""
     now, row = clock[0], begin
     last = end == len(task_id)
     asked = np.zeros(len(free_at), np.bool_)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import NamedTuple
 
 import numpy as np
 from numba import types
