@@ -83,7 +83,7 @@ def test_small_tasks_overtake_a_large_one_for_a_bounded_time_even_under_overload
     starts = [outcomes.start[large] for outcomes in by_boost]
     assert starts == sorted(starts)
     overtakers = [int(((o.start < o.start[large]) & (workload.arrival_time > 0.5)).sum()) for o in by_boost]
-    assert overtakers[0] == 0 < overtakers[1] < overtakers[2] < 600
+    assert overtakers[0] == 0 < overtakers[1] < overtakers[2] < 1000
 
 
 def test_mean_and_tail_move_against_each_other_with_the_boost():
@@ -110,12 +110,13 @@ def test_at_high_load_it_beats_schedulers_that_decide_at_arrival():
 def test_a_task_that_waits_for_the_cpu_does_not_keep_an_accelerator_idle():
     # The second task fits into the GPU's memory with a tiny share only, and must wait for the CPU.
     tasks = [
-        Task(0, 5000, 0.0, 1e6, arrival_time=0.0),
-        Task(1, 5000, 0.0, 1e6, arrival_time=0.1),
-        Task(2, 500, 1.0, 1.0, arrival_time=0.2),
+        Task(0, 50_000, 0.0, 1e6, arrival_time=0.0),
+        Task(1, 50_000, 0.0, 1e6, arrival_time=0.1),
+        Task(2, 500, 1.0, 1.0, arrival_time=3.0),
     ]
     outcomes = Cluster(workstation(1)).run(Workload.from_tasks(tasks), LateBinding()).outcomes
-    assert outcomes.start[2] == pytest.approx(0.2)
+    assert outcomes.start[1] > 5.0
+    assert outcomes.start[2] == pytest.approx(3.0)
 
 
 def test_graphs_objectives_and_indivisible_tasks_run():

@@ -2,8 +2,8 @@
 
 Events are ordered by (time, priority, counter). At the same time, finishes come before releases, so that outcomes
 are known before the next decision. Releases come in the workload's order. A task whose parents ran on other devices
-waits for the transfer of their data. A central queue is looked at once per time, when a task is released or a device
-has become free.
+waits for the transfer of their data. A central queue is looked at once per time, when a task is released or a
+device has become free.
 """
 
 from __future__ import annotations

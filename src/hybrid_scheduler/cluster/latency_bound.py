@@ -175,8 +175,8 @@ def _column_prices(block: _Tasks) -> Floats:
     prices = np.where(used, 1.0 / devices.sum(), np.inf)
     for _ in range(50):
         chosen = (block.seconds * prices).argmin(axis=1)
-        load = np.bincount(chosen, block.seconds[np.arange(count), chosen], minlength=len(devices))[used]
-        load /= devices[used]
+        busy = np.bincount(chosen, block.seconds[np.arange(count), chosen], minlength=len(devices))
+        load = busy[used] / devices[used]
         prices[used] *= (0.1 + load / load.sum() * used.sum()) ** 0.2
         prices[used] /= (prices[used] * devices[used]).sum()
     return np.where(used, prices, 0.0)

@@ -30,9 +30,9 @@ from .device_prices import price_state, set_prices, update_window, window_prices
 from .jit_cache import helper
 from .split_placement import best_placement
 
-#: Coefficients of the prices (see `device_prices.py`). Then weight of the work that waits behind a task in the prices,
-#: exponent of the relief for large tasks, shares of the typical task time and of the mean queue in the boost's scale.
-#: Tuned by evolution on seeds that no reported figure uses: `python -m studies.tune_late_binding`.
+#: Coefficients of the prices (see `device_prices.py`). Then weight in the prices of the work that waits behind a
+#: task, exponent of the relief for large tasks, shares of the typical task time and of the mean queue in the scale
+#: of the boost. Tuned by evolution on seeds that no reported figure uses: `python -m studies.late_binding --tune`.
 _THETA = (0.467, 1.398, 0.165, 1.053, 0.28, 0.007, 0.042)
 _QUEUE_WEIGHTS = (1.488, 0.162, 2.79, 0.135)
 #: Default factor of the boost, tuned with them.
