@@ -57,10 +57,18 @@ def against_simpy(tasks: int) -> dict[str, float]:
     table = AnalyticPhysics().times(workload, workstation())
     columns = [workload.arrival_time.tolist(), table[:, 0, 0].tolist(), table[:, 1, 0].tolist()]
     ours = Cluster().run(workload, create("earliest_finish")).outcomes.finish
-    np.testing.assert_allclose(simpy_cluster.run(*columns), ours, rtol=1e-9)
-    peer = tasks / cpu_seconds(lambda: simpy_cluster.run(*columns), 2)
+    for model in (simpy_cluster.run, simpy_cluster.run_lean):
+        np.testing.assert_allclose(model(*columns), ours, rtol=1e-9)
+    idiomatic = tasks / cpu_seconds(lambda: simpy_cluster.run(*columns), 3)
+    lean = tasks / cpu_seconds(lambda: simpy_cluster.run_lean(*columns), 3)
     fast = rate(mixed(1_000_000), "earliest_finish")
-    return {"earliest_finish tasks/s": fast, "simpy tasks/s": peer, "ratio": fast / peer}
+    return {
+        "earliest_finish tasks/s": fast,
+        "simpy tasks/s": idiomatic,
+        "lean simpy tasks/s": lean,
+        "ratio": fast / idiomatic,
+        "ratio to lean": fast / lean,
+    }
 
 
 def schedulers(tasks: int) -> dict[str, float]:

@@ -1,33 +1,41 @@
-"""Quantitative goals of the schedulers, tested for the results page.
+"""Quantitative goals of the product, each with its measurement, for the results page.
 
 A goal is a number with a limit that must hold and, mostly, a stretch limit beyond it. It is met if the whole 95 %
-interval lies on the right side of the limit; if only the mean does, the table says so.
+interval, or the whole range over runs, lies on the right side of the limit; if only the mean does, the table says
+so. Goals of scheduling come from the measured runs of the page. Goals of speed, storage, stream and hardware come
+from committed outputs of the benchmarks, whose command is beside each.
 
-    python -m studies.goals          about ten minutes on two cores
+    python -m studies.results_book --write --out DIR
 
-Result: printed; `python -m studies.results_book` writes it into RESULTS.md.
+Result: the goals of RESULTS.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
-from hybrid_scheduler.experiments.distribution_shift import ShiftRow, shift_study
+from hybrid_scheduler.experiments.distribution_shift import ShiftRow, shift_rows
 from hybrid_scheduler.experiments.paired_comparison import PairedComparison
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
 
-from .false_alarms import STREAM_TASKS, STREAMS, alarms
-from .forest_noise import figures as forest_figures
+from .book_cases import cases
+from .published_claims import shift_runs
+from .quoted_figures import lookup
+
+if TYPE_CHECKING:
+    from .measurements import Raw
 
 MET, BARELY, MISSED, REPORTED = "yes", "by the mean; the interval crosses", "no", "reported"
 REFERENCE = "earliest_finish"
-_FOREST_TASKS = 3000
+_LOGS = Path("docs/results/h200/study")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,8 @@ class Goal:
     at_least: bool = False
     #: Printed instead of the interval where a range over seeds says more.
     text: str | None = None
+    #: Where the number comes from, if not from the runs of the page.
+    command: str | None = None
 
     def verdict(self, limit: float | None) -> str:
         """Return whether the limit is met."""
@@ -59,20 +69,18 @@ class Goal:
         return {
             "group": self.group, "what": self.what, "measured": [one.mean, one.low, one.high],
             "shown": self.text, "at_least": self.at_least, "must": self.must, "must_met": self.verdict(self.must),
-            "stretch": self.stretch, "stretch_met": self.verdict(self.stretch),
+            "stretch": self.stretch, "stretch_met": self.verdict(self.stretch), "command": self.command,
         }  # fmt: skip
 
 
-def goals(
-    studies: dict[str, PairedComparison], *, seeds: Sequence[int], report: Callable[[str], None]
-) -> list[Goal]:
-    """Test all goals; `studies` are the comparisons of the results page by their key."""
-    report("goals: shift")
-    rows = {row.name: row for row in shift_study(len(seeds), first_seed=seeds[0])}
-    report("goals: false alarms")
-    false_alarms = _false_alarms(seeds)
-    report("goals: forest")
-    return [*_shift(rows), false_alarms, *_batch(studies["batch"]), *_loaded(studies), *_forest(seeds)]
+def goals(raw: Raw) -> list[Goal]:
+    """Test all goals on measured runs and on the committed outputs of the benchmarks."""
+    studies = {case.key: raw.comparison(case) for case in cases(raw.tasks)}
+    rows = {row.name: row for row in shift_rows(shift_runs(raw))}
+    return [
+        *_shift(rows), _false_alarms(raw), *_batch(studies["batch"], raw.tasks // 2), *_loaded(studies, raw.tasks),
+        *_forest(raw), *_speed(), *_services(), *_hardware(),
+    ]  # fmt: skip
 
 
 def _ratio(found: PairedComparison, metric: str, name: str) -> Interval:
@@ -107,14 +115,13 @@ def _shift(rows: dict[str, ShiftRow]) -> list[Goal]:
     ]
 
 
-def _false_alarms(seeds: Sequence[int]) -> Goal:
+def _false_alarms(raw: Raw) -> Goal:
     """Test the worst stream; beside it the exact upper limit of a Poisson rate with so many alarms in all."""
-    per_stream = max(1, len(seeds) // len(STREAMS))
-    counts = [alarms(*stream, STREAM_TASKS, seed) for stream in STREAMS for seed in seeds[:per_stream]]
+    counts = list(raw.section("alarms").values())
     total, streams, worst = sum(counts), len(counts), float(max(counts))
     high = float(stats.chi2.ppf(0.975, 2 * (total + 1))) / 2 / streams
     return Goal(
-        "Drift", f"hybrid_ml: false alarms in {STREAM_TASKS:,} stationary tasks, judged by the worst stream",
+        "Drift", f"hybrid_ml: false alarms in {10 * raw.tasks:,} stationary tasks, judged by the worst stream",
         Interval(worst, worst, worst), 1, 0,
         text=f"{total} in {streams} streams: a rate of at most {high:.2f} with 97.5 % confidence",
     )  # fmt: skip
@@ -123,8 +130,8 @@ def _false_alarms(seeds: Sequence[int]) -> Goal:
 # ------------------------------------------------------------------------------------------ queues
 
 
-def _batch(found: PairedComparison) -> list[Goal]:
-    group = "Mixed batch, 1,000 tasks"
+def _batch(found: PairedComparison, tasks: int) -> list[Goal]:
+    group = f"Mixed batch, {tasks:,} tasks"
     spans = {name: t_interval(values) for name, values in found.samples("makespan_over_bound").items()}
     learned = min(("hybrid_ml", "rl_agent"), key=lambda name: spans[name].mean)
     return [
@@ -133,7 +140,7 @@ def _batch(found: PairedComparison) -> list[Goal]:
     ]
 
 
-def _loaded(studies: dict[str, PairedComparison]) -> list[Goal]:
+def _loaded(studies: dict[str, PairedComparison], tasks: int) -> list[Goal]:
     """Test mean latency and tails as ratios to earliest finish, which knows durations."""
     found = []
 
@@ -143,7 +150,7 @@ def _loaded(studies: dict[str, PairedComparison]) -> list[Goal]:
             Goal(group, f"{name}: {label} / {REFERENCE}", _ratio(studies[key], metric, name), must, stretch)
         )
 
-    calm = "Mixed at 0.7 of capacity, 2,000 tasks"
+    calm = f"Mixed at 0.7 of capacity, {tasks:,} tasks"
     add("calm", calm, "hybrid_ml", "mean_latency", 1.02, 0.99)
     add("calm", calm, "hybrid_ml", "p99_latency", 1.10, 1.03)
     add("calm", calm, "rl_agent", "mean_latency", 1.02, 1.00)
@@ -151,25 +158,25 @@ def _loaded(studies: dict[str, PairedComparison]) -> list[Goal]:
     for name in ("hybrid_ml", "rl_agent"):
         balance = t_interval(studies["calm"].samples("load_balance")[name])
         found.append(Goal(calm, f"{name}: load balance over all devices", balance, 0.95, 0.985, at_least=True))
-    near = "Mixed at 0.95 of capacity, 10,000 tasks"
+    near = f"Mixed at 0.95 of capacity, {5 * tasks:,} tasks"
     for name in ("price_index", "hybrid_ml"):
         add("near, long", near, name, "mean_latency", 0.60, 0.45)
         add("near, long", near, name, "p99_latency", 1.0, None)
         add("near, long", near, name, "makespan", 1.0, None)
-    moved = "Transfer at 0.85 of capacity, 10,000 tasks"
+    moved = f"Transfer at 0.85 of capacity, {5 * tasks:,} tasks"
     for name in ("price_index", "hybrid_ml"):
         add("transfer", moved, name, "mean_latency", 0.65, 0.58)
-    short = "Mixed at 0.95 of capacity, 2,000 tasks"
+    short = f"Mixed at 0.95 of capacity, {tasks:,} tasks"
     add("near", short, "rl_agent", "mean_latency", None, 0.80)
     add("near", short, "rl_agent", "p99_latency", None, 1.0)
     return found
 
 
-def _forest(seeds: Sequence[int]) -> list[Goal]:
-    group = f"Random forest, exact labels of {_FOREST_TASKS:,} mixed tasks"
+def _forest(raw: Raw) -> list[Goal]:
+    group = "Random forest, exact labels of 3,000 mixed tasks"
     found = []
     for target in ("times", "fraction"):
-        table = np.array([forest_figures(target, 0.0, _FOREST_TASKS, seed) for seed in seeds])
+        table = np.array(raw.by_seed("forest", target))
         score, regret = t_interval(table[:, 0]), t_interval(table[:, 2])
         found += [
             Goal(group, f"target {target}: R² on held-out tasks", score, 0.98, 0.99, at_least=True),
@@ -178,14 +185,79 @@ def _forest(seeds: Sequence[int]) -> list[Goal]:
     return found
 
 
-def main() -> None:
-    """Test all goals from the command line."""
-    from .results_book import goal_lines, parse_options, run_cases
-
-    tasks, seeds = parse_options(__doc__)
-    reached = goals(run_cases(tasks, seeds), seeds=seeds, report=lambda text: print(text, flush=True))
-    print("\n".join(goal_lines(reached)))
+# ------------------------------------------------------------------------------------------ benchmarks
 
 
-if __name__ == "__main__":
-    main()
+def _value(source: str) -> Interval:
+    value = lookup(source)[0]
+    return Interval(value, value, value)
+
+
+def _speed() -> list[Goal]:
+    group = "Speed, one core of a shared machine"
+    engine, agent = "docs/results/benchmarks.txt", "docs/results/learning/agent_speed.txt"
+    command, bench = "python benchmarks", "python benchmarks/agent_bench.py speed"
+    million = lookup(f"{engine}#tasks per CPU second > earliest_finish")[0] / 1e6
+    return [
+        Goal(group, "simulation: million tasks per CPU second, split earliest finish on 5 devices",
+             Interval(million, million, million), 5.0, 12.0, at_least=True, command=command),
+        Goal(group, "hybrid_ml: µs per decision, durations by the forest",
+             _value(f"{agent}#durations by the forest"), 60.0, 15.0, command=bench),
+        Goal(group, "rl_agent: µs per decision, durations at hand",
+             _value(f"{agent}#decide, durations at hand"), 40.0, 10.0, command=bench),
+        Goal(group, "DQN learning steps per CPU second / Stable-Baselines3, the same agent",
+             _value(f"{agent}#ours, ratio"), 1.5, 3.0, at_least=True, command=bench),
+    ]  # fmt: skip
+
+
+def _services() -> list[Goal]:
+    group = "Storage and stream, ratios to the bare library in one run"
+    stored, sent = "docs/results/storage.json", "docs/results/stream.txt"
+    command = "python benchmarks/storage_bench.py"
+    return [
+        Goal(group, "rows per second stored in SQLite / executemany", _value(f"{stored}#storage > 0 > ratio"), 0.5,
+             0.8, at_least=True, command=command),
+        Goal(group, "rows per second stored in PostgreSQL / COPY", _value(f"{stored}#storage > 1 > ratio"), 0.5,
+             0.8, at_least=True, command=command),
+        Goal(group, "WebSocket server CPU per message, 200 clients / broadcast of websockets",
+             _value(f"{sent}#ratio"), 2.0, 1.1, command="python benchmarks/stream_bench.py"),
+    ]  # fmt: skip
+
+
+def device_runs(folder: Path = _LOGS) -> dict[str, Any]:
+    """Return the figures of every run on the H200, from the logs of all of them, as [least, mean, largest]."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("log*.txt")))
+    found: dict[str, Any] = {"logs": len(list(folder.glob("log*.txt")))}
+    for name in ("hybrid_ml", "rl_agent", "gpu_only", "cpu_only"):
+        pairs = re.findall(rf"\] {name}: ratio ([\d.]+), .*?choice_ratio ([\d.]+)", text)
+        table = np.array([[float(one) for one in pair] for pair in pairs])
+        found[name] = {"rounds": len(pairs), "total": _range(table[:, 0]), "choices": _range(table[:, 1])}
+    errors = [
+        100.0 * abs(float(one))
+        for one in re.findall(r"simulated_makespan_seconds [\d.]+, error (-?[\d.e-]+)", text)
+    ]
+    found["makespan_error_percent"] = {"streams": len(errors), "range": _range(np.array(errors))}
+    return found
+
+
+def _range(values: Any) -> list[float]:
+    return [round(float(value), 3) for value in (values.min(), values.mean(), values.max())]
+
+
+def _hardware() -> list[Goal]:
+    group = "Real execution on an H200 with 16 cores, all runs"
+    runs = device_runs()
+
+    def goal(what: str, row: Sequence[float], count: str, must: float, stretch: float) -> Goal:
+        low, mean, high = row
+        text = f"{low:.3g} to {high:.3g}, mean {mean:.3g} ({count})"
+        return Goal(group, what, Interval(mean, low, high), must, stretch, text=text,
+                    command="python -m studies.device_study OUT")  # fmt: skip
+
+    mine, error = runs["hybrid_ml"], runs["makespan_error_percent"]
+    return [
+        goal("hybrid_ml: time of its choices / best choice per kernel, judged by the worst round", mine["choices"],
+             f"{mine['rounds']} rounds of {runs['logs']} runs", 1.10, 1.03),
+        goal("simulated against real makespan, %, judged by the worst stream", error["range"],
+             f"{error['streams']} streams of {runs['logs']} runs", 10.0, 3.0),
+    ]  # fmt: skip

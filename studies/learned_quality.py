@@ -97,6 +97,17 @@ def interval(values: Floats) -> tuple[Floats, Floats]:
     return values.mean(axis=0), t_half_width(values)
 
 
+def table_text(case: QualityCase, seeds: int, found: dict[str, tuple[Floats, Floats]]) -> str:
+    """Return the table of one case as text."""
+    load = "batch" if case.utilisation is None else f"load {case.utilisation:g}"
+    lines = [f"\n{case.scenario}, {load}, {case.tasks:,} tasks, {seeds} seeds"]
+    lines.append(f"  {'':28s}" + "".join(f"{name:>20s}" for name in COLUMNS))
+    for name, (mean, half) in found.items():
+        cells = "".join(f"{value:>12.3f} ± {width:.3f}" for value, width in zip(mean, half, strict=True))
+        lines.append(f"  {name:28s}{cells}")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -106,16 +117,10 @@ def main() -> None:
     parser.add_argument("--only", help="only schedulers whose name contains this")
     options = parser.parse_args()
     for case in CASES:
-        load = "batch" if case.utilisation is None else f"load {case.utilisation:g}"
-        print(f"\n{case.scenario}, {load}, {case.tasks:,} tasks, {options.seeds} seeds")
-        print(f"  {'':28s}" + "".join(f"{name:>20s}" for name in COLUMNS))
         schedulers = tuple(name for name in case.schedulers if not options.only or options.only in name)
         chosen = QualityCase(case.scenario, case.utilisation, case.tasks, schedulers)
-        for name, (mean, half) in study(
-            chosen, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
-        ).items():
-            cells = "".join(f"{value:>12.3f} ± {width:.3f}" for value, width in zip(mean, half, strict=True))
-            print(f"  {name:28s}{cells}", flush=True)
+        found = study(chosen, range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds))
+        print(table_text(chosen, options.seeds, found), flush=True)
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ def test_every_page_has_a_scheduler():
 def test_measurement_covers_every_scheduler():
     document = json.loads((GUIDE / "schedulers" / "measured.json").read_text(encoding="utf-8"))
     assert document["seeds"] >= 5
-    assert document["first_seed"] >= 1000  # models were trained and prices tuned below that
+    assert document["first_seed"] in (1000, 3000)  # models were trained and prices tuned below that
     assert set(document["cases"]["batch"]["schedulers"]) == OWN
 
 

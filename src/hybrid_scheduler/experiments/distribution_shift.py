@@ -11,7 +11,7 @@ on both sides, with `bandit` only those of the part that ran. All learners start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -289,18 +289,25 @@ def shift_study(
     """
     if seeds < 2:
         raise InvalidInputError("seeds", "at least 2, for an interval", seeds)
-    runs: dict[str, list[ShiftRun]] = {}
+    return shift_rows([shift_seed(seed, progress) for seed in range(first_seed, first_seed + seeds)])
+
+
+def shift_seed(seed: int, progress: Callable[[str], None] | None = None) -> dict[str, ShiftRun]:
+    """Run every policy on one seed."""
     train, test = shift_regimes()
-    for seed in range(first_seed, first_seed + seeds):
-        training = Stream.of(generate(train, TRAINING_TASKS, seed, batch=True))
-        stream = Stream.of(generate(test, TEST_TASKS, seed, batch=True, first_id=TRAINING_TASKS))
-        best = float(stream.optimum.sum())
-        runs.setdefault("optimal", []).append(ShiftRun(best, 1.0, 0))
-        for name, make in policies(training, seed):
-            if progress:
-                progress(f"seed {seed}: {name}")
-            runs.setdefault(name, []).append(run(make(), stream))
-    return [_row(name, results) for name, results in runs.items()]
+    training = Stream.of(generate(train, TRAINING_TASKS, seed, batch=True))
+    stream = Stream.of(generate(test, TEST_TASKS, seed, batch=True, first_id=TRAINING_TASKS))
+    runs = {"optimal": ShiftRun(float(stream.optimum.sum()), 1.0, 0)}
+    for name, make in policies(training, seed):
+        if progress:
+            progress(f"seed {seed}: {name}")
+        runs[name] = run(make(), stream)
+    return runs
+
+
+def shift_rows(runs: Sequence[dict[str, ShiftRun]]) -> list[ShiftRow]:
+    """Return the table of some seeds, one row per policy."""
+    return [_row(name, [one[name] for one in runs]) for name in runs[0]]
 
 
 def _row(name: str, runs: list[ShiftRun]) -> ShiftRow:
