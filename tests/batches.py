@@ -63,6 +63,7 @@ def results_of(n: int, start: float, rng: np.random.Generator, name: str) -> Res
         cost=1e-4 * time,
         regret=np.full(n, np.nan) if name == "round_robin" else rng.random(n) - 0.5,
         predicted_time=np.full(n, np.nan),
+        confidence=np.full(n, 0.25) if name == "greedy" else np.full(n, np.nan),
         status=(rng.random(n) < 0.1).astype(np.uint8),
         model_version=3 if name == "greedy" else None,
     )

@@ -38,6 +38,7 @@ def measured_results(n: int, rng: np.random.Generator, arrival: np.ndarray, late
         cost=nan,
         regret=nan,
         predicted_time=np.where(fraction > 0, 0.015, np.nan),
+        confidence=np.full(len(fraction), np.nan),
         status=np.where(failed, FAILED, RAN).astype(np.uint8),
     )
 

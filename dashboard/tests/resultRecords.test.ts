@@ -18,6 +18,7 @@ const row = {
   execution_cost: 3.6e-6,
   regret: 0.004,
   predicted_time: null,
+  confidence: null,
   status: "ran" as const,
   model_version: null,
 };
@@ -40,6 +41,7 @@ const record = {
   accelerator_start: 12.503,
   accelerator_time: 0.031,
   predicted_time: null,
+  confidence: null,
   status: "ran",
   model_version: null,
 };

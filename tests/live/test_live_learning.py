@@ -58,6 +58,9 @@ def test_results_have_the_model_version_that_decided(learning):
     error = np.log(learning.column("hybrid_ml", "predicted_time") / learning.column("hybrid_ml", "time"))
     assert np.abs(error).mean() < 0.02
     assert np.isnan(learning.column("oracle", "predicted_time")).all()
+    confidence = learning.column("hybrid_ml", "confidence")
+    assert ((confidence > 0.0) & (confidence < 0.5)).all()
+    assert np.isnan(learning.column("oracle", "confidence")).all()
     card = learning.engine.model_card("hybrid_ml")
     assert card.current_version == versions[-1].version
     assert sum(card.feature_importance.values()) == pytest.approx(1.0)

@@ -80,6 +80,7 @@ def result_row(name: str, arrival: float) -> dict[str, Any]:
         "execution_cost": 3.6e-6,
         "regret": -0.001 if name == "greedy" else 0.0,
         "predicted_time": 0.029 if name == "hybrid_ml" else None,
+        "confidence": 0.08 if name == "hybrid_ml" else None,
         "status": "ran",
         "model_version": 3 if name == "hybrid_ml" else None,
     }

@@ -72,6 +72,36 @@ def test_migrations_lead_to_the_tables_of_the_program(address):
     assert with_connection(address, lambda c: revision_of(c, address), read_only=True) == newest_revision()
 
 
+def test_rows_from_before_the_column_confidence_are_kept(empty_database_url, tmp_path):
+    for address in (DatabaseAddress.sqlite(tmp_path / "x.db"), DatabaseAddress.from_url(empty_database_url)):
+        journal = SqlJournal(address)
+        journal.open()
+        first = Engine()
+        batch = first.batch(20)
+        journal.append(batch)
+        batch.committed.result(30)
+        journal.close()
+
+        def as_before(connection):
+            connection.exec_driver_sql("ALTER TABLE scheduler_results DROP COLUMN confidence")
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
+            connection.commit()
+
+        with_connection(address, as_before)
+        assert upgrade(address) == ("0001", newest_revision())
+        query = "SELECT count(*), count(latency), count(confidence) FROM scheduler_results"
+        rows = with_connection(address, lambda c: tuple(c.exec_driver_sql(query).one()), read_only=True)  # noqa: B023
+        assert rows == (60, 60, 0)
+        journal = SqlJournal(address)
+        journal.open()
+        batch = first.batch(20)
+        journal.append(batch)
+        batch.committed.result(30)
+        journal.close()
+        rows = with_connection(address, lambda c: tuple(c.exec_driver_sql(query).one()), read_only=True)  # noqa: B023
+        assert rows == (120, 120, 20)
+
+
 def test_an_empty_database_is_created_from_nothing(empty_database_url, tmp_path):
     for address in (
         DatabaseAddress.sqlite(tmp_path / "new folder" / "100% ours?.db"),

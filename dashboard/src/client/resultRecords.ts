@@ -41,6 +41,7 @@ export function resultRecord(row: Schemas["Result"], taskId: number): ResultReco
     accelerator_start: row.gpu_start,
     accelerator_time: row.gpu_time,
     predicted_time: row.predicted_time,
+    confidence: row.confidence,
     status: row.status,
     model_version: row.model_version,
   };

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,6 +269,40 @@ class Plan:
     finish: Floats | None = None
 
 
+class Prediction(NamedTuple):
+    """Durations of one task that a scheduler has learned to predict, by class of device.
+
+    Parameters
+    ----------
+    times
+        (whole, fixed) seconds, as in a row of a `TimeModel`.
+    deviation
+        Standard deviation of the log seconds.
+    """
+
+    times: Floats
+    deviation: Floats
+
+    def of(self, decision: Decision, platform: Platform) -> tuple[float, float]:
+        """Return the seconds of a placement, and its confidence.
+
+        Confidence is the standard deviation of the log seconds on the chosen device: 0.1 means about ten per cent.
+        Of a split task it is the accelerator's.
+
+        Parameters
+        ----------
+        decision
+            The placement.
+        platform
+            Its devices.
+        """
+        device, share = decision.device, decision.fraction
+        column, host = platform.class_of[device], platform.class_of[platform.cpu_of[device]]
+        rest = self.times[host, 1] + (1.0 - share) * self.times[host, 0] if share < 1.0 else 0.0
+        part = self.times[column, 1] + share * self.times[column, 0] if share > 0.0 else 0.0
+        return float(max(rest, part)), float(self.deviation[column if share > 0.0 else host])
+
+
 class Scheduler(ABC):
     """Base class of all schedulers; derive from `Online`, `Central` or `Static`.
 
@@ -310,6 +344,10 @@ class Scheduler(ABC):
     def learns(self) -> bool:
         """Whether outcomes must be passed to `observe`."""
         return type(self).observe is not Scheduler.observe
+
+    def prediction(self) -> Prediction | None:
+        """Return the predicted durations of the task that was decided last; None if there are none."""
+        return None
 
 
 class Online(Scheduler):

@@ -74,6 +74,7 @@ def _columns(execution: StreamExecution, platform: Platform) -> ResultColumns:
         **numbers,
         cost=np.full(len(rows), _NAN),
         regret=np.full(len(rows), _NAN),
+        confidence=np.full(len(rows), _NAN),
         status=np.array([_status(record) for record in execution.records], dtype=np.uint8),
     )
 

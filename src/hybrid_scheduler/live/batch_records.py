@@ -65,6 +65,8 @@ class ResultColumns:
     #: Latency minus the oracle's for the same task, each on its own cluster.
     regret: Floats
     predicted_time: Floats
+    #: Standard deviation of the predicted log seconds on the chosen device.
+    confidence: Floats
     status: NDArray[np.uint8]
     model_version: int | None = None
 

@@ -303,6 +303,7 @@ def _columns(where: str, columns: dict[str, Any], platform: Platform) -> ResultC
         **numbers,
         # There is no oracle on a real machine, because the times on the other devices are unknown.
         regret=np.full(len(columns["device"]), np.nan),
+        confidence=np.full(len(columns["device"]), np.nan),
         status=np.array([STATUS_NAMES.index(name) for name in columns["status"]], dtype=np.uint8),
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import FastRule
-from ..core import Floats, InvalidInputError, Online, Outcome, Outcomes, Task, View, Workload
+from ..core import Decision, Floats, InvalidInputError, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion
 from ..learning.duration.retraining import BackgroundRetraining, LearnsDurations, TrainingWorker
@@ -115,6 +115,7 @@ class SchedulerLane:
     def open(self, chunk: Workload) -> None:
         """Begin a chunk that is decided task by task."""
         self._chunk, self._outcomes = chunk, Outcomes.empty(chunk)
+        self._predicted_time, self._confidence = np.full((2, len(chunk)), np.nan)
         self._table = self.cluster.physics.times(chunk, self.cluster.platform)
         if self._known_times is not None:
             self._known_times.remember(chunk)
@@ -135,6 +136,7 @@ class SchedulerLane:
         task, cluster = self._chunk[row], self.cluster
         view = View(task.arrival_time, cluster.free_at_view, cluster.platform)
         decision = cluster.check_decision(self.scheduler.decide(task, view), self.scheduler)
+        prediction = self.scheduler.prediction()
         cluster.place_row(
             row,
             decision.device,
@@ -145,8 +147,11 @@ class SchedulerLane:
             self._outcomes,
         )
         if row == 0 and self.learner is not None:  # the same model decides the whole chunk
-            self._deciding_model, self._deciding_version = self.learner.times.model_, self.learner.version
+            self._deciding_version = self.learner.version
         ran = self._outcomes.status[row] != FAILED
+        if prediction is not None:
+            placed = Decision(int(self._outcomes.device[row]), float(self._outcomes.fraction[row]))
+            self._predicted_time[row], self._confidence[row] = prediction.of(placed, cluster.platform)
         if ran and self.scheduler.learns and len(self._pending) < _MAX_PENDING:
             outcome = self._outcomes[row]
             if self.scheduler.wants_labels:
@@ -173,6 +178,7 @@ class SchedulerLane:
         """Return the outcomes as they are stored; `oracle` is the oracle's latency for the same tasks."""
         bill = EnergyAndCost(outcomes, self.cluster.platform, self.cluster.tariff)
         unknown = np.full(len(outcomes), np.nan)
+        rows = slice(len(outcomes))
         return ResultColumns(
             device=outcomes.device,
             fraction=outcomes.fraction,
@@ -187,22 +193,11 @@ class SchedulerLane:
             energy=bill.energy,
             cost=bill.cost,
             regret=unknown if oracle is None else outcomes.latency - oracle,
-            predicted_time=self._predicted(outcomes) if self.learner else unknown,
+            predicted_time=unknown if self.rule else self._predicted_time[rows],
+            confidence=unknown if self.rule else self._confidence[rows],
             status=outcomes.status,
             model_version=self._deciding_version if self.learner else None,
         )
-
-    def _predicted(self, outcomes: Outcomes) -> Floats:
-        """Return the seconds that the deciding model expected of the placement."""
-        if self._deciding_model is None:
-            return np.full(len(outcomes), np.nan)
-        table, platform = self._deciding_model.table(outcomes.workload), self.cluster.platform
-        rows, share = np.arange(len(outcomes)), outcomes.fraction
-        cpu = table[rows, platform.class_of[platform.cpu_of[outcomes.device]]]
-        accelerator = table[rows, platform.class_of[outcomes.device]]
-        rest = np.where(share < 1.0, cpu[:, 1] + (1.0 - share) * cpu[:, 0], 0.0)
-        part = np.where(share > 0.0, accelerator[:, 1] + share * accelerator[:, 0], 0.0)
-        return np.maximum(rest, part)
 
     # ---------------------------------------------------------------- checkpoints
 

@@ -218,7 +218,7 @@ def _rows(columns: dict[str, Floats]) -> list[tuple[float, ...]]:
 #: Fields of a decision in the names of `Outcome`, and those of its task.
 _FIELDS = (
     "fraction", "start", "finish", "time", "latency", "wait", "energy", "cost", "regret",
-    "cpu_start", "cpu_time", "accelerator_start", "accelerator_time",
+    "cpu_start", "cpu_time", "accelerator_start", "accelerator_time", "confidence",
 )  # fmt: skip
 _TASK_FIELDS = ("size", "compute_intensity", "memory_required")
 

@@ -22,7 +22,18 @@ from pathlib import Path
 import numpy as np
 
 from ..compiled import PRICE_COEFFICIENTS, device_table, price_state
-from ..core import Decision, Floats, InvalidInputError, Online, Outcome, Setting, Task, UnknownNameError, View
+from ..core import (
+    Decision,
+    Floats,
+    InvalidInputError,
+    Online,
+    Outcome,
+    Prediction,
+    Setting,
+    Task,
+    UnknownNameError,
+    View,
+)
 from ..learning.duration.compiled_placement import (
     EARLIEST,
     FRACTION,
@@ -227,6 +238,12 @@ class HybridML(Online):
     def confidence(self) -> Floats:
         """Standard deviation of the last task's predicted log seconds, per class of device."""
         return self._answer[1].copy() if self.durations == "forest" else self.hierarchical_.deviation
+
+    def prediction(self) -> Prediction | None:
+        """Return the predicted durations of the task that was decided last; None before there is a model."""
+        if self.durations == "hierarchical":
+            return self.hierarchical_.prediction()
+        return None if self.times_.model_ is None else Prediction(self._row, self._answer[1])
 
     def _update_scales(self, task: Task) -> None:
         """Update the objective's units from the predicted durations of recent tasks, every 64 tasks."""

@@ -35,6 +35,7 @@ from ..core import (
     Objective,
     Online,
     Outcome,
+    Prediction,
     Setting,
     Task,
     TimeTable,
@@ -294,7 +295,14 @@ class RLAgent(Online):
         if self._warming:
             self._experience.break_sequence()
             return self._as_greedy(task, view)
-        return self._decide_by_network(task, view, self.times_.row(task))
+        self._times = self.times_.row(task)
+        return self._decide_by_network(task, view, self._times)
+
+    def prediction(self) -> Prediction | None:
+        """Return the predicted durations of the task that was decided last; None while it is warming."""
+        if self.durations == "hierarchical":
+            return self.safe_.prediction()
+        return None if self._warming else Prediction(self._times, self.times_.confidence)
 
     def _options(self, task: Task, view: View, times: Floats, task_means: Floats) -> tuple[Any, ...]:
         """Return features, known costs, devices and shares of the options, and the network's choice among them."""

@@ -28,7 +28,7 @@ TASK_COLUMNS = (
 RESULT_COLUMNS = (
     "task_id", "run_id", "scheduler_name", "device", "gpu_fraction", "actual_time", "latency", "wait", "start_time",
     "finish_time", "cpu_start", "cpu_time", "gpu_start", "gpu_time", "energy_consumption", "execution_cost",
-    "regret", "predicted_time", "status", "model_version",
+    "regret", "predicted_time", "confidence", "status", "model_version",
 )  # fmt: skip
 _TEXT_COLUMNS = {"run_id", "scheduler_name", "device", "status"}
 _INTEGER_COLUMNS = {"task_id", "model_version"}

@@ -26,7 +26,7 @@ _TASK = tuple(tables.tasks.c.keys())
 _RESULT = (
     "scheduler_name", "device", "gpu_fraction", "actual_time", "latency", "start_time", "finish_time", "cpu_start",
     "cpu_time", "gpu_start", "gpu_time", "energy_consumption", "execution_cost", "regret", "predicted_time",
-    "status", "model_version",
+    "confidence", "status", "model_version",
 )  # fmt: skip
 _VERSION = tuple(name for name in tables.model_versions.c.keys() if name != "id")  # noqa: SIM118
 

@@ -108,6 +108,8 @@ scheduler_results = Table(
     Column("execution_cost", Double),
     Column("regret", Double),
     Column("predicted_time", Double),
+    #: Standard deviation of the predicted log seconds on the chosen device: 0.1 means about ten per cent.
+    Column("confidence", Double),
     Column("status", _Text, nullable=False),
     Column("model_version", Integer),
     UniqueConstraint("task_id", "scheduler_name"),

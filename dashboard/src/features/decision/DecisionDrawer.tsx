@@ -58,6 +58,7 @@ function tableOf(task: TaskRecord, styles: readonly SchedulerStyle[]): TableData
       { key: "energy", label: "energy", numeric: true, show: (v) => energy(v as number) },
       { key: "cost", label: "cost", numeric: true, show: (v) => cost(v as number) },
       { key: "regret", label: "regret", numeric: true, show: (v) => signed(v as number, "time") },
+      { key: "confidence", label: "spread", numeric: true, show: (v) => percent(v as number | null) },
     ],
     rows: styles.flatMap((style) => {
       const r = task.results[style.name];
@@ -71,6 +72,7 @@ function tableOf(task: TaskRecord, styles: readonly SchedulerStyle[]): TableData
               r.energy,
               r.cost,
               style.reference ? null : r.regret,
+              r.confidence ?? null,
             ],
           ]
         : [];
@@ -129,7 +131,8 @@ function Body({ task }: { task: TaskRecord }) {
         <section aria-label="Prediction">
           <h3 className="mb-1 font-semibold text-14">Prediction</h3>
           <p className="text-12 text-muted">
-            {time(result.predicted_time)} predicted, {time(result.time)} taken: an error of{" "}
+            {time(result.predicted_time)}
+            {result.confidence == null ? "" : ` ± ${percent(result.confidence)}`} predicted, {time(result.time)} taken: an error of{" "}
             <span className="text-ink">{percent(error)}</span>
             {result.model_version === null ? "" : `, model version ${result.model_version}`}.
           </p>

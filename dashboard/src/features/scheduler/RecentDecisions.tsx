@@ -3,7 +3,7 @@ import { deviceWords, GpuShareBar } from "../../components/ui/GpuShareBar";
 import { Table } from "../../components/ui/SortableTable";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
-import { cost, count, energy, memory, signed, significant, tick, time } from "../../lib/format";
+import { cost, count, energy, memory, percent, signed, significant, tick, time } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import type { Cell, TableData } from "../../lib/tableData";
 import { useStream } from "../../store/liveStore";
@@ -40,6 +40,7 @@ export function RecentDecisions() {
         d.energy,
         d.cost,
         scheduler.reference ? null : d.regret,
+        d.confidence ?? null,
       ]);
     }
     return {
@@ -57,6 +58,7 @@ export function RecentDecisions() {
         { key: "energy_j", label: "energy", numeric: true, show: (v) => energy(v as number) },
         { key: "cost_usd", label: "cost", numeric: true, show: (v) => cost(v as number) },
         { key: "regret_s", label: "regret", numeric: true, show: (v) => signed(v as number, "time") },
+        { key: "confidence", label: "spread", numeric: true, show: (v) => percent(v as number | null) },
       ],
       rows,
     };

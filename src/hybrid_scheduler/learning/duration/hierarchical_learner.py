@@ -15,7 +15,20 @@ from numba import types
 from ...cluster.arrival_loop import ClusterArrays, place_row
 from ...compiled import compiled, device_table, entry
 from ...compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
-from ...core import Decision, Floats, Ints, Online, Outcome, Outcomes, Setting, Task, TimeTable, View, Workload
+from ...core import (
+    Decision,
+    Floats,
+    Ints,
+    Online,
+    Outcome,
+    Outcomes,
+    Prediction,
+    Setting,
+    Task,
+    TimeTable,
+    View,
+    Workload,
+)
 from ...core.outcome import FAILED
 from ...physics import objective_scales
 from .duration_model import DurationModel
@@ -150,6 +163,10 @@ class HierarchicalLearner(Online):
     def deviation(self) -> Floats:
         """Standard deviation of the last task's predicted log seconds, per class of device."""
         return self.placement.deviation.copy()
+
+    def prediction(self) -> Prediction | None:
+        """Return the predicted durations of the task that was decided last; None before the first outcome."""
+        return Prediction(self.placement.times, self.placement.deviation) if self.seen else None
 
     # ---------------------------------------------------------------- task by task
 

@@ -78,6 +78,9 @@ class DecisionRow(ResponseModel):
     cpu_time: float | None
     accelerator_start: float | None
     accelerator_time: float | None
+    confidence: float | None = Field(
+        None, description="Standard deviation of the predicted log seconds on the chosen device."
+    )
     size: float
     compute_intensity: float
     memory_required: float

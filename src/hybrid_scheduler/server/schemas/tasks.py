@@ -27,6 +27,7 @@ _RESULT = {
     "execution_cost": 3.6e-06,
     "regret": 0.004,
     "predicted_time": None,
+    "confidence": None,
     "status": "ran",
     "model_version": None,
 }
@@ -66,6 +67,9 @@ class Result(ResponseModel):
     execution_cost: float | None = Field(description="Dollars.")
     regret: float | None = Field(description="Latency minus the oracle's for this task; null without an oracle.")
     predicted_time: float | None = Field(description="Prediction of a learned scheduler, seconds.")
+    confidence: float | None = Field(
+        description="Standard deviation of the predicted log seconds on the chosen device: 0.1 means about 10 %."
+    )
     status: ResultStatus
     model_version: int | None
 

@@ -1,1 +1,0 @@
-"""Alembic migrations of the schema, run by `schema_version.upgrade_connection`."""
