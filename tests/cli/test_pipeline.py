@@ -1,8 +1,10 @@
 """`pipeline` as a program: interrupted, resumed, repeated; and what it refuses before it writes anything."""
 
+import contextlib
 import csv
 import json
 import signal
+import sqlite3
 import struct
 import sys
 from collections.abc import Callable
@@ -205,3 +207,79 @@ def test_train_writes_both_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert document["forest"]["test_r2"] > 0.9
     load_times(Path("m/scheduler_model.skops"))
     assert load_model(Path("m/rl_agent.safetensors")).notes["seed"] == 3
+
+
+def history_database(path: Path, tasks: int) -> None:
+    """Write a database with finished tasks of a run on the workstation."""
+    from hybrid_scheduler import AnalyticPhysics, workstation
+    from hybrid_scheduler.storage import DatabaseAddress
+    from hybrid_scheduler.storage.schema_version import upgrade
+    from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+    upgrade(DatabaseAddress.sqlite(path))
+    work = generate(scenario_named("mixed"), max(tasks, 1), 3)
+    cpu, gpu = AnalyticPhysics().times(work, workstation())[:, :, 0].T
+    best = cpu / (cpu + gpu)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "INSERT INTO runs VALUES ('r', 0, 1, 'stopped', 'simulated', 'mixed', 0.5, 1, 'workstation', '[]', "
+            "'{}', 'h', ?, NULL, '[]', '{}')",
+            (tasks,),
+        )
+        for row in range(tasks):
+            about = (float(work.size[row]), float(work.compute_intensity[row]), float(work.memory_required[row]))
+            database.execute(
+                "INSERT INTO tasks VALUES (?, 'r', ?, NULL, ?, ?, ?, 0, '[]', 'generic', 0)", (row + 1, row, *about)
+            )
+            if row % 2:
+                share = float(best[row])
+                database.execute(
+                    "INSERT INTO training_data VALUES (?, ?, ?, ?, ?, ?)",
+                    (row + 1, *about, share, share * float(gpu[row])),
+                )
+            on_gpu = row % 3 > 0
+            database.execute(
+                "INSERT INTO scheduler_results (id, task_id, run_id, scheduler_name, device, gpu_fraction, "
+                "actual_time, cpu_time, gpu_time, status) VALUES (?, ?, 'r', 'greedy', ?, ?, ?, ?, ?, 'ran')",
+                (row + 1, row + 1, "gpu_0" if on_gpu else "cpu", float(on_gpu), 1.0,
+                 0.0 if on_gpu else float(cpu[row]), float(gpu[row]) if on_gpu else 0.0),
+            )  # fmt: skip
+        database.commit()
+
+
+def test_train_from_history_makes_a_model_that_drives_hybrid_ml(run: Run) -> None:
+    from hybrid_scheduler import Cluster, create, workstation
+    from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+    history_database(Path("x.db"), 300)
+    result = run("train", "--from-history", "sqlite:///x.db", "--out", "m")
+    assert result.exit_code == 0, result.output
+    assert "150 rows of training_data" in result.output
+    assert "300 rows of scheduler_results" in result.output
+    assert "rms log error cpu 0." in result.output
+    assert (
+        'use it: hybrid-scheduler simulate --schedulers "hybrid_ml(model=m/scheduler_model.skops)' in result.output
+    )
+    work = generate(scenario_named("mixed"), 300, 2000, platform=workstation(), utilisation=0.6)
+    known = Cluster().run(work, create("price_index")).outcomes.latency.mean()
+    own = Cluster().run(work, create("hybrid_ml(model=m/scheduler_model.skops)")).outcomes.latency.mean()
+    assert own < 1.15 * known
+
+
+def test_train_from_history_without_finished_tasks_is_refused(run: Run) -> None:
+    history_database(Path("x.db"), 0)
+    for arguments, line in (
+        (
+            ("--from-history", "sqlite:///x.db"),
+            "error: history: must be a database with finished tasks, got 'none'",
+        ),
+        (("sqlite:///x.db",), "error: DATABASE_URL: must be left out without --from-history, got 'sqlite:///x.db'"),
+        (
+            ("--from-history", "--release"),
+            "error: --release: must be left out with --from-history, got '--release'",
+        ),
+    ):
+        result = run("train", *arguments)
+        assert result.exit_code == 2
+        assert result.stderr.splitlines()[0] == f"error: {line}"
+    assert not Path("models").exists()

@@ -1,9 +1,9 @@
-"""`hybrid-scheduler train`: training of the duration forest and of the RL agent from scratch."""
+"""`hybrid-scheduler train`: models from scratch, or a duration model from the history of a database."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,8 +11,14 @@ from .command_context import CommandContext
 from .options import JsonOption
 from .table import significant
 
+if TYPE_CHECKING:
+    from ..core import Floats, Platform, Workload
+    from ..storage import DatabaseAddress
+
 #: Steps of the progress bar for each model.
 _FOREST, _AGENT = 100, 900
+#: Newest rows of each source of history to learn from.
+_MOST_ROWS = 4000
 
 
 def train(
@@ -23,22 +29,52 @@ def train(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the models.", show_default="models")
     ] = None,
+    from_history: Annotated[
+        bool, typer.Option("--from-history", help="Train a duration model from a database's finished tasks.")
+    ] = False,
+    model_type: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Kind of model for --from-history.", show_default="random_forest"),
+    ] = None,
+    database_url: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DATABASE_URL]",
+            help="Database for --from-history; the settings' one if left out.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train the models of hybrid_ml and rl_agent.
 
     Training uses tasks of every scenario with seeds below 1000; every published figure uses seeds from 1000 on. If
-    --minutes stops the agent's training, the result depends on the machine's speed.
+    --minutes stops the agent's training, the result depends on the machine's speed. With --from-history one model
+    learns from tasks on the newest run's platform: the tables training_data and scheduler_results, and the CSV file
+    of the history.
 
     \b
     Examples:
       hybrid-scheduler train --minutes 1
+      hybrid-scheduler train --from-history --model-type xgboost
+      hybrid-scheduler train --from-history sqlite:///data/hybrid_scheduler.db
       hybrid-scheduler simulate --schedulers "hybrid_ml(model=models/scheduler_model.skops),oracle"
     """
     command: CommandContext = context.obj
-    command.settings()
+    settings = command.settings()
     number = _seed(seed)
     _check(release, minutes, out)
+    if from_history:
+        _check_history_options(release)
+        from ..storage import DatabaseAddress
+
+        address = settings.storage.address() if database_url is None else DatabaseAddress.from_url(database_url)
+        csv = settings.storage.history_csv if database_url is None else ""
+        _train_from_history(
+            command, address, csv, model_type or "random_forest", number, (out or Path("models")), as_json
+        )
+        return
+    _refuse_history_options(model_type, database_url)
     from ..learning.dqn.training import train_default_agent
     from ..learning.model_files import DEFAULT_TIMES
     from ..learning.offline_trainer import train_default_times_model
@@ -93,3 +129,157 @@ def _facts(notes: dict[str, Any]) -> list[str]:
         f"{name.replace('_', ' ')} {significant(value) if isinstance(value, float) else value}"
         for name, value in notes.items()
     ]
+
+
+# -------------------------------------------------------------------- from history
+
+
+def _check_history_options(release: bool) -> None:
+    from ..core import InvalidInputError
+
+    if release:
+        raise InvalidInputError("--release", "left out with --from-history", "--release")
+
+
+def _refuse_history_options(model_type: str | None, database_url: str | None) -> None:
+    from ..core import InvalidInputError
+
+    for name, value in (("--model-type", model_type), ("DATABASE_URL", database_url)):
+        if value is not None:
+            raise InvalidInputError(name, "left out without --from-history", value)
+
+
+def _train_from_history(
+    command: CommandContext,
+    address: DatabaseAddress,
+    csv: str,
+    model_type: str,
+    seed: int,
+    folder: Path,
+    as_json: bool,
+) -> None:
+    from ..learning.offline_trainer import OfflineTrainer
+
+    platform, sources = _history_rows(address, csv)
+    trainer = OfflineTrainer(model_type, platform=platform, seed=seed)
+    tasks, seconds = _samples(sources)
+    path = folder / "scheduler_model.skops"
+    metrics = trainer.train_on_history(tasks, seconds, path)["metrics"]
+    counts = {name: len(rows) for name, rows in sources.items()}
+    if as_json:
+        command.printer.document({"seed": seed, "rows": counts, "metrics": metrics, "model": str(path)})
+        return
+    command.printer.facts(["history", *(f"{count:,} rows of {name}" for name, count in counts.items())])
+    command.printer.facts([model_type, *_facts(metrics)])
+    command.printer.text(f"wrote {path}")
+    command.printer.text(f'use it: hybrid-scheduler simulate --schedulers "hybrid_ml(model={path}),oracle"')
+
+
+def _history_rows(address: DatabaseAddress, csv: str) -> tuple[Platform, dict[str, Floats]]:
+    """Return the newest run's platform, and by source rows of size, intensity, memory, CPU and GPU seconds."""
+    import numpy as np
+    import sqlalchemy as sa
+
+    from ..core import PLATFORMS, InvalidInputError, platform_named, workstation
+    from ..storage.history_csv import read_history
+    from ..storage.schema_version import with_connection
+    from ..storage.tables import runs, scheduler_results, tasks, training_data
+
+    def read(connection: sa.Connection) -> tuple[str, list[Any], list[Any]]:
+        newest = sa.select(runs.c.platform, runs.c.source).order_by(runs.c.created_at.desc()).limit(1)
+        found = connection.execute(newest).one_or_none()
+        if found is None:
+            return "", [], []
+        alike = sa.select(runs.c.run_id).where(runs.c.platform == found[0], runs.c.source == found[1])
+        about = (tasks.c.size, tasks.c.compute_intensity, tasks.c.memory_required)
+        optima = (
+            sa.select(*about, training_data.c.optimal_gpu_fraction, training_data.c.optimal_time)
+            .join(training_data, training_data.c.task_id == tasks.c.task_id)
+            .where(tasks.c.run_id.in_(alike), training_data.c.optimal_time > 0)
+            .order_by(tasks.c.task_id.desc())
+            .limit(_MOST_ROWS)
+        )
+        r = scheduler_results.c
+        finished = (
+            sa.select(*about, r.gpu_fraction, r.cpu_time, r.gpu_time, r.device)
+            .join(scheduler_results, r.task_id == tasks.c.task_id)
+            .where(r.run_id.in_(alike), r.status != "failed", r.actual_time > 0)
+            .order_by(r.id.desc())
+            .limit(_MOST_ROWS)
+        )
+        return found[0], list(connection.execute(optima).all()), list(connection.execute(finished).all())
+
+    name, optima, finished = with_connection(address, read, read_only=True)
+    platform = platform_named(name) if name in PLATFORMS else workstation()
+    learned = platform.class_of[platform.accelerators[0]] if len(platform.accelerators) else -1
+    others = {d.name for d, own in zip(platform.devices, platform.class_of, strict=True) if own != learned}
+    sources: dict[str, list[tuple[float, ...]]] = {"training_data": [_from_optimum(*row) for row in optima]}
+    sources["scheduler_results"] = [
+        _from_parts(*row[:6], accelerator_counts=name not in PLATFORMS or row[6] not in others) for row in finished
+    ]
+    if csv and Path(csv).exists():
+        try:
+            kept, fraction, optimum = read_history(csv)
+        except InvalidInputError as error:
+            if error.got != "none":  # an empty file is no mistake
+                raise
+        else:
+            about = zip(
+                kept.size.tolist(), kept.compute_intensity.tolist(), kept.memory_required.tolist(),
+                fraction.tolist(), optimum.tolist(), strict=True,
+            )  # fmt: skip
+            sources[Path(csv).name] = [_from_optimum(*row) for row in list(about)[-_MOST_ROWS:]]
+    rows = {source: np.array(found, dtype=np.float64).reshape(-1, 5) for source, found in sources.items()}
+    return platform, {source: found[np.isfinite(found[:, 3:]).any(axis=1)] for source, found in rows.items()}
+
+
+def _from_optimum(
+    size: float, intensity: float, memory: float, share: float | None, seconds: float
+) -> tuple[float, ...]:
+    """Return a row from the best share of a task alone: its two parts end together."""
+    if share is None:
+        return size, intensity, memory, float("nan"), float("nan")
+    return _from_parts(size, intensity, memory, share, seconds, seconds)
+
+
+def _from_parts(
+    size: float,
+    intensity: float,
+    memory: float,
+    share: float | None,
+    cpu: float | None,
+    accelerator: float | None,
+    *,
+    accelerator_counts: bool = True,
+) -> tuple[float, ...]:
+    """Return a row with the seconds of the whole task, from those of its parts."""
+    unknown = float("nan")
+    whole_cpu = cpu / (1.0 - share) if share is not None and cpu and share < 1.0 else unknown
+    known = share is not None and share > 0.0 and accelerator is not None and accelerator > 0 and accelerator_counts
+    return size, intensity, memory, whole_cpu, accelerator / share if known else unknown  # type: ignore[operator]
+
+
+def _samples(sources: dict[str, Floats]) -> tuple[Workload, Floats]:
+    """Return the tasks of all sources and their seconds; a task that appears several times counts once."""
+    import numpy as np
+
+    from ..core import InvalidInputError, Workload
+
+    rows = np.concatenate(list(sources.values()))
+    if not len(rows):
+        hint = "let tasks finish first: hybrid-scheduler serve"
+        raise InvalidInputError("history", "a database with finished tasks", "none", hint=hint)
+    about, which = np.unique(rows[:, :3], axis=0, return_inverse=True)
+    seconds = np.full((len(about), 2), np.nan)
+    for column in (0, 1):
+        known = np.isfinite(rows[:, 3 + column])
+        total, count = (
+            np.bincount(which[known], weights, len(about)) for weights in (rows[known, 3 + column], None)
+        )
+        seconds[count > 0, column] = total[count > 0] / count[count > 0]
+    size, intensity, memory = about.T
+    tasks = Workload(
+        task_id=np.arange(len(about)), size=size, compute_intensity=intensity, memory_required=memory,
+        arrival_time=np.zeros(len(about)),
+    )  # fmt: skip
+    return tasks, seconds

@@ -23,6 +23,8 @@ from .model_files import data_digest, save_times
 from .predictors import PREDICTORS, Predictor
 
 TRAINING_TARGETS = ("times", "fraction")
+#: Fewest finished tasks on each device to learn from.
+_LEAST_KNOWN = 10
 
 
 class OfflineTrainer:
@@ -109,6 +111,59 @@ class OfflineTrainer:
         if model_output_path is not None:
             self.predictor_.save(model_output_path)
         return {"feature_importances": self.predictor_.feature_importance(), "metrics": metrics}
+
+    def train_on_history(
+        self, tasks: Workload, seconds: Floats, model_output_path: str | Path | None = None
+    ) -> dict[str, Any]:
+        """Train on the seconds that finished tasks took; test and save.
+
+        Unknown seconds are estimated from a log-linear fit of the known ones, and do not count in the test.
+
+        Parameters
+        ----------
+        tasks
+            Tasks that have finished.
+        seconds
+            Seconds of each task on the CPU and on the accelerator; NaN where it did not run.
+        model_output_path
+            File of the model; without one the model is only kept as `predictor_`.
+
+        Returns
+        -------
+        dict
+            ``feature_importances``, and ``metrics`` with the root mean square of the held-out log errors on each
+            device.
+
+        Raises
+        ------
+        InvalidInputError
+            If too few tasks ran on one of the devices, or the target is not "times".
+        """
+        if self.target != "times":
+            raise InvalidInputError("target", '"times" for history', self.target)
+        inputs = features(tasks)
+        known = np.isfinite(seconds) & (seconds > 0)
+        logs = np.log(np.where(known, seconds, np.nan))
+        for device, count in zip(("CPU", "accelerator"), known.sum(axis=0).tolist(), strict=True):
+            if count < _LEAST_KNOWN:
+                hint = "let more tasks finish: hybrid-scheduler serve, or simulate into the database"
+                raise InvalidInputError(
+                    "history", f"at least {_LEAST_KNOWN} finished tasks on the {device}", count, hint=hint
+                )
+        fitted = fit_durations(Samples(inputs, logs, np.zeros_like(logs), 0), self.seed, trees=0)
+        estimate = np.log(DurationModel.of([fitted], np.ones(2)).table(tasks)[:, :, 0])
+        labels = labels_for(self.target, np.exp(np.where(known, logs, estimate)))
+        metrics = self._fit(inputs, labels)
+        _, test = self.predictor_.split_
+        predicted = self.predictor_.predict(inputs[test])
+        errors = logs[test] - np.column_stack([predicted[:, 0], predicted[:, 0] - predicted[:, 1]])
+        for device, error in zip(("cpu", "accelerator"), errors.T, strict=True):
+            left = error[np.isfinite(error)]
+            metrics[f"rms_log_error_{device}"] = float(np.sqrt(np.mean(left**2))) if len(left) else np.nan
+        self.predictor_.metrics_ = {k: v for k, v in metrics.items() if np.isfinite(v)}
+        if model_output_path is not None:
+            self.predictor_.save(model_output_path)
+        return {"feature_importances": self.predictor_.feature_importance(), "metrics": self.predictor_.metrics_}
 
     def _fit(self, inputs: Floats, labels: Floats) -> dict[str, float]:
         self.predictor_: Predictor = PREDICTORS[self.model_type](seed=self.seed, **self.options)
