@@ -132,8 +132,8 @@ function Body({ task }: { task: TaskRecord }) {
           <h3 className="mb-1 font-semibold text-14">Prediction</h3>
           <p className="text-12 text-muted">
             {time(result.predicted_time)}
-            {result.confidence == null ? "" : ` ± ${percent(result.confidence)}`} predicted, {time(result.time)} taken: an error of{" "}
-            <span className="text-ink">{percent(error)}</span>
+            {result.confidence == null ? "" : ` ± ${percent(result.confidence)}`} predicted, {time(result.time)}{" "}
+            taken: an error of <span className="text-ink">{percent(error)}</span>
             {result.model_version === null ? "" : `, model version ${result.model_version}`}.
           </p>
         </section>
