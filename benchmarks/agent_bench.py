@@ -89,6 +89,9 @@ def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     results["decide with the forest"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
     whole._learns_values = True
     results["decide with the forest, remembered"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
+    hybrid = create("hybrid_ml")
+    Cluster().run(workload, hybrid)
+    results["hybrid_ml decides"] = _each(lambda i: hybrid.decide(rows[i % tasks], view), 10_000)
     return results
 
 

@@ -201,10 +201,10 @@ def _speed() -> list[Goal]:
     return [
         Goal(group, "simulation: million tasks per CPU second, split earliest finish on 5 devices",
              Interval(million, million, million), 5.0, 12.0, at_least=True, command=command),
-        Goal(group, "hybrid_ml: µs per decision, durations by the forest",
-             _value(f"{agent}#durations by the forest"), 60.0, 15.0, command=bench),
-        Goal(group, "rl_agent: µs per decision, durations at hand",
-             _value(f"{agent}#decide, durations at hand"), 40.0, 10.0, command=bench),
+        Goal(group, "hybrid_ml: CPU µs per decision, with its prediction",
+             _value(f"{agent}#hybrid_ml decides"), 60.0, 15.0, command=bench),
+        Goal(group, "rl_agent: CPU µs per decision, with its prediction",
+             _value(f"{agent}#decide with the forest, remembered"), 40.0, 10.0, command=bench),
         Goal(group, "DQN learning steps per CPU second / Stable-Baselines3, the same agent",
              _value(f"{agent}#ours, ratio"), 1.5, 3.0, at_least=True, command=bench),
     ]  # fmt: skip

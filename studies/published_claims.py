@@ -51,7 +51,7 @@ class Claim:
     interval: Interval
     low: float = -math.inf
     high: float = math.inf
-    command: str = "python -m studies.results_book --measure --only claims"
+    command: str = "python -m studies.results_book --measure --only claims --out DIR"
 
     @property
     def verdict(self) -> str:
