@@ -132,6 +132,26 @@ def read_history(path: str | os.PathLike[str]) -> tuple[Workload, Floats, Floats
         If the file has other columns, an invalid row, or no row.
     """
     file = Path(path)
+    try:
+        seen = _rows(file)
+    except UnicodeDecodeError:
+        raise InvalidInputError("file", "UTF-8 text", "other bytes", where=file.name) from None
+    except csv.Error as error:
+        raise InvalidInputError("file", "well-formed CSV", str(error), where=file.name) from None
+    if not seen:
+        raise InvalidInputError("history", "at least one row", "none", where=file.name)
+    size, intensity, memory, fraction, seconds = (np.array(column) for column in zip(*seen.values(), strict=True))
+    tasks = Workload(
+        task_id=list(seen),
+        size=size,
+        compute_intensity=intensity,
+        memory_required=memory,
+        arrival_time=np.zeros(len(seen)),
+    )
+    return tasks, fraction, seconds
+
+
+def _rows(file: Path) -> dict[int, tuple[float, ...]]:
     seen: dict[int, tuple[float, ...]] = {}
     with file.open(encoding="utf-8", newline="") as rows:
         reader = csv.DictReader(rows)
@@ -149,17 +169,7 @@ def read_history(path: str | os.PathLike[str]) -> tuple[Workload, Floats, Floats
                     list(row.values()),
                     where=f"{file.name}, line {reader.line_num}",
                 ) from None
-    if not seen:
-        raise InvalidInputError("history", "at least one row", "none", where=file.name)
-    size, intensity, memory, fraction, seconds = (np.array(column) for column in zip(*seen.values(), strict=True))
-    tasks = Workload(
-        task_id=list(seen),
-        size=size,
-        compute_intensity=intensity,
-        memory_required=memory,
-        arrival_time=np.zeros(len(seen)),
-    )
-    return tasks, fraction, seconds
+    return seen
 
 
 def _has_labels(batch: Batch) -> bool:
