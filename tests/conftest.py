@@ -1,5 +1,6 @@
 """Shared by all tests: fixed seeds for hypothesis, so that a failure can be repeated, and the order of tests."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # `import reference`, `import st
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("fixed")
+
+# Servers that tests start are used for a few seconds: a process for what-if requests would cost more than that.
+os.environ.setdefault("HYBRID_SERVER__WARM_WHATIF", "false")
 
 # In the background of a shell Ctrl-C is ignored, and programs that tests start and interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -41,7 +41,7 @@ for number, (arguments, environment) in enumerate(json.load(sys.stdin)):
 
 def base_environment() -> dict[str, str]:
     """Return what a server of the tests inherits, and schedulers that load no models."""
-    passed_on = ("PATH", "HOME", "NUMBA_CACHE_DIR", "PYTHONPATH")
+    passed_on = ("PATH", "HOME", "NUMBA_CACHE_DIR", "PYTHONPATH", "HYBRID_SERVER__WARM_WHATIF")
     inherited = {key: os.environ[key] for key in passed_on if key in os.environ}
     return {**inherited, "HYBRID_SIMULATION__SCHEDULERS": FAST}
 

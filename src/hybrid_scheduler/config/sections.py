@@ -181,6 +181,7 @@ class ServerSettings(_Section):
     rate_limit: Rate = "600/minute"
     write_rate_limit: Rate = "120/minute"
     max_clients: Count = 500
+    warm_whatif: Switch = True
 
 
 class LoggingSettings(_Section):

@@ -178,7 +178,7 @@ async def open_server(
             await _publish_stored_events(hub, EventReader(repository, shared, after=hub.last_seq), stack)
         limiter = RateLimiter(chosen, redis_url=None if redis is None else _url(redis))
         stack.push_async_callback(limiter.close)
-        whatif_worker = ProcessWhatIfWorker()
+        whatif_worker = ProcessWhatIfWorker(keep=settings.server.warm_whatif)
         stack.callback(whatif_worker.close)
         context = AppContext(
             repository=repository,

@@ -200,6 +200,8 @@ async def _run_server(
             logger.info(f"listening on {url}, database {running.address.redacted}, role {role}")
             if ready is not None:
                 ready(url, running)
+            if settings.server.warm_whatif:
+                running.context.whatif_worker.warm_up()  # now, because before it would delay the start
 
         config = uvicorn_config(create_app(running.context), options)
         server = Server(config, running.context.hub, on_ready)

@@ -39,7 +39,7 @@ class WhatIfQuestion:
 
 
 _Compute = Callable[[WhatIfQuestion], list[WhatIfResult]]
-#: Seconds without a request after which the process ends and gives its memory back; the next one starts it again.
+#: Seconds without a request after which a process that is not kept ends and gives its memory back.
 _IDLE_S = 120.0
 #: A slider sends many changes of the same machine: its unchanged figures are computed once.
 _cached_baseline = lru_cache(maxsize=16)(baseline_figures)
@@ -123,7 +123,7 @@ class ThreadWhatIfWorker:
 
 
 class ProcessWhatIfWorker:
-    """Worker in one process, which starts with the first dashboard and is replaced if it dies.
+    """Worker in one process, which starts with `warm_up` or the first request and is replaced if it dies.
 
     Parameters
     ----------
@@ -131,11 +131,19 @@ class ProcessWhatIfWorker:
         Computes a comparison; called in the process.
     prepare
         Called first in the process; by default it loads all libraries.
+    keep
+        Keep the process and its memory between requests, however long.
     """
 
-    def __init__(self, work: _Compute = _compute_with_cache, prepare: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        work: _Compute = _compute_with_cache,
+        prepare: Callable[[], None] | None = None,
+        *,
+        keep: bool = False,
+    ) -> None:
         self._work, self._prepare = work, prepare or _load_libraries
-        self._process = WorkerProcess("what-if process", idle_s=_IDLE_S)
+        self._process = WorkerProcess("what-if process", idle_s=None if keep else _IDLE_S)
         self._closed = False
 
     def warm_up(self) -> None:
