@@ -3,6 +3,7 @@
     python3 scripts/run_tests.py                      the linters, the dashboard's checks, then all tests
     python3 scripts/run_tests.py --lint               the linters alone
     python3 scripts/run_tests.py --coverage           all tests, and their coverage of the package
+    python3 scripts/run_tests.py --faults             the campaign of injected faults, about 25 minutes
     python3 scripts/run_tests.py tests/golden -k x    pytest alone, with these arguments
 
 The dashboard is built while packages are installed, the simulator compiled while the quick linters run; a failure
@@ -140,7 +141,9 @@ def main(arguments: list[str]) -> int:
         code = run_everything()
     else:
         python = environment_or_exit(DEVELOPMENT)
-        if arguments == ["--lint"]:
+        if arguments[0] == "--faults":
+            code = run({"faults": [str(python), "scripts/fault_campaign.py", *arguments[1:]]})
+        elif arguments == ["--lint"]:
             code = run(quick_linters(python) | type_checks(python))
         else:
             dashboard()

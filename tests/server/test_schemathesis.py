@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fault_scale import FULL, amount
 from services import database_url, postgres_url  # noqa: F401
 from test_backends import settings_of
 
@@ -18,6 +19,7 @@ from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server, options_of
 from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
 
+ALL_PHASES = "examples,coverage,fuzzing,stateful" if FULL else "examples,coverage,fuzzing"
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 
@@ -32,7 +34,7 @@ async def fuzzed(context, folder: Path, phases: str) -> None:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         command = [
             sys.executable, "-m", "schemathesis.cli", "run", f"{url}/api/openapi.json", "--url", url,
-            "--max-examples", "4", "--seed", "1", "--generation-deterministic",
+            "--max-examples", str(amount(4, 100)), "--seed", "1", "--generation-deterministic",
             "--phases", phases, "--request-timeout", "60", "--no-color",
             # A name that fits the pattern need not be known, and bytes that fit "binary" are rarely a table.
             "--exclude-checks", "positive_data_acceptance",
@@ -51,7 +53,7 @@ async def fuzzed(context, folder: Path, phases: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "phases"),
     # Requests at the limits of every field are many, and most end before any database is asked: once is enough.
-    [("sqlite", "examples,coverage,fuzzing"), ("postgresql", "examples,fuzzing")],
+    [("sqlite", ALL_PHASES), ("postgresql", ALL_PHASES if FULL else "examples,fuzzing")],
     ids=["sqlite", "postgresql"],
 )
 async def test_no_generated_request_causes_a_server_error(kind, phases, request, tmp_path, monkeypatch):
