@@ -160,6 +160,14 @@ ROWS = (
         ("tests/server/test_schemathesis.py",),
     ),
     Row(
+        "the dashboard stays responsive",
+        "20 updates a second, catching up, server killed",
+        (
+            "tests/browser/test_dashboard.py::test_memory_does_not_grow_at_twenty_updates_a_second",
+            "tests/browser/test_dashboard.py::test_page_reconnects_after_the_server_was_killed",
+        ),
+    ),
+    Row(
         "many readers",
         "500 WebSocket clients, 8 kB, 4 messages a second",
         program=("stream_bench.py", "--clients", "500", "--rate", "4"),

@@ -125,6 +125,7 @@ def test_every_key_can_be_set_by_a_variable() -> None:
         "logging.file": "x.log",
         "logging.rotation": "1 GB",
         "server.rate_limit": "9/second",
+        "server.warm_whatif": "no",
         "server.write_rate_limit": "9/hour",
         "server.allowed_hosts": "a.example, b.example",
     }

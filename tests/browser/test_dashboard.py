@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fault_scale import FULL
 from page_checks import (
     BUSY,
     ROOT,
@@ -362,7 +363,17 @@ def test_memory_does_not_grow_at_twenty_updates_a_second(dashboard: Path, open_p
         session.send("Performance.enable")
         events(1500)  # the ring buffers fill up first
         heap, nodes = measured()
+        page.evaluate(
+            """() => {
+                window.longest = 0;
+                const note = task => { window.longest = Math.max(window.longest, task.duration); };
+                new PerformanceObserver(list => list.getEntries().forEach(note)).observe({type: 'longtask'});
+            }"""
+        )
         events(3000)
+        longest = page.evaluate("window.longest")
         later, nodes_later = measured()
-        assert later <= heap + 4
+        # Beside other tests a task of the page waits for the processor, and garbage is collected later.
+        assert later <= heap + (2 if FULL else 4)
+        assert longest <= 200 or not FULL
         assert abs(nodes_later - nodes) <= 0.05 * nodes

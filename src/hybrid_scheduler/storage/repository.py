@@ -379,23 +379,27 @@ async def _some_tasks(
     columns: Sequence[str] = _TASK,
 ) -> list[Row]:
     query = select(*(tasks.c[name] for name in columns))
+    paged = before is not None or after is not None
+    first = -(2**62) if after is None else _bounded(after) + 1
+    final = 2**62 if last is None else last
+    if before is not None:
+        final = min(final, _bounded(before) - 1)
     if run_id is not None:
-        query = query.where(tasks.c.run_id == run_id)
+        # A page begins at an id, so it is read in the order of ids. The expression keeps SQLite from taking the
+        # index on runs instead, and sorting all tasks of the run.
+        query = query.where((tasks.c.run_id.concat("") if paged else tasks.c.run_id) == run_id)
     if external_id is not None:
         query = query.where(tasks.c.external_id == external_id)
-    if run_id is not None and (before is not None or after is not None):
+    if run_id is not None and paged:
         span = await history_analysis.task_range(connection, run_id)
         if span is None:
             return []
-        query = query.where(tasks.c.task_id.between(*span))  # does not scan the tasks of other runs
-    if before is not None:
-        query = query.where(tasks.c.task_id < _bounded(before))
-    if after is not None:
-        query = query.where(tasks.c.task_id > _bounded(after))
-    if last is not None:
-        query = query.where(tasks.c.task_id <= last)
+        first, final = max(first, span[0]), min(final, span[1])  # does not scan the tasks of other runs
+    if paged or last is not None:
+        # One condition for each end: of two, SQLite may search by the one that leaves more rows.
+        query = query.where(tasks.c.task_id.between(first, final))
     # Within a run ordinals have the order of ids, and there is an index on them.
-    in_run = run_id is not None and external_id is None and before is None and after is None
+    in_run = run_id is not None and external_id is None and not paged
     order = tasks.c.ordinal if in_run else tasks.c.task_id
     query = query.order_by(order.desc() if newest else order).limit(limit)
     return _dicts(await connection.execute(query), columns)
