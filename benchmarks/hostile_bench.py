@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -197,6 +198,7 @@ def main() -> None:
     if given.attack:
         print(ATTACKS[given.attack](given.port))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends, too
     program = "from hybrid_scheduler.cli import main; main()"
     schedulers = {"HYBRID_SIMULATION__SCHEDULERS": "round_robin,greedy,oracle"}
     with tempfile.TemporaryDirectory() as folder:

@@ -29,7 +29,7 @@ _PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE)
 
 def python_components() -> list[dict[str, Any]]:
     """Return the packages of the Python locks; their hashes are in the locks, one for each file."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for lock, scope in PYTHON_LOCKS.items():
         for name, version in _PIN.findall((ROOT / lock).read_text(encoding="utf-8")):
             purl = f"pkg:pypi/{name.lower()}@{version}"
@@ -41,7 +41,7 @@ def python_components() -> list[dict[str, Any]]:
 def npm_components() -> list[dict[str, Any]]:
     """Return the packages of the dashboard's lock with their hashes."""
     lock = json.loads((ROOT / "dashboard" / "package-lock.json").read_text(encoding="utf-8"))
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for path, package in lock["packages"].items():
         name = path.rpartition("node_modules/")[2]
         if not name or package.get("link"):
