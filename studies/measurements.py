@@ -257,10 +257,15 @@ def measure(
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited by the processes
     wanted = [job for job in [*jobs(tasks, chosen), *commands()] if not only or job.section in only]
     todo = sorted((job for job in wanted if job.key not in raw.section(job.section)), key=lambda job: -job.weight)
+    failed: list[str] = []
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         running = {pool.submit(_timed, job): job for job in todo}
         for done, future in enumerate(as_completed(running), 1):
             job = running[future]
+            if (error := future.exception()) is not None:
+                failed.append(f"{job.section} {job.key}: {error}")
+                report(f"FAILED {failed[-1]}")
+                continue
             value, seconds = future.result()
             raw.add(job.section, job.key, value)
             report(f"{done} of {len(todo)}: {job.section} {job.key}, {seconds:.1f} CPU s")
@@ -273,6 +278,8 @@ def measure(
                 raw.add("adversaries", key, _worst(first, second, processes, evaluations, min(20, max(4, seeds))))
     raw.write()
     report(f"{folder / RAW}, {time.perf_counter() - began:.0f} s")
+    if failed:
+        raise SystemExit("\n".join(["these failed, and run again with the same command:", *failed]))
 
 
 def _timed(job: Job) -> tuple[Any, float]:

@@ -84,6 +84,9 @@ def test_measurement_continues_where_it_stopped(tmp_path, monkeypatch):
         measurements.measure(tmp_path, seeds=2, tasks=200, processes=1, only=["shift"], report=lambda _: None)
     assert calls == [1]
     assert measurements.Raw.read(tmp_path / "raw.json").section("shift") == {"3000": None}
+    monkeypatch.setattr(measurements, "jobs", lambda tasks, seeds: [measurements.Job("shift", "3001", int, ("x",))])
+    with pytest.raises(SystemExit, match="shift 3001: invalid literal"):
+        measurements.measure(tmp_path, seeds=2, tasks=200, processes=1, only=["shift"], report=lambda _: None)
     with pytest.raises(SystemExit, match="other tasks, seeds or models"):
         measurements.measure(tmp_path, seeds=3, tasks=200, processes=1, only=["shift"], report=lambda _: None)
 
