@@ -32,6 +32,17 @@ def test_interval_by_hand():
     assert mean.half_width == pytest.approx(expected)
 
 
+def test_interval_is_students_for_every_number_of_batches():
+    mean = RunningMean()
+    values = np.random.default_rng(3).normal(size=(63, 16))
+    for number, batch in enumerate(values, 1):
+        mean.add(batch)
+        if number >= 8:
+            spread = values[:number].mean(axis=1).std(ddof=1)
+            expected = stats.t.ppf(0.975, number - 1) * spread / np.sqrt(number)
+            assert mean.half_width == pytest.approx(expected, rel=1e-12)
+
+
 def test_full_batches_are_merged_in_pairs():
     mean = RunningMean()
     values = np.arange(16.0 * 64)
