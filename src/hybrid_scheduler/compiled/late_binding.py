@@ -20,6 +20,7 @@ it keeps its planned place in the copies, so that those behind it do not take th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,10 +32,9 @@ from .jit_cache import helper
 from .split_placement import best_placement
 
 #: Coefficients of the prices (see `device_prices.py`). Then weight in the prices of the work that waits behind a
-#: task, exponent of the relief for large tasks, shares of the typical task time and of the mean queue in the scale
-#: of the boost. Tuned by evolution on seeds that no reported figure uses: `python -m studies.late_binding --tune`.
-_THETA = (0.467, 1.398, 0.165, 1.053, 0.28, 0.007, 0.042)
-_QUEUE_WEIGHTS = (1.488, 0.162, 2.79, 0.135)
+#: task, exponent of the relief for large tasks, factors of the mean work of a task and of the mean queue in the
+#: scale of the boost. Tuned by evolution on seeds that no reported figure uses: `python -m studies.late_binding --tune`.
+COEFFICIENTS = (0.467, 1.398, 0.165, 1.053, 0.28, 0.007, 0.042, 1.488, 0.162, 8.0, 0.135)
 #: Default factor of the boost, tuned with them.
 BOOST = 0.77
 #: Most tasks that one look at the queue may leave waiting: it bounds the time that a look takes.
@@ -47,7 +47,7 @@ _LARGEST = -math.log(-math.expm1(-_SMALLEST))
 _QUEUE_MEMORY = 200.0
 #: Fee of a split that no task pays.
 _NEVER = 1e300
-_COEFFICIENTS, _WAITING_WEIGHT, _RELIEF, _TYPICAL_SCALE, _QUEUE_SCALE, _FACTOR, _WEIGHT, _PRICES = (
+_COEFFICIENTS, _WAITING_WEIGHT, _RELIEF, _WORK_SCALE, _QUEUE_SCALE, _FACTOR, _WEIGHT, _PRICES = (
     2, 9, 10, 11, 12, 13, 14, 15,
 )  # fmt: skip
 
@@ -67,19 +67,26 @@ _VECTOR = types.float64[::1]
 QUEUE_RULE = types.NamedUniTuple(_VECTOR, 3, QueueRule)
 
 
-def queue_rule(cpus: int, accelerators: int, boost: float, objective: Floats, columns: int) -> QueueRule:
+def queue_rule(
+    cpus: int, accelerators: int, coefficients: Sequence[float], boost: float, objective: Floats, columns: int
+) -> QueueRule:
     """Return a rule for an empty queue; `objective` is the weight of latency and a price for each column."""
-    coefficients = [*_THETA, *_QUEUE_WEIGHTS, boost]
-    params = np.concatenate([[cpus, accelerators], coefficients, objective]).astype(np.float64)
+    params = np.concatenate([[cpus, accelerators], coefficients, [boost], objective]).astype(np.float64)
     return QueueRule(params, price_state(columns), np.zeros(5))
 
 
 @helper
 def admit(rule, release, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the queue's totals; return the key by which it waits and its priced work."""
+    update_window(times, devices, rule.params[0], rule.params[1], rule.prices)
+    return enqueue(rule, release, times, devices)
+
+
+@helper
+def enqueue(rule, release, times, devices):  # type: ignore[no-untyped-def]
+    """Do the same as `admit` at prices that are up to date."""
     params, waiting = rule.params, rule.waiting
-    update_window(times, devices, params[0], params[1], rule.prices)
-    value, worth, typical = window_prices(rule.prices)
+    value, worth, _ = window_prices(rule.prices)
     total, work = 0.0, np.inf
     for d in range(len(devices)):
         column = devices[d].column
@@ -98,7 +105,7 @@ def admit(rule, release, times, devices):  # type: ignore[no-untyped-def]
     if factor == 0.0:
         return release, work
     elapsed = release - waiting[4]
-    scale = params[_TYPICAL_SCALE] * typical
+    scale = params[_WORK_SCALE] * waiting[2]
     scale += min(params[_QUEUE_SCALE] * waiting[1], 0.5 * elapsed / (factor * _LARGEST))
     boost = -factor * scale * math.log(-math.expm1(-max(work / scale, _SMALLEST)))
     return release - boost, work

@@ -10,7 +10,7 @@ below that of schedulers that decide at arrival: those must guess which tasks co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numba import types
@@ -27,6 +27,7 @@ from ..compiled import column_prices, compiled, device_table, entry
 from ..compiled.fast_rule import DEVICE_TABLE
 from ..compiled.late_binding import (
     BOOST,
+    COEFFICIENTS,
     LOOK_AHEAD,
     QUEUE_RULE,
     admit,
@@ -141,14 +142,18 @@ class LateBinding(Central):
     boost
         How far small tasks go before large ones: 0 is first come, first served. A larger value lowers the mean
         latency and raises the tail.
+    coefficients
+        Eleven coefficients of the prices and of the boost; see `compiled/late_binding.py`.
     """
 
     knows = Knowledge.TOLD
 
-    def __init__(self, boost: float = BOOST) -> None:
+    def __init__(self, boost: float = BOOST, coefficients: Sequence[float] = COEFFICIENTS) -> None:
         if not (0.0 <= boost < math.inf):
             raise InvalidInputError("boost", "a number of at least 0", boost)
-        self.boost = boost
+        if len(coefficients) != len(COEFFICIENTS) or not np.isfinite(coefficients).all():
+            raise InvalidInputError("coefficients", f"{len(COEFFICIENTS)} finite numbers", coefficients)
+        self.boost, self.coefficients = boost, tuple(coefficients)
 
     def start(self, setting: Setting) -> None:
         """Empty the queue; see `Scheduler.start`."""
@@ -157,8 +162,8 @@ class LateBinding(Central):
         platform, columns = setting.platform, setting.times.columns
         self.devices = device_table(platform, columns)
         self.rule = queue_rule(
-            int(platform.is_cpu.sum()), len(platform.accelerators), self.boost, column_prices(setting),
-            int(columns.max()) + 1,
+            int(platform.is_cpu.sum()), len(platform.accelerators), self.coefficients, self.boost,
+            column_prices(setting), int(columns.max()) + 1,
         )  # fmt: skip
         #: Key and priced work of each waiting task, in the queue's order.
         self._waiting: list[tuple[float, float]] = []
