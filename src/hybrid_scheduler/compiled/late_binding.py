@@ -33,7 +33,7 @@ from .split_placement import best_placement
 
 #: Coefficients of the prices (see `device_prices.py`). Then weight in the prices of the work that waits behind a
 #: task, exponent of the relief for large tasks, factors of the mean work of a task and of the mean queue in the
-#: scale of the boost. Tuned by evolution on seeds that no reported figure uses: `python -m studies.late_binding --tune`.
+#: scale of the boost. Tuned on seeds that no reported figure uses: `python -m studies.late_binding --tune`.
 COEFFICIENTS = (0.467, 1.398, 0.165, 1.053, 0.28, 0.007, 0.042, 1.488, 0.162, 8.0, 0.135)
 #: Default factor of the boost, tuned with them.
 BOOST = 0.77
