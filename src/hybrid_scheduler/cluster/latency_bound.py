@@ -35,15 +35,18 @@ from .physics_times import PhysicsTimes
 #: consecutive blocks add up.
 _BLOCK = 2000
 #: Width of a step of the prices in mean isolated optima, and most steps of a block.
-_WIDTH, _MOST_STEPS = 0.2, 50_000
+_WIDTH, _MOST_STEPS = 0.6, 50_000
 #: Most steps of the ascent, and most looks at a step of the prices in a block. Only very long queues need so many.
-_ASCENT, _MOST_LOOKS = 60, 400_000_000
-#: Share of the mean price that the first step of the ascent may change, and the weight of the newest subgradient.
-_RATE, _NEWEST = 0.3, 0.3
+_ASCENT, _MOST_LOOKS = 100, 1_000_000_000
+#: Share of the mean price that a step of the ascent may change, and the weight of the newest subgradient. After
+#: that many steps without a better bound the share is halved.
+_RATE, _NEWEST, _MOST_FAILURES = 0.15, 0.3, 4
 #: Share of the pooled prices with which the ascent begins.
 _BEGIN = 0.6
+#: Part of a limit by which the next one is expected to differ.
+_NEAR = 0.02
 #: Relative precision of the cost that a task's progress may have at most; rounding lowers the bound.
-_PRECISION = 1e-7
+_PRECISION = 1e-5
 
 
 class _Tasks(NamedTuple):
@@ -156,15 +159,21 @@ def _bound(block: _Tasks) -> float:
     dual = compiled(_dual, _DUAL)
     used, limits = np.empty_like(prices), np.zeros(count)
     trend = np.zeros_like(prices)
-    best, looks = -np.inf, 0
-    for step in range(_ASCENT):
+    best, best_prices, looks, failures, rate = -np.inf, prices, 0, 0, _RATE
+    for _ in range(_ASCENT):
         value, seen = dual(block, prices, begin, width, used, limits)
-        best, looks = max(best, value), looks + seen
+        looks += seen
+        failures = 0 if value > best else failures + 1
+        if value > best:
+            best, best_prices = value, prices
         if looks + seen > _MOST_LOOKS or not prices.any():
             break
         trend += _NEWEST * (used / width - block.devices[:, None] - trend)
-        rate = _RATE / np.sqrt(1.0 + step) * prices[prices > 0.0].mean()
-        prices = np.maximum(0.0, prices + rate * trend)
+        if failures == _MOST_FAILURES:  # the steps are too long
+            prices, rate, failures = best_prices, 0.5 * rate, 0
+            trend[:] = 0.0
+            continue
+        prices = np.maximum(0.0, prices + rate * prices[prices > 0.0].mean() * trend)
     return float(best)
 
 
@@ -326,8 +335,11 @@ def _dual(block, prices, begin, width, used, limits):  # type: ignore[no-untyped
                 other = block.seconds[i, second]
                 rate += 1.0 / other
             least = 1.0 / rate
-            low, high, step = release + least, max(limits[i], release + least), least
+            low, high, step = release + least, release + least, least
             here, there = prices[first], prices[second]
+            if limits[i] > low:  # prices change little from step to step
+                step = _NEAR * (limits[i] - release)
+                high = limits[i] - step
             amount, cost, seen = _progress(high, release, seconds, other, here, there, begin, width)
             looks += seen
             while amount < 1.0:
