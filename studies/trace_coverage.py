@@ -42,8 +42,9 @@ def coverage(load: float, tasks: int, traces: int) -> tuple[float, ...]:
         found = compare_trace(ExperimentSpec.for_trace(trace, PAIR, spec.machine), seed)
         samples = found.samples("mean_latency")
         means.append(dependent_interval(samples[second]))
-        gaps.append(dependent_interval(samples[second] - samples[first]))
-        verdicts.append(found.judge().pairs[second, first].verdict)
+        pair = found.judge().pairs[second, first]
+        gaps.append(pair.difference)
+        verdicts.append(pair.verdict)
     level, gap = np.mean([one.mean for one in means]), np.mean([one.mean for one in gaps])
     right, wrong = (LOWER, HIGHER) if gap < 0 else (HIGHER, LOWER)
     return (

@@ -63,6 +63,8 @@ SEEDS, BATCHES = "seeds", "batches"
 DEFAULT_METRIC = "mean_latency"
 #: Metrics whose values in a trace are correlated over the busy periods of the queues.
 _OF_LATENCY = frozenset({"mean_latency", "mean_wait", "mean_slowdown", "mean_regret"})
+#: Mean latency over mean execution time up to which queues do not matter.
+_WITHOUT_QUEUES = 1.05
 #: Seeds between two checks of the sequential variant, however many processes there are.
 _SEEDS_PER_CHECK = 5
 #: Seed of the bootstrap: the same table every time.
@@ -451,7 +453,8 @@ class PairedComparison:
         if missing:
             raise InvalidInputError("metric", "one that every run has", metric, where=missing[0])
         rng = np.random.default_rng(_RESAMPLING_SEED)
-        pairs = compare_pairs(samples, rng, one_run=self.one_run)
+        idle = [name for name in samples if metric in _OF_LATENCY and self._slowdown(name) <= _WITHOUT_QUEUES]
+        pairs = compare_pairs(samples, rng, one_run=self.one_run, without_queues=idle)
         reference = float(samples[reference_name].mean())
         standings = [
             Standing(
@@ -501,9 +504,13 @@ class PairedComparison:
         """Return how many tasks a trace needs for an interval of this scheduler's latency; 0 for a scenario."""
         if self.spec.trace is None:
             return 0
+        return values_needed(self._slowdown(name), self.spec.trace.workload.duration_estimate)
+
+    def _slowdown(self, name: str) -> float:
+        """Return mean latency over mean execution time of the first run."""
         numbers = self.runs[0].metrics[name]
         latency, time = _number(numbers["mean_latency"]), _number(numbers["mean_time"])
-        return values_needed(latency / time if time > 0 else 1.0, self.spec.trace.workload.duration_estimate)
+        return latency / time if time > 0 else 1.0
 
 
 def _number(value: float | None) -> float:

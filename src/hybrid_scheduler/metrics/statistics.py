@@ -12,7 +12,7 @@ cancels out. All random numbers come from a generator that is passed in. Terms:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -217,19 +217,21 @@ def trend_direction(values: Floats, confidence: float = _CONFIDENCE) -> float:
     return 0.0 if small or not step.excludes(0.0) else math.copysign(1.0, step.mean)
 
 
-def dependent_interval(values: Floats, confidence: float = _CONFIDENCE) -> Interval:
+def dependent_interval(values: Floats, confidence: float = _CONFIDENCE, *, congested: bool = True) -> Interval:
     """Return Student's interval for consecutive, possibly correlated values of one run.
 
     Correlated values carry as much information as a smaller number of independent ones; the interval uses that
     effective number. It is the widest of those for the values themselves, for means of two neighbours and of four,
     because congestion may outlast a batch, and is widened for skewness. It is never narrower than `t_interval`.
-    Values with a trend, as in a queue that grows, have no stable mean: the interval is infinite.
+    Values with a trend, as in a queue that grows, have no stable mean: the interval is infinite. Without queues
+    (`congested` false) no congestion can outlast a batch, and the values themselves are enough.
     """
     plain = t_interval(values, confidence)
     if trend_direction(values, confidence):
         return Interval(plain.mean, -math.inf, math.inf)
     half, merged = plain.half_width, values
-    while len(merged) >= _FEWEST_MERGED:
+    fewest = _FEWEST_MERGED if congested else max(_FEWEST_MERGED, len(values))
+    while len(merged) >= fewest:
         correlation = lag1_autocorrelation(merged) if len(merged) >= 2 * _FEWEST_MERGED else 0.0
         effective = max(2.0, len(merged) * (1.0 - correlation) / (1.0 + correlation))
         error = float(merged.std(ddof=1)) / math.sqrt(effective)
@@ -361,6 +363,7 @@ def compare_pairs(
     confidence: float = _CONFIDENCE,
     *,
     one_run: bool = False,
+    without_queues: Collection[str] = (),
 ) -> dict[tuple[str, str], Pair]:
     """Compare every policy with every other; Holm's correction covers all pairs.
 
@@ -375,6 +378,8 @@ def compare_pairs(
     one_run
         Whether the values are batches of one run. Two policies of one run also differ if the gap between them keeps
         growing, as on an overloaded platform.
+    without_queues
+        Policies of one run whose tasks hardly wait, so that congestion cannot outlast a batch.
 
     Returns
     -------
@@ -388,7 +393,12 @@ def compare_pairs(
     p_values = [wilcoxon(values) for values in differences]
     pairs: dict[tuple[str, str], Pair] = {}
     for (first, second), values, p, adjusted in zip(names, differences, p_values, holm(p_values), strict=True):
-        difference = (dependent_interval if one_run else skewed_interval)(values, confidence)
+        congested = not {first, second} <= set(without_queues)
+        difference = (
+            dependent_interval(values, confidence, congested=congested)
+            if one_run
+            else skewed_interval(values, confidence)
+        )
         diverging = one_run and trend_direction(values, confidence) * difference.mean > 0
         pair = Pair(
             first,
