@@ -1,5 +1,6 @@
 """Results page: verdicts from intervals, and runnable cases."""
 
+import json
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from examples import measure_schedulers
 from hybrid_scheduler.metrics import Interval
 from hybrid_scheduler.reports import figures
-from studies import book_cases, goals, measurements, published_claims, results_book
+from studies import book_cases, goals, learned_quality, measurements, published_claims, quoted_figures, results_book
 from studies.published_claims import FAILS, HOLDS, OPEN, Claim
 
 
@@ -121,6 +123,15 @@ def invented():
             value = {name: {"total": 13.0 * rng.uniform(1, 2), "ratio": 1.1, "recovery": 3} for name in policies}
         elif job.section == "alarms":
             value = 0
+        elif job.section == "quality":
+            names = ("earliest_finish", *learned_quality.CASES[job.arguments[0]].schedulers)
+            value = {name: rng.uniform(0.5, 1.0, 4).tolist() for name in names}
+        elif job.section == "schedulers":
+            rows = {
+                name: dict.fromkeys(measure_schedulers.MEASURES, rng.uniform())
+                for name in ("earliest_finish", "heft")
+            }
+            value = {"tasks": 200, "schedulers": rows}
         else:
             several = {"raw reward": 3, "forest": 2}.get(
                 job.key.partition("/")[0], 3 if job.section == "forest" else 0
@@ -149,3 +160,22 @@ def test_page_has_every_goal_claim_and_table(invented):
         assert words in page, words
     assert len(document["claims"]) == 24
     assert set(document["cases"]) == {case.key for case in book_cases.cases(200)}
+
+
+def test_other_tables_are_written_from_the_same_data(invented, tmp_path, monkeypatch):
+    for folder in ("docs/results/learning", "docs/results/h200", "docs/guide/schedulers"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.setattr(results_book, "ROOT", tmp_path)
+    invented.document["sections"]["texts"] = {"prices.txt": "mixed 0.95\n"}
+    results_book.write_texts(invented, lambda _: None)
+    results = tmp_path / "docs" / "results"
+    assert (results / "prices.txt").read_text() == "mixed 0.95\n"
+    quality = (results / "learning" / "quality.txt").read_text(encoding="utf-8")
+    assert "mixed, load 0.7, 2,000 tasks, 4 seeds" in quality
+    assert "rl_agent(state=task)" in quality
+    assert json.loads((results / "learning" / "shift.json").read_text())["policies"][1]["name"] == "static forest"
+    measured = json.loads((tmp_path / "docs/guide/schedulers/measured.json").read_text())
+    assert measured["first_seed"] == 3000
+    assert measured["cases"]["batch"]["schedulers"]["heft"]["mean_latency"][0] > 0
+    assert (results / "h200" / "all_runs.json").is_file()
+    assert tmp_path != quoted_figures.ROOT
