@@ -299,3 +299,17 @@ async def test_engine_and_api_in_two_processes(with_redis, request, tmp_path, mo
 
         await until(flows)
         assert (await client.delete("/api/history")).json()["deleted_tasks"] > 0
+        live = (await client.get("/api/status")).json()["run_id"]
+        assert (await client.delete(f"/api/runs/{live}")).status_code == 409  # it has not ended
+        assert (await client.post("/api/simulation/stop")).json()["state"] == "stopped"
+
+        async def stopped():
+            return (await client.get(f"/api/runs/{live}")).json()["status"] == "stopped"
+
+        await until(stopped)
+        for run_id in (live, measured.json()["run_id"]):
+            assert (await client.delete(f"/api/runs/{run_id}")).status_code == 200
+            assert (await client.get(f"/api/runs/{run_id}")).status_code == 404
+        assert (await client.delete(f"/api/runs/{live}")).status_code == 404
+        fresh = await client.post("/api/simulation/start")
+        assert fresh.json()["run_id"] not in (None, live)

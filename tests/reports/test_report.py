@@ -1,5 +1,6 @@
 """Reports in both forms, traces, and what notebooks show."""
 
+import base64
 import re
 
 import numpy as np
@@ -13,6 +14,8 @@ from hybrid_scheduler.reports.html_report import as_html
 from hybrid_scheduler.reports.pdf_report import as_pdf
 from hybrid_scheduler.reports.perfetto_trace import comparison_blocks, perfetto_trace
 from hybrid_scheduler.reports.report_content import ReportContent, Section, TableBlock, TextBlock
+from hybrid_scheduler.schedulers import register, unregister
+from hybrid_scheduler.schedulers.earliest_finish import EarliestFinish
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 FEW = ("makespan", "latency_cdf")
@@ -48,6 +51,28 @@ def test_text_is_escaped():
     assert "<i>" not in text
     assert "&lt;td&gt;" in text
     assert as_pdf(hostile).startswith(b"%PDF")
+
+
+def test_label_of_a_plugin_with_markup_stays_text():
+    markup = "<img src=x onerror=alert(1)>"
+
+    @register("markup_plugin", label=markup)
+    class _Plugin(EarliestFinish):
+        pass
+
+    try:
+        spec = ExperimentSpec(scenario_named("mixed"), 20, ("markup_plugin", "oracle"), utilisation=0.8)
+        made = make_report(
+            spec, 3000, paired=compare_seeds(spec, range(3000, 3002), processes=1), figure_names=FEW[:1]
+        )
+        text = as_html(made)
+    finally:
+        unregister("markup_plugin")
+    assert markup not in text
+    assert "&lt;img src=x onerror=alert(1)&gt;" in text
+    figures = [base64.b64decode(one).decode() for one in re.findall(r"svg\+xml;base64,([^\"]+)", text)]
+    assert figures
+    assert not any("<img" in one for one in figures)
 
 
 def test_pdf_has_pages_and_the_same_bytes(report):

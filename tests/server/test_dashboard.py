@@ -1,12 +1,24 @@
 """The built dashboard and the front door."""
 
+from pathlib import Path
+
 import pytest
 from fakes import client_of, fake_context
 
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.dashboard_files import find_dashboard, prefers_html
 
+ROOT = Path(__file__).parents[2]
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+def test_dashboard_writes_no_html():
+    """React escapes every text; only these ways around it could turn a label or an id into markup."""
+    ways = ("innerHTML", "outerHTML", "dangerouslySetInnerHTML", "insertAdjacentHTML", "document.write", "srcdoc")
+    sources = [path for path in (ROOT / "dashboard" / "src").rglob("*.ts*") if path.is_file()]
+    assert len(sources) > 100
+    found = [(path.name, way) for path in sources for way in ways if way in path.read_text(encoding="utf-8")]
+    assert found == []
 
 
 @pytest.mark.parametrize(
