@@ -104,7 +104,7 @@ ROWS = (
     ),
     Row(
         "split roles answer as one process",
-        "engine and API in two processes, with and without Redis, engine killed",
+        "engine and API in two processes, with and without Redis",
         (_OUTAGES + "engine_and_api_in_two_processes",),
     ),
     Row(
@@ -147,7 +147,7 @@ ROWS = (
     ),
     Row(
         "readers never crash",
-        "10,000 mutated inputs per reader",
+        "mutated inputs, 10,000 for each reader in full",
         ("tests/faults/test_mutated_inputs.py",),
     ),
     Row(
