@@ -23,14 +23,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 #: Parts that take long, with their seconds on two cores. Each worker begins with its share of them. The short tests
 #: at the end are what an idle worker takes over from another (xdist's work stealing takes from the end).
 LONG_PARTS = {
-    "tests/browser/": 200,
-    "tests/faults/": 120,
+    "tests/browser/": 180,
+    "tests/faults/": 100,
     "tests/server/test_schemathesis.py": 60,
     "tests/runtime/test_kernel_policy.py": 60,
     "tests/runtime/test_ray_executor.py": 50,
     "tests/deploy/": 100,
     "tests/docs/test_readme.py": 35,
-    "tests/studies/": 35,
+    "tests/study_programs/": 35,
     "tests/cluster/test_fuzz_against_reference.py": 35,
     "tests/schedulers/test_rl_agent.py": 30,
     "tests/runtime/test_imports.py": 30,
@@ -41,7 +41,11 @@ LONG_PARTS = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Reorder the tests for several workers: xdist gives each worker an equal share, in this order."""
+    """Leave out repeats and reorder the rest: xdist gives each of several workers an equal share, in this order."""
+    if not config.getoption("--all"):
+        repeats = [item for item in items if item.get_closest_marker("repeat")]
+        config.hook.pytest_deselected(items=repeats)
+        items[:] = [item for item in items if not item.get_closest_marker("repeat")]
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers == 1:
         return
@@ -67,5 +71,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for long versions of tests."""
+    """Add the options for long versions of tests, and for those that repeat the coverage of others."""
     parser.addoption("--faults", action="store_true", help="run the long versions of the fuzz tests")
+    parser.addoption("--all", action="store_true", help="also run the tests marked repeat")

@@ -54,9 +54,9 @@ def dashboard() -> Path:
         raise
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Not for the session: Playwright keeps an event loop running, and other modules need to run theirs."""
+    """Not for the session: Playwright keeps an event loop running, and other folders need to run theirs."""
     program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         _missing("no chromium on this machine (Debian: apt-get install chromium)")
@@ -66,9 +66,12 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """All six schedulers at twenty times the speed, so that there is something to see."""
+    """All six schedulers at twenty times the speed, so that there is something to see.
+
+    One server for all files: a test that pauses the run resumes it, and one that stores a run deletes it.
+    """
     settings = {"HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS}
     with served(tmp_path_factory.mktemp("live"), "--speed", "20", environment=settings) as process:
         yield process
@@ -76,7 +79,15 @@ def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def two_runs(server: Served) -> tuple[str, str]:
+    """New runs for each module, so that they are short."""
     return make_two_runs(server)
+
+
+@pytest.fixture(scope="package")
+def empty_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server without a run and without results."""
+    with served(tmp_path_factory.mktemp("empty"), "--no-start") as process:
+        yield process
 
 
 @pytest.fixture

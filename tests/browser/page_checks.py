@@ -38,16 +38,16 @@ def seconds(value: float) -> str:
 
 
 def make_two_runs(server: Served) -> tuple[str, str]:
-    """The run that goes on and one that has ended before it, both with some tasks of ours among their own."""
+    """A run that goes on and one that has ended before it, both new, with some tasks of ours among their own."""
     sent = [{"size": 300 * n, "compute_intensity": n / 16, "memory_required": 100} for n in range(1, 16)]
     with server.client() as api:
-        ended = api.get("/api/status").json()["run_id"]
-        for task in sent:
-            api.post("/api/tasks", json=task).raise_for_status()
-        api.post("/api/simulation/stop").raise_for_status()
-        newest = api.post("/api/simulation/start", json={"seed": 7, "speed": 20}).json()["run_id"]
-        for task in sent:
-            api.post("/api/tasks", json=task).raise_for_status()
+        runs = []
+        for seed in (5, 7):
+            api.post("/api/simulation/stop").raise_for_status()
+            runs.append(api.post("/api/simulation/start", json={"seed": seed, "speed": 20}).json()["run_id"])
+            for task in sent:
+                api.post("/api/tasks", json=task).raise_for_status()
+    ended, newest = runs
     assert newest != ended
     return newest, ended
 

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import pytest
 from measured_examples import PLATFORM, measured_run
 from page_checks import Open, seconds, wait_until_settled
 from playwright.sync_api import expect
 from process import Served
 
-from hybrid_scheduler.live import measured_to_json
+from hybrid_scheduler.live import MeasuredRun, measured_to_json
+
+Store = Callable[[MeasuredRun], str]
 
 
-def test_measured_run_is_marked_as_measured(server: Served, open_page: Open) -> None:
+@pytest.fixture
+def store(server: Served) -> Iterator[Store]:
+    """Store a measured run and return its id; it is deleted at the end, because other tests share the server."""
+    stored: list[str] = []
+    with server.client() as api:
+
+        def store(run: MeasuredRun) -> str:
+            answer = api.post("/api/runs", json=measured_to_json(run)).raise_for_status()
+            stored.append(answer.json()["run_id"])
+            return stored[-1]
+
+        yield store
+        for run_id in stored:
+            api.delete(f"/api/runs/{run_id}").raise_for_status()
+
+
+def test_measured_run_is_marked_as_measured(server: Served, store: Store, open_page: Open) -> None:
+    stored = store(measured_run(60))
     with server.client() as api:
         live = api.get("/api/status").json()["run_id"]
-        stored = api.post("/api/runs", json=measured_to_json(measured_run(60))).raise_for_status().json()["run_id"]
         run = api.get(f"/api/runs/{stored}").json()
         schedulers = {one["name"]: one["label"] for one in api.get("/api/schedulers").json()}
     page = open_page(server.url, "/history")
@@ -44,11 +64,11 @@ def test_measured_run_is_marked_as_measured(server: Served, open_page: Open) -> 
     expect(page.get_by_role("note")).to_contain_text("Run A was measured, run B was simulated")
 
 
-def test_names_with_markup_stay_text(server: Served, open_page: Open) -> None:
+def test_names_with_markup_stay_text(server: Served, store: Store, open_page: Open) -> None:
     markup = "<img src=x onerror=window.ran=1><b>bold</b>"
     named = measured_run(12, scenario=markup, platform=replace(PLATFORM, name=markup), config={markup: markup})
+    stored = store(named)
     with server.client() as api:
-        stored = api.post("/api/runs", json=measured_to_json(named)).raise_for_status().json()["run_id"]
         live = api.get("/api/status").json()["run_id"]
     for path in ("/history", f"/run/{stored}", f"/diff?a={stored}&b={live}"):
         page = open_page(server.url, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,12 +37,6 @@ def found_in_both_themes(page: Page) -> dict[str, list[str]]:
 
 
 NOTHING: dict[str, list[str]] = {theme: [] for theme in THEMES}
-
-
-@pytest.fixture(scope="module")
-def empty_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("empty"), "--no-start") as process:
-        yield process
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -107,3 +100,11 @@ def test_view_without_a_server_has_no_accessibility_violations(
             page.bring_to_front()
             found[view] = found_in_both_themes(page)
         assert found == dict.fromkeys(VIEWS, NOTHING)
+
+
+def test_empty_database_offers_to_start_the_simulation(empty_server: Served, open_page: Open) -> None:
+    """The last test with this server: it is empty no longer."""
+    page = open_page(empty_server.url)
+    page.get_by_role("button", name="Start simulation").first.click()
+    wait_for_pill(page, "Live")
+    wait_for_data(page)

@@ -22,9 +22,16 @@ TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
 SPEED = ("--speed", "20")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def environment(request):
     return {} if request.param == "sqlite" else {"DATABASE_URL": request.getfixturevalue("database_url")}
+
+
+either_database = pytest.mark.parametrize("environment", ["sqlite", "postgresql"], indirect=True)
+#: What the process does is the same with both, and tests of the storage try both.
+one_database = pytest.mark.parametrize(
+    "environment", ["sqlite", pytest.param("postgresql", marks=pytest.mark.repeat)], indirect=True
+)
 
 
 def settled(client):
@@ -34,11 +41,13 @@ def settled(client):
     return status
 
 
-def test_killed_server_resumes_its_run(tmp_path, environment):
+@either_database
+def test_killed_server_resumes_its_run(tmp_path, environment, pytestconfig):
     """Nothing acknowledged is lost, no id is used twice, and the run continues."""
+    cycles = 4 if pytestconfig.getoption("--all") else 2
     acknowledged: dict[str, int] = {}
     run_id, tasks, seq = None, 0, 0
-    for cycle in range(4):
+    for cycle in range(cycles):
         with served(tmp_path, *SPEED, environment=environment) as server, server.client() as client:
             status = client.get("/api/status").json()
             if run_id is not None:
@@ -84,7 +93,7 @@ def test_killed_server_resumes_its_run(tmp_path, environment):
         assert (again.status_code, again.json()["task_id"]) == (201, task_id)
         assert again.headers["idempotent-replay"] == "true"
         events = client.get("/api/events?type=notification&limit=10000").json()["events"]
-        assert sum(event["kind"] == "resumed" for event in events) >= 4
+        assert sum(event["kind"] == "resumed" for event in events) >= cycles
         assert server.stop() == 0
 
 
@@ -100,6 +109,7 @@ def test_given_speed_applies_to_the_resumed_run(tmp_path):
     assert seen == [(run, 20.0), (run, 20.0), (run, 5.0)]
 
 
+@one_database
 async def test_sigterm_closes_open_websockets(tmp_path, environment):
     with served(tmp_path, *SPEED, environment=environment) as server:
         sockets = [await connect(f"ws://127.0.0.1:{server.port}/ws", compression=None) for _ in range(50)]
@@ -130,6 +140,7 @@ async def test_sigterm_closes_open_websockets(tmp_path, environment):
         assert all(client.get(f"/api/tasks/{task_id}").status_code == 200 for task_id in stored)
 
 
+@one_database
 def test_one_engine_per_database(tmp_path, environment):
     with served(tmp_path, environment=environment) as first, first.client() as client:
         with served(tmp_path, environment=environment, ready=False) as second:
@@ -203,6 +214,7 @@ def test_log_does_not_contain_the_token(tmp_path):
         assert any("0600" in line for line in server.errors)
 
 
+@one_database
 def test_server_that_can_store_nothing_more_ends_with_status_1(tmp_path, environment):
     url = environment.get("DATABASE_URL", f"sqlite:///{tmp_path / 'data' / 'hybrid_scheduler.db'}")
     with served(tmp_path, *SPEED, environment=environment) as server, server.client() as client:

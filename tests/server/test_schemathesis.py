@@ -60,7 +60,7 @@ async def test_no_generated_request_causes_a_server_error(kind, phases, request,
     (tmp_path / "config.yaml").write_text("")
     monkeypatch.chdir(tmp_path)
     # A task is answered with the next update, so frequent updates shorten the wait for each of many requests.
-    settings = settings_of(kind, request, tmp_path, **{"live.speed": "20", "live.update_interval": "0.2"})
+    settings = settings_of(kind, request, tmp_path, **{"live.speed": "20", "live.update_interval": "0.05"})
     options = replace(options_of(settings), rate_limit="off", write_rate_limit="off", traces=tmp_path / "traces")
     async with open_server(settings, options=options) as running:
         await fuzzed(running.context, tmp_path, phases)

@@ -18,13 +18,13 @@ from hybrid_scheduler.storage import DatabaseAddress, Repository, SqlJournal, op
 
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_on_sqlite(tmp_path):
-    done = crash.campaign(f"sqlite:///{tmp_path}/history.db", cycles=amount(4, 50))
+    done = crash.campaign(f"sqlite:///{tmp_path}/history.db", cycles=amount(2, 50))
     assert done[-1].stored > 0
 
 
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_on_postgresql(database_url):
-    done = crash.campaign(database_url, cycles=amount(4, 50))
+    done = crash.campaign(database_url, cycles=amount(2, 50))
     assert done[-1].stored > 0
 
 
