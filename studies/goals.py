@@ -250,7 +250,7 @@ def _hardware() -> list[Goal]:
 
     def goal(what: str, row: Sequence[float], count: str, must: float, stretch: float) -> Goal:
         low, mean, high = row
-        text = f"{low:.3g} to {high:.3g}, mean {mean:.3g} ({count})"
+        text = f"{low:.4g} to {high:.4g}, mean {mean:.4g} ({count})"
         return Goal(group, what, Interval(mean, low, high), must, stretch, text=text,
                     command="python -m studies.device_study OUT")  # fmt: skip
 

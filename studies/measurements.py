@@ -216,7 +216,7 @@ class Raw:
         sections = sorted(self.document["sections"].items())
         for index, (name, results) in enumerate(sections):
             rows = [
-                f"{json.dumps(key)}: {json.dumps(_short(value), ensure_ascii=False, sort_keys=True)}"
+                f"{json.dumps(key)}: {json.dumps(_short(value), ensure_ascii=False)}"
                 for key, value in sorted(results.items())
             ]
             lines.append(f"{json.dumps(name)}: {{\n" + ",\n".join(rows) + "\n}" + "," * (index + 1 < len(sections)))

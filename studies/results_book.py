@@ -273,9 +273,10 @@ def _shift_lines(raw: Raw) -> Iterator[str]:
     yield ""
     yield from table_lines(SHIFT_HEAD, shift_table(raw))
     yield ""
+    failed = all(run["static forest"].recovery is None for run in shift_runs(raw))
     yield (
-        "The published status *failed* of the static forest holds: it never comes within 5 % of the optimum. The "
-        "same forest recovers once it is trained again every 50 tasks."
+        f"The published status *failed* of the static forest {'holds' if failed else 'does not hold'}: on "
+        f"{'no' if failed else 'some'} seed it came within 5 % of the optimum over 20 tasks."
     )
 
 
