@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 Run = Callable[..., Any]
@@ -175,7 +176,7 @@ def test_graph_is_a_scenario_by_name(run: Run) -> None:
         (("--scenario", "cholesky(tiles=x)"), "--scenario: tiles: must be a whole number >= 1, got 'x'"),
         (("--scenario", "choleski(tiles=4)"), "--scenario: must be one of"),
         (("--scenario", "cholesky", "--tasks", "5"), "--tasks: must be left out with the graph cholesky"),
-        (("--physics", "profiled:h200"), "--physics: must be analytic or serial for a scenario"),
+        (("--physics", "profiled:cpu_only"), "physics: must be a profile with a kernel measured on all of cpu"),
         (("--physics", "profiled:h300"), "--physics: profile: must be one of"),
         (("--physics", "table:none.csv"), "--physics: file: must be one that can be read, got 'none.csv'"),
         (("--physics", "tables:none.csv"), "--physics: must be one of"),
@@ -186,6 +187,25 @@ def test_wrong_graph_platform_or_physics_is_explained(options: tuple[str, ...], 
     result = run("simulate", "--schedulers", "greedy", *options)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_profile_draws_kinds_for_a_scenario(run: Run) -> None:
+    result = run("simulate", "--physics", "profiled:h200", "--tasks", "20", "--schedulers", "greedy", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert document(result.stdout)["physics"] == "profiled"
+
+
+def test_indivisible_tasks_run_whole(run: Run) -> None:
+    options = ("simulate", "--tasks", "30", "--schedulers", "earliest_finish,round_robin", "--indivisible")
+    result = run(*options, "--out", "whole")
+    assert result.exit_code == 0, result.stderr
+    assert "no task is split" in result.stdout
+    for name in ("earliest_finish", "round_robin"):
+        shares = pd.read_parquet(f"whole/tasks-{name}.parquet")["gpu_fraction"]
+        assert set(shares) <= {0.0, 1.0}
+    record = json.loads(Path("whole/run.json").read_text(encoding="utf-8"))
+    assert record["configuration"]["indivisible"] is True
+    assert run("replay", "whole").exit_code == 0
 
 
 def test_platform_is_read_from_a_file(run: Run) -> None:

@@ -105,3 +105,47 @@ def test_spec_survives_json():
         again = ExperimentSpec.from_json(json.loads(json.dumps(one.as_json(), allow_nan=False)))
         assert again.as_json() == one.as_json()
         assert np.array_equal(again.workload(5).size, one.workload(5).size)
+
+
+def test_fixed_graph_without_noise_is_compared_exactly():
+    spec = ExperimentSpec.for_graph("cholesky(tiles=4)", ("heft", "greedy"))
+    found = compare_seeds(spec, range(20))
+    judgement = found.judge("makespan")
+    assert len(found.runs) == 1
+    assert judgement.exact
+    standing = judgement.standing("greedy")
+    assert standing.value.half_width == 0
+    assert standing.pair is not None
+    assert np.isnan(standing.pair.p_holm)
+    assert judgement.verdict_text(standing.pair) == "worse"
+    assert standing.over_bound is not None
+    assert standing.over_bound.mean == standing.value.mean / found.runs[0].lower_bound
+
+
+def test_graph_varies_by_its_draw_by_noise_or_by_a_random_scheduler():
+    from dataclasses import replace
+
+    from hybrid_scheduler import Noise
+
+    drawn = ExperimentSpec.for_graph("layered(num_tasks=20)", ("greedy",))
+    assert drawn.workload(1).size[0] != drawn.workload(2).size[0]
+    fixed = ExperimentSpec.for_graph("layered(num_tasks=20, seed=3)", ("greedy",))
+    assert np.array_equal(fixed.workload(1).size, fixed.workload(2).size)
+    noisy = replace(fixed, machine=replace(fixed.machine, noise=Noise(0.2)))
+    random = ExperimentSpec.for_graph("lu(tiles=2)", ("heft", "random"))
+    for spec in (drawn, noisy, random):
+        assert len(compare_seeds(spec, range(3), processes=1).runs) == 3
+
+
+def test_graph_survives_json():
+    spec = ExperimentSpec.for_graph("fork-join(stages=2)", ("heft",))
+    again = ExperimentSpec.from_json(spec.as_json())
+    assert again == spec
+    assert again.source == "graph fork-join(stages=2)"
+
+
+def test_spec_is_about_one_source():
+    with pytest.raises(InvalidInputError, match="about one scenario, trace or graph, got '0 of them'"):
+        ExperimentSpec(None, 5, FAST)
+    with pytest.raises(InvalidInputError, match="graph lu: must be given with parameters among tiles=8"):
+        ExperimentSpec.for_graph("lu(tile=3)", FAST)

@@ -74,7 +74,7 @@ def test_comparisons_without_batches_are_refused():
     )
     with pytest.raises(InvalidInputError, match="its tasks depend on each other"):
         compare_trace(make_spec(chain), 1)
-    with pytest.raises(InvalidInputError, match="about a scenario or a trace"):
+    with pytest.raises(InvalidInputError, match="about one scenario, trace or graph"):
         replace(make_spec(), trace=None)
 
 

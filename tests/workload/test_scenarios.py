@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError, platform_named, workstation
-from hybrid_scheduler.physics import AnalyticPhysics, SerialPhysics, physics_named
+from hybrid_scheduler.physics import AnalyticPhysics, Curve, ProfiledPhysics, SerialPhysics, physics_named
 from hybrid_scheduler.workload import (
     SCENARIOS,
     EndlessSource,
@@ -319,6 +319,20 @@ def test_a_longer_workload_begins_with_the_shorter_one():
         assert same_bits(short, long.rows(0, 200))
 
 
+def test_profiled_physics_draws_all_kinds_equally_often():
+    curves = tuple(Curve(kind, device, (64, 128), (1, 2)) for kind in ("fft", "sort") for device in ("cpu", "gpu"))
+    physics = ProfiledPhysics((*curves, Curve("conv", "cpu", (64,), (1,))))  # conv was not measured on the GPU
+    whole = generate(SCENARIOS["mixed"], 1000, 7, physics=physics)
+    assert sorted(whole.kinds) == ["fft", "sort"]
+    assert 450 < np.bincount(whole.kind)[0] < 550
+    parts = list(stream(SCENARIOS["mixed"], 1000, 7, chunk=130, physics=physics))
+    assert [t.kind for part in parts for t in part] == [t.kind for t in whole]
+    plain = generate(SCENARIOS["mixed"], 1000, 7)
+    assert np.array_equal(plain.size, whole.size)  # kinds have random numbers of their own
+    with pytest.raises(InvalidInputError, match="a profile with a kernel measured on all of cpu, gpu"):
+        generate(SCENARIOS["mixed"], 10, 7, physics=ProfiledPhysics((Curve("conv", "cpu", (64,), (1,)),)))
+
+
 def test_the_seed_decides_everything():
     for name in NAMES:
         scenario = scenario_named(name)
@@ -409,5 +423,10 @@ def test_kinds_are_drawn_in_equal_parts_and_kept_in_json():
     assert (workload.size == plain.size).all()  # a column of its own: nothing else changes
     assert scenario_from_json(scenario_to_json(scenario)) == scenario
     assert "kinds" not in scenario_to_json(scenario_named("mixed"))
-    with pytest.raises(InvalidInputError, match=r"scenario\.kinds: must be left out in a live run"):
-        EndlessSource(scenario, 1, workstation(), AnalyticPhysics())
+    source = EndlessSource(scenario, 1, workstation(), AnalyticPhysics())
+    live = source.next_tasks(0, 2000)
+    assert [task.kind for task in live] == [task.kind for task in workload]
+    source.take(700)
+    again = EndlessSource(scenario, 1, workstation(), AnalyticPhysics())
+    again.restore(source.state())
+    assert [task.kind for task in again.next_tasks(700, 1300)] == [task.kind for task in workload][700:]

@@ -53,6 +53,7 @@ def small(**extra) -> Workload:
         small(),
         small(task_id=[2**63 - 1, -(2**63), 2**53 + 1]),
         small(kind=["matmul", "generic", "sort"]),
+        small(divisible=[True, False, True]),
         small(external_id=["job-1", None, ""]),
         small(external_id=[None, None, None]),
         small(dependencies=[[], [3], [3, 1]], dependency_data=[[], [0.1], [0.0, 1e-9]]),
@@ -61,7 +62,19 @@ def small(**extra) -> Workload:
         fork_join(2, 200, 1),
         generate(scenario_named("bursty"), 500, 3),
     ],
-    ids=["plain", "ids", "kinds", "names", "no-names", "parents", "negative", "cholesky", "fork-join", "bursty"],
+    ids=[
+        "plain",
+        "ids",
+        "kinds",
+        "divisible",
+        "names",
+        "no-names",
+        "parents",
+        "negative",
+        "cholesky",
+        "fork-join",
+        "bursty",
+    ],
 )
 def test_round_trip_is_exact(tmp_path, workload, suffix):
     save_workload(workload, tmp_path / f"trace{suffix}")
@@ -198,6 +211,28 @@ def test_a_failed_save_keeps_the_older_file(tmp_path, suffix):
         save_workload(small(external_id=["fine", "\ud800", "fine"]), path)
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_divisible_is_true_where_a_cell_is_empty(tmp_path):
+    path = tmp_path / "some.csv"
+    head = "task_id,size,compute_intensity,memory_required,arrival_time,divisible\n"
+    path.write_text(head + "0,1,0,0,0,FALSE\n1,1,0,0,0,\n2,1,0,0,0,1\n3,1,0,0,0,0\n")
+    assert load_workload(path).divisible.tolist() == [False, True, True, False]
+    path.write_text(head + "0,1,0,0,0,true\n1,1,0,0,0,no\n")
+    with pytest.raises(InvalidInputError, match=r"some\.csv, line 3: divisible: must be true or false, got 'no'"):
+        load_workload(path)
+
+
+def test_divisible_in_parquet_is_a_column_of_true_and_false(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"task_id": [0], **{name: [0.5] for name in COLUMNS if name != "task_id"}}
+    pq.write_table(pa.table({**columns, "divisible": [0.5]}), tmp_path / "some.parquet")
+    with pytest.raises(InvalidInputError, match="divisible: must be a column of true and false, got 'double'"):
+        load_workload(tmp_path / "some.parquet")
+    pq.write_table(pa.table({**columns, "divisible": pa.array([None], pa.bool_())}), tmp_path / "some.parquet")
+    assert load_workload(tmp_path / "some.parquet").divisible.tolist() == [True]
 
 
 def test_csv_cannot_hold_nul(tmp_path):

@@ -13,6 +13,7 @@ from rich.text import Text
 from .command_context import CommandContext
 from .options import (
     BatchOption,
+    IndivisibleOption,
     JsonOption,
     NoiseOption,
     PhysicsOption,
@@ -53,6 +54,7 @@ def compare(
     platform: PlatformOption = None,
     physics: PhysicsOption = None,
     noise: NoiseOption = None,
+    indivisible: IndivisibleOption = False,
     seeds: Annotated[
         int | None, typer.Option(metavar="N", help="Number of paired seeds, at least 2; 20 by default.")
     ] = None,
@@ -64,8 +66,11 @@ def compare(
         typer.Option(metavar="N", help="Batches to cut a trace into; 20 by default if it is long enough."),
     ] = None,
     metric: Annotated[
-        str, typer.Option(metavar="NAME", help="Metric to compare, by its name in simulate --json.")
-    ] = "mean_latency",
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Metric by its name in simulate --json: mean_latency, or makespan for a graph."
+        ),
+    ] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="NAME", help="Scheduler to compare the others with; the first by default.")
     ] = None,
@@ -104,11 +109,15 @@ def compare(
     A trace is one run: it is cut into batches of consecutive tasks, which are compared pair by pair. Where
     neighbouring batches are correlated, the intervals are widened.
 
+    A task graph such as layered is drawn anew for each seed. A fixed one such as cholesky varies by noise alone;
+    without noise every seed repeats the same run, and differences are exact.
+
     \b
     Examples:
       hybrid-scheduler compare --utilisation 0.9 --schedulers greedy,price_index
       hybrid-scheduler compare --metric p99_latency --out results/tails
       hybrid-scheduler compare --trace week.csv --schedulers greedy,price_index
+      hybrid-scheduler compare --scenario "lu(tiles=8)" --schedulers heft,greedy
       hybrid-scheduler compare --baseline greedy --fail-if-slower hybrid_ml
       hybrid-scheduler compare --real --schedulers hybrid_ml,earliest_finish
     """
@@ -130,7 +139,13 @@ def compare(
         }
     )
     from ..core import InvalidInputError
-    from ..experiments.paired_comparison import baseline_of, check_metric, compare_seeds, compare_trace
+    from ..experiments.paired_comparison import (
+        DEFAULT_METRIC,
+        baseline_of,
+        check_metric,
+        compare_seeds,
+        compare_trace,
+    )
     from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
@@ -141,14 +156,18 @@ def compare(
     )  # fmt: skip
     if seeds is not None and seeds < 2:
         raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    spec = spec_from_settings(settings, batch=batch, trace=trace, batches=batches, trace_load=utilisation)
+    spec = spec_from_settings(
+        settings, batch=batch, trace=trace, batches=batches, trace_load=utilisation, indivisible=indivisible
+    )
+    metric = metric or ("makespan" if spec.graph else DEFAULT_METRIC)
     check_metric(metric, one_run=trace is not None)
     against = baseline_of(spec, baseline)
     if fail_if_slower is not None:
         baseline_of(spec, fail_if_slower)
         if fail_if_slower == against:
             raise InvalidInputError("--fail-if-slower", f"another one than the baseline {against}", fail_if_slower)
-        _check_power(spec, seeds or _SEEDS)
+        if not spec.repeats_itself:
+            _check_power(spec, seeds or _SEEDS)
     if out is not None:
         check_empty(out)
     chosen = range(first_seed, first_seed + (seeds or _SEEDS))
@@ -162,6 +181,8 @@ def compare(
                 progress=update,
             )  # fmt: skip
     judgement = found.judge(metric, against)
+    if fail_if_slower is not None and not judgement.exact:
+        _check_power(spec, seeds or _SEEDS)
     if out is not None:
         write(out, found, judgement)
     if as_json:
@@ -217,7 +238,7 @@ def _document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
     spec = found.spec
     return {
         "version": __version__,
-        "scenario": None if spec.scenario is None else spec.scenario.name,
+        "scenario": None if spec.trace else spec.name,
         "trace": None if spec.trace is None else {"name": spec.trace.name, "sha256": spec.trace.sha256},
         "batch": spec.batch,
         "utilisation": spec.load,
@@ -259,9 +280,9 @@ def _fail_if_slower(judgement: Judgement, name: str | None) -> None:
     assert pair is not None
     share = standing.ratio - 1 if judgement.less_is_better else 1 - standing.ratio
     if judgement.worse(pair.verdict) and judgement.relevant(pair):
+        grade = "exactly" if judgement.exact else f"p {significant(pair.p_holm)}"
         raise HybridSchedulerError(
-            f"{name} is worse than {judgement.baseline}: {judgement.metric} by {100 * share:.3g} % "
-            f"(p {significant(pair.p_holm)})"
+            f"{name} is worse than {judgement.baseline}: {judgement.metric} by {100 * share:.3g} % ({grade})"
         )
     if share >= RELEVANT_SHARE and not judgement.better(pair.verdict):
         reach = pair.difference.half_width / abs(pair.difference.mean)
@@ -286,14 +307,17 @@ def _show(printer: Printer, found: PairedComparison, judgement: Judgement) -> No
     load = trace_load_of(found.spec)
     offered = [] if load is None else [f"offers {load:.3g} × capacity"]
     repeated = trace.label if trace else f"{judgement.seeds} paired seeds from {found.runs[0].seed} on{stopped}"
+    if judgement.exact:
+        repeated = "every seed repeats this run: differences are exact"
     printer.facts([*found.spec.facts, *offered, repeated])
     printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}"])
     printer.text()
     printer.table(_standings(judgement))
     printer.text()
-    printer.text(Text(f"{judgement.unit} won by row against column", style="bold"))
-    printer.table(_matrix(judgement))
-    printer.text()
+    if not judgement.exact:
+        printer.text(Text(f"{judgement.unit} won by row against column", style="bold"))
+        printer.table(_matrix(judgement))
+        printer.text()
     for remark in _remarks(judgement):
         printer.text(Text(remark, style="dim"))
 
@@ -312,6 +336,16 @@ def _standings(judgement: Judgement) -> list[Column]:
             return f"{significant(row.value.mean / size)} {_TOO_SHORT}"
         return interval(row.value, size)
 
+    if judgement.exact:
+        gaps = [NOTHING if row.pair is None else significant(row.pair.difference.mean / size) for row in rows]
+        return [
+            Column("scheduler", [named(row.name) for row in rows], number=False),
+            Column(f"{judgement.metric}{symbol}", [significant(row.value.mean / size) for row in rows]),
+            Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
+            Column(f"difference{symbol}", gaps, 2),
+            Column("span /\nbound", [_bound(row) for row in rows], 7),
+            Column("verdict", [_verdict(judgement, row) for row in rows], 0, number=False),
+        ]
     return [
         Column("scheduler", [named(row.name) for row in rows], number=False),
         Column(f"mean\n± 95 %{symbol}", [mean(row) for row in rows]),
@@ -344,6 +378,8 @@ def _matrix(judgement: Judgement) -> list[Column]:
 
 
 def _remarks(judgement: Judgement) -> list[str]:
+    if judgement.exact:
+        return ["span / bound: makespan over a lower bound that counts the data between tasks"]
     found = [
         f"{_SIGNIFICANT} significantly better: Wilcoxon (Holm, all pairs) and the interval of the difference agree",
         "worth caring about: significant, and at least 1 % of the baseline's mean",
@@ -379,7 +415,7 @@ def _remarks(judgement: Judgement) -> list[str]:
 def named(spec: str) -> Text:
     """Return a scheduler's glyph in its colour, and its name as it is typed."""
     from ..schedulers import schedulers
-    from ..schedulers.registry import parse_spec
+    from ..workload.argument_checks import parse_spec
 
     known = schedulers().get(parse_spec(spec)[0])
     mark = (known.look.glyph, known.look.dark) if known else ("·", "dim")

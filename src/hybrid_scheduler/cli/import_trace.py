@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .command_context import CommandContext
-from .options import JsonOption, PlatformOption
+from .options import IndivisibleOption, JsonOption, PlatformOption
 from .printer import Printer
 from .table import Column
 
@@ -41,6 +41,7 @@ def import_trace(
         typer.Option(metavar="SHARE", help="Stretch the arrivals to this share of the machine's capacity."),
     ] = None,
     platform: PlatformOption = None,
+    indivisible: IndivisibleOption = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave bad rows out instead of refusing the file.")
     ] = False,
@@ -77,6 +78,8 @@ def import_trace(
         raise InvalidInputError("--name", "one that is not taken", called, hint="--force replaces the trace")
     found = format or detect_format(file)
     workload, report = import_trace(file, found, scale=scale, skip_bad=skip_bad)
+    if indivisible:
+        workload = workload.indivisible()
     if load is not None:
         workload = stretch_arrivals(workload, float(load), machine.platform, machine.physics)
     offered = offered_load(workload, machine.platform, machine.physics)

@@ -10,15 +10,16 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
-from ..config import ALL_SCHEDULERS, Settings, graph_of, is_graph
+from ..config import ALL_SCHEDULERS, Settings
 from ..core import HybridSchedulerError, InvalidInputError, Platform, Workload
 from ..engine import Comparison, compare
 from ..experiments.spec import ExperimentSpec
 from ..experiments.trace_source import TraceSource
-from ..physics import Physics, ProfiledPhysics
+from ..physics import Physics
 from ..schedulers import schedulers as registered
 from ..workload.scenarios import offered_load, stretch_arrivals
-from ..workload.trace_files import load_workload, trace_named
+from ..workload.task_graphs import is_graph
+from ..workload.trace_files import find_trace, load_workload
 from .printer import Printer
 
 #: A trace in this folder can be chosen by its name.
@@ -32,6 +33,7 @@ def spec_from_settings(
     trace: str | None = None,
     batches: int | None = None,
     trace_load: object = None,
+    indivisible: bool = False,
 ) -> ExperimentSpec:
     """Build the experiment that the settings and the options of a command describe.
 
@@ -47,6 +49,8 @@ def spec_from_settings(
         Number of batches for the intervals of a trace.
     trace_load
         Not None if the user asked for a load: the arrivals of the trace are stretched to `simulation.utilisation`.
+    indivisible
+        Whether no task may be split.
 
     Raises
     ------
@@ -60,25 +64,19 @@ def spec_from_settings(
     if trace is not None:
         path = trace_path(trace)
         tasks, name = load_workload(path), path.name
+        if indivisible:
+            tasks = tasks.indivisible()
         if trace_load is not None and simulation.utilisation is not None:
             tasks = stretch_arrivals(tasks, simulation.utilisation, machine.platform, machine.physics)
             name = f"{name} at load {simulation.utilisation:g}"
         spec = ExperimentSpec.for_trace(TraceSource.of(name, tasks, batches), names, machine)
         _warn_of_overload(spec, by_name=name)
         return spec
-    if is_graph(simulation.scenario):
-        graph = TraceSource.of(simulation.scenario, graph_of(simulation.scenario), batches)
-        return ExperimentSpec.for_trace(graph, names, machine)
     if batches is not None:
         raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
-    if isinstance(machine.physics, ProfiledPhysics):
-        kinds = ", ".join(machine.physics.kinds)
-        raise InvalidInputError(
-            "--physics",
-            "analytic or serial for a scenario, whose tasks are of no measured kind",
-            settings.physics.name,
-            hint=f"a profile needs --trace with a column kind: {kinds}",
-        )
+    if is_graph(simulation.scenario):
+        graph = ExperimentSpec.for_graph(simulation.scenario, names, machine)
+        return replace(graph, indivisible=indivisible)
     return ExperimentSpec(
         settings.scenario(simulation.scenario),
         simulation.tasks,
@@ -86,6 +84,7 @@ def spec_from_settings(
         machine,
         None if batch else simulation.utilisation,
         batch,
+        indivisible=indivisible,
     )
 
 
@@ -113,11 +112,8 @@ def overload_text(trace: str, load: float, platform: str) -> str:
 
 def trace_path(trace: str) -> Path:
     """Return the file of a trace that was given as a path or as a bare name in `TRACE_FOLDER`."""
-    path = Path(trace)
-    if path.exists() or len(path.parts) > 1:
-        return path
     try:
-        return trace_named(trace, TRACE_FOLDER)
+        return find_trace(trace, TRACE_FOLDER)
     except InvalidInputError as error:
         allowed = f"a file, or the name of a trace in {TRACE_FOLDER.as_posix()}"
         raise InvalidInputError("--trace", allowed, trace, hint=error.hint) from None
@@ -152,12 +148,12 @@ class SimulationInputs:
 
     @property
     def scenario(self) -> str | None:
-        """Name of the scenario, or None for a trace."""
-        return None if self.spec.scenario is None else self.spec.scenario.name
+        """Name of the scenario or the graph, or None for a trace."""
+        return None if self.spec.trace else self.spec.name
 
     @property
     def trace(self) -> str | None:
-        """Name of the trace, or None for a scenario."""
+        """Name of the trace, or None for a scenario or a graph."""
         return None if self.spec.trace is None else self.spec.trace.name
 
     @property
@@ -199,10 +195,15 @@ class SimulationInputs:
 
 
 def read_inputs(
-    settings: Settings, *, batch: bool = False, trace: str | None = None, trace_load: object = None
+    settings: Settings,
+    *,
+    batch: bool = False,
+    trace: str | None = None,
+    trace_load: object = None,
+    indivisible: bool = False,
 ) -> SimulationInputs:
     """Build the machine and the tasks, and warn about a load that the machine cannot sustain."""
-    spec = spec_from_settings(settings, batch=batch, trace=trace, trace_load=trace_load)
+    spec = spec_from_settings(settings, batch=batch, trace=trace, trace_load=trace_load, indivisible=indivisible)
     inputs = SimulationInputs(settings, spec)
     _ = inputs.workload  # errors in the tasks must appear before anything runs
     if inputs.utilisation is not None and inputs.utilisation >= 1:

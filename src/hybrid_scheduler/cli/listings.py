@@ -53,7 +53,7 @@ def scenarios(
 ) -> None:
     """List every scenario and every task graph.
 
-    A graph is a scenario with parameters in brackets; N is a number that must be given.
+    A graph is a scenario with parameters in brackets. A random graph without seed= is drawn anew for each seed.
 
     \b
     Examples:
@@ -61,8 +61,8 @@ def scenarios(
       hybrid-scheduler simulate --scenario "cholesky(tiles=8)"
     """
     command: CommandContext = context.obj
-    from ..config import graph_parameters
     from ..workload import GRAPHS, SCENARIOS
+    from ..workload.task_graphs import graph_parameters
 
     graphs = {name: _first_sentence(build.__doc__) for name, build in GRAPHS.items()}
     if as_json:

@@ -74,6 +74,9 @@ PhysicsOption = Annotated[
         autocompletion=_physics_names,
     ),
 ]
+IndivisibleOption = Annotated[
+    bool, typer.Option("--indivisible", help="No task may be split between a GPU and its CPU.")
+]
 NoiseOption = Annotated[
     str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
 ]
@@ -117,7 +120,7 @@ def check_sources(trace: str | None, **others: object) -> None:
     InvalidInputError
         If another option is given with a trace, or a utilisation with a batch.
     """
-    from ..config import is_graph
+    from ..workload.task_graphs import is_graph
 
     graph = str(others.get("scenario") or "")
     for name, value in others.items():

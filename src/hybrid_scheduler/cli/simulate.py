@@ -14,6 +14,7 @@ from .command_context import CommandContext
 from .compare import GROWS
 from .options import (
     BatchOption,
+    IndivisibleOption,
     JsonOption,
     NoiseOption,
     PhysicsOption,
@@ -69,6 +70,7 @@ def simulate(
     platform: PlatformOption = None,
     physics: PhysicsOption = None,
     noise: NoiseOption = None,
+    indivisible: IndivisibleOption = False,
     memory_policy: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Handling of tasks too large for a GPU's memory: clip, to_cpu or fail."),
@@ -123,7 +125,7 @@ def simulate(
     check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None)
     if out is not None:
         check_folder(out, force=force)
-    inputs = read_inputs(settings, batch=batch, trace=trace, trace_load=utilisation)
+    inputs = read_inputs(settings, batch=batch, trace=trace, trace_load=utilisation, indivisible=indivisible)
     with compile_notice(command.printer.note):
         comparison = run_simulation(inputs, command.printer)
     document = inputs.document(comparison)
@@ -166,11 +168,10 @@ def _rank(summary: Summary) -> tuple[bool, float]:
 def _caption(inputs: SimulationInputs, comparison: Comparison) -> Iterator[list[str]]:
     """Yield the inputs of the run, in lines of facts."""
     if inputs.trace is not None:
-        from ..config import is_graph
-
         load = inputs.offered_load
-        word = "graph" if is_graph(inputs.trace) else "trace"
-        source = f"{word} {inputs.trace}" + ("" if load is None else f", offers {load:.3g} × capacity")
+        source = f"trace {inputs.trace}" + ("" if load is None else f", offers {load:.3g} × capacity")
+    elif inputs.spec.graph is not None:
+        source = inputs.spec.source
     elif inputs.batch:
         source = f"{inputs.scenario}, all at once"
     else:
@@ -191,6 +192,8 @@ def _unusual(inputs: SimulationInputs) -> Iterator[str]:
     settings = inputs.settings
     if settings.physics.noise_sigma:
         yield f"noise σ {settings.physics.noise_sigma:g}"
+    if not inputs.workload.divisible.any():
+        yield "no task is split"
     if settings.simulation.memory_policy != "clip":
         yield f"memory policy {settings.simulation.memory_policy}"
     weights = settings.objective
@@ -273,7 +276,7 @@ def _label(spec: str, growing: bool) -> Text:
 
 def _info(spec: str) -> tuple[SchedulerInfo, str]:
     from ..schedulers import schedulers as registered
-    from ..schedulers.registry import parse_spec
+    from ..workload.argument_checks import parse_spec
 
     name, arguments = parse_spec(spec)
     return registered()[name], ", ".join(f"{key}={value}" for key, value in arguments.items())

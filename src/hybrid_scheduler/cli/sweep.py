@@ -13,7 +13,14 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .compare import interval, named
-from .options import FirstSeedOption, JsonOption, NoiseOption, PhysicsOption, SchedulersOption
+from .options import (
+    FirstSeedOption,
+    IndivisibleOption,
+    JsonOption,
+    NoiseOption,
+    PhysicsOption,
+    SchedulersOption,
+)
 from .printer import Printer
 from .table import NOTHING, SECONDS, Column, significant, unit_for
 
@@ -33,7 +40,7 @@ def sweep(
     schedulers: SchedulersOption = None,
     scenarios: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Kinds of tasks, such as mixed,transfer; only default if not given."),
+        typer.Option(metavar="A,B", help="Kinds of tasks, such as mixed,lu(tiles=4); default if not given."),
     ] = None,
     loads: Annotated[
         str | None,
@@ -49,6 +56,7 @@ def sweep(
     physics: PhysicsOption = None,
     tasks: Annotated[str | None, typer.Option(metavar="N", help="Tasks per run.")] = None,
     noise: NoiseOption = None,
+    indivisible: IndivisibleOption = False,
     seeds: Annotated[int | None, typer.Option(metavar="N", help="Number of seeds; 10 by default.", min=1)] = None,
     first_seed: FirstSeedOption = 3000,
     metric: Annotated[str, typer.Option(metavar="NAME", help="Metric of the printed table.")] = "mean_latency",
@@ -104,9 +112,9 @@ def sweep(
         return
     common["simulation.schedulers"] = schedulers
     if trace is not None:
-        specs = _trace_specs(command, trace, loads, platforms, common)
+        specs = _trace_specs(command, trace, loads, platforms, common, indivisible)
     else:
-        specs = _specs(command, scenarios or "default", loads, platforms, common)
+        specs = _specs(command, scenarios or "default", loads, platforms, common, indivisible)
     from ..experiments.sweep import TABLE, cells_of, run_sweep
     from ..experiments.sweep_backends import Local, Ray
 
@@ -125,7 +133,12 @@ def sweep(
 
 
 def _specs(
-    command: CommandContext, scenarios: str, loads: str | None, platforms: str, common: dict[str, Any]
+    command: CommandContext,
+    scenarios: str,
+    loads: str | None,
+    platforms: str,
+    common: dict[str, Any],
+    indivisible: bool,
 ) -> list[ExperimentSpec]:
     from dataclasses import replace
 
@@ -139,7 +152,7 @@ def _specs(
             settings = command.settings(
                 {**common, "simulation.scenario": scenario, "simulation.platform": platform}
             )
-            base = spec_from_settings(settings)
+            base = spec_from_settings(settings, indivisible=indivisible)
             if base.scenario is None:  # a task graph: no arrivals, no load
                 found.append(base)
                 continue
@@ -155,7 +168,12 @@ def _specs(
 
 
 def _trace_specs(
-    command: CommandContext, trace: str, loads: str | None, platforms: str, common: dict[str, Any]
+    command: CommandContext,
+    trace: str,
+    loads: str | None,
+    platforms: str,
+    common: dict[str, Any],
+    indivisible: bool,
 ) -> list[ExperimentSpec]:
     from .inputs import spec_from_settings
 
@@ -163,7 +181,8 @@ def _trace_specs(
     for load in _listed(loads) if loads else [None]:
         for platform in _listed(platforms):
             options = {**common, "simulation.platform": platform, "simulation.utilisation": load}
-            found.append(spec_from_settings(command.settings(options), trace=trace, trace_load=load))
+            settings = command.settings(options)
+            found.append(spec_from_settings(settings, trace=trace, trace_load=load, indivisible=indivisible))
     return found
 
 

@@ -25,7 +25,7 @@ from .sections import (
     StorageSettings,
     WorkloadSettings,
 )
-from .value_types import ALL_SCHEDULERS, LOG_LEVELS, graph_of, graph_parameters, is_graph
+from .value_types import ALL_SCHEDULERS, LOG_LEVELS
 
 __all__ = [
     "ALL_SCHEDULERS",
@@ -47,8 +47,5 @@ __all__ = [
     "SimulationSettings",
     "StorageSettings",
     "WorkloadSettings",
-    "graph_of",
-    "graph_parameters",
-    "is_graph",
     "load_settings",
 ]

@@ -10,14 +10,13 @@ import csv
 import math
 import re
 from dataclasses import fields, replace
-from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from ..core import PLATFORMS, Device, InvalidInputError, Platform, UnknownNameError, Workload
+from ..core import PLATFORMS, Device, InvalidInputError, Platform, UnknownNameError
 from ..core.platform import cpu
 from ..physics import PHYSICS, Physics, TablePhysics
 
@@ -40,7 +39,7 @@ def _not_a_bool(value: object) -> object:
 
 def _scenario(name: str) -> str:
     from ..workload.scenarios import SCENARIOS, scenario_named
-    from ..workload.task_graphs import GRAPHS
+    from ..workload.task_graphs import GRAPHS, graph_of, is_graph
 
     if is_graph(name):
         graph_of(name)
@@ -48,47 +47,6 @@ def _scenario(name: str) -> str:
     if "(" in name or name not in SCENARIOS:
         raise UnknownNameError("scenario", name.partition("(")[0], (*SCENARIOS, *GRAPHS))
     return scenario_named(name).name
-
-
-def is_graph(scenario: str) -> bool:
-    """Return whether the name of a scenario is that of a task graph, such as ``cholesky(tiles=8)``."""
-    from ..workload.task_graphs import GRAPHS
-
-    return scenario.partition("(")[0].strip() in GRAPHS
-
-
-def graph_of(scenario: str) -> Workload:
-    """Return the task graph that a name with parameters describes.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is unknown or out of range.
-    """
-    from ..schedulers.registry import parse_spec
-    from ..workload.task_graphs import graph_named
-
-    name, arguments = parse_spec(scenario)
-    build = graph_named(name)
-    known = signature(build).parameters
-    required = [one.name for one in known.values() if one.default is one.empty]
-    allowed = graph_parameters(name)
-    if any(key not in known for key in arguments) or any(one not in arguments for one in required):
-        raise InvalidInputError(f"graph {name}", f"given with parameters among {allowed}", scenario)
-    try:
-        return build(**arguments)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidInputError):
-            raise
-        raise InvalidInputError(f"graph {name}", f"given with numbers for {allowed}", scenario) from None
-
-
-def graph_parameters(name: str) -> str:
-    """Return the parameters of a graph with their defaults, such as ``tiles=N, tile_size=512``."""
-    from ..workload.task_graphs import graph_named
-
-    found = signature(graph_named(name)).parameters.values()
-    return ", ".join(f"{one.name}={'N' if one.default is one.empty else one.default}" for one in found)
 
 
 def _platform(name: str) -> str:

@@ -7,6 +7,7 @@ never changes afterwards: its arrays are read-only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -174,6 +175,12 @@ class Workload:
         part._link(None, None)
         part._input_data = None if self._input_data is None else self._input_data[start:stop]
         return part
+
+    def indivisible(self) -> Workload:
+        """Return the same tasks, none of which may be split between an accelerator and its host."""
+        whole = copy(self)
+        whole.divisible = _frozen(np.zeros(len(self), np.bool_))
+        return whole
 
     def subset(self, rows: Ints) -> Workload:
         """Return some rows, in their order, with the dependencies among them.

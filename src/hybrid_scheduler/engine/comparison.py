@@ -17,6 +17,7 @@ from ..core.outcome import STATUS_NAMES
 from ..metrics import Charges, Summary, summarise, win_rates
 from ..physics import EnergyAndCost, Physics, Tariff
 from ..schedulers import create
+from ..workload.task_graphs import graph_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,7 +219,7 @@ class _ComparisonPlots:
 
 
 def compare(
-    workload: Workload | pd.DataFrame,
+    workload: Workload | pd.DataFrame | str,
     schedulers: Sequence[str],
     *,
     machine: Machine | None = None,
@@ -236,7 +237,8 @@ def compare(
     Parameters
     ----------
     workload
-        The tasks, or a data frame of them (see `Workload.from_pandas`).
+        The tasks, a data frame of them (see `Workload.from_pandas`), or the name of a task graph with its
+        parameters, such as ``"cholesky(tiles=8)"``.
     schedulers
         Specifications: ``name`` or ``name(parameter=value)``.
     machine
@@ -244,7 +246,7 @@ def compare(
     platform, physics, noise, memory_policy, tariff, objective
         Parts of the machine to replace.
     seed
-        Seed of schedulers that draw random numbers.
+        Seed of schedulers that draw random numbers, and of a random graph whose name gives none.
     progress
         Called with (scheduler, tasks done since the last call).
 
@@ -255,12 +257,17 @@ def compare(
     >>> summaries = compare(workload, ["cpu_only", "earliest_finish"]).summaries
     >>> summaries["earliest_finish"].latency.mean < summaries["cpu_only"].latency.mean
     True
+    >>> graph = compare("cholesky(tiles=4)", ["heft", "greedy"])
+    >>> graph.summaries["heft"].makespan >= graph.lower_bound
+    True
     """
     if not schedulers:
         raise InvalidInputError("schedulers", "at least one name", "none")
     if len(set(schedulers)) < len(schedulers):
         raise InvalidInputError("schedulers", "different names", list(schedulers))
-    if not isinstance(workload, Workload):
+    if isinstance(workload, str):
+        workload = graph_of(workload, seed)
+    elif not isinstance(workload, Workload):
         workload = Workload.from_pandas(workload)
     used = _machine(machine, platform, physics, noise, memory_policy, tariff, objective)
     created = {spec: create(spec) for spec in schedulers}  # a wrong name fails before any work is done

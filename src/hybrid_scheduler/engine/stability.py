@@ -9,8 +9,8 @@ from ..cluster import Cluster, Machine
 from ..core import Platform
 from ..physics import Physics
 from ..schedulers import create
-from ..schedulers.registry import parse_spec
 from ..workload import Scenario, capacity_of, generate
+from ..workload.argument_checks import parse_spec
 
 #: Schedulers that ignore the queues: they load each device in proportion to the arrival rate.
 QUEUE_BLIND = ("cpu_only", "gpu_only", "greedy", "random", "round_robin")

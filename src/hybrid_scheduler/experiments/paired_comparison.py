@@ -34,6 +34,7 @@ from ..metrics.statistics import (
     bootstrap_interval,
     compare_pairs,
     dependent_interval,
+    exact_pairs,
     fewest_seeds,
     lag1_autocorrelation,
     sequential_verdict,
@@ -59,7 +60,7 @@ __all__ = [
 
 #: Metrics of which more is better; of all others less is.
 _HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
-SEEDS, BATCHES = "seeds", "batches"
+SEEDS, BATCHES, RUNS = "seeds", "batches", "runs"
 DEFAULT_METRIC = "mean_latency"
 #: Metrics whose values in a trace are correlated over the busy periods of the queues.
 _OF_LATENCY = frozenset({"mean_latency", "mean_wait", "mean_slowdown", "mean_regret"})
@@ -202,6 +203,8 @@ def compare_seeds(
         Scheduler that the others are compared with; the first if left out.
     until_clear
         Stop as soon as every scheduler differs significantly from the baseline.
+
+        A fixed graph without noise is stopped after two equal seeds: one run then is the exact result.
     processes
         Number of processes; one per core if left out.
     progress
@@ -221,7 +224,10 @@ def compare_seeds(
     reference_name = baseline_of(spec, baseline)
     runs: list[SeedRun] = []
     check_metric(metric)
-    for run in _runs(spec, seeds, processes, progress):
+    # A process per core is not worth starting for the two runs that most such graphs need.
+    for run in _runs(spec, seeds, 1 if spec.repeats_itself else processes, progress):
+        if spec.repeats_itself and len(runs) == 1 and run.digests == runs[0].digests:
+            return PairedComparison(spec, tuple(runs))
         runs.append(run)
         look = len(runs) % _SEEDS_PER_CHECK == 0 and len(runs) < len(seeds)
         if until_clear and look and _is_clear(PairedComparison(spec, tuple(runs)).samples(metric), reference_name):
@@ -330,12 +336,17 @@ class Judgement:
     seeds: int
     standings: tuple[Standing, ...]
     pairs: dict[tuple[str, str], Pair]
-    #: What the values are: seeds, or batches of one trace.
+    #: What the values are: seeds, batches of one trace, or one run that every seed repeats.
     unit: str = SEEDS
     #: The largest correlation between neighbouring batches in a difference from the baseline.
     neighbour_correlation: float = 0.0
     #: For a trace that is too short for some intervals: about how many tasks each of these schedulers needs.
     tasks_needed: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every seed repeats the same run: differences are exact, and there is nothing to test."""
+        return self.unit == RUNS
 
     @property
     def less_is_better(self) -> bool:
@@ -351,14 +362,14 @@ class Judgement:
         return verdict == (HIGHER if self.less_is_better else LOWER)
 
     def relevant(self, pair: Pair) -> bool:
-        """Whether a difference is significant and at least 1 % of the baseline's mean: worth caring about."""
+        """Whether a difference is significant or exact, and at least 1 % of the baseline's mean."""
         reference = abs(self.standing(self.baseline).value.mean)
         return pair.verdict != TOO_CLOSE and abs(pair.difference.mean) >= RELEVANT_SHARE * reference
 
     def verdict_text(self, pair: Pair) -> str:
         """Return better or worse, with "by less than 1 %" where that is not worth caring about, or too close."""
         if pair.verdict == TOO_CLOSE:
-            return TOO_CLOSE
+            return "equal" if self.exact else TOO_CLOSE
         word = "better" if self.better(pair.verdict) else "worse"
         return word if self.relevant(pair) else f"{word} by < 1 %"
 
@@ -453,14 +464,19 @@ class PairedComparison:
         if missing:
             raise InvalidInputError("metric", "one that every run has", metric, where=missing[0])
         rng = np.random.default_rng(_RESAMPLING_SEED)
+        exact = self.spec.repeats_itself and len(self.runs) == 1
         idle = [name for name in samples if metric in _OF_LATENCY and self._slowdown(name) <= _WITHOUT_QUEUES]
-        pairs = compare_pairs(samples, rng, one_run=self.one_run, without_queues=idle)
+        pairs = (
+            exact_pairs(samples)
+            if exact
+            else compare_pairs(samples, rng, one_run=self.one_run, without_queues=idle)
+        )
         reference = float(samples[reference_name].mean())
         standings = [
             Standing(
                 name,
                 self._mean_interval(metric, name, values),
-                None if self.one_run else bootstrap_interval(values, rng),
+                None if self.one_run or exact else bootstrap_interval(values, rng),
                 float(values.mean()) / reference if reference else math.nan,
                 pairs.get((name, reference_name)),
                 self.interval("mean_regret", name),
@@ -471,7 +487,8 @@ class PairedComparison:
         best_first = sorted(standings, key=lambda s: s.value.mean, reverse=metric in _HIGHER_IS_BETTER)
         count = len(samples[reference_name])
         if not self.one_run:
-            return Judgement(metric, reference_name, count, tuple(best_first), pairs)
+            unit = RUNS if exact else SEEDS
+            return Judgement(metric, reference_name, count, tuple(best_first), pairs, unit)
         needed = {
             name: self.tasks_needed(name)
             for name in samples
@@ -489,11 +506,11 @@ class PairedComparison:
         values = self.samples(metric)[name]
         if not np.isfinite(values).all():
             return None
-        if len(values) == 1:
-            return Interval(float(values[0]), float(values[0]), float(values[0]))
         return self._mean_interval(metric, name, values)
 
     def _mean_interval(self, metric: str, name: str, values: Floats) -> Interval:
+        if len(values) == 1:
+            return Interval(float(values[0]), float(values[0]), float(values[0]))
         if not self.one_run:
             return skewed_interval(values)
         if metric in _OF_LATENCY and self.tasks_needed(name) > self.spec.tasks:

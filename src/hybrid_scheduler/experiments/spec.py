@@ -22,8 +22,9 @@ from ..engine import Comparison, compare
 from ..physics import AnalyticPhysics, Physics, ProfiledPhysics, SerialPhysics, TablePhysics, Tariff
 from ..schedulers import create
 from ..schedulers import schedulers as known_schedulers
-from ..schedulers.registry import parse_spec
+from ..workload.argument_checks import parse_spec
 from ..workload.scenarios import Scenario, generate, scenario_from_json, scenario_to_json
+from ..workload.task_graphs import graph_of, is_drawn
 from .trace_source import TraceSource
 
 _SHIPPED_MODELS = Path(__file__).parent.parent / "models"
@@ -36,12 +37,12 @@ _PHYSICS_WITH_DATA: dict[str, type[ProfiledPhysics] | type[TablePhysics]] = {
 
 @dataclass(frozen=True)
 class ExperimentSpec:
-    """Some schedulers on tasks of a scenario, or on those of a trace, which has no scenario.
+    """Some schedulers on tasks of a scenario, of a trace or of a task graph.
 
     Parameters
     ----------
     scenario
-        Scenario that generates the tasks; None for a trace.
+        Scenario that generates the tasks; None for a trace or a graph.
     tasks
         Number of tasks.
     schedulers
@@ -49,16 +50,20 @@ class ExperimentSpec:
     machine
         The machine; the workstation with analytic physics if left out.
     utilisation
-        Load; None is the scenario's own. A batch and a trace have none.
+        Load; None is the scenario's own. A batch, a trace and a graph have none.
     batch
         Whether all tasks arrive at time 0.
     trace
         Tasks of a trace.
+    graph
+        Name of a task graph with its parameters, such as ``"cholesky(tiles=8)"``.
+    indivisible
+        Whether no task of the scenario or graph may be split.
 
     Raises
     ------
     InvalidInputError
-        If there is neither scenario nor trace, or both, or scheduler names are missing or repeated.
+        If there is not exactly one of scenario, trace and graph, or scheduler names are missing or repeated.
     UnknownNameError
         If a scheduler is unknown.
     """
@@ -70,10 +75,13 @@ class ExperimentSpec:
     utilisation: float | None = None
     batch: bool = False
     trace: TraceSource | None = None
+    graph: str | None = None
+    indivisible: bool = False
 
     def __post_init__(self) -> None:
-        if (self.scenario is None) == (self.trace is None):
-            raise InvalidInputError("spec", "about a scenario or a trace", "both" if self.trace else "neither")
+        given = [one for one in (self.scenario, self.trace, self.graph) if one is not None]
+        if len(given) != 1:
+            raise InvalidInputError("spec", "about one scenario, trace or graph", f"{len(given)} of them")
         if not self.schedulers:
             raise InvalidInputError("schedulers", "at least one name", "none")
         if len(set(self.schedulers)) < len(self.schedulers):
@@ -86,32 +94,62 @@ class ExperimentSpec:
         """Return the specification of a trace's tasks as they are."""
         return cls(None, len(trace.workload), schedulers, machine, trace=trace)
 
+    @classmethod
+    def for_graph(cls, graph: str, schedulers: tuple[str, ...], machine: Machine | None = None) -> ExperimentSpec:
+        """Return the specification of a task graph by its name.
+
+        Examples
+        --------
+        >>> from hybrid_scheduler.experiments.paired_comparison import compare_seeds
+        >>> from hybrid_scheduler.experiments.spec import ExperimentSpec
+        >>> spec = ExperimentSpec.for_graph("cholesky(tiles=4)", ("heft", "cpu_only"))
+        >>> compare_seeds(spec, range(2)).judge("makespan").standings[0].name
+        'heft'
+        """
+        return cls(None, len(graph_of(graph)), schedulers, machine or Machine(), graph=graph)
+
     @property
     def load(self) -> float | None:
-        """Share of capacity at which tasks arrive; None in a batch and for a trace."""
+        """Share of capacity at which tasks arrive; None in a batch, for a trace and for a graph."""
         return None if self.batch or self.scenario is None else self.utilisation or self.scenario.utilisation
 
     @property
     def required_scenario(self) -> Scenario:
-        """The scenario, for callers that cannot use a trace."""
+        """The scenario, for callers that cannot use a trace or a graph."""
         if self.scenario is None:
-            raise InvalidInputError("spec", "about a scenario", f"the trace {self.name}")
+            raise InvalidInputError("spec", "about a scenario", f"the {self.source}")
         return self.scenario
 
     @property
+    def repeats_itself(self) -> bool:
+        """Whether every seed gives the same result: a fixed graph without noise, and nothing that learns.
+
+        Only schedulers that draw random numbers can still differ.
+        """
+        fixed = self.graph is not None and not is_drawn(self.graph)
+        return fixed and not self.machine.noise.sigma and not any(create(name).learns for name in self.schedulers)
+
+    @property
     def name(self) -> str:
-        """Name of the scenario or the trace."""
-        return self.trace.name if self.trace else self.required_scenario.name
+        """Name of the scenario, the trace or the graph."""
+        return self.graph or (self.trace.name if self.trace else self.required_scenario.name)
 
     @property
     def source(self) -> str:
-        """Scenario or trace, and load."""
+        """Scenario, trace or graph, and load."""
+        if self.graph:
+            return f"graph {self.graph}"
         if self.trace:
             return f"trace {self.name}"
         return f"{self.name}, all at once" if self.batch else f"{self.name} at load {self.load:g}"
 
     def workload(self, seed: int) -> Workload:
-        """Return the tasks of a seed; a trace has the same for every one."""
+        """Return the tasks of a seed; a trace and a fixed graph have the same for every one."""
+        return self._drawn(seed).indivisible() if self.indivisible else self._drawn(seed)
+
+    def _drawn(self, seed: int) -> Workload:
+        if self.graph:
+            return graph_of(self.graph, seed)
         if self.trace:
             return self.trace.workload
         return generate(
@@ -140,6 +178,7 @@ class ExperimentSpec:
         return [
             self.source,
             f"{self.tasks:,} tasks",
+            *(["no task is split"] if self.indivisible else []),
             self.machine.platform.name,
             f"{self.machine.physics.name} physics",
         ]
@@ -156,8 +195,12 @@ class ExperimentSpec:
         """
         machine = self.machine
         trace = self.trace
-        # Without a trace there is no such key, so that older records keep their hash.
-        source = {"trace": {"name": trace.name, "sha256": trace.sha256, "batches": trace.batches}} if trace else {}
+        # Without a trace or a graph there is no such key, so that older records keep their hash.
+        source: dict[str, Any] = {"graph": self.graph} if self.graph else {}
+        if trace:
+            source = {"trace": {"name": trace.name, "sha256": trace.sha256, "batches": trace.batches}}
+        if self.indivisible:
+            source["indivisible"] = True
         digests = model_digests(self.schedulers)
         models = {"models": digests} if digests else {}
         return {
@@ -187,14 +230,17 @@ class ExperimentSpec:
             Tariff(**data["tariff"]),
             Objective(**data["objective"]),
         )
+        graph = data.get("graph")
         return cls(
-            None if trace else scenario_from_json(data["scenario"]),
+            None if trace or graph else scenario_from_json(data["scenario"]),
             data["tasks"],
             tuple(data["schedulers"]),
             machine,
             data["utilisation"],
             data["batch"],
             trace,
+            graph,
+            data.get("indivisible", False),
         )
 
 

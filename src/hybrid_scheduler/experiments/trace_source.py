@@ -85,6 +85,8 @@ def digest(workload: Workload) -> str:
     for column in [*columns, workload.parent_data]:
         found.update(np.ascontiguousarray(column, column.dtype.newbyteorder("<")).tobytes())
     found.update("\0".join(workload.kinds).encode())
+    if not workload.divisible.all():  # otherwise left out, so that older records keep their digest
+        found.update(workload.divisible.tobytes())
     return found.hexdigest()
 
 

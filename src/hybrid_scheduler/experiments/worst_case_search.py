@@ -22,7 +22,7 @@ from ..metrics.statistics import Interval, t_interval
 from ..physics import AnalyticPhysics, ProfiledPhysics
 from ..profiling import calibrate, platform_of, profile_named
 from ..workload.distributions import DISTRIBUTIONS, Uniform, size_distribution
-from ..workload.scenarios import SCENARIOS, Scenario
+from ..workload.scenarios import SCENARIOS, Scenario, kinds_of
 from .paired_comparison import DEFAULT_METRIC, FIRST_REPORTED_SEED, PairedComparison, cores, run_seeds
 from .spec import ExperimentSpec
 
@@ -258,7 +258,7 @@ def _machine_at(machine: Machine, point: Floats) -> tuple[Machine, tuple[str, ..
         ), ()
     measured = _profiled(name)
     wanted = point[_OF_MACHINE:] >= 0.5
-    known = _kinds_everywhere(measured)
+    known = kinds_of(measured.physics, measured.platform)
     kinds = tuple(kind for kind, chosen in zip(known, wanted, strict=False) if chosen) or known
     return replace(machine, platform=measured.platform, physics=measured.physics, noise=noise), kinds
 
@@ -267,14 +267,6 @@ def _machine_at(machine: Machine, point: Floats) -> tuple[Machine, tuple[str, ..
 def _profiled(name: str) -> Machine:
     profile = profile_named(name)
     return Machine(replace(platform_of(profile), name=name), calibrate(profile).physics)
-
-
-def _kinds_everywhere(machine: Machine) -> tuple[str, ...]:
-    """Return the kinds that were measured on every class of device."""
-    physics, classes = machine.physics, {device.kind for device in machine.platform.classes}
-    assert isinstance(physics, ProfiledPhysics)
-    known = {kind: {curve.device for curve in physics.curves if curve.kind == kind} for kind in physics.kinds}
-    return tuple(kind for kind, devices in known.items() if classes <= devices)
 
 
 def _measured_sizes(physics: object, kinds: tuple[str, ...], shares: list[float]) -> list[float]:

@@ -418,6 +418,31 @@ def compare_pairs(
     return pairs
 
 
+def exact_pairs(samples: Mapping[str, Floats]) -> dict[tuple[str, str], Pair]:
+    """Compare policies whose one run every seed repeats: differences are exact, so there are no p-values.
+
+    Parameters
+    ----------
+    samples
+        The one value of each policy.
+
+    Returns
+    -------
+    dict
+        Comparison under both orders of each pair of names.
+    """
+    pairs: dict[tuple[str, str], Pair] = {}
+    for first, second in combinations(samples, 2):
+        gap = float(samples[first][0] - samples[second][0])
+        word = TOO_CLOSE if gap == 0 else LOWER if gap < 0 else HIGHER
+        pair = Pair(
+            first, second, Interval(gap, gap, gap), None, math.nan, math.nan, float(np.sign(gap)), math.nan,
+            wins=int(gap < 0), losses=int(gap > 0), ties=int(gap == 0), verdict=word,
+        )  # fmt: skip
+        pairs[first, second], pairs[second, first] = pair, pair.reversed()
+    return pairs
+
+
 def verdict(difference: Interval, p: float, confidence: float = _CONFIDENCE, *, diverging: bool = False) -> str:
     """Return lower or higher only if test and interval agree, so that no single seed decides; else too close."""
     if p >= 1.0 - confidence or not (diverging or difference.excludes(0.0)):

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from ..core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View
 from ..learning.duration.retraining import BackgroundRetraining
 from ..schedulers import create
-from ..schedulers.registry import parse_spec
+from ..workload.argument_checks import parse_spec
 from .measured_runtimes import SPLIT, RuntimeEstimate, RuntimeHistory, device_class_and_seconds
 
 #: Parameters of learned schedulers on real hardware, where the times on other devices stay unknown. No prices: they

@@ -5,7 +5,6 @@ A scheduler registers itself with a decorator on its class; other packages regis
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ..core import Central, InvalidInputError, Knowledge, Online, Scheduler, Static, UnknownNameError
+from ..workload.argument_checks import parse_spec
 from . import plugins
 
 
@@ -170,32 +170,6 @@ def create(spec: str) -> Scheduler:
         if parameter not in info.parameters:
             raise UnknownNameError(f"parameter of scheduler {name}", parameter, info.parameters)
     return info.factory(**arguments)
-
-
-def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
-    """Split a spec into name and arguments; values that are not literals are strings.
-
-    Examples
-    --------
-    >>> from hybrid_scheduler.schedulers.registry import parse_spec
-    >>> parse_spec("oracle(grid=11)")
-    ('oracle', {'grid': 11})
-    """
-    name, bracket, rest = spec.strip().partition("(")
-    if not bracket:
-        return name.strip(), {}
-    if not rest.endswith(")"):
-        raise InvalidInputError("scheduler", "name or name(parameter=value, ...)", spec)
-    arguments: dict[str, Any] = {}
-    for item in filter(None, (part.strip() for part in rest[:-1].split(","))):
-        key, equals, value = (part.strip() for part in item.partition("="))
-        if not (equals and key and value):
-            raise InvalidInputError(f"scheduler {name.strip()}", "parameter=value", item)
-        try:
-            arguments[key] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            arguments[key] = value
-    return name.strip(), arguments
 
 
 def split_specs(text: str) -> list[str]:

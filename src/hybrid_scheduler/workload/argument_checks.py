@@ -1,10 +1,12 @@
-"""Checks of arguments: whole numbers, positive numbers and ranges."""
+"""Checks of arguments: whole numbers, positive numbers, ranges, and names with parameters."""
 
 from __future__ import annotations
 
+import ast
 import math
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 from ..core import InvalidInputError
 
@@ -49,6 +51,39 @@ def number_range(
     if not (math.isfinite(low) and math.isfinite(high) and inside):
         raise InvalidInputError(field, allowed, value)
     return low, high
+
+
+def parse_spec(spec: str, what: str = "scheduler") -> tuple[str, dict[str, Any]]:
+    """Split ``name(parameter=value, ...)`` into name and arguments; values that are not literals are strings.
+
+    Parameters
+    ----------
+    spec
+        The text.
+    what
+        Word for the named thing in errors.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.workload.argument_checks import parse_spec
+    >>> parse_spec("oracle(grid=11)")
+    ('oracle', {'grid': 11})
+    """
+    name, bracket, rest = spec.strip().partition("(")
+    if not bracket:
+        return name.strip(), {}
+    if not rest.endswith(")"):
+        raise InvalidInputError(what, "name or name(parameter=value, ...)", spec)
+    arguments: dict[str, Any] = {}
+    for item in filter(None, (part.strip() for part in rest[:-1].split(","))):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not (equals and key and value):
+            raise InvalidInputError(f"{what} {name.strip()}", "parameter=value", item)
+        try:
+            arguments[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            arguments[key] = value
+    return name.strip(), arguments
 
 
 def _number(value: object) -> float:

@@ -75,11 +75,12 @@ def draw_chunks(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[Co
                 regime.intensity.sample(streams[INTENSITY], count),
                 regime.memory.sample(streams[MEMORY], count),
                 arrival,
-                _kinds(regime, streams[KIND], count),
+                draw_kinds(regime, streams[KIND], count),
             )
 
 
-def _kinds(regime: Regime, rng: np.random.Generator, count: int) -> tuple[str, ...] | None:
+def draw_kinds(regime: Regime, rng: np.random.Generator, count: int) -> tuple[str, ...] | None:
+    """Return the kind of each task; None for generic tasks, which take no random numbers."""
     if not regime.kinds:
         return None
     codes = np.floor(len(regime.kinds) * rng.random(count)).astype(np.int64)

@@ -1,12 +1,13 @@
 """Workloads as CSV files.
 
     task_id,size,compute_intensity,memory_required,arrival_time
-    task_id,…,arrival_time,kind,external_id,dependencies,dependency_data        the optional columns
+    task_id,…,arrival_time,kind,external_id,dependencies,dependency_data,divisible        the optional columns
 
 UTF-8, a header, one task per row, columns in any order. Semicolons and tabs separate cells as well as commas do,
 and a file whose name ends in .gz is decompressed. Numbers are written so that they read back exactly.
 `dependencies` lists parent ids separated by ";" and `dependency_data` the MB that each of them hands over, in
-the same order. Text that a spreadsheet would run as a formula gets a leading apostrophe, which reading removes.
+the same order. `divisible` is true or false: whether a task may be split between a GPU and its CPU. Text that a
+spreadsheet would run as a formula gets a leading apostrophe, which reading removes.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def write_csv(workload: Workload, file: TextIO) -> None:
         names.append("external_id")
     if workload.has_dependencies:
         names += ["dependencies", "dependency_data"]
+    if not workload.divisible.all():
+        names.append("divisible")
     csv.writer(file, lineterminator="\n").writerow(names)
     # All text is quoted: csv leaves a bare carriage return unquoted in older Pythons.
     rows = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
@@ -92,6 +95,8 @@ def _written(workload: Workload, name: str, part: slice) -> Sequence[Any]:
         return _joined(workload, workload.task_id[workload.parent_rows], part)
     if name == "dependency_data":
         return _joined(workload, workload.parent_data, part)
+    if name == "divisible":
+        return ["true" if flag else "false" for flag in workload.divisible[part].tolist()]
     column: Sequence[Any] = workload.columns()[name][part].tolist()
     return column
 
@@ -195,7 +200,7 @@ def _count(block: _Block, position: dict[str, int], size: DecodedSize) -> None:
             cells = block.cells[position[name]]
             if name in ("kind", "external_id"):
                 size.add(texts=len(cells), characters=sum(map(len, cells)))
-            else:
+            elif name != "divisible":
                 size.add(items=sum(cell.count(";") + 1 for cell in cells if cell))
 
 
@@ -374,6 +379,11 @@ def _read_parents(name: str, cells: Sequence[str]) -> tuple[list[tuple[int, ...]
     return parents, bad
 
 
+def _read_flag(name: str, cells: Sequence[str]) -> tuple[list[bool], Bools]:
+    words = [cell.strip().lower() for cell in cells]
+    return [_FLAGS.get(word, True) for word in words], np.array([word not in _FLAGS for word in words], dtype=bool)
+
+
 def _amounts(cells: Sequence[str], parents: Sequence[Sequence[int]]) -> tuple[list[list[float]], Bools]:
     amounts: list[list[float]] = []
     bad = np.zeros(len(cells), bool)
@@ -390,7 +400,10 @@ _COLUMN_READERS: dict[str, Callable[[str, Sequence[str]], tuple[Any, Bools]]] = 
     "kind": _read_text,
     "external_id": _read_text,
     "dependencies": _read_parents,
+    "divisible": _read_flag,
 }
+#: An empty cell means the default.
+_FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 
 def _only_plain(cells: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
-"""Endless source of tasks for live runs, with a state of a few hundred bytes.
+"""Sources of tasks for live runs, with a state of a few hundred bytes: endless draws, and a trace that is played.
 
-The columns are those of `column_source.draw_chunks`: one stream of random numbers per column. They are drawn in
-blocks. To resume, the block is drawn again from the state that its streams had before it.
+The columns of an endless source are those of `column_source.draw_chunks`: one stream of random numbers per column.
+They are drawn in blocks. To resume, the block is drawn again from the state that its streams had before it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Floats, InvalidInputError, Platform
+from ..core import Floats, InvalidInputError, Platform, Workload
 from ..physics import Physics
 from .arrivals import ARRIVALS, ArrivalProcess, BurstyArrivals
-from .column_source import ARRIVAL, CLOCK, INTENSITY, MEMORY, SIZE, ColumnChunk, Regime, column_stream
-from .distributions import exponential
-from .scenarios import Scenario, capacity_of
+from .column_source import (
+    ARRIVAL,
+    CLOCK,
+    INTENSITY,
+    KIND,
+    MEMORY,
+    SIZE,
+    ColumnChunk,
+    Regime,
+    column_stream,
+    draw_kinds,
+    join_chunks,
+)
+from .distributions import Uniform, exponential
+from .scenarios import Scenario, capacity_of, kinds_of
 
-_COLUMNS = (SIZE, INTENSITY, MEMORY, ARRIVAL)
+_COLUMNS = (SIZE, INTENSITY, MEMORY, ARRIVAL, KIND)
 _BLOCK = 4096
 #: Points per step when an arrival process is advanced to a stored position.
 _STRIDE = 50_000.0
+#: Stands for size 0 in the ranges of a trace, because distributions of sizes are positive.
+_SMALLEST_SIZE = 1e-9
 
 
 class EndlessSource:
@@ -61,12 +75,10 @@ class EndlessSource:
         self.scenario = scenario
         self.utilisation = scenario.utilisation if utilisation is None else utilisation
         scenarios = [scenario] if scenario.then is None else [scenario, scenario.then]
-        if any(one.kinds for one in scenarios):
-            raise InvalidInputError(
-                "scenario.kinds", "left out in a live run, whose tasks are generic", scenario.name
-            )
+        kinds = kinds_of(self._physics, self._platform)
         self._regimes = [
-            one.regime(0, self.utilisation * capacity_of(one, self._platform, self._physics)) for one in scenarios
+            one.regime(0, self.utilisation * capacity_of(one, self._platform, self._physics), kinds)
+            for one in scenarios
         ]
         self._enter(0, start)
         self._draw()
@@ -77,6 +89,11 @@ class EndlessSource:
         self._left = 0 if len(self._regimes) == 1 else self.scenario.then_tasks
         self._process_began = _saved(self._streams[CLOCK])
         self._process: ArrivalProcess = ARRIVALS[self._current.arrivals](self._streams[CLOCK])
+
+    @property
+    def ended(self) -> bool:
+        """Whether no task is left: never."""
+        return False
 
     @property
     def _current(self) -> Regime:
@@ -101,7 +118,13 @@ class EndlessSource:
             block.compute_intensity[begin:end],
             block.memory_required[begin:end],
             arrival[: end - begin],
+            None if block.kind is None else block.kind[begin:end],
         )
+
+    def next_tasks(self, first_id: int, most: int, until: float = math.inf) -> Workload | None:
+        """Return the tasks of `peek` with consecutive ids; None if there are none."""
+        piece = self.peek(most, until)
+        return join_chunks([piece], first_id) if len(piece.size) else None
 
     def take(self, count: int) -> None:
         """Consume the first `count` tasks that `peek` returned."""
@@ -142,6 +165,7 @@ class EndlessSource:
             regime.intensity.sample(self._streams[INTENSITY], count),
             regime.memory.sample(self._streams[MEMORY], count),
             self._arrivals(count),
+            draw_kinds(regime, self._streams[KIND], count),
         )
         self._used = 0
 
@@ -177,8 +201,9 @@ class EndlessSource:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from the state of a source with the same scenario, platform and load."""
-        for column in _COLUMNS:
-            _set_state(self._streams[column], state["streams"][str(column)])
+        # States of older versions lack the stream of kinds, which they did not draw.
+        for column, saved in state["streams"].items():
+            _set_state(self._streams[int(column)], saved)
         _set_state(self._streams[CLOCK], state["clock_began"])
         self._enter(int(state["regime"]), float(state["start"]))
         self._left, self._point, self._last = int(state["left"]), float(state["point"]), float(state["last"])
@@ -190,6 +215,114 @@ class EndlessSource:
         self.taken, self._delay = int(state["taken"]), float(state["delay"])
         self._draw()
         self._used = int(state["used"])
+
+
+class TracePlayer:
+    """Tasks of a trace, in their order and with the gaps between their arrivals; the first arrives at time 0.
+
+    Parameters
+    ----------
+    scenario
+        Name and ranges of the trace, see `trace_scenario`.
+    workload
+        The tasks.
+    repeat
+        Begin again at the end, one mean gap after the last arrival. Otherwise the source ends.
+
+    Raises
+    ------
+    InvalidInputError
+        If tasks depend on each other, or a trace without any gap is to repeat.
+    """
+
+    def __init__(self, scenario: Scenario, workload: Workload, *, repeat: bool = False) -> None:
+        if workload.has_dependencies:
+            raise InvalidInputError(
+                "trace", "tasks without dependencies in a live run", f"{scenario.name}, a task graph",
+                hint="hybrid-scheduler simulate --trace runs graphs",
+            )  # fmt: skip
+        span = float(workload.arrival_time[-1] - workload.arrival_time[0])
+        if repeat and span <= 0:
+            raise InvalidInputError("repeat", "left out: all tasks of the trace arrive at once", repeat)
+        self.scenario, self.utilisation = scenario, scenario.utilisation
+        #: Tasks taken so far.
+        self.taken = 0
+        self._tasks, self._repeat = workload, repeat
+        self._arrival = workload.arrival_time - workload.arrival_time[0]
+        self._period = span + span / max(1, len(workload) - 1)
+        self._delay = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether no task is left."""
+        return not self._repeat and self.taken >= len(self._tasks)
+
+    @property
+    def next_arrival(self) -> float:
+        """Arrival of the next task in seconds; infinite after the last."""
+        return math.inf if self.ended else self._at(self.taken)
+
+    def _at(self, number: int) -> float:
+        rounds, row = divmod(number, len(self._tasks))
+        return float(self._arrival[row]) + rounds * self._period + self._delay
+
+    def next_tasks(self, first_id: int, most: int, until: float = math.inf) -> Workload | None:
+        """Return the next tasks that arrive by `until`, at most `most`, with consecutive ids.
+
+        The trace's end may cut them short; None if there are none.
+        """
+        if self.ended:
+            return None
+        rounds, begin = divmod(self.taken, len(self._tasks))
+        end = min(begin + most, len(self._tasks))
+        arrival = self._arrival[begin:end] + (rounds * self._period + self._delay)
+        count = int(np.searchsorted(arrival, until, side="right"))
+        if count == 0:
+            return None
+        part = self._tasks.rows(begin, begin + count)
+        part.task_id = first_id + np.arange(count, dtype=np.int64)
+        part.arrival_time = arrival[:count]
+        return part
+
+    def take(self, count: int) -> None:
+        """Consume the first `count` tasks that `next_tasks` returned."""
+        self.taken += count
+
+    def pause_until(self, moment: float) -> None:
+        """Shift arrivals so that the next task keeps its gap, counted from `moment` instead of the last task."""
+        last = self._at(self.taken - 1) - self._delay if self.taken else 0.0
+        self._delay = max(self._delay, moment - last)
+
+    def state(self) -> dict[str, Any]:
+        """Return the position as plain values for JSON. The tasks are not part of it."""
+        return {"taken": self.taken, "delay": self._delay}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Resume from the state of a player of the same trace."""
+        self.taken, self._delay = int(state["taken"]), float(state["delay"])
+
+
+def trace_scenario(name: str, workload: Workload, load: float | None) -> Scenario:
+    """Return a scenario that stands for a trace: its name, the ranges of its columns and the load it offers.
+
+    Parameters
+    ----------
+    name
+        Name of the trace.
+    workload
+        The tasks.
+    load
+        Offered load; None, for tasks that all arrive at once, becomes 1.
+    """
+    size, intensity, memory = workload.size, workload.compute_intensity, workload.memory_required
+    return Scenario(
+        f"trace:{name}",
+        f"The {len(workload):,} tasks of the trace {name}",
+        Uniform(max(float(size.min()), _SMALLEST_SIZE), max(float(size.max()), _SMALLEST_SIZE)),
+        (float(intensity.min()), float(intensity.max())),
+        (float(memory.min()), float(memory.max())),
+        utilisation=load or 1.0,
+    )
 
 
 def _saved(stream: np.random.Generator) -> list[str]:

@@ -14,7 +14,7 @@ from ..physics import AnalyticPhysics, Physics
 from .argument_checks import Range, number_range, positive_number, whole_number
 from .column_source import draw_chunks, join_chunks
 from .distributions import size_distribution
-from .scenarios import Scenario, capacity_of
+from .scenarios import Scenario, capacity_of, kinds_of
 from .trace_files import load_workload, save_workload
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class WorkloadGenerator:
         distribution
             Distribution of sizes: ``"uniform"``, ``"lognormal"`` or ``"pareto"``.
         platform, physics
-            Devices and durations that the capacity refers to.
+            Devices and durations that the capacity refers to. For a profiled physics the tasks are of its measured
+            kinds, all equally likely.
 
         Raises
         ------
@@ -112,7 +113,8 @@ class WorkloadGenerator:
             number_range("compute_intensity_range", compute_intensity_range, most=1.0),
             number_range("memory_range", memory_range),
         )
-        possible = capacity_of(scenario, platform or workstation(), physics or AnalyticPhysics())
+        devices, durations = platform or workstation(), physics or AnalyticPhysics()
+        possible = capacity_of(scenario, devices, durations)
         if utilisation is None:
             rate = positive_number("arrival_rate", arrival_rate)
         else:
@@ -124,7 +126,8 @@ class WorkloadGenerator:
                 OverloadWarning,
                 stacklevel=2,
             )
-        self._last = join_chunks(list(draw_chunks([scenario.regime(num_tasks, rate)], self.seed, num_tasks)))
+        regime = scenario.regime(num_tasks, rate, kinds_of(durations, devices))
+        self._last = join_chunks(list(draw_chunks([regime], self.seed, num_tasks)))
         return self._last
 
     def get_statistics(self) -> dict[str, float]:
@@ -158,6 +161,8 @@ class WorkloadGenerator:
             frame["external_id"] = list(tasks.external_id)
         if tasks.has_dependencies:
             frame["dependencies"] = [list(task.dependencies) for task in tasks]
+        if not tasks.divisible.all():
+            frame["divisible"] = tasks.divisible
         frame["duration_estimate"] = tasks.duration_estimate
         frame["task_size"] = tasks.size  # the name in the published examples
         return frame

@@ -33,6 +33,8 @@ def write_parquet(workload: Workload, file: BinaryIO) -> None:
         parents = pa.array(workload.task_id[workload.parent_rows])
         columns["dependencies"] = pa.LargeListArray.from_arrays(start, parents)
         columns["dependency_data"] = pa.LargeListArray.from_arrays(start, pa.array(workload.parent_data))
+    if not workload.divisible.all():
+        columns["divisible"] = pa.array(workload.divisible)
     pq.write_table(pa.table(columns), file)
 
 
@@ -126,6 +128,8 @@ def _rows(table: Any, position: dict[str, int], ignored: tuple[str, ...], name: 
             columns[column] = ["generic" if kind is None else kind for kind in _texts(values)]
         elif column == "external_id":
             columns[column] = _texts(values)
+        elif column == "divisible":
+            columns[column] = [flag is not False for flag in values.to_pylist()]
         elif column == "dependencies":
             columns[column] = [tuple(ids or ()) for ids in values.to_pylist()]
             bad[column] = np.array([None in ids for ids in columns[column]], dtype=bool)
@@ -168,6 +172,7 @@ def _check_type(column: str, kind: Any, name: str) -> None:
         "external_id": ("a column of text", is_text and not is_list),
         "dependencies": ("a column of lists of whole numbers", is_list and is_whole),
         "dependency_data": ("a column of lists of numbers", is_list and is_number),
+        "divisible": ("a column of true and false", pa.types.is_boolean(kind)),
     }.get(column, ("a column of numbers", is_number and kind == inner))
     # A column without any value has the type null: fine where a value may be missing.
     if not fine and not (pa.types.is_null(kind) and column not in RULES and column != "task_id"):

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core import InvalidInputError, Platform, UnknownNameError, Workload, workstation
 from ..core.task import LARGEST_VALUE
-from ..physics import PHYSICS, Physics, capacity, physics_named
+from ..physics import PHYSICS, Physics, ProfiledPhysics, capacity, physics_named
 from .argument_checks import Range, number_range, positive_number, whole_number
 from .arrivals import ARRIVALS
 from .column_source import Regime, draw_chunks, join_chunks
@@ -47,7 +47,8 @@ class Scenario:
     then, then_tasks
         Second scenario, and the number of last tasks drawn from it (at most half of a workload).
     kinds
-        Kinds of tasks, drawn in equal parts, for physics that tell kinds apart; generic tasks if left out.
+        Kinds of tasks, drawn in equal parts, for physics that tell kinds apart. If left out, tasks are of all kinds
+        that a profile measured, and generic with other physics.
 
     Raises
     ------
@@ -91,10 +92,14 @@ class Scenario:
         if self.physics not in PHYSICS:
             raise UnknownNameError("scenario.physics", self.physics, PHYSICS)
 
-    def regime(self, count: int, rate: float) -> Regime:
-        """Return `count` tasks of this scenario at `rate` tasks per second, without its second scenario."""
+    def regime(self, count: int, rate: float, kinds: tuple[str, ...] = ()) -> Regime:
+        """Return `count` tasks of this scenario at `rate` tasks per second, without its second scenario.
+
+        The `kinds` are for a scenario that names none.
+        """
+        chosen = self.kinds or kinds
         return Regime(
-            count, self.size, Uniform(*self.intensity), Uniform(*self.memory), self.arrivals, rate, self.kinds
+            count, self.size, Uniform(*self.intensity), Uniform(*self.memory), self.arrivals, rate, chosen
         )
 
 
@@ -229,7 +234,36 @@ def capacity_of(scenario: Scenario, platform: Platform, physics: Physics) -> flo
     >>> 5 < capacity_of(scenario_named("mixed"), workstation(), AnalyticPhysics()) < 50
     True
     """
-    return _capacity(scenario.regime(_CAPACITY_DRAWS, 0.0), platform, physics)
+    return _capacity(scenario.regime(_CAPACITY_DRAWS, 0.0, kinds_of(physics, platform)), platform, physics)
+
+
+def kinds_of(physics: Physics, platform: Platform) -> tuple[str, ...]:
+    """Return the kinds of tasks that scenarios draw for a physics, in equal parts; none for generic tasks.
+
+    For a profiled physics these are the kernels that were measured on every class of device.
+
+    Parameters
+    ----------
+    physics, platform
+        Durations and devices.
+
+    Raises
+    ------
+    InvalidInputError
+        If no kernel was measured on every class of device.
+    """
+    if not isinstance(physics, ProfiledPhysics):
+        return ()
+    measured = {(curve.kind, curve.device) for curve in physics.curves}
+    classes = list(dict.fromkeys(device.kind for device in platform.classes))
+    found = tuple(kind for kind in physics.kinds if all((kind, one) in measured for one in classes))
+    if not found:
+        known = ", ".join(dict.fromkeys(curve.device for curve in physics.curves))
+        raise InvalidInputError(
+            "physics", f"a profile with a kernel measured on all of {', '.join(classes)}", f"one of {known}",
+            hint="another --platform, or another profile",
+        )  # fmt: skip
+    return found
 
 
 def offered_load(workload: Workload, platform: Platform, physics: Physics) -> float | None:
@@ -314,7 +348,7 @@ def generate(
     """Return a workload drawn from a scenario.
 
     After a shift to the second scenario the rate follows the capacity for the new tasks, so the utilisation stays
-    the same.
+    the same. For a profiled physics every task is of a measured kind, see `kinds_of`.
 
     Parameters
     ----------
@@ -402,7 +436,8 @@ def _regimes(
     durations = physics or physics_named(scenario.physics)
 
     def part(one: Scenario, count: int) -> Regime:
-        return one.regime(count, 0.0 if batch else load * capacity_of(one, devices, durations))
+        rate = 0.0 if batch else load * capacity_of(one, devices, durations)
+        return one.regime(count, rate, kinds_of(durations, devices))
 
     if scenario.then is None:
         return [part(scenario, num_tasks)]

@@ -7,11 +7,12 @@ algebra have the tasks, kinds and dependencies of the textbooks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 
 import numpy as np
 
-from ..core import UnknownNameError, Workload
-from .argument_checks import Range, number_range, whole_number
+from ..core import InvalidInputError, UnknownNameError, Workload
+from .argument_checks import Range, number_range, parse_spec, whole_number
 from .column_source import DATA, SHAPE, column_stream, draw_chunks, join_chunks
 from .distributions import Uniform
 from .portable_math import exp, log
@@ -249,3 +250,56 @@ def graph_named(name: str) -> Callable[..., Workload]:
     if name not in GRAPHS:
         raise UnknownNameError("graph", name, GRAPHS)
     return GRAPHS[name]
+
+
+def is_graph(scenario: str) -> bool:
+    """Return whether the name of a scenario is that of a task graph, such as ``cholesky(tiles=8)``."""
+    return scenario.partition("(")[0].strip() in GRAPHS
+
+
+def graph_of(scenario: str, seed: int | None = None) -> Workload:
+    """Return the task graph that a name with parameters describes.
+
+    Parameters
+    ----------
+    scenario
+        Name with parameters, such as ``"layered(num_tasks=50)"``.
+    seed
+        Seed of a random graph whose name gives none.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is unknown or out of range.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.workload.task_graphs import graph_of
+    >>> len(graph_of("cholesky(tiles=4)"))
+    20
+    """
+    name, arguments = parse_spec(scenario, "graph")
+    build = graph_named(name)
+    allowed = graph_parameters(name)
+    if any(key not in signature(build).parameters for key in arguments):
+        raise InvalidInputError(f"graph {name}", f"given with parameters among {allowed}", scenario)
+    if seed is not None and is_drawn(scenario):
+        arguments["seed"] = seed
+    try:
+        return build(**arguments)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"graph {name}", f"given with numbers for {allowed}", scenario) from None
+
+
+def is_drawn(scenario: str) -> bool:
+    """Return whether each seed draws another graph: a random graph whose name gives no seed."""
+    name, arguments = parse_spec(scenario, "graph")
+    return "seed" in signature(graph_named(name)).parameters and "seed" not in arguments
+
+
+def graph_parameters(name: str) -> str:
+    """Return the parameters of a graph with their defaults, such as ``tiles=8, tile_size=960``."""
+    found = signature(graph_named(name)).parameters.values()
+    return ", ".join(f"{one.name}={one.default}" for one in found)

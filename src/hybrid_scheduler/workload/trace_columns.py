@@ -19,7 +19,7 @@ from ..core import Floats, Ints, InvalidInputError, Workload
 from ..core.task import LARGEST_VALUE
 
 REQUIRED = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time")
-OPTIONAL = ("kind", "external_id", "dependencies", "dependency_data")
+OPTIONAL = ("kind", "external_id", "dependencies", "dependency_data", "divisible")
 
 _SKIP_HINT = "hybrid-scheduler import FILE --skip-bad leaves bad rows out; in Python, skip_bad=True"
 
@@ -58,6 +58,7 @@ ALLOWED: dict[str, str] = {
     "external_id": "text",
     "dependencies": "whole numbers: the ids of other tasks",
     "dependency_data": "one finite number of MB >= 0 per dependency",
+    "divisible": "true or false",
 }
 
 

@@ -150,6 +150,12 @@ def trace_named(name: str, folder: AnyPath) -> Path:
     raise UnknownNameError("trace", name, known)
 
 
+def find_trace(trace: str, folder: AnyPath) -> Path:
+    """Return the file of a trace that is given as a path, or as a bare name in a folder."""
+    path = Path(trace)
+    return path if path.exists() or len(path.parts) > 1 else trace_named(trace, folder)
+
+
 def _suffix(path: Path, allowed: Sequence[str] = SUFFIXES) -> str:
     if "\0" in str(path):
         raise InvalidInputError("path", "free of NUL characters", path.name)
