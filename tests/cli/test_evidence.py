@@ -122,6 +122,28 @@ def judged(base: np.ndarray, slow: np.ndarray) -> Judgement:
     return Judgement("mean_latency", "base", len(base), standings, pairs)
 
 
+def test_compare_takes_a_graph(run: Run) -> None:
+    graph = ("compare", "--scenario", "cholesky(tiles=3)", "--schedulers", "heft,greedy")
+    result = run(*graph, "--out", "graph")
+    assert result.exit_code == 0, result.output
+    assert "graph cholesky(tiles=3) · 10 tasks" in result.stdout
+    assert "every seed repeats this run: differences are exact" in result.stdout
+    assert run("replay", "graph").exit_code == 0
+    found = document(run(*graph, "--json"))
+    assert (found["scenario"], found["metric"], found["unit"]) == ("cholesky(tiles=3)", "makespan", "runs")
+    assert found["schedulers"]["greedy"]["against_baseline"]["p"] is None
+    assert run(*graph, "--fail-if-slower", "greedy").exit_code == 1
+    report = run("report", "graph", "--figures", "gantt", "-o", "graph.html")
+    assert "every seed repeats this run" in report.stdout, report.output
+
+
+def test_graph_refuses_batches_and_tasks(run: Run) -> None:
+    for option in ("--batches", "--tasks"):
+        result = run("compare", "--scenario", "lu(tiles=2)", "--schedulers", "heft,greedy", option, "5")
+        assert result.exit_code == 2
+        assert f"{option}: must be left out" in result.stderr
+
+
 def test_too_few_seeds_are_reported(run: Run) -> None:
     result = run("compare", *SMALL, "--schedulers", "greedy,oracle", "--seeds", "3", "--processes", "1")
     assert "use at least 6" in result.stdout
@@ -305,6 +327,87 @@ def test_kept_run_can_be_replayed_traced_and_reported(run: Run) -> None:
     again = run("report", "kept", "-o", "again.pdf", "--figures", "makespan")
     assert again.exit_code == 0, again.output
     assert Path("again.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_evidence_file_is_verified_by_a_replay(run: Run) -> None:
+    small = (*SMALL, "--schedulers", "greedy,oracle", "--seeds", "2", "--processes", "1", "--figures", "makespan")
+    result = run("report", *small, "--evidence", "evidence.html")
+    assert result.exit_code == 0, result.output
+    assert not Path("report.html").exists()
+    text = Path("evidence.html").read_text(encoding="utf-8")
+    assert "hybrid-scheduler report --verify evidence.html" in text
+    verified = run("report", "--verify", "evidence.html", "--keep", "unpacked", "--processes", "1")
+    assert verified.exit_code == 0, verified.output
+    assert "the same 4 lines again, sha256" in verified.stdout
+    assert run("replay", "unpacked", "--processes", "1").stdout == verified.stdout
+
+    Path("edited.html").write_text(text.replace("Greedy", "Oracle"), encoding="utf-8")
+    Path("cut.html").write_text(text.replace('"zlib_base64": "eN', '"zlib_base64": "eO'), encoding="utf-8")
+    for name, message in (
+        ("edited.html", "edited.html: the report was changed after it was written"),
+        ("cut.html", "cut.html: the embedded run.json was changed after it was written"),
+    ):
+        refused = run("report", "--verify", name, "--keep", name.removesuffix(".html"))
+        assert refused.exit_code == 1
+        assert message in refused.stderr
+        assert not Path(name.removesuffix(".html")).exists()
+
+
+def test_evidence_holds_the_tasks_of_a_trace(own_trace: str, run: Run) -> None:
+    options = ("--trace", own_trace, "--schedulers", "greedy", "--figures", "makespan")
+    result = run("report", *options, "--evidence", "trace.html", "-o", "plain.html")
+    assert result.exit_code == 0, result.output
+    assert "trace.parquet" in Path("trace.html").read_text(encoding="utf-8")
+    assert Path("plain.html").exists()
+    Path(own_trace).unlink()
+    assert run("report", "--verify", "trace.html").exit_code == 0
+
+
+_OPENS = '<script type="application/json" id="evidence">'
+_EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        ("<html></html>", "it holds no run"),
+        (_OPENS + "{</script>\n", "Expecting property name"),
+        (_OPENS + '{"format": 2}</script>\n', "its format is 2"),
+        (
+            _OPENS + '{"format": 1, "report_sha256": "", "files": {"../x": {"bytes": 0, "sha256": "' + _EMPTY
+            + '", "zlib_base64": ""}}}</script>\n',
+            "its files are ../x",
+        ),
+    ],
+)  # fmt: skip
+def test_file_without_evidence_is_refused(content: str, hint: str, run: Run) -> None:
+    Path("other.html").write_text(content, encoding="utf-8")
+    result = run("report", "--verify", "other.html")
+    assert result.exit_code == 2
+    assert "--verify: must be an evidence file, got 'other.html'" in result.stderr
+    assert hint in result.stderr
+    assert "--evidence FILE writes one" in result.stderr
+
+
+def test_report_draws_the_diff_of_two_schedules(run: Run) -> None:
+    same = (*SMALL, "--schedulers", "greedy,oracle")
+    for noise in ("0", "0.2"):
+        assert run("simulate", *same, "--noise", noise, "--seed", "5", "--out", f"run-{noise}").exit_code == 0
+    diff = ("report", "run-0", "--figures", "makespan", "--diff", "greedy,oracle", "-o", "diff.html")
+    assert run(*diff).exit_code == 0
+    assert "Two schedules of the same tasks" in Path("diff.html").read_text(encoding="utf-8")
+    assert run(*diff, "--against", "run-0.2").exit_code == 0
+    assert run("simulate", *same, "--seed", "6", "--out", "run-other").exit_code == 0
+    other = run(*diff, "--against", "run-other")
+    assert other.exit_code == 2
+    assert "runs: must be two of the same tasks" in other.stderr
+    for wrong, message in (
+        ("greedy", "--diff: must be two schedulers"),
+        ("greedy,heft", "schedulers: must be one of greedy, oracle, got 'heft'"),
+    ):
+        result = run("report", "run-0", "--diff", wrong)
+        assert result.exit_code == 2
+        assert message in result.stderr
 
 
 def test_replay_fails_if_the_result_differs(run: Run) -> None:

@@ -139,6 +139,24 @@ def test_small_run_is_drawn_to_its_end_with_the_bound():
         assert [line.get_xdata()[0] for line in axes.get_lines()] == [run.lower_bound]
 
 
+def test_diff_of_two_schedules_counts_moved_tasks():
+    tasks = generate(scenario_named("mixed"), 30, 1)
+    first, second = compare(tasks, ["greedy", "oracle"]), compare(tasks, ["cpu_only"])
+    figure = figures.draw("gantt_diff", first, schedulers=("greedy", "oracle"))
+    changed = first.results["greedy"].outcomes, first.results["oracle"].outcomes
+    moved = (changed[0].device != changed[1].device) | (changed[0].fraction != changed[1].fraction)
+    assert f"tasks 1 to 30: {moved.sum()} moved" in figure.texts[1].get_text()
+    same = figures.draw("gantt_diff", first, other=first)
+    assert "0 moved; in the second schedule 0 end earlier (blue), 0 later" in same.texts[1].get_text()
+    figures.draw("gantt_diff", first, other=second, schedulers=("oracle", "cpu_only"))
+    with pytest.raises(MissingFigureData, match="one schedule only"):
+        figures.draw("gantt_diff", second)
+    with pytest.raises(UnknownNameError, match="schedulers: must be one of cpu_only, got 'oracle'"):
+        figures.draw("gantt_diff", first, other=second, schedulers=("oracle", "oracle"))
+    with pytest.raises(InvalidInputError, match="two of the same tasks"):
+        figures.draw("gantt_diff", first, other=compare(tasks.rows(0, 20), ["oracle"]))
+
+
 def test_front_holds_undominated_points():
     points = {"a": [1.0, 5.0, 3.0], "b": [2.0, 4.0, 3.0], "c": [2.0, 5.0, 3.0], "d": [1.0, 5.0, 3.0]}
     assert front(points) == {"a", "b", "d"}

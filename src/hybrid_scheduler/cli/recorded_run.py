@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .command_context import CommandContext
 from .options import JsonOption, ProcessesOption
+from .printer import Printer
+
+if TYPE_CHECKING:
+    from ..experiments.replay import ReplayResult
 
 
 def replay(
@@ -26,7 +30,6 @@ def replay(
     """
     command: CommandContext = context.obj
     command.settings()
-    from ..core import HybridSchedulerError
     from ..experiments.replay import replay as repeat
     from ..experiments.run_record import read_run
     from .compile_notice import compile_notice
@@ -35,8 +38,15 @@ def replay(
     total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
     with compile_notice(command.printer.note), command.printer.progress(total) as update:
         found = repeat(run_dir, processes=processes, progress=update)
+    show_replay(command.printer, found, as_json)
+
+
+def show_replay(printer: Printer, found: ReplayResult, as_json: bool = False) -> None:
+    """Print the result of a replay; raise an error if the run came out differently."""
+    from ..core import HybridSchedulerError
+
     if as_json:
-        command.printer.document(
+        printer.document(
             {
                 "run_id": found.record.run_id,
                 "kind": found.record.kind,
@@ -49,7 +59,7 @@ def replay(
             }
         )
     elif found.same:
-        command.printer.text(
+        printer.text(
             f"run {found.record.run_id}: the same {found.record.events_count:,} lines again, sha256 {found.sha256}"
         )
     if not found.same:

@@ -1,19 +1,33 @@
-"""Replay of a recorded run: the same configuration and seeds must give the same log, byte for byte."""
+"""Replay of a recorded run: the same configuration and seeds must give the same log, byte for byte.
+
+An evidence file is a report in HTML that holds the whole folder of its run, so that one file can be replayed.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
+import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
-from ..core import HybridSchedulerError
+from ..core import HybridSchedulerError, InvalidInputError
 from . import run_record
 from .heavy_simulation import run_heavy
 from .paired_comparison import SeedRun, run_seeds
 from .run_record import Event, RunFile
 from .spec import model_digests
+
+_EVIDENCE_FORMAT = 1
+_EVIDENCE_OPENS, _EVIDENCE_CLOSES = '<script type="application/json" id="evidence">', "</script>\n"
+RUN_FILES = (run_record.RECORD, run_record.EVENTS, run_record.TRACE)
+#: Largest file in an evidence file: a log of 200,000 tasks has about 80 MB.
+_MOST_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +112,101 @@ def _changed(before: dict[str, str], now: dict[str, str]) -> dict[str, tuple[str
         for name in names
         if before.get(name) != now.get(name)
     }
+
+
+# ------------------------------------------------------------------------------------------ evidence files
+
+
+def add_evidence(html: str, folder: Path) -> str:
+    """Return a report with the files of its run embedded as JSON.
+
+    Parameters
+    ----------
+    html
+        The report.
+    folder
+        Folder of the recorded run.
+    """
+    record = run_record.read_run(folder)
+    files = {}
+    for name in RUN_FILES:
+        if (folder / name).exists():
+            content = (folder / name).read_bytes()
+            files[name] = {
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "bytes": len(content),
+                "zlib_base64": base64.b64encode(zlib.compress(content, 9)).decode(),
+            }
+    evidence = {
+        "format": _EVIDENCE_FORMAT,
+        "run_id": record.run_id,
+        "configuration_sha256": record.configuration_hash,
+        "log_sha256": record.events_sha256,
+        "report_sha256": hashlib.sha256(html.encode()).hexdigest(),
+        "verify": "hybrid-scheduler report --verify THIS_FILE",
+        "files": files,
+    }
+    block = json.dumps(evidence, indent=1, allow_nan=False).replace("<", "\\u003c")
+    before, end, after = html.rpartition("</body>")
+    return f"{before}{_EVIDENCE_OPENS}{block}{_EVIDENCE_CLOSES}{end}{after}"
+
+
+def unpack_evidence(path: Path, folder: Path) -> RunFile:
+    """Write the files of an evidence file into a folder, and return its record.
+
+    Parameters
+    ----------
+    path
+        The evidence file.
+    folder
+        A new or empty folder.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is not an evidence file.
+    HybridSchedulerError
+        If the report or an embedded file was changed. Nothing is written then.
+    """
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _not_evidence(path, str(error)) from None
+    before, opens, rest = text.partition(_EVIDENCE_OPENS)
+    block, _, after = rest.partition(_EVIDENCE_CLOSES)
+    if not opens:
+        raise _not_evidence(path, "it holds no run")
+    try:
+        evidence = json.loads(block)
+        if evidence["format"] != _EVIDENCE_FORMAT:
+            raise ValueError(f"its format is {evidence['format']}")
+        files = {name: _embedded(path, name, one) for name, one in evidence["files"].items()}
+        if run_record.RECORD not in files or any(name not in RUN_FILES for name in files):
+            raise ValueError(f"its files are {', '.join(files)}")
+        report_sha256 = evidence["report_sha256"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _not_evidence(path, str(error)) from None
+    if hashlib.sha256((before + after).encode()).hexdigest() != report_sha256:
+        raise HybridSchedulerError(f"{path}: the report was changed after it was written")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return run_record.read_run(folder)
+
+
+def _embedded(path: Path, name: str, one: dict[str, Any]) -> bytes:
+    size = int(one["bytes"])
+    if not 0 <= size <= _MOST_BYTES:
+        raise ValueError(f"{name} has {size} bytes")
+    try:
+        content = zlib.decompressobj().decompress(base64.b64decode(one["zlib_base64"], validate=True), size + 1)
+    except (zlib.error, binascii.Error):
+        content = b""
+    if len(content) != size or hashlib.sha256(content).hexdigest() != one["sha256"]:
+        raise HybridSchedulerError(f"{path}: the embedded {name} was changed after it was written")
+    return content
+
+
+def _not_evidence(path: Path, why: str) -> InvalidInputError:
+    hint = f"{why}; hybrid-scheduler report RUN_DIR --evidence FILE writes one"
+    return InvalidInputError("--verify", "an evidence file", str(path), hint=hint)

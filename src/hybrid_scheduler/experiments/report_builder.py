@@ -6,11 +6,14 @@ import json
 import math
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ..core import HybridSchedulerError, InvalidInputError
+from ..core.atomic_files import write_atomically
+from ..engine import Comparison
 from ..metrics.statistics import Interval
 from ..reports import figures
 from ..reports.figure_data import FigureData
@@ -32,6 +35,7 @@ from ..reports.report_content import (
 from . import run_record
 from .evaluation import DetailedRun, run_detailed
 from .paired_comparison import BATCHES, Judgement, PairedComparison, SeedRun
+from .replay import RUN_FILES, add_evidence
 from .run_record import RunFile
 from .spec import ExperimentSpec
 from .trace_source import MEANS, SUMS, TraceSource
@@ -64,6 +68,44 @@ def write_report(path: Path, report: ReportContent) -> None:
             path.write_bytes(as_pdf(report))
         else:
             path.write_text(as_html(report), encoding="utf-8")
+    except OSError as error:
+        raise HybridSchedulerError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_evidence(path: Path, report: ReportContent, folder: Path) -> None:
+    """Write a report with its run inside, as one HTML file that can be verified.
+
+    Parameters
+    ----------
+    path
+        File to write; ends in .html.
+    report
+        The report.
+    folder
+        Folder of the recorded run.
+
+    Raises
+    ------
+    HybridSchedulerError
+        If the file cannot be written.
+    """
+    record = run_record.read_run(folder)
+    rows = [
+        ["run id", record.run_id],
+        ["configuration sha256", record.configuration_hash],
+        ["log sha256", record.events_sha256],
+        ["inside", ", ".join(name for name in RUN_FILES if (folder / name).exists())],
+        ["verify", f"hybrid-scheduler report --verify {path.name}"],
+        ["unpack and replay", f"hybrid-scheduler report --verify {path.name} --keep run"],
+    ]
+    note = (
+        "This file holds the record, the inputs and the log of the run. Verification checks the digests, runs "
+        "everything again and compares the logs byte for byte. It detects changes; it is not a signature."
+    )
+    evidence = Section("Evidence", [TableBlock(["what", "value"], rows, note, words=frozenset({1}))])
+    html = as_html(replace(report, sections=[*report.sections, evidence]))
+    try:
+        write_atomically(path, add_evidence(html, folder))
     except OSError as error:
         raise HybridSchedulerError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -115,6 +157,8 @@ def make_report(
     paired: PairedComparison | None = None,
     record: RunFile | None = None,
     title: str = "Scheduler comparison",
+    other: Comparison | None = None,
+    pair: tuple[str, str] | None = None,
     figure_names: Sequence[str] = tuple(figures.FIGURES),
     progress: Callable[[str, int], None] | None = None,
 ) -> ReportContent:
@@ -132,16 +176,20 @@ def make_report(
         Record that the comparison comes from.
     title
         Heading of the report.
+    other, pair
+        Second run of the same tasks, and the two schedulers, for the figure ``gantt_diff``.
     figure_names
         Figures to draw; all if left out.
     progress
         Called with the scheduler's name and the tasks done.
     """
     for name in figure_names:
-        if name not in figures.FIGURES:
+        if name not in {**figures.FIGURES, **figures.FIGURES_ON_REQUEST}:
             figures.draw(name, FigureData({}))  # raises the error for an unknown name
     detailed = run_detailed(spec, seed, progress)
-    data = figure_data(spec, seed, detailed, paired)
+    data = replace(figure_data(spec, seed, detailed, paired), other=other, pair=pair)
+    if "gantt_diff" in figure_names:
+        data.schedules()  # wrong names and other tasks are refused before anything is drawn
     # The oracle is the baseline where it takes part, else the first scheduler.
     judgement = paired.judge(baseline="oracle" if "oracle" in spec.schedulers else None) if paired else None
     sections = [
@@ -210,7 +258,9 @@ def headline(spec: ExperimentSpec, data: FigureData, judgement: Judgement | None
     means = data.intervals("mean_latency")
     best = next(iter(means))
     lead = f"{label_of(best)} has the lowest mean latency, {with_interval(means[best])} s"
-    if judgement is None:
+    if judgement is None or judgement.exact:
+        if spec.repeats_itself:
+            return f"{lead}; every seed repeats this run, so that its numbers are exact."
         more = "a longer stream" if spec.trace else "several seeds"
         return f"{lead}, in one run: only {more} can show whether that is chance."
     close = [
@@ -259,7 +309,7 @@ def _verdicts(judgement: Judgement) -> list[TextBlock | TableBlock]:
         rows.append(
             [
                 label_of(standing.name), with_interval(standing.value), with_interval(pair.difference),
-                f"{three_digits(standing.ratio)}", "<0.0001" if pair.p_holm < 1e-4 else f"{pair.p_holm:.4f}",
+                f"{three_digits(standing.ratio)}", _p(pair.p_holm),
                 f"{pair.rank_biserial:+.2f}", f"{pair.wins} / {pair.losses}", word,
             ]
         )  # fmt: skip
@@ -289,6 +339,8 @@ def _verdicts(judgement: Judgement) -> list[TextBlock | TableBlock]:
         "A star marks a significant difference.",
     )  # fmt: skip
     blocks: list[TextBlock | TableBlock] = [table, matrix]
+    if judgement.exact:
+        return [table]
     if judgement.seeds < judgement.seeds_needed:
         words = (
             f"{judgement.seeds} {judgement.unit} are too few to tell any pair apart: "
@@ -296,6 +348,12 @@ def _verdicts(judgement: Judgement) -> list[TextBlock | TableBlock]:
         )
         blocks.insert(0, TextBlock(words))
     return blocks
+
+
+def _p(value: float) -> str:
+    if math.isnan(value):
+        return "exact"
+    return "<0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
 def _won(judgement: Judgement, row: str, column: str) -> str:
@@ -335,6 +393,8 @@ def _configuration(spec: ExperimentSpec, paired: PairedComparison | None, seed: 
 
 
 def _scenario_rows(spec: ExperimentSpec, seeds: str) -> list[list[str]]:
+    if spec.graph is not None:
+        return [["graph", spec.graph], ["tasks and seeds", f"{spec.tasks:,} tasks at time 0, seeds {seeds}"]]
     scenario = spec.required_scenario
     return [
         ["scenario", f"{scenario.name}: {scenario.description}"],

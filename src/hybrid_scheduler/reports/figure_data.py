@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..core import Floats, InvalidInputError
+from ..core import Floats, InvalidInputError, UnknownNameError
 from ..engine import Comparison
 from ..learning.duration.online_duration_model import ModelVersion
 from ..metrics.statistics import Interval, t_interval
@@ -35,6 +35,8 @@ class FigureData:
         Latencies, and the shares of tasks that took at most as long, by scheduler.
     comparison
         One run with all its tasks.
+    other, pair
+        A second run of the same tasks, and the two schedulers whose schedules are compared.
     predicted
         Predicted times of the tasks of `comparison`, by scheduler.
     versions, importances
@@ -47,6 +49,8 @@ class FigureData:
     lower_bound: float | None = None
     distributions: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
     comparison: Comparison | None = None
+    other: Comparison | None = None
+    pair: tuple[str, str] | None = None
     predicted: Mapping[str, Floats] = field(default_factory=dict)
     versions: Mapping[str, Sequence[ModelVersion]] = field(default_factory=dict)
     importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -81,6 +85,39 @@ class FigureData:
         if self.comparison is None:
             raise MissingFigureData("figure", "one that needs no single tasks, which were not kept", "no tasks")
         return self.comparison
+
+    def schedules(self) -> tuple[tuple[Comparison, str], tuple[Comparison, str]]:
+        """Return two runs of the same tasks, each with a scheduler.
+
+        By default these are the two schedulers with the lowest mean latency, or for two runs the best of the first.
+
+        Raises
+        ------
+        MissingFigureData
+            If there is one schedule only.
+        UnknownNameError
+            If a run lacks the scheduler.
+        InvalidInputError
+            If the two runs have different tasks.
+        """
+        first = self.single_run()
+        second = self.other or first
+        best = sorted(first.results, key=lambda name: first.summaries[name].latency.mean)
+        if self.pair is None and self.other is None and len(best) < 2:
+            raise MissingFigureData("figure", "one that needs one schedule only", "one scheduler")
+        names = self.pair or (best[0], best[0] if self.other else best[1])
+        for name, run in zip(names, (first, second), strict=True):
+            if name not in run.results:
+                raise UnknownNameError("schedulers", name, run.results)
+        tasks, others = first.workload, second.workload
+        if not (
+            np.array_equal(tasks.size, others.size) and np.array_equal(tasks.arrival_time, others.arrival_time)
+        ):
+            raise InvalidInputError(
+                "runs", "two of the same tasks", f"runs of {len(tasks):,} and {len(others):,} different tasks",
+                hint="the same scenario, load, seed and number of tasks, or the same trace",
+            )  # fmt: skip
+        return (first, names[0]), (second, names[1])
 
     def interval_label(self, *metrics: str) -> str:
         """Describe the intervals that a figure draws for these metrics."""

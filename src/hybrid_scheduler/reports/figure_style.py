@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import require
 from ..schedulers import Look, schedulers
-from ..schedulers.registry import parse_spec
+from ..workload.argument_checks import parse_spec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -115,6 +115,8 @@ CAPTIONS = {
     "workload": "The tasks of the run whose single tasks are drawn.",
     "allocation": "Share given to accelerators over the course of the run.",
     "gantt": "The best schedulers on the same consecutive tasks.",
+    "race": "Mean latency of all tasks so far.",
+    "gantt_diff": "Two schedules of the same tasks; each task is coloured by when it ends in the second.",
     "pareto_front": "Means of all three goals. A ring marks schedulers that no other beats on all three.",
     "feature_importance": "Influence of each task property on the predicted durations.",
     "predicted_actual": "Time predicted when the task was placed, against its actual time.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,19 +34,35 @@ FIGURES: dict[str, Callable[[FigureData], Figure]] = {
     "learning_curves": model_quality.curves,
     "gantt": timelines.gantt,
 }
+#: Figures that are drawn only where they are asked for.
+FIGURES_ON_REQUEST: dict[str, Callable[[FigureData], Figure]] = {
+    "race": timelines.race,
+    "gantt_diff": timelines.gantt_diff,
+}
 FORMATS = ("png", "svg", "pdf")
 DPI = 200
 
 
-def draw(name: str, data: FigureData | Comparison) -> Figure:
+def draw(
+    name: str,
+    data: FigureData | Comparison,
+    *,
+    other: Comparison | None = None,
+    schedulers: tuple[str, str] | None = None,
+) -> Figure:
     """Draw the figure of that name.
 
     Parameters
     ----------
     name
-        A key of `FIGURES`, or ``"race"``.
+        A key of `FIGURES`, ``"race"`` or ``"gantt_diff"``.
     data
         Data of a report, or the result of `compare`.
+    other
+        For ``"gantt_diff"``: another run of the same tasks.
+    schedulers
+        For ``"gantt_diff"``: the two schedulers, the first of `data` and the second of `other`; by default the best
+        two, or the best of `data` in both runs.
 
     Raises
     ------
@@ -54,11 +71,12 @@ def draw(name: str, data: FigureData | Comparison) -> Figure:
     MissingFigureData
         If the data lack what the figure shows.
     """
-    known = {**FIGURES, "race": timelines.race}
+    known = {**FIGURES, **FIGURES_ON_REQUEST}
     if name not in known:
         raise UnknownNameError("figure", name, known)
     if isinstance(data, FigureData):
-        return known[name](data)
+        given = {key: value for key, value in (("other", other), ("pair", schedulers)) if value is not None}
+        return known[name](replace(data, **given) if given else data)  # type: ignore[arg-type]
     facts = [f"{len(data.workload):,} tasks", data.platform.name]
     columns = {name: summary.as_dict() for name, summary in data.summaries.items()}
     metrics = [key for key, value in next(iter(columns.values())).items() if isinstance(value, int | float)]
@@ -67,7 +85,10 @@ def draw(name: str, data: FigureData | Comparison) -> Figure:
         for metric in metrics
         if all(row[metric] is not None for row in columns.values())
     }
-    figure = known[name](FigureData(samples, facts, lower_bound=data.lower_bound, comparison=data))
+    numbers = FigureData(
+        samples, facts, lower_bound=data.lower_bound, comparison=data, other=other, pair=schedulers
+    )
+    figure = known[name](numbers)
     figure.set_dpi(SCREEN_DPI)
     return figure
 

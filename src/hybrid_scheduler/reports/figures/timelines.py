@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _POINTS = 160
 #: Most tasks, devices and schedulers in a Gantt chart.
 _TASKS, _DEVICES, _SCHEDULERS = 36, 12, 4
+#: Colours of tasks that end earlier or later in the second schedule (Okabe and Ito).
+_SOONER, _LATER = "#0072B2", "#D55E00"
 
 
 def race(data: FigureData) -> Figure:
@@ -78,8 +81,7 @@ def gantt(data: FigureData) -> Figure:
     names = sorted(comparison.results, key=lambda name: comparison.summaries[name].latency.mean)[:_SCHEDULERS]
     devices = comparison.platform.devices[:_DEVICES]
     total = len(comparison.workload)
-    first = max(0, total // 2 - _TASKS // 2)
-    last = min(total, first + _TASKS)
+    first, last = _middle(total)
     others = ", earlier and later ones in grey" if last - first < total else ""
     explanation = f"tasks {first + 1:,} to {last:,} in colour{others}; a split task has two blocks"
     # The bound is about the end of the run, so it is drawn where the end is in view.
@@ -103,6 +105,81 @@ def gantt(data: FigureData) -> Figure:
     return figure
 
 
+def gantt_diff(data: FigureData) -> Figure:
+    """Draw two schedules of the same tasks above each other, coloured by when each task ends in the second.
+
+    They are two schedulers of one run, or the same tasks in two runs. Below them is the change of every finish.
+    """
+    (first, name), (second, other) = data.schedules()
+    rows = slice(*_middle(len(first.workload)))
+    before, after = first.results[name].outcomes, second.results[other].outcomes
+    change = (after.finish - before.finish)[rows]
+    moved = ((after.device != before.device) | (after.fraction != before.fraction))[rows]
+    sooner, later = int((change < 0).sum()), int((change > 0).sum())
+    explanation = (
+        f"tasks {rows.start + 1:,} to {rows.stop:,}: {int(moved.sum())} moved; in the second schedule {sooner} "
+        f"end earlier (blue), {later} later (orange)"
+    )
+    count = min(_DEVICES, max(len(first.platform), len(second.platform)))
+    begin, until = _window(first, [name], rows.start, rows.stop)
+    other_begin, other_until = _window(second, [other], rows.start, rows.stop)
+    window = min(begin, other_begin), max(until, other_until)
+    with framed(data, "Two schedules of the same tasks", explanation, 3.1 + 2 * (0.5 + 0.19 * count)) as figure:
+        tints = [(_color(one), 0.9) for one in change.tolist()]
+        panels = figure.subplots(3, 1, height_ratios=[count, count, 6])
+        for axes, comparison, spec in ((panels[0], first, name), (panels[1], second, other)):
+            devices = comparison.platform.devices[:_DEVICES]
+            _bars(axes, comparison, spec, rows.start, tints, window, len(devices))
+            title = f"{look_of(spec).glyph}  {label_of(spec)}, {comparison.platform.name}"
+            axes.set_title(title, loc="left", size=9.5, color=look_of(spec).light)
+            axes.set_yticks(range(len(devices)), [device.name for device in reversed(devices)])
+        panels[1].set_xlabel("time (s)")
+        numbers = np.arange(rows.start + 1, rows.stop + 1)
+        panels[2].bar(numbers, np.nan_to_num(change), color=[color for color, _ in tints])
+        panels[2].axhline(0.0, color=INK, linewidth=0.8)
+        panels[2].set_xlabel("task")
+        panels[2].set_ylabel("finish later by (s)")
+    return figure
+
+
+def _middle(total: int) -> tuple[int, int]:
+    """Return begin and end of the tasks that are drawn: a few dozen in the middle of the run."""
+    first = max(0, total // 2 - _TASKS // 2)
+    return first, min(total, first + _TASKS)
+
+
+def _color(change: float) -> str:
+    return _SOONER if change < 0 else _LATER if change > 0 else QUIET
+
+
+def _bars(
+    axes: Axes, comparison: Comparison, name: str, first: int, tints: Sequence[tuple[str, float]],
+    window: tuple[float, float], count: int,
+) -> None:  # fmt: skip
+    """Draw the parts in a window of time: tasks from `first` on with their colours and opacities, others grey."""
+    found, device, start, end = comparison.results[name].outcomes.intervals(comparison.platform.cpu_of)
+    begin, until = window
+    inside = (end > begin) & (start < until) & (device < count)
+    columns = (found[inside], device[inside], start[inside], end[inside])
+    for row, where, opened, closed in zip(*(column.tolist() for column in columns), strict=True):
+        chosen = first <= row < first + len(tints)
+        color, alpha = tints[row - first] if chosen else (HAIRLINE, 1.0)
+        axes.barh(
+            count - 1 - where, closed - opened, left=opened, height=0.74, linewidth=0.4, edgecolor="white",
+            color=color, alpha=alpha,
+        )  # fmt: skip
+        visible = min(closed, until) - max(opened, begin)
+        if chosen and visible > 0.035 * (until - begin):
+            axes.text(
+                max(opened, begin) + visible / 2, count - 1 - where, f"{row + 1}", size=6.5, color="white",
+                ha="center", va="center_baseline", clip_on=True,
+            )  # fmt: skip
+    axes.set_xlim(*window)
+    axes.set_ylim(-0.55, count - 0.45)
+    axes.grid(False, axis="y")
+    axes.tick_params(axis="y", length=0, labelsize=7.5, labelcolor=QUIET)
+
+
 def _window(comparison: Comparison, names: list[str], first: int, last: int) -> tuple[float, float]:
     """Return begin and end of the chart.
 
@@ -124,26 +201,6 @@ def _window(comparison: Comparison, names: list[str], first: int, last: int) -> 
 def _gantt(
     axes: Axes, comparison: Comparison, name: str, first: int, last: int, window: tuple[float, float], count: int
 ) -> None:
-    rows, device, start, end = comparison.results[name].outcomes.intervals(comparison.platform.cpu_of)
-    begin, until = window
-    inside = (end > begin) & (start < until) & (device < count)
     color = look_of(name).light
-    width = until - begin
-    for row, where, opened, closed in zip(
-        rows[inside].tolist(), device[inside].tolist(), start[inside].tolist(), end[inside].tolist(), strict=True
-    ):
-        chosen = first <= row < last
-        axes.barh(
-            count - 1 - where, closed - opened, left=opened, height=0.74, linewidth=0.4, edgecolor="white",
-            color=color if chosen else HAIRLINE, alpha=(0.9 if (row - first) % 2 else 0.6) if chosen else 1.0,
-        )  # fmt: skip
-        visible = min(closed, until) - max(opened, begin)
-        if chosen and visible > 0.035 * width:
-            axes.text(
-                max(opened, begin) + visible / 2, count - 1 - where, f"{row + 1}", size=6.5, color="white",
-                ha="center", va="center_baseline", clip_on=True,
-            )  # fmt: skip
-    axes.set_xlim(begin, until)
-    axes.set_ylim(-0.55, count - 0.45)
-    axes.grid(False, axis="y")
-    axes.tick_params(axis="y", length=0, labelsize=7.5, labelcolor=QUIET)
+    tints = [(color, 0.9 if number % 2 else 0.6) for number in range(last - first)]
+    _bars(axes, comparison, name, first, tints, window, count)
