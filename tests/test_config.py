@@ -121,6 +121,7 @@ def test_every_key_can_be_set_by_a_variable() -> None:
         "physics.name": "serial",
         "physics.count_rent": "no",
         "physics.count_electricity": "false",
+        "live.repeat": "true",
         "logging.level": "debug",
         "logging.file": "x.log",
         "logging.rotation": "1 GB",

@@ -3,18 +3,30 @@
 import itertools
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from hybrid_scheduler import Cluster, create
+from hybrid_scheduler import (
+    AnalyticPhysics,
+    Cluster,
+    InvalidInputError,
+    Task,
+    Workload,
+    compare,
+    create,
+    offered_load,
+    workstation,
+)
 from hybrid_scheduler.live import EngineClosed, LiveConfig
 from hybrid_scheduler.live.batch_records import RESULT_COLUMNS
+from hybrid_scheduler.live.live_config import LiveTrace
 from hybrid_scheduler.live.live_run import LiveRun
 from hybrid_scheduler.metrics import jain_index
 from hybrid_scheduler.testing import FakeClock
-from hybrid_scheduler.workload import generate, scenario_named
+from hybrid_scheduler.workload import generate, save_workload, scenario_named
 
 RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")
 
@@ -328,3 +340,100 @@ def test_commands_before_open_and_after_close_are_refused(live):
     one.engine.close()
     with pytest.raises(EngineClosed):
         one.engine.pause()
+
+
+# ------------------------------------------------------------------------------------------ traces
+
+
+def trace_config(folder, tasks=40, **options):
+    """A run that plays generated tasks from a file; only its first arrival is moved, to time 0."""
+    workload = generate(scenario_named("mixed"), tasks, 3, utilisation=0.3)
+    save_workload(workload, folder / "week.csv")
+    trace = LiveTrace.read(folder / "week.csv", workstation(), AnalyticPhysics(), **options)
+    return LiveConfig(schedulers=("greedy", "oracle"), speed=10.0, trace=trace, trace_folder=folder), workload
+
+
+def test_trace_is_played_with_its_arrivals_and_then_ends(live, tmp_path):
+    config, workload = trace_config(tmp_path)
+    player = live(config).started()
+    status = player.run(float(np.ptp(workload.arrival_time)) / 10 + 5)
+    assert (status.state, status.scenario, status.tasks_processed) == ("stopped", "trace:week", 40)
+    assert status.load == pytest.approx(offered_load(workload, workstation(), AnalyticPhysics()))
+    assert np.array_equal(player.task_column("size"), workload.size)
+    shifted = workload.arrival_time - workload.arrival_time[0]
+    assert np.array_equal(player.task_column("arrival_time"), shifted)
+    batch = compare(Workload(**{**workload.columns(), "arrival_time": shifted}), ["greedy", "oracle"])
+    assert np.array_equal(player.column("oracle", "latency"), batch.results["oracle"].outcomes.latency)
+    (stopped,) = player.notifications("run_stopped")
+    assert stopped["message"] == "the trace has ended after 40 tasks"
+
+
+def test_restart_continues_a_repeated_trace_at_its_next_task(live, tmp_path):
+    config, workload = trace_config(tmp_path, repeat=True)
+    span = float(np.ptp(workload.arrival_time)) / 10
+    undisturbed = live(config).started()
+    undisturbed.run(2.5 * span)
+    first = live(config).started()
+    first.run(0.6 * span)
+    first.engine.close()
+    second = live(config, journal=first.journal, clock=first.clock).started()
+    assert second.run(2 * span).state == "running"
+    n = len(undisturbed.task_column("size"))
+    assert n > 80  # the third round has begun
+    for name in ("task_id", "size", "arrival_time"):
+        assert np.array_equal(second.task_column(name)[:n], undisturbed.task_column(name))
+    assert np.array_equal(second.column("greedy", "latency")[:n], undisturbed.column("greedy", "latency"))
+    gaps = np.diff(second.task_column("arrival_time"))
+    assert gaps[39] == pytest.approx(np.diff(workload.arrival_time).mean())  # one mean gap before the next round
+
+
+def test_trace_that_a_client_chose_is_found_again_in_its_folder(live, tmp_path):
+    config, workload = trace_config(tmp_path)
+    plain = replace(config, scenario=scenario_named("mixed"), utilisation=0.3, trace=None)
+    first = live(plain).started()
+    first.engine.restart(config)
+    first.run(0.05 * float(np.ptp(workload.arrival_time)))
+    first.engine.close()
+    second = live(plain, journal=first.journal, clock=first.clock)
+    status = second.engine.open()
+    assert (status.state, status.scenario) == ("running", "trace:week")
+    status = second.run(float(np.ptp(workload.arrival_time)))
+    assert (status.state, status.tasks_processed) == ("stopped", 40)
+
+
+def test_changed_trace_is_not_resumed(live, tmp_path):
+    config, _ = trace_config(tmp_path)
+    plain = replace(config, scenario=scenario_named("mixed"), utilisation=0.3, trace=None)
+    first = live(plain).started()
+    first.engine.restart(config)
+    first.run(0.2)
+    first.engine.close()
+    trace_config(tmp_path, tasks=41)
+    second = live(plain, journal=first.journal, clock=first.clock)
+    assert second.engine.open().scenario == "mixed"
+    assert "got 'week, changed since'" in second.notifications("run_stopped")[-1]["message"]
+
+
+def test_scenario_takes_the_place_of_a_trace(live, tmp_path):
+    config, _ = trace_config(tmp_path, repeat=True)
+    first = live(config).started()
+    first.run(2.0)
+    assert first.engine.set_scenario(scenario_named("mixed"), 0.5).scenario == "mixed"
+    first.run(2.0)
+    first.engine.close()
+    second = live(config, journal=first.journal, clock=first.clock)
+    status = second.engine.open()
+    assert (status.scenario, status.load, status.state) == ("mixed", 0.5, "running")
+    assert second.run(2.0).tasks_processed > status.tasks_processed
+
+
+def test_traces_that_cannot_be_played_are_refused(tmp_path):
+    chain = Workload.from_tasks([Task(i, 500.0, 0.5, 50.0, float(i), (i - 1,) if i else ()) for i in range(3)])
+    batch = generate(scenario_named("mixed"), 5, 3, batch=True)
+    for workload, options, message in (
+        (chain, {}, "trace: must be tasks without dependencies in a live run, got 'trace:bad, a task graph'"),
+        (batch, {"repeat": True}, "repeat: must be left out: all tasks of the trace arrive at once"),
+    ):
+        save_workload(workload, tmp_path / "bad.csv")
+        with pytest.raises(InvalidInputError, match=re.escape(message)):
+            LiveConfig(trace=LiveTrace.read(tmp_path / "bad.csv", workstation(), AnalyticPhysics(), **options))

@@ -16,6 +16,7 @@ from hybrid_scheduler.server.remote_engine_control import RemoteEngineControl
 from hybrid_scheduler.storage import DatabaseUnavailable
 from hybrid_scheduler.storage.engine_commands import CommandReply
 from hybrid_scheduler.testing import MemoryJournal
+from hybrid_scheduler.workload import generate, save_workload
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 HOME = LiveConfig(schedulers=("greedy", "oracle"), seed=1)
@@ -82,6 +83,23 @@ async def test_the_same_settings_go_on(state):
     await control(engine).start(StartOptions())
     await control(engine).start(StartOptions(scenario="default", seed=1))
     assert engine.commands == ["start", "start"]
+
+
+async def test_start_plays_a_stored_trace(tmp_path):
+    save_workload(generate(scenario_named("mixed"), 20, 3), tmp_path / "week.csv")
+    engine = _Engine()
+    home = replace(HOME, trace_folder=tmp_path)
+    local = LocalEngineControl(engine, home, scenario_named)
+    await local.start(StartOptions(trace="week", repeat=True))
+    (config,) = engine.commands
+    assert (config.scenario.name, config.trace.repeat, len(config.trace.workload)) == ("trace:week", True, 20)
+    await local.start(StartOptions(trace="week", utilisation=0.25))
+    assert engine.commands[-1].load == pytest.approx(0.25)
+    with pytest.raises(InvalidInputError, match="trace: must be one of week, got 'weak'"):
+        await local.start(StartOptions(trace="weak"))
+    playing = LocalEngineControl(engine, config, scenario_named)
+    await playing.start(StartOptions(scenario="mixed"))
+    assert (engine.commands[-1].scenario.name, engine.commands[-1].trace) == ("mixed", None)
 
 
 async def test_another_speed_is_no_other_run():

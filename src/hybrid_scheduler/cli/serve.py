@@ -25,6 +25,13 @@ def serve(
     ] = "all",
     scenario: ScenarioOption = None,
     utilisation: UtilisationOption = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Play the tasks of a file, or of a stored trace by its name."),
+    ] = None,
+    repeat: Annotated[
+        bool, typer.Option("--repeat", help="Begin the trace again at its end; otherwise the run ends there.")
+    ] = False,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks.")] = None,
     speed: Annotated[str | None, typer.Option(metavar="X", help="Simulated seconds per real second.")] = None,
     schedulers: SchedulersOption = None,
@@ -36,12 +43,14 @@ def serve(
     """Start the server: a continuous run, its API and its dashboard.
 
     The command starts a new run, or resumes the one that was in progress. All results are kept in the database.
-    Ctrl-C stops the server; the next start resumes the run.
+    Ctrl-C stops the server; the next start resumes the run. A trace is played with its own arrivals at the run's
+    speed, or at the load of --utilisation; a restart continues at its next task.
 
     \b
     Examples:
       hybrid-scheduler serve
       hybrid-scheduler serve --scenario rush-hour --speed 4
+      hybrid-scheduler serve --trace week.csv --speed 60 --repeat
       API_TOKEN=$(openssl rand -hex 32) hybrid-scheduler serve --host 0.0.0.0
     """
     # Imported here, because --help does not need the web framework.
@@ -50,12 +59,21 @@ def serve(
 
     command: CommandContext = context.obj
     command.keeps_log = True
+    from ..core import InvalidInputError
+    from .options import check_sources
+
+    check_sources(trace, scenario=scenario, utilisation=utilisation)
+    if repeat and trace is None:
+        raise InvalidInputError("--repeat", "left out without --trace", repeat)
     settings = command.settings(
         {
             "server.host": host,
             "server.port": port,
             "simulation.scenario": scenario,
-            "simulation.utilisation": utilisation,
+            "simulation.utilisation": None if trace else utilisation,
+            "live.trace": trace,
+            "live.trace_load": utilisation if trace else None,
+            "live.repeat": "true" if repeat else None,
             "simulation.seed": seed,
             "live.speed": speed,
             "simulation.schedulers": schedulers,

@@ -128,10 +128,13 @@ class ObjectiveSettings(_Section):
 
 
 class LiveSettings(_Section):
-    """Speed and update interval of the continuous run."""
+    """Speed, update interval and trace of the continuous run."""
 
     speed: Speed = 1.0
     update_interval: Interval = 0.5
+    trace: Text = ""
+    trace_load: MaybePositive = None
+    repeat: Switch = False
 
 
 class StorageSettings(_Section):

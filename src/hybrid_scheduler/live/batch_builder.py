@@ -251,7 +251,8 @@ def _joined(parts: list[Workload]) -> Workload:
     columns: dict[str, Any] = {
         name: np.concatenate([part.columns()[name] for part in parts]) for name in parts[0].columns()
     }
-    return Workload(**columns, kind=kinds, external_id=external)
+    divisible = np.concatenate([part.divisible for part in parts])
+    return Workload(**columns, kind=kinds, external_id=external, divisible=divisible)
 
 
 def _concatenated(parts: list[ResultColumns]) -> ResultColumns:

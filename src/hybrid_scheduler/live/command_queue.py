@@ -30,6 +30,7 @@ class SubmittedTask:
     memory_required: float
     kind: str = "generic"
     external_id: str | None = None
+    divisible: bool = True
 
     def __post_init__(self) -> None:
         self.arriving(0, 0.0)
@@ -40,7 +41,8 @@ class SubmittedTask:
     def arriving(self, task_id: int, now: float) -> Workload:
         """Return a workload of this task alone; raises `InvalidInputError` if it is not valid."""
         size, intensity, memory = self.size, self.compute_intensity, self.memory_required
-        return Workload.from_tasks([Task(task_id, size, intensity, memory, now, (), self.kind, self.external_id)])
+        task = Task(task_id, size, intensity, memory, now, (), self.kind, self.external_id, self.divisible)
+        return Workload.from_tasks([task])
 
 
 class CommandQueue:

@@ -15,7 +15,6 @@ from typing import Any
 
 from ..core import InvalidInputError
 from ..core.canonical_json import content_hash
-from ..engine.stability import instability_warnings
 from ..learning.duration.retraining import TrainingWorker
 from ..workload import Scenario
 from .batch_builder import BatchBuilder
@@ -142,7 +141,7 @@ class LiveController:
 
     def set_scenario(self, scenario: Scenario, utilisation: float | None) -> None:
         """Draw the next tasks from another scenario; queues, models and averages stay."""
-        run, config = self._run, replace(self._config, scenario=scenario, utilisation=utilisation)
+        run, config = self._run, replace(self._config, scenario=scenario, utilisation=utilisation, trace=None)
         if run is None or self._record is None or self._mode == "stopped":
             self._config = config
             return
@@ -152,7 +151,7 @@ class LiveController:
         self._config = config
         run.change_scenario(scenario, config.load)
         self._record = replace(self._record, scenario=scenario.name, utilisation=config.load)
-        self._warnings = instability_warnings(run.config.schedulers, scenario, run.config.machine, config.load)
+        self._warnings = replace(config, schedulers=run.config.schedulers).warnings()
         self._announce("scenario", f"scenario {scenario.name} at {config.load:g} of capacity")
 
     def retrain(self, name: str) -> None:
@@ -280,7 +279,7 @@ class LiveController:
         """Begin a new run. The one before ends only when the new one is ready."""
         first = self._next_task
         run = LiveRun(config, self._trainer, first_task=first)
-        warnings = instability_warnings(config.schedulers, config.scenario, config.machine, config.load)
+        warnings = config.warnings()
         # Everything of the run before is handed over under its own record, its end included.
         if self._mode != "stopped" or self._flush_due:
             self._flush()
@@ -326,8 +325,9 @@ class LiveController:
             config, self._trainer, recovered, snapshots=lambda spec: self._snapshots.schedulers(old.run_id, spec)
         )
         scenario, load = run.source.scenario, run.source.utilisation
-        self._activate(run, old, instability_warnings(run.config.schedulers, scenario, run.config.machine, load))
-        self._config = replace(run.config, scenario=scenario, utilisation=load)
+        now = replace(run.config, scenario=scenario, utilisation=load, trace=run.trace)
+        self._activate(run, old, now.warnings())
+        self._config = now
         self._announce("resumed", f"resumed after a restart, at task {recovered.counters.next_task_id}")
 
     def _activate(self, run: LiveRun, record: RunRecord, warnings: list[str]) -> None:
@@ -419,6 +419,10 @@ class LiveController:
         if chunk is not None:
             self._add_chunk(chunk, before)
             self._chunk_size.adapt(len(chunk), self._clock.effort() - began)
+        if run.source.ended:
+            self._end()
+            self._announce("run_stopped", f"the trace has ended after {run.ordinal:,} tasks")
+            return _IDLE_S
         self._pass_time()
         if run.source.next_arrival <= due:
             self._time.slip(run.now)

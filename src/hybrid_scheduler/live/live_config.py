@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..cluster import MEMORY_POLICIES, Machine, Noise
-from ..core import InvalidInputError, Objective, Online, Platform, UnknownNameError, workstation
+from ..core import InvalidInputError, Objective, Online, Platform, UnknownNameError, Workload, workstation
 from ..core.canonical_json import content_hash, plain_value
+from ..engine.stability import instability_warnings
 from ..physics import AnalyticPhysics, Physics, Tariff
 from ..schedulers import create
-from ..workload import Scenario, default_scenario, scenario_from_json, scenario_to_json
+from ..workload import (
+    EndlessSource,
+    Scenario,
+    default_scenario,
+    generate,
+    load_workload,
+    offered_load,
+    scenario_from_json,
+    scenario_to_json,
+    stretch_arrivals,
+    trace_named,
+)
 from ..workload.argument_checks import positive_number, whole_number
+from ..workload.endless_source import TracePlayer, trace_scenario
 from .batch_records import RunRecord
 from .clock import checked_speed
 
@@ -36,6 +53,10 @@ class LiveConfig:
         Specifications of online schedulers: ``name`` or ``name(parameter=value)``.
     platform, physics, noise, memory_policy, tariff, objective
         The machine and its rules.
+    trace
+        Tasks to play instead of drawing them from the scenario, which then only names them and their load.
+    trace_folder
+        Folder of named traces, where a resumed run finds its tasks again.
     retrain_interval
         Outcomes between two trainings of a learned scheduler.
     update_every
@@ -62,8 +83,17 @@ class LiveConfig:
     objective: Objective = field(default_factory=Objective)
     retrain_interval: int = 50
     update_every: float = 0.5
+    trace: LiveTrace | None = None
+    trace_folder: Path = Path("data/workload_traces")
 
     def __post_init__(self) -> None:
+        if self.trace is not None:
+            tasks = self.trace.workload
+            object.__setattr__(self, "scenario", trace_scenario(self.trace.name, tasks, self.trace.offered))
+            object.__setattr__(self, "utilisation", self.scenario.utilisation)
+            TracePlayer(self.scenario, tasks, repeat=self.trace.repeat)  # refuses what it cannot play
+            one_of_each_kind = np.sort(np.unique(tasks.kind, return_index=True)[1])
+            self.physics.times(tasks.subset(one_of_each_kind), self.platform)  # refuses unknown kinds
         object.__setattr__(self, "schedulers", tuple(self.schedulers))
         if self.utilisation is not None:
             positive_number("utilisation", self.utilisation)
@@ -111,6 +141,8 @@ class LiveConfig:
             "tariff": _plain(self.tariff),
             "objective": _plain(self.objective),
             "retrain_interval": self.retrain_interval,
+            # Without a trace there is no such key, so that older runs keep their hash.
+            **({"trace": self.trace.as_dict()} if self.trace else {}),
         }
 
     def resumed(self, config: dict[str, Any]) -> LiveConfig | None:
@@ -120,9 +152,18 @@ class LiveConfig:
         ----------
         config
             What `as_dict` returned for the earlier run.
+
+        Raises
+        ------
+        InvalidInputError
+            If the run's trace is missing or was changed.
         """
+        trace = None
+        if "trace" in config:
+            trace = LiveTrace.of_run(config["trace"], self)
         resumed = replace(
             self,
+            trace=trace,
             scenario=scenario_from_json(config["scenario"]),
             utilisation=float(config["utilisation"]),
             seed=int(config["seed"]),
@@ -156,6 +197,103 @@ class LiveConfig:
             status=mode,
             ended_at=now if mode == "stopped" else None,
         )
+
+    def source(self) -> EndlessSource | TracePlayer:
+        """Return the source of the run's tasks, at its beginning."""
+        if self.trace is not None:
+            return TracePlayer(self.scenario, self.trace.workload, repeat=self.trace.repeat)
+        return EndlessSource(self.scenario, self.seed, self.platform, self.physics, utilisation=self.utilisation)
+
+    def sample(self, tasks: int) -> Workload:
+        """Return some of the run's tasks, or tasks like them."""
+        if self.trace is not None:
+            return self.trace.workload.rows(0, min(tasks, len(self.trace.workload)))
+        return generate(self.scenario, tasks, self.seed, platform=self.platform, physics=self.physics)
+
+    def warnings(self) -> list[str]:
+        """Return remarks on schedulers, or on a trace, whose queues will grow."""
+        if self.trace is None:
+            return instability_warnings(self.schedulers, self.scenario, self.machine, self.load)
+        if self.load <= 1:
+            return []
+        asks = f"the trace {self.trace.name} asks for {self.load:.3g} times what {self.platform.name} can run"
+        return [f"{asks}: every queue grows"]
+
+
+@dataclass(frozen=True)
+class LiveTrace:
+    """A trace that a live run plays.
+
+    Parameters
+    ----------
+    name
+        Name of the trace.
+    workload
+        Its tasks.
+    sha256
+        Digest of its file.
+    repeat
+        Begin again at the end; otherwise the run ends there.
+    load
+        Load that the arrivals were stretched to; None for the trace's own.
+    offered
+        Load that the tasks offer to the machine; None if all arrive at once.
+    """
+
+    name: str
+    workload: Workload = field(compare=False, repr=False)
+    sha256: str
+    repeat: bool = False
+    load: float | None = None
+    offered: float | None = None
+
+    @classmethod
+    def read(
+        cls,
+        path: Path,
+        platform: Platform,
+        physics: Physics,
+        *,
+        repeat: bool = False,
+        load: float | None = None,
+    ) -> LiveTrace:
+        """Read a trace file.
+
+        Parameters
+        ----------
+        path
+            A .csv or .parquet file.
+        platform, physics
+            Machine that `load` refers to.
+        repeat, load
+            See the class.
+
+        Raises
+        ------
+        InvalidInputError
+            If a row is invalid, or the file cannot be read.
+        """
+        tasks = load_workload(path)
+        if load is not None:
+            tasks = stretch_arrivals(tasks, load, platform, physics)
+        name = path.name.removesuffix(".gz").rpartition(".")[0]
+        offered = offered_load(tasks, platform, physics)
+        return cls(name, tasks, hashlib.sha256(path.read_bytes()).hexdigest(), repeat, load, offered)
+
+    @classmethod
+    def of_run(cls, data: dict[str, Any], config: LiveConfig) -> LiveTrace:
+        """Return the trace of a stored run, which `config` has or which is in its folder."""
+        known = config.trace
+        if known is None or (known.sha256, known.load) != (data["sha256"], data["load"]):
+            path = trace_named(data["name"], config.trace_folder)
+            known = cls.read(path, config.platform, config.physics, load=data["load"])
+        if known.sha256 != data["sha256"]:
+            raise InvalidInputError("trace", "the file that the run began with", f"{data['name']}, changed since")
+        return replace(known, repeat=data["repeat"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what identifies the trace, ready for JSON."""
+        return {"name": self.name, "sha256": self.sha256, "repeat": self.repeat, "load": self.load}
 
 
 #: The name of `LiveConfig` before 0.2, kept for programs of users.

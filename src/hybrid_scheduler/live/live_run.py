@@ -15,10 +15,9 @@ from ..learning.model_files import ModelFileError
 from ..metrics.running_mean import busy_share
 from ..physics import isolated_split
 from ..schedulers import create
-from ..workload import EndlessSource, Scenario, generate, scenario_from_json, scenario_to_json
-from ..workload.column_source import join_chunks
+from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
 from .batch_records import Recent, Recovered, ResultColumns
-from .live_config import LiveConfig
+from .live_config import LiveConfig, LiveTrace
 from .model_snapshots import with_model
 from .scheduler_lane import SchedulerLane
 from .status import LiveEpisode
@@ -88,9 +87,7 @@ class LiveRun:
         snapshots: Callable[[str], Iterable[Scheduler]] | None = None,
     ) -> None:
         self.config = config
-        self.source = EndlessSource(
-            config.scenario, config.seed, config.platform, config.physics, utilisation=config.utilisation
-        )
+        self.source = config.source()
         #: Virtual time: everything that arrives by now has been decided.
         self.now = 0.0
         #: Number of tasks so far.
@@ -98,7 +95,7 @@ class LiveRun:
         #: Events since the controller last emptied the list.
         self.lane_events: list[LaneEvent] = []
         self._episode, self._episode_tasks = 1, 0
-        sample = generate(config.scenario, _SAMPLE, config.seed, platform=config.platform, physics=config.physics)
+        sample = config.sample(_SAMPLE)
         self.lanes = [self._lane(spec, sample, trainer, snapshots, first_task) for spec in config.schedulers]
         self._marks = (0.0, [lane.cluster.busy_by(0.0) for lane in self.lanes])
 
@@ -184,10 +181,10 @@ class LiveRun:
         """
         length = self.source.scenario.episode_length
         left = most if length is None else min(most, length - self._episode_tasks)
-        piece = self.source.peek(left, until)
-        if len(piece.size) == 0:
+        tasks = self.source.next_tasks(first_id, left, until)
+        if tasks is None:
             return None
-        chunk = self._decide(join_chunks([piece], first_id))
+        chunk = self._decide(tasks)
         self.source.take(len(chunk))
         return chunk
 
@@ -221,7 +218,8 @@ class LiveRun:
             self.learn(lane, int(part.task_id[-1]) + 1)
         platform, physics = self.config.platform, self.config.physics
         table, columns = physics.times(part, platform), physics.columns(platform)
-        return LiveChunk(part, results, *isolated_split(table, columns, platform, part.memory_required))
+        best = isolated_split(table, columns, platform, part.memory_required, part.divisible)
+        return LiveChunk(part, results, *best)
 
     def _decide_one_by_one(self, tasks: Workload) -> int:
         """Let the lanes that are not compiled decide task by task; returns the number of decided tasks.
@@ -323,8 +321,20 @@ class LiveRun:
 
     def change_scenario(self, scenario: Scenario, utilisation: float | None) -> None:
         """Draw other tasks from now on; queues and models stay."""
-        self.source.change(scenario, utilisation, self.now)
+        self._drawn_source().change(scenario, utilisation, self.now)
         self._episode, self._episode_tasks = 1, 0
+
+    def _drawn_source(self) -> EndlessSource:
+        """Return the source that draws tasks; it takes the place of a trace."""
+        if not isinstance(self.source, EndlessSource):
+            self.source = replace(self.config, trace=None).source()
+        assert isinstance(self.source, EndlessSource)
+        return self.source
+
+    @property
+    def trace(self) -> LiveTrace | None:
+        """The trace that is played; None if tasks are drawn."""
+        return None if isinstance(self.source, EndlessSource) else self.config.trace
 
     # ---------------------------------------------------------------- load of the devices
 
@@ -355,6 +365,7 @@ class LiveRun:
             "format": _CHECKPOINT_FORMAT,
             "scenario": scenario_to_json(self.source.scenario),
             "utilisation": self.source.utilisation,
+            "trace": self.trace is not None,
             "source": self.source.state(),
             "now": self.now,
             "ordinal": self.ordinal,
@@ -366,8 +377,9 @@ class LiveRun:
         """Continue from a checkpoint: rules bit for bit, models by learning from the recent tasks."""
         if state["format"] != _CHECKPOINT_FORMAT:
             raise ValueError(f"the checkpoint has format {state['format']}, not {_CHECKPOINT_FORMAT}")
-        scenario = scenario_from_json(state["scenario"])
-        self.source.change(scenario, float(state["utilisation"]), 0.0)
+        if not state.get("trace"):
+            scenario = scenario_from_json(state["scenario"])
+            self._drawn_source().change(scenario, float(state["utilisation"]), 0.0)
         self.source.restore(state["source"])
         self.now, self.ordinal = float(state["now"]), int(state["ordinal"])
         self._episode, self._episode_tasks = map(int, state["episode"])

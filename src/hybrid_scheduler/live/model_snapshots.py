@@ -19,7 +19,7 @@ from typing import Any
 from ..core import Scheduler
 from ..core.atomic_files import remove_leftovers, write_atomically
 from ..schedulers import schedulers
-from ..schedulers.registry import parse_spec
+from ..workload.argument_checks import parse_spec
 from .clock import Clock
 from .scheduler_lane import SchedulerLane
 

@@ -17,6 +17,7 @@ from loguru import logger
 from ..config import ALL_SCHEDULERS
 from ..core import HybridSchedulerError, InvalidInputError, Online, UnknownNameError
 from ..live import ContinuousSimulation, LiveConfig
+from ..live.live_config import LiveTrace
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
 from ..storage.cache import Cache, MemoryCache, RedisCache
@@ -25,6 +26,7 @@ from ..storage.event_bus import EVENTS, EventBus, LocalBus, RedisBus
 from ..storage.event_reader import EventReader
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_connection import RedisAddress
+from ..workload.trace_files import find_trace
 from .access_control import resolve_token
 from .app_context import AppContext, ServerOptions
 from .dashboard_files import find_dashboard
@@ -71,11 +73,16 @@ def options_of(settings: Settings) -> ServerOptions:
     )
 
 
-def _live_config(settings: Settings) -> LiveConfig:
+def _live_config(settings: Settings, traces: Path) -> LiveConfig:
     chosen, machine = settings.simulation, settings.machine(noise_seed=settings.simulation.seed)
     names = chosen.schedulers
     if names == (ALL_SCHEDULERS,):
         names = tuple(name for name, info in registered().items() if issubclass(info.factory, Online))
+    live = settings.live
+    trace = None
+    if live.trace:
+        path = find_trace(live.trace, traces)
+        trace = LiveTrace.read(path, machine.platform, machine.physics, repeat=live.repeat, load=live.trace_load)
     return LiveConfig(
         scenario=settings.scenario(chosen.scenario),
         utilisation=chosen.utilisation,
@@ -85,6 +92,8 @@ def _live_config(settings: Settings) -> LiveConfig:
         **{part.name: getattr(machine, part.name) for part in fields(machine)},
         retrain_interval=chosen.retrain_interval,
         update_every=settings.live.update_interval,
+        trace=trace,
+        trace_folder=traces,
     )
 
 
@@ -169,7 +178,9 @@ async def open_server(
         else:
             local.subscribe(hub.publish_from_thread)
             journal = _journal(settings, address, _LocalAndSharedBus(local, shared), on_failure)
-            engine, control = await _engine(settings, journal, stack, start=start, speed=speed)
+            engine, control = await _engine(
+                settings, journal, stack, start=start, speed=speed, traces=chosen.traces
+            )
             if role == "engine":
                 await _serve_commands(control, journal, EngineCommandTable(database, shared), stack)
         newest = await repository.events_after(2**62, 1)
@@ -228,9 +239,15 @@ def _journal(
 
 
 async def _engine(
-    settings: Settings, journal: SqlJournal, stack: AsyncExitStack, *, start: bool, speed: float | None
+    settings: Settings,
+    journal: SqlJournal,
+    stack: AsyncExitStack,
+    *,
+    start: bool,
+    speed: float | None,
+    traces: Path,
 ) -> tuple[ContinuousSimulation, LocalEngineControl]:
-    config = _live_config(settings)
+    config = _live_config(settings, traces)
     engine = ContinuousSimulation(config, journal, snapshots=_SNAPSHOTS)
     # Blocking calls of the engine run in a thread, so that signals are handled meanwhile.
     status = await asyncio.to_thread(engine.open)

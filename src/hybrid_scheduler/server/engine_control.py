@@ -24,6 +24,9 @@ class StartOptions:
     seed: int | None = None
     speed: float | None = None
     schedulers: tuple[str, ...] | None = None
+    #: Name of a stored trace to play instead of a scenario, and whether it begins again at its end.
+    trace: str | None = None
+    repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class NewTask:
     memory_required: float
     kind: str = "generic"
     external_id: str | None = None
+    divisible: bool = True
     key: str | None = None
     fingerprint: str = ""
 

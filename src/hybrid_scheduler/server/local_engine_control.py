@@ -21,6 +21,8 @@ from ..live import (
     MeasuredRun,
     SubmittedTask,
 )
+from ..live.live_config import LiveTrace
+from ..workload import trace_named
 from ..workload.scenarios import Scenario
 from .engine_control import NewTask, StartOptions
 
@@ -69,6 +71,7 @@ class LocalEngineControl:
         now = self._engine.status()
         wanted = {
             "scenario": (options.scenario, now.scenario),
+            "trace": (None if options.trace is None else f"trace:{options.trace}", now.scenario),
             "load": (options.utilisation, now.load),
             "seed": (options.seed, now.seed),
             "speed": (options.speed, now.speed),
@@ -84,13 +87,22 @@ class LocalEngineControl:
 
     def _config_with(self, options: StartOptions) -> LiveConfig:
         config = self._config
+        if options.scenario is not None or options.trace is not None:
+            config = replace(config, trace=None)
         scenario = config.scenario if options.scenario is None else self._scenario(options.scenario)
         # The configured utilisation belongs to the configured scenario; another scenario has its own.
         utilisation = config.utilisation if options.scenario is None else None
+        load = utilisation if options.utilisation is None else options.utilisation
+        if options.trace is not None:
+            path = trace_named(options.trace, config.trace_folder)
+            trace = LiveTrace.read(
+                path, config.platform, config.physics, repeat=options.repeat, load=options.utilisation
+            )
+            config = replace(config, trace=trace)
         return replace(
             config,
             scenario=scenario,
-            utilisation=utilisation if options.utilisation is None else options.utilisation,
+            utilisation=load,
             seed=config.seed if options.seed is None else options.seed,
             speed=config.speed if options.speed is None else options.speed,
             schedulers=config.schedulers if options.schedulers is None else options.schedulers,
@@ -123,7 +135,9 @@ class LocalEngineControl:
 
     async def submit(self, task: NewTask) -> int:
         """Return the task's id, once the task and its results are durable."""
-        new = SubmittedTask(task.size, task.compute_intensity, task.memory_required, task.kind, task.external_id)
+        new = SubmittedTask(
+            task.size, task.compute_intensity, task.memory_required, task.kind, task.external_id, task.divisible
+        )
         key = None if task.key is None else IdempotencyKey(task.key, task.fingerprint, 0)
         return await _until_durable(self._engine.submit(new, key))
 

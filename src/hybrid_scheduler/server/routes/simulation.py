@@ -27,6 +27,8 @@ async def start(context: RequestContext, request: StartRequest | None = None) ->
         seed=given.seed,
         speed=given.speed,
         schedulers=None if given.schedulers is None else tuple(given.schedulers),
+        trace=given.trace,
+        repeat=given.repeat,
     )
     return StrictJSONResponse(await context.control.start(options))
 

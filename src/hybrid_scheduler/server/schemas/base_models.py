@@ -53,6 +53,8 @@ SchedulerKey = Annotated[
 #: Clients send a name without parameters: these could name files, and no path from a client is opened.
 SchedulerName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="A registered scheduler.")]
 ScenarioName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9\-]{0,63}$", description="See `GET /api/scenarios`.")]
+TRACE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,63}$"
+TraceName = Annotated[str, Field(pattern=TRACE_NAME, description="A stored trace, see `GET /api/traces`.")]
 Seed = Annotated[int, Field(ge=0, le=_SEED_MAX, description="Same seed, same tasks, same results.")]
 Load = Annotated[
     float, Field(ge=0.001, le=10, description="Offered load as a share of the machine's capacity for these tasks.")

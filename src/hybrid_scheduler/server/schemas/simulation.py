@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from .base_models import (
     Load,
@@ -14,6 +15,7 @@ from .base_models import (
     SchedulerName,
     Seed,
     Speed,
+    TraceName,
     old_load,
     refuse_both_names,
     request_example,
@@ -84,6 +86,24 @@ class StartRequest(RequestModel):
     seed: Seed | None = None
     speed: Speed | None = None
     schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=20)] | None = None
+    trace: TraceName | None = None
+    repeat: bool = Field(
+        default=False, description="Begin the trace again at its end; otherwise the run ends there."
+    )
+
+    @field_validator("trace")
+    @classmethod
+    def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("scenario") is not None:
+            raise PydanticCustomError("source", "must be left out where `scenario` is given")
+        return value
+
+    @field_validator("repeat")
+    @classmethod
+    def _of_a_trace(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("trace") is None:
+            raise PydanticCustomError("source", "must be left out without `trace`")
+        return value
 
     _refuse_both = refuse_both_names
     _take_old = take_old_name
