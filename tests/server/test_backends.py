@@ -79,10 +79,13 @@ async def script(client):
     for number in range(12):
         task = {**TASK, "size": 500.0 + 90 * number, "external_id": f"job {number % 3}", "kind": "matmul"}
         await ask("POST", "/api/tasks", schemas.TaskDetail, json=task)
+    whole = await ask("POST", "/api/tasks", schemas.TaskDetail, json={**TASK, "divisible": False})
+    assert (first["divisible"], whole["divisible"]) == (True, False)
+    assert {result["gpu_fraction"] for result in whole["results"].values()} <= {0.0, 1.0}
     await ask("GET", "/api/status", schemas.Status)
     await ask("GET", "/api/full_history?limit=4", list[schemas.TaskDetail])
     everything = await ask("GET", "/api/full_history?limit=all", list[schemas.TaskDetail])
-    assert [task["task_id"] for task in everything] == list(range(1, 14))
+    assert [task["task_id"] for task in everything] == list(range(1, 15))
     await ask("GET", "/api/tasks?limit=5", schemas.TaskPage)
     await ask("GET", "/api/tasks?limit=5&before=6", schemas.TaskPage)
     await ask("GET", "/api/tasks?external_id=job%201", schemas.TaskPage)
@@ -97,6 +100,9 @@ async def script(client):
     await ask("GET", f"/api/runs/{run}/gantt?scheduler=greedy", schemas.Gantt)
     await ask("GET", f"/api/runs/{run}/gantt?scheduler=greedy&start=0.05&end=0.2&limit=3", schemas.Gantt)
     await ask("GET", f"/api/runs/{run}/gantt?scheduler=unknown", schemas.Gantt)
+    diff = await ask("GET", f"/api/gantt/diff?a={run}&scheduler=greedy&other=oracle", schemas.GanttDiff)
+    assert len(diff["ordinal"]) == len(diff["moved"]) == len(diff["finish_difference"]) > 0
+    await ask("GET", f"/api/gantt/diff?a={run}&scheduler=greedy")
     await ask("GET", "/api/runs/00000000000000000000000000")
     await ask("GET", f"/api/diff?a={run}&b={run}", schemas.RunDiff)
     await ask("GET", "/api/events?after=0&limit=3")
@@ -114,7 +120,7 @@ async def script(client):
     await ask("GET", "/api/history/comparative?limit=5", schemas.Comparative)
     await ask("POST", "/api/tasks", json=TASK, headers={"Idempotency-Key": "one"})
     later = await ask("POST", "/api/tasks", schemas.TaskDetail, json=TASK)
-    assert later["task_id"] == 14  # ids are never used again
+    assert later["task_id"] == 15  # ids are never used again
     await ask("POST", "/api/simulation/stop", schemas.Status)
     return [(method, path.replace(run, "RUN"), code, timeless(body, run)) for method, path, code, body in responses]
 

@@ -59,6 +59,17 @@ async def test_replay_of_a_deleted_task_is_409(client):
     assert (await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k1"})).status_code == 409
 
 
+async def test_indivisible_task_is_handed_on_and_answered(client, context):
+    plain = {key: TASK[key] for key in ("size", "compute_intensity", "memory_required")}
+    whole = (await client.post("/api/tasks", json={**plain, "divisible": False})).json()
+    assert whole["divisible"] is False
+    assert context.control.orders[-1][1].divisible is False
+    assert (await client.post("/api/tasks", json=plain)).json()["divisible"] is True
+    wrong = await client.post("/api/tasks", json={**plain, "divisible": "no"})
+    assert wrong.status_code == 422
+    assert wrong.json()["error"]["fields"][0]["field"] == "divisible"
+
+
 async def test_number_of_the_client_is_kept_as_external_id(client):
     plain = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
     numbered = (await client.post("/api/tasks", json={**plain, "task_id": 7})).json()

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from . import dashboard_files, errors
 from .app_context import AppContext, ServerOptions
 from .routes import ROUTERS
-from .schemas import ErrorBody, Hello, SchedulerResultCreate
+from .schemas import ErrorBody, Hello
 from .security_middleware import SecurityMiddleware
 from .websocket_endpoint import WebSocketEndpoint
 
@@ -105,7 +105,7 @@ def _openapi_document(app: FastAPI) -> dict[str, Any]:
             tags=app.openapi_tags,
         )
         _, extra = models_json_schema(
-            [(Hello, "serialization"), (SchedulerResultCreate, "validation"), (ErrorBody, "serialization")],
+            [(Hello, "serialization"), (ErrorBody, "serialization")],
             ref_template="#/components/schemas/{model}",
         )
         schemas = document["components"]["schemas"]

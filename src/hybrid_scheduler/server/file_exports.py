@@ -23,7 +23,7 @@ Pages = AsyncIterator[list[Row]]
 
 TASK_COLUMNS = (
     "task_id", "run_id", "ordinal", "external_id", "size", "compute_intensity", "memory_required", "arrival_time",
-    "dependencies", "kind", "recorded_at", "optimal_gpu_fraction", "optimal_time",
+    "dependencies", "kind", "recorded_at", "divisible", "optimal_gpu_fraction", "optimal_time",
 )  # fmt: skip
 RESULT_COLUMNS = (
     "task_id", "run_id", "scheduler_name", "device", "gpu_fraction", "actual_time", "latency", "wait", "start_time",

@@ -167,6 +167,7 @@ def task_columns(pending: PendingBatch) -> Columns:
         dependencies,
         [tasks.kinds[code] for code in tasks.kind.tolist()],
         [pending.recorded_at] * n,
+        tasks.divisible.tolist(),
     ]
 
 

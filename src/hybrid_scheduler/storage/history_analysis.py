@@ -225,6 +225,7 @@ class _TrendMeans:
 
 _GANTT_COLUMNS = (
     results.c.task_id,
+    tasks.c.ordinal,
     results.c.device,
     results.c.cpu_start,
     results.c.cpu_time,
@@ -282,7 +283,7 @@ async def gantt(
             query = query.where(results.c.start_time < end)
         cpu_of = hosts_of(devices, config)
         found = (await connection.execute(query.limit(limit + 1))).all()
-        for task_id, device, cpu_start, cpu_time, gpu_start, gpu_time, intensity in found[:limit]:
+        for task_id, ordinal, device, cpu_start, cpu_time, gpu_start, gpu_time, intensity in found[:limit]:
             for part, name, begin, seconds in (
                 ("cpu", cpu_of.get(device, device), cpu_start, cpu_time),
                 ("gpu", device, gpu_start, gpu_time),
@@ -290,9 +291,9 @@ async def gantt(
                 if begin is None or not seconds:
                     continue
                 if (start is None or begin + seconds > start) and (end is None or begin < end):
-                    parts.append((task_id, name, part, begin, begin + seconds, intensity))
-    parts.sort(key=lambda each: (each[3], each[0], each[2]))
-    names = ("task_id", "device", "part", "start", "end", "intensity")
+                    parts.append((task_id, ordinal, name, part, begin, begin + seconds, intensity))
+    parts.sort(key=lambda each: (each[4], each[0], each[3]))
+    names = ("task_id", "ordinal", "device", "part", "start", "end", "intensity")
     limited = parts[-limit:]
     columns = [list(column) for column in zip(*limited, strict=True)] if limited else [[] for _ in names]
     return {

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    true,
 )
 from sqlalchemy.dialects.postgresql import TEXT
 
@@ -77,6 +78,8 @@ tasks = Table(
     Column("dependencies", JSON, nullable=False),
     Column("kind", _Text, nullable=False),
     Column("recorded_at", Double, nullable=False),
+    #: Whether an accelerator and its host may each run a part.
+    Column("divisible", Boolean, nullable=False, server_default=true()),
     Index(None, "run_id", "ordinal"),
 )
 # Only submitted tasks have an external id, and those are few.

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from .. import dashboard_files
-from . import exports, health, history, runs, schedulers, simulation, tasks, traces, whatif
+from . import exports, health, history, runs, schedulers, simulation, tasks, whatif
 
 #: In the order of the OpenAPI document.
 ROUTERS: tuple[APIRouter, ...] = (
@@ -17,7 +17,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     schedulers.models_router,
     whatif.router,
     exports.router,
-    traces.router,
+    exports.traces_router,
     health.router,
     dashboard_files.router,
 )

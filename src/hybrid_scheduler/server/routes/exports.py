@@ -1,10 +1,10 @@
-"""Routes for exports: CSV, Parquet, and a trace for Perfetto."""
+"""Routes for files: exports as CSV, Parquet and a trace for Perfetto, and uploaded traces."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
@@ -12,10 +12,13 @@ from ...storage.history_analysis import hosts_of
 from .. import file_exports
 from ..app_context import AppContext, RequestContext
 from ..errors import not_found
-from ..schemas import problems
+from ..json_response import StrictJSONResponse
+from ..schemas import TraceAccepted, TraceList, base_models, problems
+from ..trace_uploads import FORMATS, list_traces, store_trace
 from .strict_route import RUN_ID, RunQuery, SchedulerQuery, StrictRoute, current_run
 
 router = APIRouter(prefix="/api/export", tags=["exports"], route_class=StrictRoute)
+traces_router = APIRouter(prefix="/api", tags=["traces"])
 
 Rows = Annotated[
     Annotated[int, Field(ge=1, le=10_000)] | Literal["all"],
@@ -116,3 +119,42 @@ async def trace(
     pages = await file_exports.history_pages(context.repository, chosen, limit)
     hosts = {} if run is None else hosts_of((), run["config"])
     return _download(file_exports.perfetto_trace(pages, scheduler, hosts), "application/json", "trace.json")
+
+
+# ------------------------------------------------------------------------------------------ uploaded traces
+
+
+@traces_router.post(
+    "/traces",
+    status_code=201,
+    operation_id="uploadTrace",
+    summary="Store a trace if every row is valid",
+    response_model=TraceAccepted,
+    responses=problems(409, 413, 415, 422, 503),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FORMATS},
+        }
+    },
+)
+async def upload(
+    request: Request,
+    context: RequestContext,
+    name: Annotated[str, Query(pattern=base_models.TRACE_NAME, description="Name of the trace.")],
+) -> Response:
+    """Store a trace completely or not at all. An error names the line, the field and the value."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return StrictJSONResponse(await store_trace(request.stream(), FORMATS[media_type], name, context.options), 201)
+
+
+@traces_router.get(
+    "/traces",
+    operation_id="listTraces",
+    summary="Traces that can be replayed",
+    response_model=TraceList,
+    responses=problems(503),
+)
+async def traces(context: RequestContext) -> Response:
+    """Return the stored traces by name."""
+    return StrictJSONResponse({"traces": await list_traces(context.options.traces)})

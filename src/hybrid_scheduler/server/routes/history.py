@@ -100,7 +100,11 @@ async def deletion(context: RequestContext) -> Response:
     responses=problems(422, 503),
 )
 async def comparative(context: RequestContext, limit: Limit = 1000, run_id: RunQuery = None) -> Response:
-    """Return means, sums, quantiles and pairwise wins."""
+    """Return one row per scheduler over the newest stored tasks: means, sums and quantiles, and pairwise wins.
+
+    Without `run_id` the tasks of all runs count. Failed tasks have no latency. There are no intervals, because
+    neighbouring tasks are not independent; the status has intervals by batch means.
+    """
 
     async def compute() -> dict[str, Any]:
         return await context.repository.comparative(limit, run_id=run_id)

@@ -16,7 +16,7 @@ from ...live.lane_statistics import WINDOW, LaneStatistics
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, not_found
 from ..json_response import StrictJSONResponse, dumps
-from ..schemas import Deleted, Gantt, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
+from ..schemas import Deleted, Gantt, GanttDiff, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
 from .strict_route import REPLAY, RUN_ID, SCHEDULER, KeyHeader, Limit, RunInPath, StrictRoute, used_key
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
@@ -163,6 +163,62 @@ async def gantt(
     if columns is None:
         raise not_found("run", run_id)
     return StrictJSONResponse(columns)
+
+
+@router.get(
+    "/gantt/diff",
+    operation_id="diffGantt",
+    summary="Two schedules of the same tasks",
+    response_model=GanttDiff,
+    responses=problems(404, 409, 422, 503),
+)
+async def gantt_diff(
+    context: RequestContext,
+    a: Annotated[str, Query(pattern=RUN_ID, description="First run.")],
+    scheduler: Annotated[str, Query(pattern=SCHEDULER, description="Scheduler of the first schedule.")],
+    b: Annotated[str | None, Query(pattern=RUN_ID, description="Second run; by default the first.")] = None,
+    other: Annotated[
+        str | None, Query(pattern=SCHEDULER, description="Scheduler of the second schedule; by default the same.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=20_000, description="Largest number of tasks; the newest.")] = 2_000,
+) -> Response:
+    """Return both schedules, the tasks that moved to other devices, and the change of each finish.
+
+    Tasks of two runs correspond by their position. Runs whose tasks differ there are refused with 409.
+    """
+    second = (b or a, other or scheduler)
+    if second == (a, scheduler):
+        raise InvalidInputError("other", "another scheduler, or another run as b", second[1])
+    found = []
+    for run_id, name in ((a, scheduler), second):
+        columns = await context.repository.gantt(run_id, name, None, None, limit)
+        if columns is None:
+            raise not_found("run", run_id)
+        found.append(columns)
+    return StrictJSONResponse({"a": found[0], "b": found[1], **_changes(*found)})
+
+
+def _changes(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    """Return for each task of both schedules whether it moved, and how much later it ends in the second."""
+    first, second = _by_task(a), _by_task(b)
+    common = sorted(first.keys() & second.keys())
+    if any(first[task][2] != second[task][2] for task in common):
+        raise ApiError(409, "the runs have different tasks", hint="the same scenario, load and seed give the same")
+    return {
+        "ordinal": common,
+        "moved": [first[task][0] != second[task][0] for task in common],
+        "finish_difference": [second[task][1] - first[task][1] for task in common],
+    }
+
+
+def _by_task(columns: dict[str, Any]) -> dict[int, tuple[set[str], float, float]]:
+    """Return devices, finish and intensity of each task, by its position in the run."""
+    found: dict[int, tuple[set[str], float, float]] = {}
+    rows = zip(columns["ordinal"], columns["device"], columns["end"], columns["intensity"], strict=True)
+    for ordinal, device, end, intensity in rows:
+        devices, latest, _ = found.get(ordinal, (set(), 0.0, 0.0))
+        found[ordinal] = (devices | {device}, max(latest, end), intensity)
+    return found
 
 
 @router.get(

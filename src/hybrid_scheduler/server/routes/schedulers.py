@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from ...schedulers import schedulers
-from ...schedulers.registry import parse_spec
+from ...workload.argument_checks import parse_spec
 from ...workload.scenarios import SCENARIOS, Scenario
 from ..app_context import RequestContext
 from ..errors import not_found

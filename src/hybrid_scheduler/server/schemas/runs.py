@@ -157,6 +157,7 @@ class Gantt(ResponseModel):
         scheduler="greedy",
         devices=["cpu", "gpu_0", "gpu_1", "gpu_2", "gpu_3"],
         task_id=[105, 105],
+        ordinal=[104, 104],
         device=["cpu", "gpu_2"],
         part=["cpu", "gpu"],
         start=[12.503, 12.503],
@@ -169,12 +170,23 @@ class Gantt(ResponseModel):
     scheduler: str
     devices: list[str] = Field(description="All devices of the machine, in order.")
     task_id: list[int]
+    ordinal: list[int] = Field(description="Position of the task within its run, from 0.")
     device: list[str]
     part: list[Literal["cpu", "gpu"]]
     start: list[float]
     end: list[float]
     intensity: list[float]
     truncated: bool = Field(description="True if `limit` left something out.")
+
+
+class GanttDiff(ResponseModel):
+    """Two schedules of the same tasks; the last three lists have one value per task that both have."""
+
+    a: Gantt
+    b: Gantt
+    ordinal: list[int] = Field(description="Position of the task within its run, from 0.")
+    moved: list[bool] = Field(description="Whether the devices differ.")
+    finish_difference: list[float] = Field(description="Seconds that the task ends later in b.")
 
 
 class Difference(ResponseModel):

@@ -43,6 +43,7 @@ _TASK = {
     "dependencies": [],
     "kind": "generic",
     "recorded_at": 1763200000.0,
+    "divisible": True,
 }
 
 
@@ -92,28 +93,6 @@ class ResultPage(ResponseModel):
     )
 
 
-class SchedulerResultCreate(RequestModel):
-    """A result that a measured run reports."""
-
-    model_config = request_example(
-        task_id=105,
-        scheduler_name="greedy",
-        gpu_fraction=0.62,
-        actual_time=0.031,
-        energy_consumption=2.15,
-        execution_cost=3.6e-06,
-        latency=0.034,
-    )
-
-    task_id: int = Field(ge=1, le=2**63 - 1)
-    scheduler_name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
-    gpu_fraction: float = Field(ge=0, le=1)
-    actual_time: float = Field(gt=0)
-    energy_consumption: float = Field(ge=0, default=0.0)
-    execution_cost: float = Field(ge=0, default=0.0)
-    latency: float | None = Field(gt=0, default=None)
-
-
 class TaskResponse(ResponseModel):
     """A stored task."""
 
@@ -130,6 +109,7 @@ class TaskResponse(ResponseModel):
     dependencies: list[int]
     kind: str
     recorded_at: float = Field(description="Unix seconds.")
+    divisible: bool = Field(description="Whether a GPU and its CPU may each run a part of the task.")
 
 
 class TaskDetail(TaskResponse):
@@ -161,6 +141,7 @@ class TaskCreate(RequestModel):
     memory_required: Annotated[float, Field(ge=0, le=1e7, description="MB.")]
     kind: Kind = "generic"
     external_id: ExternalId | None = None
+    divisible: bool = Field(default=True, description="Whether a GPU and its CPU may each run a part of the task.")
     task_id: Annotated[
         int | None,
         Field(
@@ -173,6 +154,8 @@ class TaskCreate(RequestModel):
     def fields(self) -> dict[str, Any]:
         """Return the fields of the task to submit, with a number of the client's own as `external_id`."""
         found = self.model_dump(exclude={"task_id"})
+        if self.divisible:  # left out, so that repeated requests of older clients keep their fingerprint
+            del found["divisible"]
         if self.external_id is None and self.task_id is not None:
             found["external_id"] = str(self.task_id)
         return found
