@@ -9,6 +9,7 @@ stale machine code.
 from __future__ import annotations
 
 import hashlib
+import threading
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -20,15 +21,19 @@ from numba import njit
 helper = njit(nogil=True, error_model="numpy", inline="always")
 inner = njit(nogil=True, error_model="numpy")
 entry = njit(nogil=True, error_model="numpy", cache=True)
+_compiling = threading.RLock()
 
 
 def compiled(dispatcher: Any, signature: Any) -> Any:
     """Return the entry, compiled for exactly this signature; arguments of other types raise an error."""
     if not dispatcher.signatures:
-        _load_array_functions()
-        _drop_if_stale(dispatcher)
-        dispatcher.compile(signature)
-        dispatcher.disable_compile()
+        # One thread at a time: a second one would compile after the first has disabled it.
+        with _compiling:
+            if not dispatcher.signatures:
+                _load_array_functions()
+                _drop_if_stale(dispatcher)
+                dispatcher.compile(signature)
+                dispatcher.disable_compile()
     return dispatcher
 
 
