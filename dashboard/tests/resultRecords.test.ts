@@ -68,6 +68,7 @@ describe("records of REST rows", () => {
       dependencies: [],
       kind: "generic",
       recorded_at: 0,
+      divisible: true,
       results: { greedy: row },
       optimal_gpu_fraction: 0.7,
       optimal_time: 0.027,

@@ -90,6 +90,7 @@ async def test_every_documented_route_is_tested(app):
         ("post", "/api/traces"),
         ("post", "/api/runs"),
         ("get", "/api/metrics"),
+        ("get", "/api/runs/{run_id}/evidence"),
     }
     elsewhere |= {(method, path) for method, path in templates if path.startswith("/api/export/")}
     for method, template in templates - elsewhere:

@@ -4,15 +4,26 @@ import asyncio
 import os
 import threading
 from concurrent.futures import BrokenExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from fakes import RUN
 
 from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.experiments.replay import replay, unpack_evidence
 from hybrid_scheduler.experiments.what_if import Change, what_if
+from hybrid_scheduler.live import LiveConfig
 from hybrid_scheduler.server.routes import whatif
-from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfQuestion, compute
+from hybrid_scheduler.server.whatif_worker import (
+    EvidenceQuestion,
+    ProcessWhatIfWorker,
+    WhatIfQuestion,
+    compute,
+    compute_evidence,
+)
+from hybrid_scheduler.workload import generate
 
 QUESTION = {"num_gpus": 2, "load": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
 
@@ -115,3 +126,32 @@ async def test_closing_the_worker_ends_a_running_computation():
         await asked
     with pytest.raises(BrokenExecutor):
         await whatif_worker.run(_question())
+
+
+# ------------------------------------------------------------------------------------------ evidence files
+
+
+def test_evidence_of_a_stored_run_can_be_replayed(tmp_path):
+    config = LiveConfig(schedulers=("greedy", "oracle"))
+    rows = [asdict(task) for task in generate(config.scenario, 40, 3)]
+    html = compute_evidence(EvidenceQuestion("01JCQ4W3E8Z0V6M8T1S9Y5K2RB", config.as_dict(), rows))
+    (tmp_path / "evidence.html").write_text(html, encoding="utf-8")
+    record = unpack_evidence(tmp_path / "evidence.html", tmp_path / "run")
+    assert record.spec.schedulers == ("greedy", "oracle")
+    assert len(record.spec.workload(0)) == 40
+    assert replay(tmp_path / "run").same
+
+
+async def test_evidence_of_an_unknown_or_measured_run_is_refused(client):
+    assert (await client.get("/api/runs/00000000000000000000000000/evidence")).status_code == 404
+    answer = await client.get(f"/api/runs/{RUN}/evidence")  # the fake run has no machine, like a measured one
+    assert answer.status_code == 422
+    assert "a simulated run with stored tasks" in answer.json()["error"]["message"]
+
+
+async def test_what_if_needs_a_scenario_while_a_trace_is_played(client, context):
+    context.control.scenario = "trace:week"
+    question = {key: value for key, value in QUESTION.items() if key != "scenario"}
+    answer = await client.post("/api/whatif", json=question)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["hint"] == "the live run plays a trace: name a scenario"

@@ -72,7 +72,7 @@ def test_migrations_lead_to_the_tables_of_the_program(address):
     assert with_connection(address, lambda c: revision_of(c, address), read_only=True) == newest_revision()
 
 
-def test_rows_from_before_the_column_confidence_are_kept(empty_database_url, tmp_path):
+def test_rows_from_before_the_newest_columns_are_kept(empty_database_url, tmp_path):
     for address in (DatabaseAddress.sqlite(tmp_path / "x.db"), DatabaseAddress.from_url(empty_database_url)):
         journal = SqlJournal(address)
         journal.open()
@@ -84,6 +84,7 @@ def test_rows_from_before_the_column_confidence_are_kept(empty_database_url, tmp
 
         def as_before(connection):
             connection.exec_driver_sql("ALTER TABLE scheduler_results DROP COLUMN confidence")
+            connection.exec_driver_sql("ALTER TABLE tasks DROP COLUMN divisible")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
             connection.commit()
 
@@ -92,6 +93,8 @@ def test_rows_from_before_the_column_confidence_are_kept(empty_database_url, tmp
         query = "SELECT count(*), count(latency), count(confidence) FROM scheduler_results"
         rows = with_connection(address, lambda c: tuple(c.exec_driver_sql(query).one()), read_only=True)  # noqa: B023
         assert rows == (60, 60, 0)
+        divisible = "SELECT count(*) FROM tasks WHERE divisible"
+        assert with_connection(address, lambda c: c.exec_driver_sql(divisible).scalar(), read_only=True) == 20  # noqa: B023
         journal = SqlJournal(address)
         journal.open()
         batch = first.batch(20)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +109,30 @@ def write_evidence(path: Path, report: ReportContent, folder: Path) -> None:
         write_atomically(path, add_evidence(html, folder))
     except OSError as error:
         raise HybridSchedulerError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def evidence_of(spec: ExperimentSpec, seed: int, *, title: str, figure_names: Sequence[str] = ("gantt",)) -> str:
+    """Run a specification once and return the report with the run inside.
+
+    Parameters
+    ----------
+    spec
+        Tasks, machine and schedulers.
+    seed
+        Seed of noise and of schedulers that draw.
+    title
+        Heading of the report.
+    figure_names
+        Figures to draw.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "run"
+        events = run_record.simulation_events(spec.run(seed))
+        record = run_record.write_run(folder, run_record.SIMULATION, spec, [seed], events)
+        report = make_report(spec, seed, record=record, title=title, figure_names=figure_names)
+        path = Path(temporary) / "evidence.html"
+        write_evidence(path, report, folder)
+        return path.read_text(encoding="utf-8")
 
 
 def check_suffix(path: Path) -> None:

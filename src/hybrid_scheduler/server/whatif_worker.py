@@ -1,4 +1,4 @@
-"""Workers that compute what-if comparisons, in another process or in a thread.
+"""Workers that compute what-if comparisons and evidence files, in another process or in a thread.
 
 A comparison takes about a second of Python. In the server's own process it would compete with the engine for the
 interpreter and take several times as long. The first one would also wait until all libraries are imported.
@@ -11,14 +11,18 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from importlib.util import find_spec
+from typing import Any, Protocol, TypeVar
 
 from loguru import logger
 
 from ..cluster import Machine
-from ..core import Floats
+from ..core import Floats, InvalidInputError, Workload
 from ..core.worker_process import WorkerProcess
 from ..experiments import FIRST_REPORTED_SEED
+from ..experiments.report_builder import evidence_of
+from ..experiments.spec import ExperimentSpec
+from ..experiments.trace_source import TraceSource
 from ..experiments.what_if import Change, WhatIfResult, baseline_figures, what_if
 from ..schedulers import schedulers
 from ..workload.scenarios import scenario_named
@@ -38,7 +42,39 @@ class WhatIfQuestion:
     seeds: int
 
 
+@dataclass(frozen=True, slots=True)
+class EvidenceQuestion:
+    """A stored run and the tasks whose comparison is to be proved."""
+
+    run_id: str
+    #: Configuration of the live run, as `LiveConfig.as_dict` wrote it.
+    config: dict[str, Any]
+    #: Rows of tasks, oldest first.
+    tasks: list[dict[str, Any]]
+
+
+def compute_evidence(question: EvidenceQuestion) -> str:
+    """Run the schedulers of a stored run on its tasks again, and return the evidence file.
+
+    Raises
+    ------
+    InvalidInputError
+        If the run has no tasks, or was measured on real devices.
+    """
+    config, rows = question.config, question.tasks
+    if "platform" not in config or not rows:
+        raise InvalidInputError("run_id", "a simulated run with stored tasks", question.run_id)
+    names = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind", "divisible")
+    tasks = Workload(**{name: [row[name] for row in rows] for name in names})
+    machine = {**config, "noise": config["noise"]["sigma"], "tasks": len(tasks), "batch": False}
+    spec = ExperimentSpec.from_json(machine, TraceSource.of(f"run {question.run_id}", tasks))
+    drawn = ("gantt",) if find_spec("matplotlib") else ()
+    return evidence_of(spec, int(config["seed"]), title=f"Tasks of run {question.run_id}", figure_names=drawn)
+
+
 _Compute = Callable[[WhatIfQuestion], list[WhatIfResult]]
+_Question = TypeVar("_Question")
+_Answer = TypeVar("_Answer")
 #: Seconds without a request after which a process that is not kept ends and gives its memory back.
 _IDLE_S = 120.0
 #: A slider sends many changes of the same machine: its unchanged figures are computed once.
@@ -101,6 +137,9 @@ class WhatIfWorker(Protocol):
             If the worker is not running.
         """
 
+    async def evidence(self, question: EvidenceQuestion) -> str:
+        """Return an evidence file; raises as `run` does."""
+
     def close(self) -> None:
         """Stop the worker."""
 
@@ -117,6 +156,10 @@ class ThreadWhatIfWorker:
     async def run(self, question: WhatIfQuestion) -> list[WhatIfResult]:
         """Compute a comparison in a thread."""
         return await asyncio.to_thread(self.work, question)
+
+    async def evidence(self, question: EvidenceQuestion) -> str:
+        """Make an evidence file in a thread."""
+        return await asyncio.to_thread(compute_evidence, question)
 
     def close(self) -> None:
         """Do nothing: the thread ends with its comparison."""
@@ -153,12 +196,19 @@ class ProcessWhatIfWorker:
 
     async def run(self, question: WhatIfQuestion) -> list[WhatIfResult]:
         """Compute a comparison; if the process dies, a second one tries once more."""
+        return await self._submit(self._work, question)
+
+    async def evidence(self, question: EvidenceQuestion) -> str:
+        """Make an evidence file; if the process dies, a second one tries once more."""
+        return await self._submit(compute_evidence, question)
+
+    async def _submit(self, work: Callable[[_Question], _Answer], question: _Question) -> _Answer:
         for _ in range(2):
             self.warm_up()
             if self._closed:
                 break
             try:
-                return await asyncio.wrap_future(self._process.submit(self._work, question))
+                return await asyncio.wrap_future(self._process.submit(work, question))
             except BrokenExecutor as error:
                 logger.warning(f"the what-if process died: {error}")
                 self._process.stop()

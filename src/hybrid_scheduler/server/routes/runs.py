@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+from concurrent.futures import BrokenExecutor
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,12 +18,15 @@ from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, not_found
 from ..json_response import StrictJSONResponse, dumps
 from ..schemas import Deleted, Gantt, GanttDiff, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
+from ..whatif_worker import EvidenceQuestion
 from .strict_route import REPLAY, RUN_ID, SCHEDULER, KeyHeader, Limit, RunInPath, StrictRoute, used_key
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 
 _DIFF_METRICS = ("mean_latency", "mean_time", "mean_energy", "mean_cost", "p95_latency")
 _DIFF_SETTINGS = ("scenario", "load", "seed", "platform", "schedulers", "source")
+#: Longest wait for the worker that also computes what-if requests.
+_QUEUE_TIMEOUT_S = 1.0
 _QUANTILES = ("p50_latency", "p95_latency", "p99_latency")
 
 
@@ -163,6 +167,45 @@ async def gantt(
     if columns is None:
         raise not_found("run", run_id)
     return StrictJSONResponse(columns)
+
+
+@router.get(
+    "/runs/{run_id}/evidence",
+    operation_id="exportEvidence",
+    summary="One file that proves the comparison of a run's tasks",
+    response_class=Response,
+    responses={
+        200: {"description": "The file.", "content": {"text/html": {"schema": {"type": "string"}}}},
+        **problems(404, 422, 503),
+    },
+)
+async def evidence(
+    context: RequestContext,
+    run_id: RunInPath,
+    limit: Annotated[int, Query(ge=1, le=5_000, description="Number of tasks; the newest.")] = 500,
+) -> Response:
+    """Run the schedulers again on the newest stored tasks, and return the report with record, tasks and log inside.
+
+    `hybrid-scheduler report --verify FILE` repeats it and compares the hash. The machines start empty and models
+    untrained by this run, so its numbers are those of these tasks alone.
+    """
+    known = await context.repository.run(run_id)
+    if known is None:
+        raise not_found("run", run_id)
+    rows = await context.repository.tasks(limit, run_id=run_id)
+    question = EvidenceQuestion(run_id, known["config"], rows[::-1])
+    try:
+        await asyncio.wait_for(context.state.whatif_slots.acquire(), _QUEUE_TIMEOUT_S)
+    except TimeoutError:
+        raise ApiError(503, "other requests are being computed", retry_after=2) from None
+    try:
+        html = await context.whatif_worker.evidence(question)
+    except BrokenExecutor:
+        raise ApiError(503, "the what-if worker is not running", retry_after=2) from None
+    finally:
+        context.state.whatif_slots.release()
+    headers = {"Content-Disposition": f'attachment; filename="evidence-{run_id}.html"'}
+    return Response(html, media_type="text/html", headers=headers)
 
 
 @router.get(

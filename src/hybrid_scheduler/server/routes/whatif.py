@@ -8,7 +8,7 @@ from concurrent.futures import BrokenExecutor
 
 from fastapi import APIRouter, Response
 
-from ...core import UnknownNameError
+from ...core import InvalidInputError, UnknownNameError
 from ...experiments.what_if import SCHEDULERS, Change
 from ...schedulers import schedulers
 from ...workload.scenarios import SCENARIOS
@@ -36,6 +36,9 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
     """Simulate both machines with the same seeds and compare them in pairs. Takes about a second."""
     _check_names(request)
     scenario = request.scenario or (await context.control.status())["scenario"]
+    if scenario not in SCENARIOS:
+        hint = "the live run plays a trace: name a scenario"
+        raise InvalidInputError("scenario", "named in the request", scenario, hint=hint)
     change = Change(
         num_gpus=request.num_gpus,
         gpu_speed=request.gpu_speed,
