@@ -4,15 +4,16 @@
     python benchmarks/soak_bench.py --minutes 60 --speed 20
 
 Result: docs/results/soak.txt. The six default schedulers run and learn into SQLite. Readers follow the stream,
-others request status, statistics, history, tasks and metrics once a second. Limits: after minute 2 memory grows by
-at most 1 MiB a minute, file descriptors stay within 5, the write-ahead log below 64 MiB, and every response is a
-200. Exit status 1 if one of them does not hold.
+four come and go, others request status, statistics, history, tasks and metrics every second. Limits: after minute 2
+memory grows by at most 1 MiB a minute, file descriptors stay within 5, the write-ahead log below 64 MiB, and every
+response is a 200. Exit status 1 if one of them does not hold.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 import tempfile
 import time
@@ -30,6 +31,8 @@ sys.path[:0] = [str(ROOT / "tests" / "faults")]
 from process import served  # noqa: E402
 
 MEBIBYTE = 2**20
+#: Clients that come and go; fewer than the descriptors may vary.
+VISITORS = 4
 SETTLED = 120.0
 REQUESTED = ("status", "statistics", "history/trends", "tasks", "runs", "metrics")
 SCHEDULERS = "round_robin,random,greedy,hybrid_ml,rl_agent,oracle"
@@ -67,6 +70,14 @@ async def read(url: str) -> None:
             pass
 
 
+async def come_and_go(url: str, seconds: float) -> None:
+    """Read for some seconds, leave, and come back at once."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await read(url)
+
+
 async def request(client: httpx.AsyncClient, responses: dict[int, int]) -> None:
     while True:
         for path in REQUESTED:
@@ -82,6 +93,7 @@ async def soak(
     responses: dict[int, int] = {}
     async with httpx.AsyncClient(base_url=url, timeout=30) as client:
         tasks = [asyncio.create_task(read(url)) for _ in range(readers)]
+        tasks += [asyncio.create_task(come_and_go(url, 1.0 + number)) for number in range(VISITORS)]
         tasks.append(asyncio.create_task(request(client, responses)))
         began = time.monotonic()
         print(f"{'minute':>7s}{'MiB':>9s}{'descriptors':>13s}{'log MiB':>9s}{'tasks':>12s}")

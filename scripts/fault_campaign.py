@@ -188,7 +188,7 @@ SOAK = Row(
     "long runs stay flat",
     "ten minutes, clients come and go",
     program=("soak_bench.py",),
-    lines=r"^(answers|memory|descriptors|log) .*",
+    lines=r"^(responses|memory|descriptors|log) .*",
 )
 LARGE_HISTORY = Row(
     "every route answers within 300 ms p95",
