@@ -281,5 +281,5 @@ def test_train_from_history_without_finished_tasks_is_refused(run: Run) -> None:
     ):
         result = run("train", *arguments)
         assert result.exit_code == 2
-        assert result.stderr.splitlines()[0] == f"error: {line}"
+        assert result.stderr.splitlines()[0] == line
     assert not Path("models").exists()

@@ -178,38 +178,12 @@ def _train_from_history(
 def _history_rows(address: DatabaseAddress, csv: str) -> tuple[Platform, dict[str, Floats]]:
     """Return the newest run's platform, and by source rows of size, intensity, memory, CPU and GPU seconds."""
     import numpy as np
-    import sqlalchemy as sa
 
     from ..core import PLATFORMS, InvalidInputError, platform_named, workstation
+    from ..storage.history_analysis import training_rows
     from ..storage.history_csv import read_history
-    from ..storage.schema_version import with_connection
-    from ..storage.tables import runs, scheduler_results, tasks, training_data
 
-    def read(connection: sa.Connection) -> tuple[str, list[Any], list[Any]]:
-        newest = sa.select(runs.c.platform, runs.c.source).order_by(runs.c.created_at.desc()).limit(1)
-        found = connection.execute(newest).one_or_none()
-        if found is None:
-            return "", [], []
-        alike = sa.select(runs.c.run_id).where(runs.c.platform == found[0], runs.c.source == found[1])
-        about = (tasks.c.size, tasks.c.compute_intensity, tasks.c.memory_required)
-        optima = (
-            sa.select(*about, training_data.c.optimal_gpu_fraction, training_data.c.optimal_time)
-            .join(training_data, training_data.c.task_id == tasks.c.task_id)
-            .where(tasks.c.run_id.in_(alike), training_data.c.optimal_time > 0)
-            .order_by(tasks.c.task_id.desc())
-            .limit(_MOST_ROWS)
-        )
-        r = scheduler_results.c
-        finished = (
-            sa.select(*about, r.gpu_fraction, r.cpu_time, r.gpu_time, r.device)
-            .join(scheduler_results, r.task_id == tasks.c.task_id)
-            .where(r.run_id.in_(alike), r.status != "failed", r.actual_time > 0)
-            .order_by(r.id.desc())
-            .limit(_MOST_ROWS)
-        )
-        return found[0], list(connection.execute(optima).all()), list(connection.execute(finished).all())
-
-    name, optima, finished = with_connection(address, read, read_only=True)
+    name, optima, finished = training_rows(address, _MOST_ROWS)
     platform = platform_named(name) if name in PLATFORMS else workstation()
     learned = platform.class_of[platform.accelerators[0]] if len(platform.accelerators) else -1
     others = {d.name for d, own in zip(platform.devices, platform.class_of, strict=True) if own != learned}

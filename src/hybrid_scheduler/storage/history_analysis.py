@@ -1,4 +1,4 @@
-"""Statistics over stored results: comparison, trends and Gantt columns.
+"""Statistics over stored results: comparison, trends and Gantt columns, and rows to train models from.
 
 They are computed in Python, because sums of SQLite and PostgreSQL differ in the last digits.
 """
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..core import Floats
 from . import tables
+from .database_address import DatabaseAddress
+from .schema_version import with_connection
 
 MAX_COMPARED_TASKS = 10_000
 #: Tasks of a run that `trends` reads; of a longer run it samples the same number from each bucket.
@@ -32,6 +34,51 @@ async def task_range(connection: AsyncConnection, run_id: str) -> tuple[int, int
     first = await connection.scalar(ids.order_by(tasks.c.ordinal))
     last = await connection.scalar(ids.order_by(tasks.c.ordinal.desc()))
     return None if first is None or last is None else (first, last)
+
+
+def training_rows(address: DatabaseAddress, most: int) -> tuple[str, list[Any], list[Any]]:
+    """Return the newest rows of the newest run's platform that durations can be learned from.
+
+    Parameters
+    ----------
+    address
+        The database.
+    most
+        Largest number of rows of either kind.
+
+    Returns
+    -------
+    tuple
+        Name of the platform, empty without a run. Size, intensity and memory of tasks with the share and seconds of
+        their isolated optimum. The same of executed tasks with their share, CPU and GPU seconds and device.
+    """
+
+    def read(connection: Connection) -> tuple[str, list[Any], list[Any]]:
+        newest = select(runs.c.platform, runs.c.source).order_by(runs.c.created_at.desc()).limit(1)
+        found = connection.execute(newest).one_or_none()
+        if found is None:
+            return "", [], []
+        alike = select(runs.c.run_id).where(runs.c.platform == found[0], runs.c.source == found[1])
+        about = (tasks.c.size, tasks.c.compute_intensity, tasks.c.memory_required)
+        best = tables.training_data.c
+        optima = (
+            select(*about, best.optimal_gpu_fraction, best.optimal_time)
+            .join(tables.training_data, best.task_id == tasks.c.task_id)
+            .where(tasks.c.run_id.in_(alike), best.optimal_time > 0)
+            .order_by(tasks.c.task_id.desc())
+            .limit(most)
+        )
+        r = results.c
+        finished = (
+            select(*about, r.gpu_fraction, r.cpu_time, r.gpu_time, r.device)
+            .join(results, r.task_id == tasks.c.task_id)
+            .where(r.run_id.in_(alike), r.status != "failed", r.actual_time > 0)
+            .order_by(r.id.desc())
+            .limit(most)
+        )
+        return found[0], list(connection.execute(optima).all()), list(connection.execute(finished).all())
+
+    return with_connection(address, read, read_only=True)
 
 
 # ------------------------------------------------------------------------------------------ comparison
