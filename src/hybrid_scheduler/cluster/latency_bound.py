@@ -80,14 +80,7 @@ def mean_latency_bound(
 ) -> float:
     """Return a lower bound on the mean latency that any scheduler can reach, in seconds.
 
-    Parameters
-    ----------
-    workload
-        Tasks, with their dependencies.
-    platform, physics
-        Devices and durations.
-    noise
-        Noise of the run; the bound then holds for the realised durations.
+    Parameters are those of `makespan_bound`.
 
     Notes
     -----

@@ -148,13 +148,7 @@ class ShortestFirst(Central):
         return self if type(self) is ShortestFirst else None
 
     def run_rows(
-        self,
-        workload: Workload,
-        begin: int,
-        end: int,
-        table: TimeTable,
-        arrays: ClusterArrays,
-        outcomes: Outcomes,
+        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
     ) -> None:
         """Run rows of a workload in compiled code; see `CompiledLearner`."""
         if begin == 0:

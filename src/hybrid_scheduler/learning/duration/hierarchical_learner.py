@@ -233,13 +233,7 @@ class HierarchicalLearner(Online):
     # ---------------------------------------------------------------- whole workloads
 
     def run_rows(
-        self,
-        workload: Workload,
-        begin: int,
-        end: int,
-        table: TimeTable,
-        arrays: ClusterArrays,
-        outcomes: Outcomes,
+        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
     ) -> None:
         """Run rows of a workload in compiled code; see `CompiledLearner`."""
         if begin == 0:
