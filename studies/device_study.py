@@ -77,8 +77,11 @@ EXECUTED = (
     ("earliest_finish split", "earliest_finish", True),
 )
 
-#: Two that know durations, both constants, and one that ignores the queues.
-COMPARED = ("min_completion", "earliest_finish", "gpu_only", "cpu_only", "round_robin(variant=gpu-cpu)")
+#: Two that know durations, both constants, one that ignores the queues, and both learners.
+COMPARED = (
+    "min_completion", "earliest_finish", "gpu_only", "cpu_only", "round_robin(variant=gpu-cpu)",
+    "hybrid_ml", "rl_agent",
+)  # fmt: skip
 
 
 class FixedSplit(Online):
@@ -304,7 +307,9 @@ class Study:
             prepare(self.executor, calls)
             warm_up(self.executor, calls)
             specs = COMPARED if stream == "all sizes" else COMPARED[:3]
-            found = compare_real(self.executor, calls, specs, rounds=2 if self.tiny else 6, seed=self.seed)
+            found = compare_real(
+                self.executor, calls, specs, rounds=2 if self.tiny else 6, seed=self.seed, learning=self.learning
+            )
             for spec, one in found.schedulers.items():
                 document[f"{spec}, {stream}"] = one
                 self.say(

@@ -221,6 +221,14 @@ def test_real_and_simulated_makespans_are_compared(executor: HybridExecutor) -> 
     assert found.schedulers["cpu_only"]["simulated_makespan_seconds"] >= 0.999 * alone
 
 
+def test_learners_are_simulated_with_what_they_learned_before(executor: HybridExecutor) -> None:
+    found = compare_real(executor, CALLS, ["hybrid_ml", "rl_agent"], rounds=1, learning=CALLS)
+    for spec, one in found.schedulers.items():
+        assert all(len(run.records) == len(CALLS) for run in found.runs[spec])
+        assert 0.0 < one["simulated_makespan_seconds"] < 900.0  # of the batch alone, without the pauses before
+        assert 0.0 <= one["simulated"][0]["on_accelerator"] <= 1.0
+
+
 def test_simulation_keeps_task_ids(executor: HybridExecutor) -> None:
     """Round robin sends even ids to one device and odd ids to the other, whatever the first id is."""
     curves = tuple(Curve("sort", device, (16.0, 64.0), (1.0, 10.0)) for device in ("cpu", THREAD_POOL))

@@ -100,8 +100,9 @@ class KernelBenchmark:
             document["schedulers"][spec] = judged
         if self.compare:
             document["compare"] = compare_real(
-                executor, self.calls, self.specs, given=given, rounds=self.repeats, progress=self.progress
-            ).schedulers
+                executor, self.calls, self.specs, given=given, rounds=self.repeats, progress=self.progress,
+                learning=self.learning,
+            ).schedulers  # fmt: skip
         return document
 
     def _compile(self, spec: str) -> None:

@@ -21,6 +21,8 @@ from .submission import ExecutionRecord, KernelCall
 
 #: Decisions after which all functions of a scheduler have been compiled.
 _COMPILING_DECISIONS = 9
+#: Virtual seconds between kernels that learners run before a batch: each is alone on the machine.
+_SPACING = 1000.0
 
 
 def simulate(
@@ -30,10 +32,11 @@ def simulate(
     calls: Sequence[KernelCall],
     records: Sequence[ExecutionRecord],
     spec: str,
+    learning: Sequence[KernelCall] = (),
 ) -> dict[str, Any]:
     """Simulate a real batch: the same policy, tasks, arrivals and machine, with calibrated durations.
 
-    Tasks keep their ids, by which some schedulers decide.
+    Tasks keep their ids, by which some schedulers decide. Learners start from nothing, as on the real machine.
 
     Parameters
     ----------
@@ -47,6 +50,8 @@ def simulate(
         The real batch.
     spec : str
         Scheduler.
+    learning : sequence of KernelCall, optional
+        Kernels that a scheduler that learns has run before the batch, one after the other.
 
     Returns
     -------
@@ -54,17 +59,31 @@ def simulate(
         ``makespan_seconds`` and ``on_accelerator``, the share of tasks there.
     """
     arrivals = [record.submitted for record in records]
-    workload = as_workload(calls, arrivals, [record.task_id for record in records])
     platform = executor.platform
     policy = KernelPolicy(spec, splits=executor.splits)
+    ids = [record.task_id for record in records]
+    before = list(learning) if policy.learns else []
+    begin = _SPACING * len(before)
+    moments = [_SPACING * row for row in range(len(before))]
+    workload = as_workload(
+        [*before, *calls],
+        [*moments, *(begin + (arrival - min(arrivals)) for arrival in arrivals)],
+        [*range(max(ids) + 1, max(ids) + 1 + len(before)), *ids],
+    )
     outcomes = Cluster(platform, calibration.physics).run(workload, policy).outcomes
     alone, together = (one.physics.times(workload, platform) for one in (expected.alone, expected.together))
-    parts = _queued_parts(executor, outcomes, alone, together)
+    parts = _queued_parts(executor, outcomes, alone, together)[_parts_before(outcomes, len(before)) :]
     finish = finish_times(parts, len(platform.devices))
     return {
-        "makespan_seconds": max(finish) - min(arrivals),
-        "on_accelerator": float(np.mean(outcomes.fraction > 0)),
+        "makespan_seconds": max(finish) - begin,
+        "on_accelerator": float(np.mean(outcomes.fraction[len(before) :] > 0)),
     }
+
+
+def _parts_before(outcomes: Outcomes, row: int) -> int:
+    """Return the number of parts of the rows before one: a split task has two."""
+    share = outcomes.fraction[:row]
+    return row + int(np.sum((share > 0) & (share < 1)))
 
 
 def _queued_parts(
@@ -94,6 +113,7 @@ def compare_real(
     given: ContentionCalibration | None = None,
     rounds: int = 3,
     seed: int = 0,
+    learning: Sequence[KernelCall] = (),
     progress: Progress = no_progress,
 ) -> SimulatedVsReal:
     """Run the stream as a batch under every scheduler, and simulate it from a calibration.
@@ -115,6 +135,8 @@ def compare_real(
         Number of runs under each scheduler.
     seed : int, optional
         Seed of the calibration's order.
+    learning : sequence of KernelCall, optional
+        Kernels that schedulers that learn run before each batch, on both machines.
     """
     survey = ContentionSurvey(executor, sample if sample is not None else calls, seed=seed)
     runs: dict[str, list[StreamExecution]] = {spec: [] for spec in specs}
@@ -126,11 +148,14 @@ def compare_real(
             executor.set_scheduler(spec, calibration=calibration)
             compile_rules(executor, calls)
             executor.set_scheduler(spec)
-            runs[spec].append(run_stream(executor, calls, mode="batch", name=spec, progress=progress))
+            first = learning if executor.policy.learns else ()
+            runs[spec].append(
+                run_stream(executor, calls, mode="batch", name=spec, progress=progress, learning=first)
+            )
     calibration, expected = (given or survey.calibrated()).together, given or survey.expected()
     return SimulatedVsReal(
         {
-            spec: _compared(executor, calibration, expected, calls, spec, executions)
+            spec: _compared(executor, calibration, expected, calls, spec, executions, learning)
             for spec, executions in runs.items()
         },
         runs,
@@ -154,6 +179,7 @@ def _compared(
     calls: Sequence[KernelCall],
     spec: str,
     executions: Sequence[StreamExecution],
+    learning: Sequence[KernelCall],
 ) -> dict[str, Any]:
     real, simulated = [], []
     for execution in executions:
@@ -167,7 +193,7 @@ def _compared(
                 "on_accelerator": float(np.mean([record.fraction > 0 for record in execution.records])),
             }
         )
-        simulated.append(simulate(executor, calibration, expected, calls, execution.records, spec))
+        simulated.append(simulate(executor, calibration, expected, calls, execution.records, spec, learning))
     real_mean, simulated_mean = (
         float(np.mean([run["makespan_seconds"] for run in which])) for which in (real, simulated)
     )
