@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Protocol
 
 import numpy as np
@@ -218,7 +219,8 @@ def policies(training: Stream, seed: int) -> Iterator[tuple[str, Callable[[], Po
     yield "static forest", lambda: PlainForestPolicy(training, seed)
     yield "forest, every 50 tasks", lambda: PlainForestPolicy(training, seed, every=50)
     yield "hybrid_ml", lambda: ForestPolicy(training, seed)
-    yield "hybrid_ml, adwin", lambda: ForestPolicy(training, seed, drift="adwin")
+    if find_spec("river"):  # the detector's package is optional
+        yield "hybrid_ml, adwin", lambda: ForestPolicy(training, seed, drift="adwin")
     yield "hybrid_ml, bandit", lambda: ForestPolicy(training, seed, feedback="bandit")
     yield "rl_agent", lambda: AgentPolicy(training, seed)
     yield "rl_agent, bandit", lambda: AgentPolicy(training, seed, counterfactual=False, epsilon=0.1)
