@@ -1,11 +1,14 @@
-"""Hierarchical learner against rules that know durations, on machines and kinds of tasks that it has not seen.
+"""Hybrid ML against rules that know durations, on machines and kinds of tasks that it has not seen.
 
-    python -m studies.duration_model                          all cases, 20 seeds, about ten minutes on one core
-    python -m studies.duration_model --first 7000 --out PATH  another block of seeds
-    python -m studies.duration_model --seeds 2 --draws 5      a quick look
+    python -m studies.duration_model                            from nothing: all cases, 20 seeds, 15 minutes
+    python -m studies.duration_model --learner prior            with the prior that ships with the package
+    python -m studies.duration_model --jobs 16                  cases in 16 processes
+    python -m studies.duration_model --first 7000 --out PATH    another block of seeds
+    python -m studies.duration_model --seeds 2 --draws 5        a quick look
+    python -m studies.duration_model --ablations --jobs 16      some cases, with parts of the scheduler left out
 
 Result: docs/results/learning/duration_model.txt and .json. Every case runs on paired seeds, 2,000 tasks each; the
-learner starts from nothing and sees executed parts only. A ratio is its mean (or 99th percentile) latency over that
+learner sees executed parts only. A ratio is its mean (or 99th percentile) latency over that
 of the better of `price_index` and `min_completion`, which know durations, on the same tasks. The better one has the
 lower mean over all seeds of a case. "Late" leaves out the first 200 tasks. Intervals are 95 % t-intervals.
 """
@@ -18,17 +21,35 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from hybrid_scheduler.core import Floats
+from hybrid_scheduler.core import Floats, Scheduler
 from hybrid_scheduler.metrics.statistics import t_half_width
-from hybrid_scheduler.schedulers import create
+from hybrid_scheduler.schedulers import HybridML, create
 
-from .learning_cases import RANDOM_PLATFORMS, cases
+from .learning_cases import RANDOM_PLATFORMS, Case, cases
 
-LEARNER = "hybrid_ml(durations=hierarchical)"
+#: Variants of the scheduler. "own machine" has run other tasks of the same case before.
+LEARNERS = {
+    "nothing": "hybrid_ml(model=None)",
+    "prior": "hybrid_ml",
+    "own machine": "hybrid_ml(model={path!r})",
+    "no guard": "hybrid_ml(guard=False)",
+    "no prices": "hybrid_ml(prices=False)",
+    "forest": "hybrid_ml(durations=forest)",
+    "forest from nothing": "hybrid_ml(durations=forest, model=None)",
+}
+#: Cases of the ablations.
+ABLATED = (
+    "mixed at 0.7", "mixed at 0.95", "1+8 unequal at 0.5", "1+8 unequal at 0.9", "4 kinds at 0.5", "4 kinds at 0.9",
+    "cliff at 0.9", "noise 30 % at 0.9", "GPUs 3x slower at 0.5", "h200 at 0.7, real features",
+    "starpu_sirocco at 0.7, real features",
+)  # fmt: skip
+#: Added to a seed for the tasks that a learner has seen before, on its own machine.
+_EARLIER = 100_000
 REFERENCES = ("price_index", "min_completion")
 _FIRST_SEED, _LATE = 3000, 200
 _OUT = Path("docs/results/learning/duration_model")
@@ -42,7 +63,20 @@ def _figures(latency: Floats) -> dict[str, float]:
     }
 
 
-def measure(name: str, first: int, seeds: int) -> dict[str, Any]:
+def _learner(variant: str, case: Case, seed: int, folder: str) -> Scheduler:
+    """Return a variant of the scheduler for one seed of a case."""
+    spec = LEARNERS[variant]
+    path = str(Path(folder) / "learned.safetensors")
+    if "{path" in spec:
+        cluster, _ = case.make(seed)
+        _, earlier = case.make(seed + _EARLIER)
+        teacher = HybridML(model=None)
+        cluster.run(earlier, teacher)
+        teacher.save_model(path)
+    return create(spec.format(path=path))
+
+
+def measure(name: str, first: int, seeds: int, variant: str = "nothing") -> dict[str, Any]:
     """Return all ratios of one case.
 
     Parameters
@@ -51,26 +85,29 @@ def measure(name: str, first: int, seeds: int) -> dict[str, Any]:
         Name of the case.
     first, seeds
         First seed and number of seeds.
+    variant
+        Key of `LEARNERS`.
     """
     case = next(case for case in cases() if case.name == name)
     references: dict[str, list[dict[str, float]]] = {reference: [] for reference in REFERENCES}
     learned: list[dict[str, float]] = []
     cpu_seconds, tasks = 0.0, 0
-    learner = create(LEARNER)
-    for seed in range(first, first + seeds):
-        cluster, workload = case.make(seed)
-        for reference, runs in references.items():
-            runs.append(_figures(cluster.run(workload, create(reference)).outcomes.latency))
-        if seed == first:  # compile, or load what was compiled before, outside the measured time
-            cluster.run(workload.rows(0, 1), learner)
-        begin = time.process_time()
-        latency = cluster.run(workload, learner).outcomes.latency
-        cpu_seconds += time.process_time() - begin
-        tasks += len(workload)
-        learned.append(_figures(latency))
+    with TemporaryDirectory() as folder:
+        for seed in range(first, first + seeds):
+            cluster, workload = case.make(seed)
+            for reference, runs in references.items():
+                runs.append(_figures(cluster.run(workload, create(reference)).outcomes.latency))
+            learner = _learner(variant, case, seed, folder)
+            if seed == first:  # compile, or load what was compiled before, outside the measured time
+                cluster.run(workload.rows(0, 1), learner)
+            begin = time.process_time()
+            latency = cluster.run(workload, learner).outcomes.latency
+            cpu_seconds += time.process_time() - begin
+            tasks += len(workload)
+            learned.append(_figures(latency))
     reference = min(references, key=lambda one: float(np.mean([run["mean"] for run in references[one]])))
     row: dict[str, Any] = {
-        "case": case.name, "group": case.group, "seeds": seeds, "reference": reference,
+        "case": case.name, "group": case.group, "learner": variant, "seeds": seeds, "reference": reference,
         "tasks_per_cpu_second": round(tasks / max(cpu_seconds, 1e-9)),
     }  # fmt: skip
     for key in ("mean", "p99", "late"):
@@ -101,20 +138,37 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def ablation_table(rows: list[dict[str, Any]]) -> str:
+    """Return the mean ratio of every case and variant as text, with that of the tail below."""
+    variants = list(dict.fromkeys(row["learner"] for row in rows))
+    lines = [f"{'case':<40}{'ratio':<6}" + "".join(f"{name:>21}" for name in variants)]
+    for case in dict.fromkeys(row["case"] for row in rows):
+        own = {row["learner"]: row for row in rows if row["case"] == case}
+        lines += [
+            f"{case:<40}{key:<6}" + "".join(f"{_cell(own[name][key]):>21}" for name in variants)
+            for key in ("mean", "p99")
+        ]
+    return "\n".join(lines)
+
+
 def _cell(number: dict[str, float | None]) -> str:
     return f"{number['ratio']:.3f}" + ("" if number["half"] is None else f" ± {number['half']:.3f}")
 
 
-def _all_rows(first: int, seeds: int, draws: int, processes: int) -> Iterator[dict[str, Any]]:
-    """Yield a row for every case, in order; random platforms have one seed each."""
-    every = cases()
-    chosen = [(case.name, seeds) for case in every if case.group != RANDOM_PLATFORMS]
-    chosen += [(case.name, 1) for case in every if case.group == RANDOM_PLATFORMS][:draws]
-    if processes == 1:
-        yield from (measure(name, first, count) for name, count in chosen)
+def _all_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield a row for every case and variant, in order; random platforms have one seed each."""
+    every, first, seeds = cases(), options.first, options.seeds
+    chosen = [(case.name, first, seeds, options.learner) for case in every if case.group != RANDOM_PLATFORMS]
+    draws = [case.name for case in every if case.group == RANDOM_PLATFORMS]
+    chosen += [(name, first, 1, options.learner) for name in draws[: options.draws]]
+    if options.ablations:
+        chosen = [(name, first, seeds, variant) for name in ABLATED for variant in LEARNERS]
+    if options.jobs == 1:
+        yield from (measure(*one) for one in chosen)
         return
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(measure, *zip(*((name, first, count) for name, count in chosen), strict=True))
+    measure(*chosen[0][:2], 1)  # compiles once; the others load what was compiled
+    with ProcessPoolExecutor(options.jobs) as pool:
+        yield from pool.map(measure, *zip(*chosen, strict=True))
 
 
 def main() -> None:
@@ -123,17 +177,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20, help="paired seeds of each case")
     parser.add_argument("--first", type=int, default=_FIRST_SEED, help="first seed")
     parser.add_argument("--draws", type=int, default=50, help="random platforms, one seed each")
-    parser.add_argument("--processes", type=int, default=1, help="cases that run at once")
-    parser.add_argument("--out", type=Path, default=_OUT, help="where .txt and .json go")
+    parser.add_argument("--learner", choices=LEARNERS, default="nothing", help="variant of the scheduler")
+    parser.add_argument("--ablations", action="store_true", help="all variants, on some cases")
+    parser.add_argument("--jobs", type=int, default=1, help="cases that run at once")
+    parser.add_argument("--out", type=Path, help="where .txt and .json go")
     options = parser.parse_args()
     rows = []
-    for row in _all_rows(options.first, options.seeds, options.draws, options.processes):
+    for row in _all_rows(options):
         rows.append(row)
-        print(row["case"], _cell(row["mean"]), flush=True)
+        print(row["case"], row["learner"], _cell(row["mean"]), flush=True)
     command = f"python -m studies.duration_model --seeds {options.seeds} --first {options.first}"
-    command += f" --draws {options.draws}"
+    suffix = "_ablations" if options.ablations else "" if options.learner == "nothing" else f"_{options.learner}"
+    command += " --ablations" if options.ablations else f" --draws {options.draws} --learner {options.learner!r}"
+    text = ablation_table(rows) if options.ablations else table(rows)
+    options.out = options.out or _OUT.with_name(_OUT.name + suffix.replace(" ", "_"))
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.with_suffix(".txt").write_text(f"{command}\n\n{table(rows)}\n", encoding="utf-8")
+    options.out.with_suffix(".txt").write_text(f"{command}\n\n{text}\n", encoding="utf-8")
     document = {"command": command, "first_seed": options.first, "rows": rows}
     options.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 

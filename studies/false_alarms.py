@@ -27,7 +27,7 @@ STREAMS = (
 
 def alarms(scenario: str, utilisation: float, sigma: float, tasks: int, seed: int, drift: str = "cusum") -> int:
     """Return the number of alarms in one stream."""
-    learning = HybridML(drift=drift)
+    learning = HybridML(drift=drift, durations="forest", feedback="oracle")
     workload = generate(scenario_named(scenario), tasks, seed, utilisation=utilisation)
     Cluster(noise=Noise(sigma, seed)).run(workload, learning, seed=seed)
     return sum(event.kind == "drift" for event in learning.events_)
@@ -39,7 +39,9 @@ def alarms_and_cost(
     """Return the number of alarms, and mean latency with learning over that without."""
     workload = generate(scenario_named(scenario), tasks, seed, utilisation=utilisation)
     noise = Noise(sigma, seed)
-    learning, settled = HybridML(drift=drift), HybridML(learn=False)
+    learning, settled = (
+        HybridML(drift=drift, durations="forest", feedback="oracle", learn=learn) for learn in (True, False)
+    )
     learned = Cluster(noise=noise).run(workload, learning, seed=seed).outcomes.latency.mean()
     plain = Cluster(noise=noise).run(workload, settled, seed=seed).outcomes.latency.mean()
     return sum(event.kind == "drift" for event in learning.events_), float(learned / plain)

@@ -35,7 +35,14 @@ COLD_BATCH = QualityCase(
     "mixed",
     None,
     1000,
-    ("greedy", "hybrid_ml(model=None)", "rl_agent(model=None)", "hybrid_ml", "rl_agent"),
+    (
+        "greedy",
+        "hybrid_ml(durations=forest, model=None)",
+        "rl_agent(durations=forest, model=None)",
+        "hybrid_ml(model=None)",
+        "hybrid_ml",
+        "rl_agent",
+    ),
 )
 
 

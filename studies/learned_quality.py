@@ -46,7 +46,7 @@ CASES = (
             "price_index",
             *LEARNED,
             "hybrid_ml(model=None)",
-            "hybrid_ml(feedback=bandit)",
+            "hybrid_ml(durations=forest)",
             "hybrid_ml(prices=False)",
             "hybrid_ml(target=fraction)",
             "rl_agent(replay=bandit)",

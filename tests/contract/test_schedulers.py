@@ -20,7 +20,7 @@ def test_contract(name):
         "round_robin(variant=gpu-cpu)",
         "oracle(grid=11)",
         "oracle(grid=21)",
-        "hybrid_ml(durations=hierarchical)",
+        "hybrid_ml(durations=forest)",
     ],
 )
 def test_contract_of_variants(spec):

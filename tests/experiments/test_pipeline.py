@@ -179,7 +179,7 @@ def test_predictions_are_close_to_actual_times(run):
 
 def test_recording_predictions_changes_no_outcome(run, models):
     tasks = run.comparison.workload
-    alone = MACHINE.cluster().run(tasks, HybridML(model=models["times_model"]), seed=1)
+    alone = MACHINE.cluster().run(tasks, HybridML(model=models["times_model"], feedback="oracle"), seed=1)
     assert (alone.outcomes.fraction == run.comparison.results["hybrid_ml"].outcomes.fraction).all()
     recorder = PredictionRecorder(HybridML(learn=False))
     assert (recorder.wants_labels, recorder.learns) == (False, False)

@@ -1,5 +1,6 @@
 """The hierarchical learner: one result on both paths, bounded trials, no flooded device, clear errors."""
 
+import heapq
 import math
 
 import numpy as np
@@ -21,14 +22,15 @@ from hybrid_scheduler import (
     workstation,
 )
 from hybrid_scheduler.core import View, cpu
-from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
-from hybrid_scheduler.learning.duration.hierarchical_regression import MOST_KINDS
+from hybrid_scheduler.learning import ModelFileError
+from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner, load_prior, save_prior
+from hybrid_scheduler.learning.duration.hierarchical_regression import FEATURES, MOST_KINDS
 from hybrid_scheduler.learning.duration.learned_placement import Limits
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.testing import fork_join_workload, small_workload
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
-SPEC = "hybrid_ml(durations=hierarchical)"
+SPEC = "hybrid_ml(model=None)"
 
 
 class TaskByTask(HybridML):
@@ -62,7 +64,7 @@ def unequal_platform():
     ids=["one kind", "kinds and noise", "unequal", "nodes", "too many kinds", "batch"],
 )
 def test_compiled_loop_and_protocol_give_the_same_schedule(platform, workload, noise):
-    fast, slow = create(SPEC), TaskByTask(durations="hierarchical")
+    fast, slow = create(SPEC), TaskByTask(model=None)
     one = Cluster(platform, noise=noise).run(workload, fast).outcomes
     two = Cluster(platform, noise=noise).run(workload, slow).outcomes
     assert slow.compiled_learner is None
@@ -71,6 +73,8 @@ def test_compiled_loop_and_protocol_give_the_same_schedule(platform, workload, n
     np.testing.assert_array_equal(
         fast.hierarchical_.model.weights, slow.hierarchical_.model.weights[: len(fast.hierarchical_.model.weights)]
     )
+    assert fast.versions == slow.versions
+    assert fast.events_ == slow.events_
 
 
 def test_from_nothing_it_is_close_to_rules_that_know_durations():
@@ -120,7 +124,7 @@ def test_without_trials_nothing_is_tried():
 
 
 def test_nothing_is_pending_after_a_run():
-    for make in (HierarchicalLearner, lambda: TaskByTask(durations="hierarchical")):
+    for make in (HierarchicalLearner, lambda: TaskByTask(model=None)):
         scheduler = make()
         Cluster().run(with_kinds(mixed(300), 3), scheduler)
         learner = getattr(scheduler, "hierarchical_", scheduler)
@@ -133,12 +137,103 @@ def test_a_single_cpu_runs_everything():
     assert (outcomes.fraction == 0).all()
 
 
-def test_kind_names_may_have_any_length():
+def test_kind_names_may_have_any_length(tmp_path):
     work = small_workload(30)
     named = Workload(**{**work.columns(), "kind": ["", "x" * 100_000, "kérnel 🚀"] * 10})
     scheduler = create(SPEC)
     assert Cluster().run(named, scheduler).outcomes.completed.all()
     assert len(scheduler.hierarchical_.kinds) == 3
+    assert max(map(len, scheduler.hierarchical_.kinds)) < 100
+    scheduler.save_model(tmp_path / "learned.safetensors")
+    again = create(f"hybrid_ml(model={str(tmp_path / 'learned.safetensors')!r})")
+    assert Cluster().run(named, again).outcomes.completed.all()
+    assert again.hierarchical_.kinds == scheduler.hierarchical_.kinds
+
+
+def test_platforms_with_extreme_features_are_learned():
+    """Links and memory far out of every range."""
+    devices = (cpu(), Device("slow link", bandwidth=1e-6), Device("fast", bandwidth=1e15, watts=1e9, memory=1e12))
+    for model in (None, "default"):
+        outcomes = Cluster(Platform("odd", devices)).run(small_workload(200), HybridML(model=model)).outcomes
+        assert outcomes.completed.all()
+        assert (outcomes.device[100:] != 1).all()  # a transfer would take years
+
+
+def test_the_forest_is_chosen_by_the_target_or_the_file():
+    assert HybridML().durations == "hierarchical"
+    assert HybridML(target="fraction").durations == "forest"
+    assert HybridML(model="mine.skops").durations == "forest"
+    assert HybridML(model="mine.safetensors").durations == "hierarchical"
+
+
+def test_without_learning_the_model_stays_as_it_is():
+    scheduler = HybridML(learn=False)
+    outcomes = Cluster().run(mixed(200, 0.3), scheduler).outcomes
+    assert outcomes.completed.all()
+    assert scheduler.hierarchical_.seen == 0
+    assert scheduler.hierarchical_.placement.trials == 0
+
+
+def test_training_again_uses_recent_outcomes_alone():
+    scheduler = create(SPEC)
+    Cluster().run(mixed(20), scheduler)
+    learner = scheduler.hierarchical_
+    assert not learner.request_training()
+    Cluster().run(mixed(600), scheduler)
+    learner = scheduler.hierarchical_
+    expected = learner.predict(mixed(50))
+    assert learner.request_training()
+    assert learner.versions[-1].trigger == "request"
+    np.testing.assert_allclose(learner.predict(mixed(50))[:, :, 0], expected[:, :, 0], atol=0.2)
+
+
+def test_saved_durations_continue_on_the_same_machine_only(tmp_path):
+    scheduler, path = create(SPEC), tmp_path / "learned.safetensors"
+    with pytest.raises(InvalidInputError, match="started"):
+        scheduler.save_model(path)
+    Cluster().run(mixed(600), scheduler)
+    scheduler.save_model(path)
+    again = HybridML(model=path)
+    Cluster().start_scheduler(again, mixed(5))
+    assert (again.state, len(again.versions)) == ("learned", 1)
+    np.testing.assert_array_equal(
+        again.hierarchical_.predict(mixed(50)), scheduler.hierarchical_.predict(mixed(50))
+    )
+    with pytest.raises(ModelFileError, match="other classes of device"):
+        Cluster(unequal_platform()).start_scheduler(HybridML(model=path), mixed(5))
+    with pytest.raises(ModelFileError, match="does not exist"):
+        Cluster().start_scheduler(HybridML(model=tmp_path / "none.safetensors"), mixed(5))
+
+
+def test_shipped_prior_decides_a_batch_before_any_outcome():
+    work = Workload(**{**mixed(400).columns(), "arrival_time": np.zeros(400)})
+    spans = {
+        spec: Cluster().run(work, create(spec)).outcomes.finish.max() for spec in ("hybrid_ml", SPEC, "price_index")
+    }
+    assert spans["hybrid_ml"] < min(1.25 * spans["price_index"], spans[SPEC])
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[" * 100_000, "{}", '{"format": "hybrid-scheduler duration prior"}', "NaN"]
+)
+def test_damaged_prior_is_refused(tmp_path, content):
+    path = tmp_path / "prior.json"
+    path.write_text(content)
+    with pytest.raises(ModelFileError):
+        load_prior(path)
+
+
+def test_prior_with_numbers_that_are_not_finite_is_refused(tmp_path):
+    path, prior = tmp_path / "prior.json", load_prior()
+    for flaw in (np.nan, np.inf, 1e9):
+        wrong = prior.all_devices.copy()
+        wrong[0, 2] = flaw
+        save_prior(path, prior._replace(all_devices=wrong), "nothing")
+        with pytest.raises(ModelFileError, match="not a prior"):
+            load_prior(path)
+    save_prior(path, prior._replace(device_class=-prior.device_class), "nothing")
+    with pytest.raises(ModelFileError, match="positive deviations"):
+        load_prior(path)
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, 0.0, -1.0])
@@ -168,9 +263,15 @@ def test_its_state_says_whether_it_has_learned():
     scheduler = create(SPEC)
     Cluster().start_scheduler(scheduler, small_workload(5))
     assert (scheduler.state, scheduler.versions, scheduler.feature_importance()) == ("warming", [], None)
-    Cluster().run(mixed(50), scheduler)
+    assert scheduler.accuracy() is None
+    Cluster().run(with_kinds(mixed(300), 2), scheduler)
     assert scheduler.state == "learned"
     assert scheduler.confidence.shape == (2,)
+    assert set(scheduler.feature_importance()) == {"size", "intensity", "memory", "kind"}
+    assert scheduler.feature_importance()["size"] > 0.5
+    assert set(scheduler.accuracy()["kinds"]) == {"kind 0", "kind 1"}
+    assert scheduler.versions[-1].r2 > 0.8
+    assert 0.0 < scheduler.versions[-1].error < 0.3
 
 
 def test_more_weight_on_energy_means_fewer_joules():
@@ -190,12 +291,78 @@ def test_predictions_are_calibrated_on_known_physics():
     assert np.sqrt((error**2).mean(axis=0)).max() < 0.2
 
 
+def poison(learner):
+    """Let the model take the CPU for a fast device and the GPUs for slow ones, without any doubt."""
+    model = learner.model
+    cpu_block, gpu_block = model.device_kind[0] * FEATURES, model.device_kind[1] * FEATURES
+    own = model.weights.copy(), model.covariance.copy(), model.prior_variance.copy()
+    model.weights[cpu_block] -= 3.0
+    model.weights[gpu_block] += 3.0
+    model.covariance[:] = np.eye(len(model.covariance)) * 1e-12
+    model.prior_variance[:] = 1e-12
+    return own
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [Objective(), Objective(latency=0.5, energy=0.5), Objective(latency=0.5, cost=0.5), Objective(energy=1.0)],
+    ids=["latency", "latency and energy", "latency and cost", "energy"],
+)
+def test_guard_hands_over_from_inverted_predictions_and_back(objective):
+    work, cluster = mixed(1500, 0.5), Cluster()
+    scheduler = TaskByTask(model=None)
+    cluster.start_scheduler(scheduler, work, objective=objective)
+    own = None
+    running = []
+    for row in range(len(work)):
+        task = work[row]
+        while running and running[0][0] <= task.arrival_time:
+            scheduler.observe(heapq.heappop(running)[2])
+        learner = scheduler.hierarchical_
+        if row == 200:
+            own = poison(learner)
+        if row == 700:
+            learner.model.weights[:], learner.model.covariance[:], learner.model.prior_variance[:] = own
+        decision = scheduler.decide(task, View(task.arrival_time, cluster.free_at_view, workstation()))
+        outcome = cluster.simulate(task, decision)
+        heapq.heappush(running, (outcome.finish, row, outcome))
+        if row == 190:
+            assert scheduler.state == "learned"
+        if row == 690:
+            assert scheduler.state == "fallback"
+    assert [event.kind for event in scheduler.events_ if event.kind in ("fallback", "recovered")] == [
+        "fallback",
+        "recovered",
+    ]
+    assert scheduler.state == "learned"
+
+
+def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop():
+    means = {}
+    for guard in (True, False):
+        learner = HierarchicalLearner(guard=guard)
+        start = learner.start
+
+        def poisoned(setting, learner=learner, start=start):
+            start(setting)
+            poison(learner)
+
+        learner.start = poisoned
+        result = Cluster().run(mixed(1500, 0.5), learner)
+        means[guard] = result.outcomes.latency.mean()
+        assert learner.fallen_back == guard
+        assert [event.kind for event in learner.events_ if event.kind == "fallback"] == ["fallback"] * guard
+    assert means[True] < 0.2 * means[False]
+
+
 @pytest.mark.parametrize(
     ("options", "field"),
     [
         ({"durations": "trees"}, "durations"),
         ({"durations": "hierarchical", "target": "fraction"}, "target"),
-        ({"durations": "hierarchical", "learn": False}, "learn"),
+        ({"durations": "hierarchical", "feedback": "oracle"}, "feedback"),
+        ({"feedback": "oracle"}, "feedback"),
+        ({"drift": "adwin"}, "drift"),
         ({"durations": "hierarchical", "model": "mine.skops"}, "model"),
     ],
 )

@@ -15,6 +15,7 @@ from hybrid_scheduler.learning.duration.hierarchical_regression import (
     learn_part,
     new_state,
     predict,
+    predict_classes,
     task_features,
     with_kinds,
 )
@@ -145,3 +146,20 @@ def test_more_space_for_kinds_keeps_what_was_learned(platform):
     assert kind_capacity(wider) == 8
     assert prediction(wider, 1000.0, 0.5, 100.0, 1, 0) == prediction(state, 1000.0, 0.5, 100.0, 1, 0)
     assert [add_kind(wider) for _ in range(8)] == [1, 2, 3, 4, 5, 6, 7, -1]
+
+
+@njit
+def predictions(state, size, intensity, memory, kind, mean, deviation, fixed):
+    predict_classes(state, size, intensity, memory, kind, mean, deviation, fixed)
+
+
+def test_other_compiled_loops_predict_all_classes_at_once(platform):
+    state = started(platform)
+    for _ in range(10):
+        learn(state, 1000.0, 0.5, 100.0, 1, 0, 1.0, 0.1)
+    mean, deviation, fixed = np.zeros(3), np.zeros(3), np.full(3, np.nan)
+    predictions(state, 800.0, 0.4, 90.0, 0, mean, deviation, fixed)
+    for c in range(3):
+        expected, variance = prediction(state, 800.0, 0.4, 90.0, c, 0)
+        assert (mean[c], deviation[c]) == pytest.approx((expected, np.sqrt(variance)))
+    assert fixed.tolist() == [0.0, 0.0, 0.0]

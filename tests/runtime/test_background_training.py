@@ -47,7 +47,7 @@ def retraining(worker):
     made.close()
 
 
-def started(retraining: BackgroundRetraining, spec: str = "hybrid_ml") -> KernelPolicy:
+def started(retraining: BackgroundRetraining, spec: str = "hybrid_ml(durations=forest)") -> KernelPolicy:
     policy = KernelPolicy(spec, training=retraining)
     policy.start(Setting(MACHINE))
     return policy
@@ -156,7 +156,8 @@ def test_closed_driver_starts_no_training(retraining):
     assert late.scheduler_for("fft").times_.synchronous
 
 
-def test_scheduler_without_a_model_starts_no_thread(retraining, worker):
-    policy = started(retraining, "greedy")
+@pytest.mark.parametrize("spec", ["greedy", "hybrid_ml"])
+def test_scheduler_without_a_forest_starts_no_thread(retraining, worker, spec):
+    policy = started(retraining, spec)
     feed(policy, 5)
     assert not worker.prepared

@@ -283,8 +283,11 @@ def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., HybridExecut
     policy: Any = run.policy
     scheduler: Any = policy.scheduler_for("mine")
     assert policy.pending == 0
-    kept = scheduler._decided if spec == "hybrid_ml" else {**scheduler._tasks, **scheduler._experience._waiting}
-    assert kept == {}
+    if spec == "hybrid_ml":
+        assert scheduler.hierarchical_._decided == {}
+        assert (scheduler.hierarchical_.placement.pending == 0).all()
+    else:
+        assert {**scheduler._tasks, **scheduler._experience._waiting} == {}
 
 
 def test_records_are_limited_when_devices_are_given(

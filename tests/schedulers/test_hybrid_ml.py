@@ -1,4 +1,4 @@
-"""Hybrid ML decides by what it has learned, warms up as greedy, and heeds the objective."""
+"""Hybrid ML with a forest decides by what it has learned, warms up as greedy, and heeds the objective."""
 
 import numpy as np
 import pytest
@@ -25,9 +25,14 @@ def workload(tasks=400, load=0.7, seed=3):
     return generate(scenario_named("mixed"), tasks, seed, utilisation=load)
 
 
-@pytest.mark.parametrize("options", [{}, {"feedback": "bandit"}, {"target": "fraction"}, {"prices": False}])
+@pytest.mark.parametrize("options", [{}, {"feedback": "oracle"}, {"target": "fraction"}, {"prices": False}])
 def test_contract(options):
-    check_scheduler(lambda: HybridML(model=None, **options))
+    check_scheduler(lambda: HybridML(model=None, durations="forest", **options))
+
+
+@pytest.mark.parametrize("options", [{}, {"model": None}, {"prices": False}, {"guard": False}, {"learn": False}])
+def test_contract_of_the_regression(options):
+    check_scheduler(lambda: HybridML(**options))
 
 
 def test_contract_with_a_model(model):
@@ -53,7 +58,7 @@ def test_without_prices_latency_only_is_earliest_finish(model):
 
 def test_it_acts_as_greedy_until_it_has_learned():
     work = workload(300, load=0.1)
-    scheduler = HybridML(model=None)
+    scheduler = HybridML(model=None, durations="forest", feedback="oracle")
     outcomes = Cluster().run(work, scheduler).outcomes
     greedy = Cluster().run(work, create("greedy")).outcomes
     assert np.array_equal(outcomes.fraction[:5], greedy.fraction[:5])
@@ -101,7 +106,7 @@ def test_same_seed_same_decisions_other_objects(model):
 
 def test_it_falls_back_to_greedy_while_it_is_worse_and_recovers():
     work = workload(1500, load=0.1)
-    scheduler = HybridML(model=None, drift="cusum")
+    scheduler = HybridML(model=None, drift="cusum", durations="forest", feedback="oracle")
     cluster = Cluster()
 
     class Misled(HybridML):
@@ -135,9 +140,10 @@ def test_bad_options_are_refused():
 
 
 def test_labels_are_requested_only_with_oracle_feedback():
-    assert HybridML().wants_labels
-    assert not HybridML(feedback="bandit").wants_labels
-    assert not HybridML(learn=False).wants_labels
+    assert HybridML(durations="forest", feedback="oracle").wants_labels
+    assert not HybridML(durations="forest").wants_labels
+    assert not HybridML(durations="forest", feedback="oracle", learn=False).wants_labels
+    assert not HybridML().wants_labels
 
 
 def test_tasks_that_are_never_observed_are_dropped(monkeypatch):
@@ -145,7 +151,7 @@ def test_tasks_that_are_never_observed_are_dropped(monkeypatch):
     from hybrid_scheduler.schedulers import hybrid_ml
 
     monkeypatch.setattr(hybrid_ml, "_MAX_PENDING", 5)
-    scheduler = hybrid_ml.HybridML(model=None)
+    scheduler = hybrid_ml.HybridML(model=None, durations="forest")
     out = Cluster(memory_policy="fail").run(small_workload(80, max_memory=40000.0), scheduler).outcomes
     assert len(out) == 80
     assert len(scheduler._decided) <= 6

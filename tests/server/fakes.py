@@ -413,7 +413,9 @@ class FakeControl:
         return None if self.slow_deletion else 7
 
     async def learners(self) -> dict[str, dict[str, Any]]:
-        return {"hybrid_ml": {"feature_importance": {"size": 0.8, "intensity": 0.2}, "agent": None}}
+        accuracy = {"error": 0.05, "kinds": {"generic": 0.05}, "outcomes": 150}
+        importance = {"size": 0.8, "intensity": 0.2}
+        return {"hybrid_ml": {"feature_importance": importance, "agent": None, "accuracy": accuracy}}
 
 
 class FakeCache:

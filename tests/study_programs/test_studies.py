@@ -131,8 +131,9 @@ def test_noisy_forest_predicts_exact_labels_better_than_noisy_ones():
     assert 0 < exact[2] < noisy[2] < 10
 
 
-def test_batch_without_a_model_equals_greedy():
-    schedulers = ("greedy", "hybrid_ml(model=None)", "rl_agent(model=None)", "hybrid_ml")
+def test_batch_with_an_untrained_forest_equals_greedy():
+    untrained = "hybrid_ml(durations=forest, model=None)"
+    schedulers = ("greedy", untrained, "rl_agent(durations=forest, model=None)", "hybrid_ml")
     found = forest_noise.cold_batch(learned_quality.QualityCase("mixed", None, 200, schedulers), (1000, 1001))
-    assert found["hybrid_ml(model=None)"] == found["rl_agent(model=None)"] == found["greedy"]
+    assert found[untrained] == found[schedulers[2]] == found["greedy"]
     assert found["hybrid_ml"][0] < 0.5 * found["greedy"][0]

@@ -90,7 +90,7 @@ def run_evaluation(
         Called with the scheduler's name and the share done.
     """
     learners: dict[str, Online] = {
-        "hybrid_ml": HybridML(model=times_model),
+        "hybrid_ml": HybridML(model=times_model, feedback="oracle"),
         "rl_agent": RLAgent(model=agent_model),
     }
     schedulers: dict[str, Scheduler] = {name: create(name) for name in BASELINES} | learners
@@ -177,8 +177,12 @@ class PredictionRecorder(Online):
         decision = self.learner.decide(task, view)
         # Both learners keep their duration model under one of these names.
         model = getattr(self.learner, "times_", None) or getattr(self.learner, "times", None)
-        if model is not None and model.ready:
-            row = model.row(task)[model.columns][None]
+        said = getattr(self.learner, "prediction", lambda: None)()
+        row = None if said is None else said.times
+        if row is None and model is not None and getattr(model, "ready", False):
+            row = model.row(task)
+        if row is not None:
+            row = row[view.platform.class_of][None]
             device, fraction = np.array([decision.device]), np.array([decision.fraction])
             self._predictions[task.task_id] = float(split_times(row, device, fraction, view.platform)[0])
         return decision

@@ -126,8 +126,8 @@ def what_if(
 ) -> list[WhatIfResult]:
     """Run every scheduler on the present and on the changed machine, over the same seeds.
 
-    Learned schedulers use the model that ships with them and do not learn: the result should come within a second,
-    and 300 tasks are too few to train on.
+    Learned schedulers use the model that ships with them, and do not learn if that is slow: the result should come
+    within a second, and 300 tasks are too few to train a network on.
 
     Parameters
     ----------
@@ -220,6 +220,7 @@ def _by_seed(
 
 
 def _not_learning(spec: str) -> str:
-    """Return the scheduler with its training switched off, if it has any and no other parameters are given."""
+    """Return the scheduler with its training switched off, if that is slow and no other parameters are given."""
     info = known_schedulers().get(spec)
-    return f"{spec}(learn=False)" if info is not None and "learn" in info.parameters else spec
+    slow = info is not None and "learn" in info.parameters and not getattr(info.factory, "learns_quickly", False)
+    return f"{spec}(learn=False)" if slow else spec

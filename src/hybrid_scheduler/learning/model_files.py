@@ -2,8 +2,10 @@
 
 A model is two files: ``name.skops``, which holds arrays and explicitly trusted types only, and ``name.json``, a
 manifest with features, classes of device, package versions, hash of the training data, metrics, and the SHA-256 of
-the first file. Saving writes both beside the old ones and then replaces them, so a full disk leaves the old model
-as it was. Loading checks everything before anything is used.
+the first file. Models that are arrays alone can be one safetensors file instead: eight bytes with the length of a
+JSON header, the header with name, type, shape and place of every array, and the arrays. Saving writes both beside
+the old ones and then replaces them, so a full disk leaves the old model as it was. Loading checks everything before
+anything is used.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import stat
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
@@ -213,6 +216,94 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+# -------------------------------------------------------------------- arrays as safetensors
+
+_LENGTH, _MAX_HEADER = 8, 2**20
+_TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
+
+
+def save_safetensors(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> None:
+    """Write arrays and texts as a safetensors file, completely or not at all. A digest of the arrays is added.
+
+    Raises
+    ------
+    ModelFileError
+        If the file cannot be written.
+    """
+    names = {dtype: name for name, dtype in _TYPES.items()}
+    entries: dict[str, Any] = {}
+    data = b""
+    for name, array in arrays.items():
+        part = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        offsets = [len(data), len(data) + part.nbytes]
+        entries[name] = {"dtype": names[part.dtype], "shape": list(part.shape), "data_offsets": offsets}
+        data += part.tobytes()
+    header = {"__metadata__": {**metadata, "sha256": hashlib.sha256(data).hexdigest()}, **entries}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % _LENGTH)  # the arrays begin at a multiple of eight bytes
+    try:
+        with atomic_path(Path(path)) as fresh:
+            fresh.write_bytes(len(text).to_bytes(_LENGTH, "little") + text + data)
+    except OSError as error:
+        raise ModelFileError(path, f"cannot be written: {error}") from error
+
+
+def read_file(path: Path, most: int, what: str) -> bytes:
+    """Return the content of a model file; `what` names what is expected, with its article.
+
+    Raises
+    ------
+    ModelFileError
+        If it is missing, no regular file, or larger than `most` bytes.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # reading from a pipe would never end
+            raise ModelFileError(path, "is not a file")
+        if found.st_size > most:
+            raise ModelFileError(path, f"is far larger than {what}")
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelFileError(path, "does not exist") from error
+    except OSError as error:
+        raise ModelFileError(path, f"cannot be read: {error}") from error
+
+
+def parse_safetensors(path: Path, content: bytes, what: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return metadata and arrays of a safetensors file; every place in it is checked before it is read.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged or not such a file.
+    """
+    length = int.from_bytes(content[:_LENGTH], "little")
+    if len(content) < _LENGTH or not 2 <= length <= min(_MAX_HEADER, len(content) - _LENGTH):
+        raise ModelFileError(path, f"is damaged, or not {what}")
+    try:
+        header = json.loads(content[_LENGTH : _LENGTH + length])
+        metadata = dict(header.pop("__metadata__"))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ModelFileError(path, f"is damaged, or not {what}") from error
+    data = content[_LENGTH + length :]
+    arrays: dict[str, NDArray[Any]] = {}
+    expected = 0
+    for name, entry in header.items():
+        try:
+            (begin, end), shape, dtype = entry["data_offsets"], tuple(entry["shape"]), _TYPES[entry["dtype"]]
+            if begin != expected or not begin <= end <= len(data):
+                raise ValueError("not an array that follows the one before it")
+            arrays[name] = np.frombuffer(data[begin:end], dtype).reshape(shape).astype(dtype.newbyteorder("="))
+            expected = end
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise ModelFileError(path, f"is damaged: weights {name[:20]!r} cannot be read") from error
+    if expected != len(data):
+        raise ModelFileError(path, "is damaged: its length does not match its header")
+    if hashlib.sha256(data).hexdigest() != metadata.get("sha256"):
+        raise ModelFileError(path, "was altered: its weights do not match their digest")
+    return metadata, arrays
 
 
 # -------------------------------------------------------------------- duration models

@@ -162,6 +162,8 @@ class LiveController:
             return
         if learner.times.request_training():
             learner.start_training()
+            if self._run is not None:
+                self._run.learn(lane, self._next_task)  # a regression has learned again at once
         else:
             message = "too few outcomes to train from"
             self._send_lane_event(LaneEvent("retrain_failed", name, message, self._next_task, lane.version))

@@ -1,8 +1,9 @@
 """Snapshots of models that a restart could not learn again from the newest tasks, such as an agent's weights.
 
-Snapshots are made of schedulers with a method ``save_model(path)`` and a parameter ``model``. A thread of its own
-writes the files. They belong to one run: another run starts from the model of the package. The snapshot before the
-newest is kept too, so that a damaged file loses minutes of learning at most.
+Snapshots are made of schedulers with a method ``save_model(path)`` and a parameter ``model``. With a method
+``snapshot()`` they return the copy to save, or None. A thread of its own writes the files. They belong to one run:
+another run starts from the model of the package. The snapshot before the newest is kept too, so that a damaged file
+loses minutes of learning at most.
 """
 
 from __future__ import annotations
@@ -80,11 +81,11 @@ class ModelSnapshots:
         if self._writer is None or (self._writing is not None and not self._writing.done()):
             return
         jobs = [
-            (_frozen(lane.scheduler), path)
+            (frozen, path)
             for lane in lanes
-            if hasattr(lane.scheduler, "save_model")
-            and lane.failure is None
+            if lane.failure is None
             and (path := self.path(run_id, lane.name)) is not None
+            and (frozen := _frozen(lane.scheduler)) is not None
         ]
         if jobs:
             self._writing = self._writer.submit(_write, jobs)
@@ -107,7 +108,11 @@ def with_model(spec: str, model: Path | None) -> Scheduler:
 
 
 def _frozen(scheduler: Any) -> Any:
-    """Return a copy whose weights the engine does not change."""
+    """Return a copy whose weights the engine does not change; None if the scheduler has nothing to save."""
+    if not hasattr(scheduler, "save_model"):
+        return None
+    if hasattr(scheduler, "snapshot"):
+        return scheduler.snapshot()
     frozen = copy.copy(scheduler)
     agent = getattr(scheduler, "agent_", None)
     if agent is not None:

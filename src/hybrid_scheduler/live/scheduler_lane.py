@@ -103,7 +103,10 @@ class SchedulerLane:
                 "loss": None if loss is None else float(loss),
             }
         shares = importance() if importance is not None else None
-        return ModelCard(self.name, self.state, self.version, shares, numbers)
+        accuracy = getattr(self.scheduler, "accuracy", None)
+        return ModelCard(
+            self.name, self.state, self.version, shares, numbers, accuracy() if accuracy is not None else None
+        )
 
     # ---------------------------------------------------------------- running
 
@@ -227,9 +230,8 @@ class SchedulerLane:
 
     def _relearn(self, task: Task, outcome: Outcome) -> None:
         """Learn from a task that an earlier process decided."""
-        if self.learner is not None:
-            self.learner.learn(task, outcome)
-        elif (learn_from := getattr(self.scheduler, "learn_from", None)) is not None:
+        learn_from = getattr(self.scheduler, "learn_from", None)
+        if learn_from is not None:
             learn_from(task, outcome)
 
     def _learn_recent(self, tasks: Workload, results: ResultColumns, now: float) -> None:
@@ -302,10 +304,6 @@ class LaneModel:
         """The number of the model that decides now; None before the first."""
         count = len(self.times.versions)
         return self._base + count if count else self._base or None
-
-    def learn(self, task: Task, outcome: Outcome) -> None:
-        """Learn from a task that an earlier process decided."""
-        self.times.learn(task, outcome)
 
     def resume_from(self, version: int) -> None:
         """Count the models so far as one, with the number after the checkpoint's `version`."""

@@ -106,6 +106,8 @@ class ModelCard:
     feature_importance: dict[str, float] | None
     #: {epsilon, updates, loss} of a reinforcement learner.
     agent: dict[str, float | int | None] | None
+    #: {error, kinds, outcomes}: typical relative error of recent predictions, of all and by task kind.
+    accuracy: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields ready for JSON."""

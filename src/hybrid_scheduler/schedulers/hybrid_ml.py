@@ -1,23 +1,26 @@
 """Hybrid ML scheduler: a model learns durations, and a rule places tasks by them.
 
-Assumes that durations depend on a task's size, intensity and memory in a way that finished tasks reveal, and that
-backlogs are exact. It never sees the physics. With feedback `oracle` the simulation reports each finished task's
-duration on every class of device; with `bandit` only executed parts are known, as on real hardware.
-Rule, target `times`: the placement with the least latency by predicted durations, weighted by the objective, plus
-the prices on device time of `price_index`. Target `fraction`: the forest predicts the share that is best for the
-isolated task; the accelerator with the least weighted time and energy runs it. That published target ignores the
-CPU's queue and saturates at a third of capacity.
+Assumes that durations depend on a task's size, intensity, memory and kind in a way that finished tasks reveal, and
+that backlogs are exact. It never sees the physics. With feedback `bandit` only executed parts are known, as on real
+hardware; with `oracle` the simulation reports each finished task's duration on every class of device.
+Rule: the placement with the least latency by predicted durations, weighted by the objective, plus the prices on
+device time of `price_index`.
 
-With durations `forest` it is `warming` until it has learned enough, and acts as greedy does: fraction = intensity,
-on the accelerator that is free earliest. It also falls back to that rule while it is significantly worse, see
-`fallback_guard.py`. With durations `hierarchical` a Bayesian regression learns from executed parts alone, from the
-first task on and without a shipped model, see `learning/duration/hierarchical_learner.py`.
+Durations are learned by a Bayesian regression, from the first task on and on any machine; see
+`learning/duration/hierarchical_learner.py`. A guard lets a safe rule decide while that leads.
+
+Durations `forest` is the published form. It is `warming` until it has learned enough, and acts as greedy does:
+fraction = intensity, on the accelerator that is free earliest. It also falls back to that rule while it is
+significantly worse, see `fallback_guard.py`. Its target `fraction` predicts the share that is best for the isolated
+task; the accelerator with the least weighted time and energy runs it. That ignores the CPU's queue and saturates at
+a third of capacity.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,9 +47,10 @@ from ..learning.duration.compiled_placement import (
     compiled_choice,
     compiled_greedy_choice,
 )
+from ..learning.duration.drift import DETECTORS
 from ..learning.duration.features import FEATURE_NAMES
 from ..learning.duration.fitting import Pretrained
-from ..learning.duration.hierarchical_learner import HierarchicalLearner
+from ..learning.duration.hierarchical_learner import DurationSnapshot, HierarchicalLearner, load_prior
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
 from ..learning.duration.sliding_window import observed, tasks_as_workload
 from ..learning.fallback_guard import FallbackGuard
@@ -62,6 +66,8 @@ _SCALE_TASKS = 1000
 #: Limit on tasks that were placed but not yet observed; the oldest are dropped.
 _MAX_PENDING = 100_000
 _IMPORTANCE_TASKS = 256
+#: Endings of files with a regression: saved ones, and a snapshot before the newest.
+_REGRESSION_SUFFIXES = (".safetensors", ".previous")
 
 
 @register("hybrid_ml", label="Hybrid ML", look=Look("#22D3EE", "#157A8B", "●", "solid"), published=True)
@@ -73,44 +79,54 @@ class HybridML(Online):
     target
         ``"times"`` (predict durations) or ``"fraction"`` (predict the isolated optimal share, as published).
     feedback
-        ``"oracle"`` (durations on every class of device) or ``"bandit"`` (only what was executed).
+        ``"bandit"`` (only what was executed) or, for the forest, ``"oracle"`` (durations on every class of device).
     prices
         Whether device time has prices, as in `price_index`.
     learn
         Whether the model learns during the run.
     retrain_interval
-        Finished tasks between two updates of the model.
+        Finished tasks between two updates of the forest; finished parts between two versions of the regression,
+        which learns from each of them.
     drift
-        Name of the change detector.
+        Name of the forest's change detector. The regression has a cumulative sum for each class of device.
     model
         ``"default"`` for the model that ships with the package, None for an untrained one, or the path of a model
-        of durations: from `OfflineTrainer`, or ``hybrid-scheduler train``.
+        of durations: from `save_model`, `OfflineTrainer`, or ``hybrid-scheduler train``.
     durations
-        ``"forest"``, or ``"hierarchical"`` for a regression that needs no shipped model and knows task kinds. The
-        latter always learns from executed parts alone; of the other parameters `prices` and the path of a `model`
-        apply to it.
+        ``"hierarchical"`` (the regression) or ``"forest"``. By default the regression; the forest for the target
+        ``"fraction"`` and for a path that does not end in ``.safetensors``. The regression learns from the
+        predictions of such a model if both are given.
+    guard
+        Whether a simpler rule decides while it leads.
     """
+
+    times_: OnlineDurationModel | HierarchicalLearner
+    #: Whether learning costs little more than deciding: true of the regression.
+    learns_quickly = True
 
     def __init__(
         self,
         target: str = "times",
-        feedback: str = "oracle",
+        feedback: str = "bandit",
         prices: bool = True,
         learn: bool = True,
         retrain_interval: int = 50,
         drift: str = "cusum",
         model: str | Path | None = "default",
-        durations: str = "forest",
+        durations: str | None = None,
+        guard: bool = True,
     ) -> None:
         if target not in _TARGETS:
             raise UnknownNameError("target", target, _TARGETS)
         if not (model is None or isinstance(model, str | Path)):
             raise InvalidInputError("model", '"default", a path or None', model)
+        if durations is None:
+            durations = "forest" if target == "fraction" or not _may_be_regression(model) else "hierarchical"
         if durations not in _DURATIONS:
             raise UnknownNameError("durations", durations, _DURATIONS)
         if durations == "hierarchical":
-            self._refuse_forest_options(target, learn)
-        self.durations = durations
+            self._refuse_forest_options(target, feedback, drift)
+        self.durations, self.guard = durations, guard
         self.target, self.feedback, self.prices, self.learn = target, feedback, prices, learn
         self.retrain_interval, self.drift, self.model = retrain_interval, drift, model
         OnlineDurationModel(
@@ -118,14 +134,15 @@ class HybridML(Online):
         )  # raises now instead of at the first run
 
     @staticmethod
-    def _refuse_forest_options(target: str, learn: bool) -> None:
-        for name, allowed, value, fits in (
-            ("target", '"times"', target, target == "times"),
-            ("learn", "True", learn, learn),
+    def _refuse_forest_options(target: str, feedback: str, drift: str) -> None:
+        for name, allowed, value, known in (
+            ("target", "times", target, _TARGETS),
+            ("feedback", "bandit", feedback, ("oracle",)),
+            ("drift", "cusum", drift, DETECTORS),
         ):
-            if not fits:
+            if value != allowed and value in known:
                 raise InvalidInputError(
-                    name, f"{allowed} with durations=hierarchical", value, hint="durations=forest supports it"
+                    name, f"{allowed!r} with durations=hierarchical", value, hint="durations=forest supports it"
                 )
 
     # ---------------------------------------------------------------- state
@@ -148,36 +165,34 @@ class HybridML(Online):
 
     @property
     def state(self) -> str:
-        """`warming` (too few outcomes yet), `fallback` (greedy decides) or `learned` (the model decides)."""
+        """`warming` (too few outcomes), `fallback` (a simpler rule decides) or `learned` (the model decides)."""
         if self.durations == "hierarchical":
-            return "learned" if self.hierarchical_.seen else "warming"
-        if not self.times_.ready:
+            learner = self.hierarchical_
+            return "warming" if not learner.seen else "fallback" if learner.fallen_back else "learned"
+        if not self.forest_.ready:
             return "warming"
         return "fallback" if self.guard_.active else "learned"
 
     @property
     def versions(self) -> list[ModelVersion]:
-        """Versions of the duration model so far; none where it changes with every outcome."""
-        return self.times_.versions if self.durations == "forest" else []
+        """Versions of the duration model so far."""
+        return self.times_.versions
 
     # ---------------------------------------------------------------- a run
 
     def start(self, setting: Setting) -> None:
         """Load the model and reset all state; see `Scheduler.start`."""
-        given = None if self.model in ("default", None) else load_duration_model(str(self.model))
+        given = None if _may_be_regression(self.model) else load_duration_model(str(self.model))
         super().start(setting)
         platform = setting.platform
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         if self.durations == "hierarchical":
-            self.hierarchical_ = HierarchicalLearner(self.prices)
-            self.hierarchical_.start(setting)
-            if given is not None:
-                self.hierarchical_.start_from(given)
+            self.times_ = self.hierarchical_ = self._started_regression(setting, given)
             return
         self.guard_ = FallbackGuard()
         self.fractions_ = FractionForest(platform)
-        self.times_ = self._started_times(setting, given)
+        self.times_ = self.forest_ = self._started_forest(setting, given)
         self._devices = device_table(platform, platform.class_of)
         self._scales_at, self._recent = 1, deque[tuple[float, float, float]](maxlen=_SCALE_TASKS)
         mode = FRACTION if self.target == "fraction" else PRICED if self.prices else EARLIEST
@@ -191,7 +206,27 @@ class HybridML(Online):
         self._choose, self._greedily = compiled_choice(), compiled_greedy_choice()
         self._decided: dict[int, tuple[Task, Floats]] = {}
 
-    def _started_times(self, setting: Setting, given: Pretrained | None) -> OnlineDurationModel:
+    def _started_regression(self, setting: Setting, given: Pretrained | None) -> HierarchicalLearner:
+        prior, refused = None, None
+        if self.model == "default":
+            try:
+                prior = load_prior()
+            except ModelFileError as error:
+                refused = str(error)
+        learner = HierarchicalLearner(
+            self.prices, guard=self.guard, prior=prior, refresh=self.retrain_interval, learn=self.learn
+        )
+        learner.start(setting)
+        self.events_ = learner.events_
+        if refused is not None:
+            self.events_.append(LearningEvent("model_refused", 0, refused, 0))
+        if given is not None:
+            learner.start_from(given)
+        elif self.model not in ("default", None):
+            learner.load(Path(str(self.model)))
+        return learner
+
+    def _started_forest(self, setting: Setting, given: Pretrained | None) -> OnlineDurationModel:
         shipped = self.model == "default"
         pretrained = (DEFAULT_TIMES if DEFAULT_TIMES.exists() else None) if shipped else given
         times = OnlineDurationModel(
@@ -211,14 +246,14 @@ class HybridML(Online):
         """Return the placement of a task; see `Online.decide`."""
         if self.durations == "hierarchical":
             return self.hierarchical_.decide(task, view)
-        note, model = np.empty(NOTE), self.times_.model_
+        note, model = np.empty(NOTE), self.forest_.model_
         now, free_at, devices = view.now, view.free_at, self._devices
         intensity, memory = task.compute_intensity, task.memory_required
         if model is not None:
             if not self.setting.objective.is_latency_only:
                 self._update_scales(task)
             if self.target == "fraction":
-                self._shares = self.fractions_.predict(task, self.times_)
+                self._shares = self.fractions_.predict(task, self.forest_)
             self._choose(
                 now, task.size, intensity, memory, *model.arrays, free_at, devices,
                 self._params, self._price_state, self._shares, self._answer, self._row, note,
@@ -243,7 +278,36 @@ class HybridML(Online):
         """Return the predicted durations of the task that was decided last; None before there is a model."""
         if self.durations == "hierarchical":
             return self.hierarchical_.prediction()
-        return None if self.times_.model_ is None else Prediction(self._row, self._answer[1])
+        return None if self.forest_.model_ is None else Prediction(self._row, self._answer[1])
+
+    def accuracy(self) -> dict[str, Any] | None:
+        """Return how wrong recent predictions were: typical relative error of all, and of each task kind."""
+        if self.durations == "forest" or self.hierarchical_.error is None:
+            return None
+        return {
+            "error": self.hierarchical_.error,
+            "kinds": self.hierarchical_.errors_by_kind(),
+            "outcomes": self.hierarchical_.seen,
+        }
+
+    def snapshot(self) -> DurationSnapshot | None:
+        """Return a copy of what was learned, with a method `save_model(path)`; None for the forest."""
+        return self.hierarchical_.snapshot() if self.durations == "hierarchical" else None
+
+    def save_model(self, path: str | Path) -> None:
+        """Write what was learned to a .safetensors file, from which `model=PATH` continues.
+
+        Raises
+        ------
+        InvalidInputError
+            If durations are learned by a forest, or nothing was started yet.
+        ModelFileError
+            If the file cannot be written.
+        """
+        learned = self.snapshot() if hasattr(self, "times_") else None
+        if learned is None:
+            raise InvalidInputError("scheduler", "a started one with durations=hierarchical", self.durations)
+        learned.save_model(path)
 
     def _update_scales(self, task: Task) -> None:
         """Update the objective's units from the predicted durations of recent tasks, every 64 tasks."""
@@ -253,39 +317,50 @@ class HybridML(Online):
             return
         self._scales_at = min(len(self._recent), 64)
         platform = self.setting.platform
-        table = self.times_.table(tasks_as_workload(np.array(self._recent)))
+        table = self.forest_.table(tasks_as_workload(np.array(self._recent)))
         scales = objective_scales(table, platform.class_of, platform, self.setting.dollars)
         weight, per_device = self.setting.objective.prices(platform.column("watts"), self.setting.dollars, scales)
         self._params[WEIGHT] = weight
         self._params[WEIGHT + 1 + platform.class_of] = per_device
 
     def feature_importance(self) -> dict[str, float] | None:
-        """Return the permutation importance of each task property as shares; None without a forest.
+        """Return the permutation importance of each task property as shares; None before anything was learned.
 
-        It permutes sizes, intensities or memory among the newest tasks in the window and measures how far the
-        predicted log seconds change.
+        It permutes sizes, intensities, memory or kinds among the newest tasks and measures how far the predicted
+        log seconds change.
         """
+        names = list(FEATURE_NAMES[:3])
         if self.durations == "hierarchical":
+            columns = self.hierarchical_.recent_tasks(_IMPORTANCE_TASKS)
+            names.append("kind")
+
+            def predict(columns: list[Floats]) -> Floats:
+                return self.hierarchical_.predict_columns(columns)[:, :, 0]
+        else:
+            model, tasks = self.forest_.model_, self.forest_.recent_tasks(_IMPORTANCE_TASKS)
+            if model is None or tasks is None:
+                return None
+            columns = [tasks.size, tasks.compute_intensity, tasks.memory_required]
+
+            def predict(columns: list[Floats]) -> Floats:
+                return np.log(model.table(tasks_as_workload(np.column_stack(columns)))[:, :, 0])
+
+        if columns is None:
             return None
-        model, tasks = self.times_.model_, self.times_.recent_tasks(_IMPORTANCE_TASKS)
-        if model is None or tasks is None:
-            return None
-        columns = [tasks.size, tasks.compute_intensity, tasks.memory_required]
-        predicted = np.log(model.table(tasks)[:, :, 0])
+        predicted = predict(columns)
         changes = []
         for which in range(len(columns)):
             swapped = [np.roll(c, len(c) // 2) if i == which else c for i, c in enumerate(columns)]
-            shuffled = np.log(model.table(tasks_as_workload(np.column_stack(swapped)))[:, :, 0])
-            changes.append(float(np.mean((shuffled - predicted) ** 2)))
+            changes.append(float(np.mean((predict(swapped) - predicted) ** 2)))
         total = sum(changes)
-        return dict(zip(FEATURE_NAMES, (c / total for c in changes), strict=False)) if total > 0 else None
+        return dict(zip(names, (c / total for c in changes), strict=True)) if total > 0 else None
 
     # ---------------------------------------------------------------- learning
 
     def on_retrained(self) -> None:
         """Update derived models after another process has retrained the durations."""
         if self.target == "fraction":
-            self.fractions_.refit(self.times_)
+            self.fractions_.refit(self.forest_)
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
@@ -297,19 +372,14 @@ class HybridML(Online):
     def learn_from(self, task: Task, outcome: Outcome) -> None:
         """Learn from a task that an earlier process decided."""
         if self.durations == "forest":
-            self.times_.learn(task, outcome)
-        elif self.hierarchical_.learn_from(task, outcome):
-            self._note_change(outcome)
-
-    def _note_change(self, outcome: Outcome) -> None:
-        message = "a device's durations changed; what was learned about it counts less"
-        self.events_.append(LearningEvent("drift", outcome.task_id, message, 0))
+            self.forest_.learn(task, outcome)
+        else:
+            self.hierarchical_.learn_from(task, outcome)
 
     def observe(self, outcome: Outcome) -> None:
         """Learn from a finished task."""
         if self.durations == "hierarchical":
-            if self.hierarchical_.learn_decided(outcome):
-                self._note_change(outcome)
+            self.hierarchical_.learn_decided(outcome)
             return
         if not self.learn:
             return
@@ -319,20 +389,21 @@ class HybridML(Online):
         task, note = decided
         if note[0] >= 0:
             self._compare(task, note, outcome)
-        events = self.times_.learn(task, outcome)
+        events = self.forest_.learn(task, outcome)
         if self.target == "fraction":
             for event in events:
                 if event.kind == "retrained":
-                    self.fractions_.refit(self.times_)
+                    self.fractions_.refit(self.forest_)
         self.events_ += events
 
     def _compare(self, task: Task, note: Floats, outcome: Outcome) -> None:
         """Give the guard the costs of the learned and the greedy placement at the realised durations."""
         logs, _ = observed(outcome, self.setting.platform, labels=self.feedback == "oracle")
         if np.isnan(logs).any():
-            logs = np.where(np.isnan(logs), np.log(self.times_.row(task)[:, 0]), logs)
+            logs = np.where(np.isnan(logs), np.log(self.forest_.row(task)[:, 0]), logs)
         seconds = np.exp(logs)
-        if self.guard_.update(self._cost(note[:GREEDY], seconds), self._cost(note[GREEDY:], seconds)):
+        costs = self._cost(note[:GREEDY], seconds), self._cost(note[GREEDY:], seconds)
+        if self.guard and self.guard_.update(*costs):
             if self.guard_.active:
                 kind, message = "fallback", "greedy acts until the learned policy no longer trails it"
             else:
@@ -349,3 +420,7 @@ class HybridML(Online):
         part, rest = share * seconds[column], (1.0 - share) * seconds[host]
         latency = max(wait + part if share > 0 else 0.0, cpu_wait + rest if share < 1 else 0.0)
         return float(self._params[WEIGHT] * latency + prices[column] * part + prices[host] * rest)
+
+
+def _may_be_regression(model: str | Path | None) -> bool:
+    return model in ("default", None) or Path(str(model)).suffix in _REGRESSION_SUFFIXES

@@ -86,4 +86,4 @@ class EngineControl(Protocol):
         """Delete a run that has ended and return the number of its tasks; None if that is going on."""
 
     async def learners(self) -> dict[str, dict[str, Any]]:
-        """Return feature_importance and agent of each learned scheduler of the run."""
+        """Return feature_importance, agent and accuracy of each learned scheduler of the run."""

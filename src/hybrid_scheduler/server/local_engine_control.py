@@ -154,7 +154,7 @@ class LocalEngineControl:
         return await _deleted_tasks(await asyncio.to_thread(self._engine.delete_run, run_id))
 
     async def learners(self) -> dict[str, dict[str, Any]]:
-        """Return feature_importance and agent of each learned scheduler of the run."""
+        """Return feature_importance, agent and accuracy of each learned scheduler of the run."""
         cards = await asyncio.to_thread(self._engine.models)
         return {card.scheduler_name: card.as_dict() for card in cards}
 

@@ -114,7 +114,7 @@ class RemoteEngineControl:
         return deleted
 
     async def learners(self) -> dict[str, dict[str, Any]]:
-        """Return feature_importance and agent of each learned scheduler of the run."""
+        """Return feature_importance, agent and accuracy of each learned scheduler of the run."""
         return await self._send("learners")
 
     async def _send(self, kind: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:

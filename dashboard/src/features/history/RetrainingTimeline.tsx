@@ -95,6 +95,7 @@ export function RetrainingTimeline() {
           </span>
           <span>
             No R²: too few predictions to judge. Hollow bar: came trained, on {count(versions[0]?.samples)} samples.
+            A model that learns from every outcome has a version at regular intervals.
           </span>
         </span>
       }

@@ -33,16 +33,21 @@ function Fact({ label, value }: { label: string; value: string }) {
   );
 }
 
-/** Feature importance of a model, or the state of the learning agent. */
+/** Most kinds of tasks whose error is listed. */
+const MOST_KINDS = 8;
+
+/** Feature importance and accuracy of a model, or the state of the learning agent. */
 export function ModelInsight() {
   const scheduler = useSelectedScheduler();
   const { query, model } = useModel(scheduler.name);
   const importance = Object.entries(model?.feature_importance ?? {}).sort((a, b) => b[1] - a[1]);
   const agent = model?.agent ?? null;
+  const accuracy = model?.accuracy ?? null;
+  const kinds = Object.entries(accuracy?.kinds ?? {});
   const state: BodyState =
     query.data && !model
       ? { kind: "empty", title: "No model", hint: "This scheduler is a fixed rule and does not learn." }
-      : query.data && !importance.length && !agent
+      : query.data && !importance.length && !agent && !accuracy
         ? { kind: "empty", title: "Nothing learned yet", hint: "Importances need a model and some tasks." }
         : queryState(query, "Could not load the model");
   return (
@@ -65,6 +70,8 @@ export function ModelInsight() {
                 ["loss", agent.loss],
               ] as [string, number | null][])
             : []),
+          ...(accuracy ? ([["typical error", accuracy.error]] as [string, number][]) : []),
+          ...kinds.map(([kind, error]): [string, number] => [`typical error, ${kind}`, error]),
         ],
       })}
       bodyClass="flex flex-col gap-4"
@@ -75,6 +82,17 @@ export function ModelInsight() {
       }
     >
       {importance.length ? <Bars shares={importance} /> : null}
+      {accuracy ? (
+        <dl>
+          <Fact label="Outcomes learned from" value={count(accuracy.outcomes)} />
+          <Fact label="Typical error of a prediction" value={percent(accuracy.error)} />
+          {kinds.length > 1
+            ? kinds
+                .slice(0, MOST_KINDS)
+                .map(([kind, error]) => <Fact key={kind} label={kind} value={percent(error)} />)
+            : null}
+        </dl>
+      ) : null}
       {agent ? (
         <dl>
           <Fact label="Exploration ε" value={significant(agent.epsilon)} />

@@ -31,9 +31,9 @@ function Card({ label, value, sub }: { label: string; value: string; sub: string
 
 const STATES: Record<string, string> = {
   ready: "fixed rule without a model",
-  warming: "warming up: follows greedy until its model is trained",
+  warming: "warming up: follows a simple rule until it has learned",
   learned: "decides with its own model",
-  fallback: "follows greedy while its model is worse",
+  fallback: "follows a simpler rule while that is better",
   off: "disabled after an error",
 };
 

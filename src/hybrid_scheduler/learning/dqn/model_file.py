@@ -1,7 +1,6 @@
 """Model file of the agent: weights and metadata as safetensors, read without running any code.
 
-A safetensors file is eight bytes with the length of a JSON header, the header with name, type, shape and place of
-every array, and the arrays. A file is refused, with the reason, if it is missing, truncated or altered (a digest
+A file is refused, with the reason, if it is missing, truncated or altered (a digest
 goes with the weights), not an agent's file, of another version, for another state or number of features, or holds a
 number that is not finite. Saving writes beside the old file and then replaces it, so a full disk leaves the old one
 as it was. Files that earlier versions wrote in torch's format can be read where torch is installed.
@@ -11,16 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import stat
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...core.atomic_files import atomic_path
-from ..model_files import ModelFileError
+from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
 from .decision_options import ACTION_SETS, ACTIONS, FEATURES
 from .q_network import NAMES, Floats32, NetworkShape
 
@@ -28,8 +24,7 @@ FORMAT = "hybrid-scheduler rl_agent"
 #: Raised when the meaning of the features or the layout changes: older files are refused.
 VERSION = 1
 _MAX_BYTES = 64 * 2**20
-_MAX_HEADER = 2**20
-_LENGTH = 8
+_WHAT = "an agent's file"
 #: First bytes of files that torch wrote: a zip archive, or a pickle.
 _TORCH_FILE = (b"PK\x03\x04", b"\x80")
 
@@ -59,24 +54,13 @@ def save_model(path: Path, model: AgentModel) -> None:
     ModelFileError
         If the file cannot be written.
     """
-    shape, weights = model.shape, model.weights.astype("<f4")
     metadata = {
         "format": FORMAT, "version": str(VERSION), "state": model.state, "actions": model.actions,
         "gamma": repr(model.gamma), "hidden": str(model.hidden), "notes": json.dumps(model.notes),
-        "sha256": _digest(model.weights),
     }  # fmt: skip
-    header: dict[str, Any] = {"__metadata__": metadata}
-    ends = np.cumsum([0, *shape.sizes]) * weights.itemsize
-    for name, part, (begin, end) in zip(NAMES, shape.parts, pairwise(ends.tolist()), strict=True):
-        header[name] = {"dtype": "F32", "shape": list(part), "data_offsets": [begin, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % _LENGTH)  # the arrays begin at a multiple of eight bytes
-    path = Path(path)
-    try:
-        with atomic_path(path) as fresh:
-            fresh.write_bytes(len(text).to_bytes(_LENGTH, "little") + text + weights.tobytes())
-    except OSError as error:
-        raise ModelFileError(path, f"cannot be written: {error}") from error
+    parts = np.split(model.weights.astype("<f4"), np.cumsum(model.shape.sizes)[:-1])
+    arrays = {name: part.reshape(shape) for name, part, shape in zip(NAMES, parts, model.shape.parts, strict=True)}
+    save_safetensors(Path(path), arrays, metadata)
 
 
 def load_model(path: Path) -> AgentModel:
@@ -88,46 +72,18 @@ def load_model(path: Path) -> AgentModel:
         If the file is missing, damaged, or not a model this version can use. Files of earlier versions need torch.
     """
     path = Path(path)
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # reading from a pipe would never end
-            raise ModelFileError(path, "is not a file")
-        if found.st_size > _MAX_BYTES:
-            raise ModelFileError(path, "is far larger than an agent's file")
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise ModelFileError(path, "does not exist") from error
-    except OSError as error:
-        raise ModelFileError(path, f"cannot be read: {error}") from error
+    content = read_file(path, _MAX_BYTES, _WHAT)
     read = _read_torch if content.startswith(_TORCH_FILE) else _read_safetensors
     return _checked(path, *read(path, content))
 
 
 def _read_safetensors(path: Path, content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return metadata and arrays; every place in the file is checked before it is read."""
-    length = int.from_bytes(content[:_LENGTH], "little")
-    if len(content) < _LENGTH or not 2 <= length <= min(_MAX_HEADER, len(content) - _LENGTH):
-        raise ModelFileError(path, "is damaged, or not an agent's file")
+    metadata, arrays = parse_safetensors(path, content, _WHAT)
     try:
-        header = json.loads(content[_LENGTH : _LENGTH + length])
-        metadata = dict(header.pop("__metadata__"))
         metadata |= {"notes": json.loads(metadata["notes"]), "gamma": float(metadata["gamma"])}
         metadata |= {name: int(metadata[name]) for name in ("version", "hidden")}
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise ModelFileError(path, "is damaged, or not an agent's file") from error
-    data, arrays = content[_LENGTH + length :], {}
-    expected = 0
-    for name, entry in header.items():
-        try:
-            (begin, end), shape = entry["data_offsets"], tuple(entry["shape"])
-            if entry["dtype"] != "F32" or begin != expected or not begin <= end <= len(data):
-                raise ValueError("not a float32 array that follows the one before it")
-            arrays[name] = np.frombuffer(data[begin:end], "<f4").reshape(shape).astype(np.float32)
-            expected = end
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise ModelFileError(path, f"is damaged: weights {name[:20]!r} cannot be read") from error
-    if expected != len(data):
-        raise ModelFileError(path, "is damaged: its length does not match its header")
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise ModelFileError(path, f"is damaged, or not {_WHAT}") from error
     return metadata, arrays
 
 

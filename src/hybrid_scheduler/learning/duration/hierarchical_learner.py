@@ -2,15 +2,24 @@
 
 Whole workloads run in one compiled loop. It learns from finishes at or before an arrival before that task is
 decided, in the order of (finish, row). That is the order of the event loop, so both give the same numbers.
+
+The model changes with every outcome. A version is therefore a mark: every `refresh` finished parts and after every
+change of the machine, with the score of the predictions since the mark before.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections import deque
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from ...cluster.arrival_loop import ClusterArrays, place_row
 from ...compiled import compiled, device_table, entry
@@ -22,6 +31,7 @@ from ...core import (
     Online,
     Outcome,
     Outcomes,
+    Platform,
     Prediction,
     Setting,
     Task,
@@ -29,35 +39,47 @@ from ...core import (
     View,
     Workload,
 )
+from ...core.atomic_files import write_atomically
 from ...core.outcome import FAILED
 from ...physics import objective_scales
+from ..fallback_guard import ACTIVE, RECORD, ShadowRecord, new_record
+from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
 from .duration_model import DurationModel
-from .fitting import Pretrained, evenly_spread
+from .fitting import LEAST_SAMPLES, Pretrained, evenly_spread
 from .hierarchical_regression import (
     FEATURES,
     MOST_KINDS,
+    SCORED,
     STATE,
+    DurationPrior,
     ModelState,
     add_kind,
     doubt,
+    flaw_of,
     kind_capacity,
     new_state,
     predict,
+    relearn,
+    take_scores,
     task_features,
     with_kinds,
 )
 from .learned_placement import (
     DEVICES,
     PLACEMENT,
+    SAFE,
     Limits,
     PlacementState,
     choose,
     end_parts,
+    flaw_in,
     learn_outcome,
     new_placement,
+    recent_window,
     set_objective,
     with_more_kinds,
 )
+from .online_duration_model import LearningEvent, ModelVersion
 from .sliding_window import tasks_as_workload
 
 #: Number of tasks whose predicted durations give the units of the objective, and how often they are renewed.
@@ -71,18 +93,34 @@ _PRIOR_TASKS = 256
 _VECTOR = types.float64[::1]
 _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
 _READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
+# Columns of the log that the compiled loop writes: event, task; and for a version its samples, R² and error.
+# Events: the guard lets the other rule act; a change of the machine; enough outcomes for a version.
+_GUARD, _CHANGE, _VERSION = range(3)
+#: Longer names of task kinds are replaced by their digest.
+_MAX_NAME = 200
+#: Model files: name and version of the format, and the largest size.
+FORMAT, FORMAT_VERSION, _MAX_BYTES = "hybrid-scheduler durations", "1", 256 * 2**20
+_WHAT = "a file of learned durations"
+#: The prior that ships with the package, made by `python -m studies.duration_prior`.
+SHIPPED_PRIOR = Path(__file__).parent.parent.parent / "models" / "durations_prior.json"
+_PRIOR_FORMAT = "hybrid-scheduler duration prior"
+_MAX_PRIOR_BYTES = 2**16
 #: Number of a task kind that has not been seen, and of one that came after all places were taken.
 _NEW_KIND, _NO_KIND = -2, -1
 
 _DECIDE = types.Tuple((types.int64, types.float64))(
-    STATE, PLACEMENT, types.float64, types.float64, types.float64, types.float64, types.int64, _READ_ONLY, DEVICES
-)
+    STATE, PLACEMENT, RECORD, types.float64, types.float64, types.float64, types.float64, types.int64, _READ_ONLY,
+    DEVICES,
+)  # fmt: skip
 _END = types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, DEVICES)
 _LEARN = types.boolean(STATE, *(types.float64,) * 3, types.int64, types.int64, *(types.float64,) * 3, DEVICES)
 _NUMBER = types.int64(STATE)
+_SCORES = types.UniTuple(types.float64, 2)(STATE)
+_RELEARN = types.void(STATE, types.float64[:, :, ::1], types.int64[::1])
 _PREDICT = types.void(STATE, _READ_ONLY, _READ_ONLY, _READ_ONLY, types.int64[::1], types.float64[:, :, ::1])
-_LOOP = types.void(
-    STATE, PLACEMENT, DEVICES, ROW_HEAP, types.int64, types.int64,  # the learner, the running tasks, the rows
+_LOOP = types.int64(
+    STATE, PLACEMENT, RECORD, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
+    ROW_HEAP, types.int64, types.int64,  # the running tasks, the rows
     _READ_ONLY_INTS, _READ_ONLY, _READ_ONLY, _READ_ONLY, _READ_ONLY, _READ_ONLY_INTS, types.int64[::1],  # the tasks
     types.float64[:, :, ::1], DEVICES, _VECTOR, _VECTOR, types.float64, types.int64, types.int64,  # the cluster
     types.int32[::1], _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, types.uint8[::1],  # the outcomes
@@ -98,10 +136,30 @@ class HierarchicalLearner(Online):
         Whether device time has prices, as in `price_index`.
     limits
         How boldly unknown devices are tried.
+    guard
+        Whether a safe rule acts while it leads on simulated queues.
+    prior
+        Weights learned on other machines.
+    refresh
+        Finished parts between two versions.
+    learn
+        Whether the model learns from outcomes.
     """
 
-    def __init__(self, prices: bool = True, limits: Limits | None = None) -> None:
-        self.prices, self.limits = prices, limits or Limits()
+    def __init__(
+        self,
+        prices: bool = True,
+        limits: Limits | None = None,
+        *,
+        guard: bool = False,
+        prior: DurationPrior | None = None,
+        refresh: int = 50,
+        learn: bool = True,
+    ) -> None:
+        self.prices, self.limits, self.guard, self.prior = prices, limits or Limits(), guard, prior
+        self.refresh, self.learn = refresh, learn
+        if not learn:
+            self.limits = self.limits._replace(trials=0.0)  # nothing is learned from them
 
     def start(self, setting: Setting) -> None:
         """Forget everything; see `Scheduler.start`."""
@@ -110,14 +168,19 @@ class HierarchicalLearner(Online):
         self.devices = device_table(platform, platform.class_of)
         #: Number of each task kind in the model; kinds that come after all places were taken have none.
         self.kinds: dict[str, int] = {}
-        self.model: ModelState = new_state(platform)
+        self.model: ModelState = new_state(platform, prior=self.prior)
         self.placement: PlacementState = new_placement(platform, prices=self.prices, limits=self.limits)
+        self.record: ShadowRecord = new_record(2 if self.guard else 0, platform.class_of, platform.cpu_of)
+        #: Events since the start; readers may clear the list.
+        self.events_: list[LearningEvent] = []
+        self.versions: list[ModelVersion] = []
+        if self.prior is not None:
+            self.versions.append(ModelVersion(1, 0, None, "pretrained", 0))
+        #: Finish and task of the last outcome, and of the last one that a loaded model had learned from.
+        self._last, self._loaded_last = (-math.inf, -1), (-math.inf, -1)
         self._decided: dict[int, tuple[Task, Decision]] = {}
         self._recent: deque[tuple[float, float, float, int]] = deque(maxlen=_SCALE_TASKS)
         self._scales_in = 1
-        self._decide = compiled(_decide_one, _DECIDE)
-        self._end = compiled(_end_one, _END)
-        self._learn = compiled(_learn_one, _LEARN)
 
     def start_from(self, model: Pretrained) -> None:
         """Learn from the predictions of a model that was trained beforehand, as if they were outcomes.
@@ -142,11 +205,12 @@ class HierarchicalLearner(Online):
             for device, (column, _) in zip(devices, columns, strict=True):
                 if column >= 0:
                     seconds, on_cpu = float(table[row, column].sum()), bool(platform.is_cpu[device])
-                    self._learn(
+                    compiled(_learn_one, _LEARN)(
                         self.model, size, intensity, memory, number, device, float(not on_cpu),
                         seconds if on_cpu else 0.0, 0.0 if on_cpu else seconds, self.devices,
                     )  # fmt: skip
         doubt(self.model, fresh, np.array([own for _, own in columns]))
+        self.versions = [ModelVersion(1, fitted.samples, None, "pretrained", 0)]
 
     @property
     def seen(self) -> int:
@@ -154,10 +218,31 @@ class HierarchicalLearner(Online):
         return int(self.model.outcomes[0])
 
     @property
+    def fallen_back(self) -> bool:
+        """Whether the safe rule acts."""
+        return int(self.record.numbers[ACTIVE]) == SAFE
+
+    @property
     def compiled_learner(self) -> HierarchicalLearner | None:
-        """The learner itself, if its compiled loop can run whole workloads: for latency alone."""
+        """The learner itself, if its compiled loop can run whole workloads: it learns, for latency alone."""
         own = type(self) is HierarchicalLearner and self.setting.objective.is_latency_only
-        return self if own else None
+        return self if own and self.learn else None
+
+    @property
+    def error(self) -> float | None:
+        """Typical factor by which recent predictions were wrong, less 1; None before the first ones were scored."""
+        seen = self.model.observed > 1.0
+        weights = np.minimum(self.model.observed[seen], 20.0)
+        return math.expm1(float(self.model.errors[seen] @ weights / weights.sum())) if seen.any() else None
+
+    def errors_by_kind(self) -> dict[str, float]:
+        """Return the same for each task kind that has been predicted, worst first."""
+        found = {}
+        for name, number in self.kinds.items():
+            counts = np.minimum(self.model.observed[:, number], 20.0)
+            if counts.max() > 1.0:
+                found[name] = math.expm1(float(self.model.errors[:, number] @ counts / counts.sum()))
+        return dict(sorted(found.items(), key=lambda entry: -entry[1]))
 
     @property
     def deviation(self) -> Floats:
@@ -165,8 +250,9 @@ class HierarchicalLearner(Online):
         return self.placement.deviation.copy()
 
     def prediction(self) -> Prediction | None:
-        """Return the predicted durations of the task that was decided last; None before the first outcome."""
-        return Prediction(self.placement.times, self.placement.deviation) if self.seen else None
+        """Return the predicted durations of the task that was decided last; None before anything is known."""
+        known = self.seen or self.prior is not None
+        return Prediction(self.placement.times, self.placement.deviation) if known else None
 
     # ---------------------------------------------------------------- task by task
 
@@ -175,10 +261,13 @@ class HierarchicalLearner(Online):
         kind = self._number(task.kind)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
             self._update_objective(task, kind)
-        device, share = self._decide(
-            self.model, self.placement, view.now, task.size, task.compute_intensity, task.memory_required,
-            kind, view.free_at, self.devices,
+        before = self.fallen_back
+        device, share = compiled(_decide_one, _DECIDE)(
+            self.model, self.placement, self.record, view.now, task.size, task.compute_intensity,
+            task.memory_required, kind, view.free_at, self.devices,
         )  # fmt: skip
+        if self.fallen_back != before:
+            self._note_guard(task.task_id, fallen_back=not before)
         decision = Decision(int(device), float(share))
         self._decided[task.task_id] = task, decision
         if len(self._decided) > _MAX_PENDING:
@@ -195,17 +284,65 @@ class HierarchicalLearner(Online):
         return decided is not None and self._learn_outcome(*decided, outcome)
 
     def learn_from(self, task: Task, outcome: Outcome) -> bool:
-        """Learn from a task that another process decided; True if it revealed a change of the machine."""
-        return self._learn_outcome(task, None, outcome)
+        """Learn from a task that another process decided; True if it revealed a change of the machine.
+
+        Outcomes that a loaded model had already learned from are left out.
+        """
+        known = (outcome.finish, outcome.task_id) <= self._loaded_last
+        return not known and self._learn_outcome(task, None, outcome)
+
+    def request_training(self, trigger: str = "request") -> bool:
+        """Learn anew from the prior and the recent outcomes alone; False if there are too few.
+
+        Recent are the last 512 outcomes of each class of device; what was learned from older ones is dropped.
+        """
+        old = self.model
+        if np.minimum(old.recent_count, old.recent.shape[1]).sum() < LEAST_SAMPLES:
+            return False
+        self.model = new_state(self.setting.platform, kind_capacity(old), self.prior)
+        self.model.layout[:] = old.layout
+        self.model.fixed[:] = old.fixed
+        compiled(_relearn_recent, _RELEARN)(self.model, old.recent, old.recent_count)
+        self._take_version(max(self._last[1], 0), trigger)
+        return True
+
+    def _take_version(self, task_id: int, trigger: str = "schedule") -> None:
+        r2, error = compiled(_take_scores, _SCORES)(self.model)
+        self._add_version(task_id, self.seen, r2, error, trigger)
+
+    def _add_version(self, task_id: int, samples: int, r2: float, error: float, trigger: str = "schedule") -> None:
+        number = len(self.versions) + 1
+        known = [None if math.isnan(value) else float(value) for value in (r2, error)]
+        self.versions.append(ModelVersion(number, samples, known[0], trigger, task_id, known[1]))
+        message = f"version {number} from {samples} outcomes"
+        self.events_.append(LearningEvent("retrained", task_id, message, number))
+
+    def _note_guard(self, task_id: int, *, fallen_back: bool) -> None:
+        if fallen_back:
+            kind, message = "fallback", "the safe rule acts until the learned one no longer trails it"
+        else:
+            kind, message = "recovered", "the learned rule acts again"
+        self.events_.append(LearningEvent(kind, task_id, message, len(self.versions)))
+
+    def _note_change(self, task_id: int) -> None:
+        message = "a device's durations changed; what was learned about it counts less"
+        self.events_.append(LearningEvent("drift", task_id, message, len(self.versions)))
 
     def _learn_outcome(self, task: Task, decision: Decision | None, outcome: Outcome) -> bool:
         kind = self._number(task.kind)
         if decision is not None:
             self._end_decision(kind, decision, outcome.cpu_time, outcome.accelerator_time)
-        changed = self._learn(
+        if not self.learn:
+            return False
+        changed = compiled(_learn_one, _LEARN)(
             self.model, task.size, task.compute_intensity, task.memory_required, kind,
             outcome.device, outcome.fraction, outcome.cpu_time, outcome.accelerator_time, self.devices,
         )  # fmt: skip
+        self._last = outcome.finish, outcome.task_id
+        if changed:
+            self._note_change(task.task_id)
+        if changed or self.model.scores[SCORED] >= self.refresh:
+            self._take_version(task.task_id, "drift" if changed else "schedule")
         return bool(changed)
 
     def forget(self, task_id: int) -> None:
@@ -216,14 +353,25 @@ class HierarchicalLearner(Online):
             self._end_decision(self._number(task.kind), decision, 0.0, 0.0)
 
     def _end_decision(self, kind: int, decision: Decision, cpu_time: float, accelerator_time: float) -> None:
-        self._end(
+        compiled(_end_one, _END)(
             self.placement, kind, decision.device, decision.fraction, cpu_time, accelerator_time, self.devices
         )
 
     def predict(self, workload: Workload) -> Floats:
         """Return mean and standard deviation of the log seconds of every task on every class of device."""
-        numbers = np.array([self.kinds.get(name, _NO_KIND) for name in workload.kinds], np.int64)[workload.kind]
-        return self._predict(workload.size, workload.compute_intensity, workload.memory_required, numbers)
+        numbers = np.array([self.kinds.get(_short(name), _NO_KIND) for name in workload.kinds], np.int64)
+        kind = numbers[workload.kind]
+        return self._predict(workload.size, workload.compute_intensity, workload.memory_required, kind)
+
+    def recent_tasks(self, most: int) -> list[Floats] | None:
+        """Return size, intensity, memory and number of the kind of the newest tasks; None before the first."""
+        tasks = recent_window(self.placement)[-most:]
+        return [np.ascontiguousarray(column) for column in tasks.T] if len(tasks) and self.seen else None
+
+    def predict_columns(self, columns: list[Floats]) -> Floats:
+        """Return the same as `predict` for columns as in `recent_tasks`."""
+        size, intensity, memory, kind = columns
+        return self._predict(size, intensity, memory, kind.astype(np.int64))
 
     def _predict(self, size: Floats, intensity: Floats, memory: Floats, kind: Ints) -> Floats:
         out = np.empty((len(size), len(self.setting.platform.classes), 2))
@@ -238,20 +386,36 @@ class HierarchicalLearner(Online):
         """Run rows of a workload in compiled code; see `CompiledLearner`."""
         if begin == 0:
             self._running = empty_heap(len(workload))
-        self._reserve(min(len(self.kinds.keys() | set(workload.kinds)), MOST_KINDS))
-        numbers = np.array([self.kinds.get(name, _NEW_KIND) for name in workload.kinds], np.int64)
-        compiled(_learner_loop, _LOOP)(
-            self.model, self.placement, self.devices, self._running, begin, end,
+        names = [_short(name) for name in workload.kinds]
+        self._reserve(min(len(self.kinds.keys() | set(names)), MOST_KINDS))
+        numbers = np.array([self.kinds.get(name, _NEW_KIND) for name in names], np.int64)
+        # A row is decided once, and those that run are learned from once.
+        log = np.empty((3 * (end - begin) + 2 * int(self._running.length[0]), 5))
+        fallen_back = self.fallen_back
+        events = compiled(_learner_loop, _LOOP)(
+            self.model, self.placement, self.record, self.devices, log, self.refresh,
+            self._running, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.kind, numbers, table, *arrays,
             outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
             outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
         )  # fmt: skip
-        self.kinds |= {name: int(n) for name, n in zip(workload.kinds, numbers, strict=True) if n >= 0}
+        self.kinds |= {name: int(n) for name, n in zip(names, numbers, strict=True) if n >= 0}
+        changed = False
+        for event, task_id, samples, r2, error in log[:events].tolist():
+            if event == _VERSION:
+                self._add_version(int(task_id), int(samples), r2, error, "drift" if changed else "schedule")
+            elif event == _CHANGE:
+                self._note_change(int(task_id))
+            else:
+                fallen_back = not fallen_back
+                self._note_guard(int(task_id), fallen_back=fallen_back)
+            changed = event == _CHANGE
 
     # ---------------------------------------------------------------- task kinds and objective
 
     def _number(self, name: str) -> int:
+        name = _short(name)
         number = self.kinds.get(name)
         if number is None:
             used = len(self.kinds)
@@ -265,7 +429,7 @@ class HierarchicalLearner(Online):
     def _reserve(self, kinds: int) -> None:
         """Make space in the arrays for so many task kinds."""
         if kinds > kind_capacity(self.model):
-            self.model = with_kinds(self.model, self.setting.platform, kinds)
+            self.model = with_kinds(self.model, self.setting.platform, kinds, self.prior)
             self.placement = with_more_kinds(self.placement, kinds)
 
     def _update_objective(self, task: Task, kind: int) -> None:
@@ -283,14 +447,191 @@ class HierarchicalLearner(Online):
         weight, per_device = self.setting.objective.prices(platform.column("watts"), dollars, scales)
         set_objective(self.placement, weight, per_device, platform.class_of)
 
+    # ---------------------------------------------------------------- files
+
+    def snapshot(self) -> DurationSnapshot:
+        """Return a copy of everything that was learned."""
+        arrays = {
+            f"{part}.{name}": value.copy() for part, state in self._parts().items() for name, value in state.items()
+        }
+        kinds = sorted(self.kinds, key=self.kinds.__getitem__)
+        informed = self.prior is not None
+        return DurationSnapshot(arrays, kinds, _device_kinds(self.setting.platform), self._last, informed)
+
+    def load(self, path: Path) -> None:
+        """Continue from a file that `DurationSnapshot.save_model` wrote; tasks under way are not part of it.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be used; the learner stays as it is.
+        """
+        found = load_snapshot(path)
+        if found.device_kinds != _device_kinds(self.setting.platform):
+            devices = ", ".join(found.device_kinds)
+            raise ModelFileError(path, f"was learned on a machine with other classes of device: {devices}")
+        platform, capacity = self.setting.platform, max(len(found.kinds), 1)
+        prior = load_prior() if found.informed else None
+        model = new_state(platform, capacity, prior)
+        placement = new_placement(platform, prices=self.prices, limits=self.limits)
+        placement = with_more_kinds(placement, capacity)
+        record = new_record(2 if self.guard else 0, platform.class_of, platform.cpu_of)
+        for part, state in _parts_of(model, placement, record).items():
+            for name, target in state.items():
+                stored = found.arrays.get(f"{part}.{name}")
+                if part == "record" and (stored is None or stored.shape != target.shape):
+                    continue  # saved with another guard: its record starts anew
+                if stored is None or stored.dtype != target.dtype or stored.shape != target.shape:
+                    raise ModelFileError(path, f"does not fit this machine: {part}.{name}")
+                target[...] = stored
+        flaw = flaw_of(model, len(found.kinds)) or flaw_in(placement, len(found.kinds))
+        if flaw or record.numbers[ACTIVE] not in (0, SAFE):
+            raise ModelFileError(path, f"has {flaw or 'a guard without such a rule'}")
+        self.model, self.placement, self.record, self.prior = model, placement, record, prior
+        self.kinds = {name: number for number, name in enumerate(found.kinds)}
+        self._last = self._loaded_last = found.last
+        self.versions = [ModelVersion(1, self.seen, None, "pretrained", 0)]
+
+    def _parts(self) -> dict[str, dict[str, NDArray[Any]]]:
+        return _parts_of(self.model, self.placement, self.record)
+
+
+class DurationSnapshot(NamedTuple):
+    """Everything that a learner has learned, as it is stored."""
+
+    arrays: dict[str, NDArray[Any]]
+    kinds: list[str]
+    device_kinds: list[str]
+    last: tuple[float, int]
+    #: Whether learning began from the shipped prior.
+    informed: bool
+
+    def save_model(self, path: str | Path) -> None:
+        """Write a safetensors file, completely or not at all."""
+        metadata = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "kinds": json.dumps(self.kinds),
+            "device_kinds": json.dumps(self.device_kinds),
+            "informed": json.dumps(self.informed),
+            "last": json.dumps([self.last[0] if math.isfinite(self.last[0]) else None, self.last[1]]),
+        }
+        save_safetensors(Path(path), self.arrays, metadata)
+
+
+def load_snapshot(path: Path) -> DurationSnapshot:
+    """Read a file that `DurationSnapshot.save_model` wrote.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, damaged or not such a file.
+    """
+    metadata, arrays = parse_safetensors(path, read_file(path, _MAX_BYTES, _WHAT), _WHAT)
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError(path, f"is not {_WHAT}")
+    if metadata.get("version") != FORMAT_VERSION:
+        found = str(metadata.get("version"))[:20]
+        raise ModelFileError(path, f"has version {found}, this program reads version {FORMAT_VERSION}")
+    try:
+        kinds, device_kinds = json.loads(metadata["kinds"]), json.loads(metadata["device_kinds"])
+        finish, task_id = json.loads(metadata["last"])
+        last = -math.inf if finish is None else float(finish), int(task_id)
+        informed = json.loads(metadata["informed"]) is True
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise ModelFileError(path, f"is damaged, or not {_WHAT}") from error
+    for names in (kinds, device_kinds):
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ModelFileError(path, f"is damaged, or not {_WHAT}")
+    if len(kinds) > MOST_KINDS or len(set(kinds)) < len(kinds):
+        raise ModelFileError(path, f"has {len(kinds)} task kinds, or one twice")
+    return DurationSnapshot(arrays, kinds, device_kinds, last, informed)
+
+
+def load_prior(path: Path = SHIPPED_PRIOR) -> DurationPrior:
+    """Read a prior; a file is read once as long as it stays the same.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, damaged or not a prior.
+    """
+    try:
+        return _load_prior(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise ModelFileError(path, f"cannot be read: {error.strerror}") from error
+
+
+@lru_cache(maxsize=4)
+def _load_prior(path: Path, _stamp: int) -> DurationPrior:
+    try:
+        values = json.loads(read_file(path, _MAX_PRIOR_BYTES, "a prior"))
+        if values["format"] != _PRIOR_FORMAT:
+            raise ValueError("of another format")
+        two = (2, FEATURES)
+        return DurationPrior(
+            _numbers(values["all_devices"], two),
+            {str(kind): _numbers(rows, two) for kind, rows in values["device_kinds"].items()},
+            _numbers([values["device_class"]] * 2, two)[1],
+            _numbers(values["transfer"], (2,)),
+        )
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ModelFileError(path, f"is not a prior of durations: {error}") from error
+
+
+def save_prior(path: Path, prior: DurationPrior, trained_on: str) -> None:
+    """Write a prior as JSON, with a text that says what it was trained on."""
+    values = {
+        "format": _PRIOR_FORMAT,
+        "trained_on": trained_on,
+        "all_devices": prior.all_devices.round(4).tolist(),
+        "device_kinds": {kind: rows.round(4).tolist() for kind, rows in prior.device_kinds.items()},
+        "device_class": prior.device_class.round(4).tolist(),
+        "transfer": prior.transfer.round(4).tolist(),
+    }
+    write_atomically(path, (json.dumps(values, indent=1) + "\n").encode())
+
+
+def _numbers(values: object, shape: tuple[int, ...]) -> Floats:
+    numbers = np.array(values, np.float64)
+    if numbers.shape != shape or not (np.abs(numbers) < 1e3).all() or not (numbers[-1] > 0).all():
+        raise ValueError(f"means and positive deviations must have shape {shape}")
+    return numbers
+
+
+def _short(name: str) -> str:
+    """Return the name of a task kind, or its digest if it is very long."""
+    return name if len(name) <= _MAX_NAME else "sha256 " + hashlib.sha256(name.encode()).hexdigest()
+
+
+def _device_kinds(platform: Platform) -> list[str]:
+    return [device.kind for device in platform.classes]
+
+
+def _parts_of(
+    model: ModelState, placement: PlacementState, record: ShadowRecord
+) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return the arrays that are stored: what was learned, but neither the machine nor tasks under way."""
+    names = {
+        "model": (model, ("layout outcomes weights covariance stats fixed recent recent_count observed largest "
+                          "means errors scores")),
+        "placement": (placement, "numbers window value wanted"),
+        "record": (record, "free_at means numbers"),
+    }  # fmt: skip
+    return {
+        part: {name: getattr(state, name) for name in listed.split()} for part, (state, listed) in names.items()
+    }
+
 
 # ------------------------------------------------------------------------------------------ compiled entries
 
 
 @entry
-def _decide_one(state, placement, now, size, intensity, memory, kind, free_at, devices):  # type: ignore[no-untyped-def]
+def _decide_one(  # type: ignore[no-untyped-def]
+    state, placement, guard, now, size, intensity, memory, kind, free_at, devices
+):
     """Call `choose` from Python."""
-    return choose(state, placement, now, size, intensity, memory, kind, free_at, devices)
+    return choose(state, placement, guard, now, size, intensity, memory, kind, free_at, devices)
 
 
 @entry
@@ -314,6 +655,18 @@ def _number_kind(state):  # type: ignore[no-untyped-def]
 
 
 @entry
+def _take_scores(state):  # type: ignore[no-untyped-def]
+    """Call `take_scores` from Python."""
+    return take_scores(state)
+
+
+@entry
+def _relearn_recent(state, recent, recent_count):  # type: ignore[no-untyped-def]
+    """Call `relearn` from Python."""
+    relearn(state, recent, recent_count)
+
+
+@entry
 def _predict_table(state, size, intensity, memory, kind, out):  # type: ignore[no-untyped-def]
     """Write mean and standard deviation of log seconds for every task and class into `out`."""
     features = np.empty(FEATURES)
@@ -326,12 +679,13 @@ def _predict_table(state, size, intensity, memory, kind, out):  # type: ignore[n
 
 @entry
 def _learner_loop(  # type: ignore[no-untyped-def]
-    state, placement, rule_devices, running, begin, end,
+    state, placement, guard, rule_devices, log, refresh, running, begin, end,
     task_id, size, intensity, memory, arrival, kind, kind_number,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
-    """Run rows begin..end; `kind_number` maps the workload's kinds to the model's."""
+    """Run rows begin..end; `kind_number` maps the workload's kinds to the model's. Returns the number of events."""
+    events = 0
     for i in range(begin, end + 1):
         last = i == len(task_id)
         if i == end and not last:
@@ -346,18 +700,29 @@ def _learner_loop(  # type: ignore[no-untyped-def]
                         placement, number, out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row],
                         rule_devices,
                     )  # fmt: skip
-                    learn_outcome(
+                    changed = learn_outcome(
                         state, size[row], intensity[row], memory[row], number,
                         out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], rule_devices,
                     )  # fmt: skip
+                    if changed:
+                        log[events, 0], log[events, 1] = _CHANGE, task_id[row]
+                        events += 1
+                    if changed or state.scores[SCORED] >= refresh:
+                        log[events, 0], log[events, 1], log[events, 2] = _VERSION, task_id[row], state.outcomes[0]
+                        log[events, 3], log[events, 4] = take_scores(state)
+                        events += 1
         if last:
             break
         if kind_number[kind[i]] == _NEW_KIND:
             kind_number[kind[i]] = add_kind(state)
+        active = guard.numbers[ACTIVE]
         device, fraction = choose(
-            state, placement, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]], free_at,
+            state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]], free_at,
             rule_devices,
         )  # fmt: skip
+        if guard.numbers[ACTIVE] != active:
+            log[events, 0], log[events, 1] = _GUARD, task_id[i]
+            events += 1
         place_row(
             i, device, fraction, task_id, memory, arrival[i], table, devices, free_at, busy, sigma, seed,
             memory_policy, out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time,
@@ -369,3 +734,4 @@ def _learner_loop(  # type: ignore[no-untyped-def]
         if out_acc_time[i] > 0.0:
             finish = max(finish, out_acc_start[i] + out_acc_time[i])
         push_row(running, finish, i)
+    return events

@@ -11,7 +11,11 @@ that has reduced the error so far. A share s of a task takes ``fixed + s * (whol
 learned per class from split tasks. The noise level is learned per class. A cumulative sum per class detects abrupt
 changes and widens its posterior.
 
-All state is in flat arrays (`ModelState`), which compiled functions change in place.
+A mean per class and task kind, corrected for size alone, is kept beside the regression, with the errors of both. It
+is the estimate of last resort: `trusted_log_seconds` returns it for a class where it errs less.
+
+Other compiled loops use `task_features`, `predict_classes` and `learn_part`. All state is in flat arrays
+(`ModelState`), which compiled functions change in place.
 """
 
 from __future__ import annotations
@@ -37,10 +41,17 @@ _RECENT, _KEPT, _RENEW = 512, 2, 32
 MOST_KINDS = 64
 
 # Entries of `layout`: coordinates in use, task kinds in use, blocks, first coordinate of task kinds, their length.
-_SIZE, _KINDS, _BLOCKS, _TOP, _PER_KIND = range(5)
+# Last, whether a prior says what a unit of work takes.
+_SIZE, _KINDS, _BLOCKS, _TOP, _PER_KIND, INFORMED = range(6)
 # Columns of `stats`: mean squared error of the law, with the narrow and with the wide correction; outcomes in
-# these; noise variance and its weight; cumulative sums of errors up and down.
+# these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log error of the
+# predictions and of the means by kind; the mean over all kinds.
 _LAW_ERROR, _NARROW_ERROR, _WIDE_ERROR, _SCORED, NOISE, _NOISE_WEIGHT, _UP, _DOWN = range(8)
+ERROR, _MEAN_ERROR, _CLASS_MEAN = range(8, 11)
+_STATS = 11
+# Entries of `scores`, over the outcomes since they were last set to 0: their number, sums of absolute and squared
+# log errors, and of log seconds and their squares.
+SCORED, _ABSOLUTE, _SQUARED, _LOGS, _LOG_SQUARES = range(5)
 # Columns of `recent`: log size, intensity, MB, the feature of log memory, task kind, log seconds of the whole task,
 # residual.
 _LOG_SIZE, _INTENSITY, _MEMORY, _LOG_MEMORY, _KIND, _LOG_SECONDS, _RESIDUAL = range(7)
@@ -68,6 +79,10 @@ _NOISE_FLOOR, _NOISE_CEILING = 1e-4, 1.0
 _PAYS, _LEAST_SCORED = 0.85, 10.0
 #: Change detection: limit of one standardised error, slack, and alarm level.
 _CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
+#: Limit on numbers in stored arrays.
+_HUGE = 1e15
+#: Fewest predictions for an R².
+_LEAST_FOR_R2 = 10
 #: Standard deviations to which the effect of one outcome is limited.
 _ROBUST = 4.0
 #: How far beyond the largest size seen a law is believed, in log size, and how its uncertainty grows from there.
@@ -78,6 +93,10 @@ _FIXED_PRIOR = 0.15
 _PREDICTED = 0.1
 #: Variance that each outcome adds to the weights of its class.
 _DRIFT = 1e-7
+#: Exponent of the size in the means by kind, and the share of the newest outcome in them and in recent errors.
+_SIZE_EXPONENT, _NEWEST = 1.3, 0.05
+#: The means are trusted if their error is at most this share of the predictions' error, and that is not negligible.
+_CLEARLY_LESS, _NEGLIGIBLE = 0.7, 0.1
 
 
 class ModelState(NamedTuple):
@@ -97,16 +116,33 @@ class ModelState(NamedTuple):
     recent_count: Ints
     observed: Floats  # outcomes by class and task kind
     largest: Floats  # largest log size seen, by class and task kind
+    means: Floats  # mean log seconds at the centre of the sizes, by class and task kind
+    errors: Floats  # recent mean absolute log error of predictions, by class and task kind
+    scores: Floats
     coordinate: Ints  # scratch: coordinates of the last features
     value: Floats  # scratch: their values
     gain: Floats  # scratch
 
 
 _V, _M, _C, _I = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1], types.int64[::1]
-STATE = types.NamedTuple((_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _I, _V, _V), ModelState)
+STATE = types.NamedTuple(
+    (_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _M, _M, _V, _I, _V, _V), ModelState
+)
 
 
-def new_state(platform: Platform, kinds: int = 1) -> ModelState:
+class DurationPrior(NamedTuple):
+    """Prior of the weights, learned on other machines: means and standard deviations.
+
+    Kinds of device that are not in it, and task kinds, have the general prior.
+    """
+
+    all_devices: Floats  # rows: mean, deviation
+    device_kinds: dict[str, Floats]
+    device_class: Floats  # deviation
+    transfer: Floats  # mean, deviation
+
+
+def new_state(platform: Platform, kinds: int = 1, prior: DurationPrior | None = None) -> ModelState:
     """Return a model that has seen nothing.
 
     Parameters
@@ -115,6 +151,8 @@ def new_state(platform: Platform, kinds: int = 1) -> ModelState:
         Devices; durations are learned per class.
     kinds
         Number of task kinds to make space for.
+    prior
+        Weights learned on other machines.
     """
     classes = platform.classes
     names = list(dict.fromkeys(device.kind for device in classes))
@@ -130,32 +168,39 @@ def new_state(platform: Platform, kinds: int = 1) -> ModelState:
     per_kind = blocks * _KIND_FEATURES + len(classes)
     size = top + kinds * per_kind
     weights, deviation = np.zeros(size), np.zeros(size)
-    weights[:FEATURES] = _MEAN
+    weights[:FEATURES] = _MEAN if prior is None else prior.all_devices[0]
+    all_devices, device_class_spread = _ALL_DEVICES, _DEVICE_CLASS
+    if prior is not None:
+        all_devices, device_class_spread = prior.all_devices[1], prior.device_class
     for block in range(blocks):
         own = deviation[block * FEATURES : (block + 1) * FEATURES]
         if block == 0:
-            own[:], by_kind = _ALL_DEVICES, _TASK_KIND
+            own[:], by_kind = all_devices, _TASK_KIND
         elif block > len(names):
-            own[:], by_kind = _DEVICE_CLASS, _TASK_KIND_ON_CLASS
+            own[:], by_kind = device_class_spread, _TASK_KIND_ON_CLASS
         else:
             own[:], by_kind = _DEVICE_KIND, _TASK_KIND_ON_DEVICE_KIND
-            if names[block - 1] == "cpu":
-                weights[block * FEATURES : (block + 1) * FEATURES] = _CPU_MEAN
+            mean = weights[block * FEATURES : (block + 1) * FEATURES]
+            if prior is not None and names[block - 1] in prior.device_kinds:
+                mean[:], own[:] = prior.device_kinds[names[block - 1]]
+            elif names[block - 1] == "cpu":
+                mean[:] = _CPU_MEAN
             if siblings[block - 1] == 1:  # its only class has no block of its own
-                own[:] = np.hypot(own, _DEVICE_CLASS)
+                own[:] = np.hypot(own, device_class_spread)
                 by_kind = np.hypot(by_kind, _TASK_KIND_ON_CLASS)
         for kind in range(kinds):
             at = top + kind * per_kind + block * _KIND_FEATURES
             deviation[at : at + _KIND_FEATURES] = (_FIRST_KIND if kind == 0 else 1.0) * by_kind
-    deviation[blocks * FEATURES : top] = _TRANSFER
+    deviation[blocks * FEATURES : top] = _TRANSFER if prior is None else prior.transfer[1]
+    weights[blocks * FEATURES : top] = 0.0 if prior is None else prior.transfer[0]
     for kind in range(kinds):
         at = top + kind * per_kind + blocks * _KIND_FEATURES
         deviation[at : at + len(classes)] = _TASK_KIND_TRANSFER
-    stats = np.zeros((len(classes), 8))
+    stats = np.zeros((len(classes), _STATS))
     stats[:, NOISE], stats[:, _NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
     most_features = 3 * (FEATURES + _KIND_FEATURES) + 2
     return ModelState(
-        layout=np.array([top, 0, blocks, top, per_kind], np.int64),
+        layout=np.array([top, 0, blocks, top, per_kind, prior is not None], np.int64),
         outcomes=np.zeros(1, np.int64),
         weights=weights,
         covariance=np.diag(deviation**2),
@@ -169,21 +214,24 @@ def new_state(platform: Platform, kinds: int = 1) -> ModelState:
         recent_count=np.zeros(len(classes), np.int64),
         observed=np.zeros((len(classes), kinds + 1)),
         largest=np.full((len(classes), kinds + 1), -np.inf),
+        means=np.zeros((len(classes), kinds + 1)),
+        errors=np.zeros((len(classes), kinds + 1)),
+        scores=np.zeros(5),
         coordinate=np.zeros(most_features, np.int64),
         value=np.zeros(most_features),
         gain=np.zeros(size),
     )
 
 
-def with_kinds(state: ModelState, platform: Platform, kinds: int) -> ModelState:
+def with_kinds(state: ModelState, platform: Platform, kinds: int, prior: DurationPrior | None = None) -> ModelState:
     """Return the same model with space for more task kinds."""
-    wider = new_state(platform, kinds)
+    wider = new_state(platform, kinds, prior)
     size = len(state.weights)
     wider.weights[:size] = state.weights
     wider.covariance[:size, :size] = state.covariance
-    for name in ("layout", "outcomes", "stats", "fixed", "recent", "recent_count"):
+    for name in ("layout", "outcomes", "stats", "fixed", "recent", "recent_count", "scores"):
         getattr(wider, name)[:] = getattr(state, name)
-    for name in ("observed", "largest"):
+    for name in ("observed", "largest", "means", "errors"):
         old = getattr(state, name)
         getattr(wider, name)[:, : old.shape[1]] = old
     return wider
@@ -201,13 +249,56 @@ def doubt(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
     known
         Whether each class was predicted by a model of its own; others are as uncertain as new ones.
     """
-    state.stats[:, NOISE:] = stats[:, NOISE:]
+    state.stats[:, NOISE:ERROR] = stats[:, NOISE:ERROR]
+    state.scores[:] = 0.0
     for c, own in enumerate(known):
         block = state.device_class[c] if state.device_class[c] >= 0 else state.device_kind[c]
         at = block * FEATURES
         state.covariance[at, at] += _PREDICTED**2 if own else state.prior_variance[at]
         if not own:
             state.observed[c], state.largest[c], state.recent_count[c] = 0.0, -np.inf, 0
+
+
+def class_weights(state: ModelState) -> tuple[Floats, Floats]:
+    """Return the weights of the features and the transfer efficiency by class, for the first task kind."""
+    _, _, blocks, top, _, _ = state.layout.tolist()
+    weights = np.zeros((len(state.link), FEATURES))
+    for c in range(len(weights)):
+        for block in (0, state.device_kind[c], state.device_class[c]):
+            if block >= 0:
+                weights[c] += state.weights[block * FEATURES : (block + 1) * FEATURES]
+                at = top + block * _KIND_FEATURES
+                weights[c, :_KIND_FEATURES] += state.weights[at : at + _KIND_FEATURES]
+    at = top + blocks * _KIND_FEATURES
+    transfer = state.weights[blocks * FEATURES : top] + state.weights[at : at + len(weights)]
+    return weights, transfer
+
+
+def in_kinds(numbers: Floats, kinds: int) -> bool:
+    """Return whether all numbers are those of task kinds in use, or -1."""
+    return bool(((numbers >= -1.0) & (numbers < kinds) & (numbers == np.floor(numbers))).all())
+
+
+def flaw_of(state: ModelState, kinds: int) -> str | None:
+    """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
+    size, used, blocks, top, per_kind, informed = state.layout.tolist()
+    expected = (len(state.prior_variance) - kind_capacity(state) * per_kind, kinds)
+    fits = (top, used) == expected and size == top + kinds * per_kind and informed in (0, 1)
+    if not fits or blocks * FEATURES + len(state.link) != top or (len(state.weights) - top) % per_kind:
+        return "another layout"
+    stored = (state.weights, state.covariance, state.stats, state.fixed, state.recent, state.observed, state.means)
+    arrays = (*stored, state.errors, state.scores)
+    if not all((np.abs(array) < _HUGE).all() for array in arrays) or not (state.largest < _HUGE).all():
+        return "numbers that are not finite or out of range"
+    if (np.diag(state.covariance) < -1e-6).any() or (state.observed < 0.0).any() or state.outcomes[0] < 0:
+        return "negative variances or counts"
+    if not (state.stats[:, NOISE] > 0.0).all() or (state.recent_count < 0).any():
+        return "a noise level or a count that is not positive"
+    for c, count in enumerate(np.minimum(state.recent_count, _RECENT).tolist()):
+        rows = state.recent[c, :count]
+        if not (in_kinds(rows[:, _KIND], kinds) and (rows[:, _MEMORY] >= 0.0).all()):
+            return "tasks that do not exist"
+    return None
 
 
 def kind_capacity(state: ModelState) -> int:
@@ -366,6 +457,33 @@ def predict(state, features, c, kind, log_size, intensity, memory):  # type: ign
     return mean, variance
 
 
+@inner
+def predict_classes(state, size, intensity, memory, kind, mean, deviation, fixed):  # type: ignore[no-untyped-def]
+    """Write mean and standard deviation of a task's log seconds and a part's fixed seconds, for every class."""
+    features = np.empty(FEATURES)
+    task_features(size, intensity, memory, features)
+    for c in range(len(mean)):
+        mean[c], variance = predict(state, features, c, kind, math.log(size), intensity, memory)
+        deviation[c] = math.sqrt(variance)
+        fixed[c] = fixed_seconds(state, c, math.exp(mean[c]))
+
+
+@inner
+def _mean_log_seconds(state, c, kind, log_size):  # type: ignore[no-untyped-def]
+    """Return the log seconds of a task by the mean of its kind on a class that has been observed."""
+    level = state.means[c, kind] if state.observed[c, kind] > 0.0 else state.stats[c, _CLASS_MEAN]
+    return level + _SIZE_EXPONENT * (log_size - _CENTRE)
+
+
+@inner
+def trusted_log_seconds(state, c, kind, log_size, predicted):  # type: ignore[no-untyped-def]
+    """Return the predicted log seconds, or those by the mean of the kind where that has clearly erred less."""
+    limit = _CLEARLY_LESS * state.stats[c, ERROR]
+    if state.recent_count[c] > 0 and limit > _NEGLIGIBLE and state.stats[c, _MEAN_ERROR] < limit:
+        return _mean_log_seconds(state, c, kind, log_size)
+    return predicted
+
+
 # ------------------------------------------------------------------------------------------ fixed cost of parts
 
 
@@ -454,11 +572,11 @@ def _renew_residuals(state, c):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _score(state, c, error, narrow, wide, variance):  # type: ignore[no-untyped-def]
+def _score(state, c, error, correction, narrow, wide, variance):  # type: ignore[no-untyped-def]
     """Add the error of one prediction to the class's statistics; return whether they reveal a change."""
     stats = state.stats[c]
     used = _error_column(state, c)
-    corrected = error - (narrow if used == _NARROW_ERROR else wide if used == _WIDE_ERROR else 0.0)
+    corrected = error - correction
     total = variance + stats[NOISE]
     largest = 9.0 * max(total, stats[_LAW_ERROR])
     blend = max(1.0 / (stats[_SCORED] + 1.0), 0.02)
@@ -471,6 +589,57 @@ def _score(state, c, error, narrow, wide, variance):  # type: ignore[no-untyped-
     stats[_UP] = max(0.0, stats[_UP] + x - _SLACK)
     stats[_DOWN] = max(0.0, stats[_DOWN] - x - _SLACK)
     return max(stats[_UP], stats[_DOWN]) > _ALARM
+
+
+@inner
+def _score_prediction(state, c, kind, log_size, log_seconds, error):  # type: ignore[no-untyped-def]
+    """Add the errors of a prediction and of the mean of the kind, and then the outcome to that mean."""
+    stats = state.stats[c]
+    level = log_seconds - _SIZE_EXPONENT * (log_size - _CENTRE)
+    blend = max(1.0 / (state.recent_count[c] + 1.0), _NEWEST)
+    if state.recent_count[c] > 0:
+        by_mean = log_seconds - _mean_log_seconds(state, c, kind, log_size)
+        stats[ERROR] += blend * (abs(error) - stats[ERROR])
+        stats[_MEAN_ERROR] += blend * (abs(by_mean) - stats[_MEAN_ERROR])
+    stats[_CLASS_MEAN] += blend * (level - stats[_CLASS_MEAN])
+    blend = max(1.0 / (state.observed[c, kind] + 1.0), _NEWEST)
+    state.means[c, kind] += blend * (level - state.means[c, kind])
+    state.errors[c, kind] += blend * (abs(error) - state.errors[c, kind])
+    scores = state.scores
+    scores[SCORED] += 1.0
+    scores[_ABSOLUTE] += abs(error)
+    scores[_SQUARED] += error * error
+    scores[_LOGS] += log_seconds
+    scores[_LOG_SQUARES] += log_seconds * log_seconds
+
+
+@inner
+def take_scores(state):  # type: ignore[no-untyped-def]
+    """Return R² and mean absolute error of the log seconds predicted since the last call; NaN if too few."""
+    scores = state.scores
+    count = scores[SCORED]
+    r2, error = np.nan, np.nan
+    if count > 0.0:
+        spread = scores[_LOG_SQUARES] - scores[_LOGS] ** 2 / count
+        if count >= _LEAST_FOR_R2 and spread > 0.0:
+            r2 = 1.0 - scores[_SQUARED] / spread
+        error = scores[_ABSOLUTE] / count
+    scores[:] = 0.0
+    return r2, error
+
+
+@inner
+def relearn(state, recent, recent_count):  # type: ignore[no-untyped-def]
+    """Learn from recent outcomes of another state, which must have the same classes and task kinds."""
+    features = np.empty(FEATURES)
+    for c in range(len(recent_count)):
+        count = recent_count[c]
+        for r in range(max(0, count - _RECENT), count):
+            row = recent[c, r % _RECENT]
+            size, intensity, memory = math.exp(row[_LOG_SIZE]), row[_INTENSITY], row[_MEMORY]
+            task_features(size, intensity, memory, features)
+            seconds = math.exp(row[_LOG_SECONDS])
+            learn_part(state, features, c, int(row[_KIND]), row[_LOG_SIZE], intensity, memory, 1.0, seconds)
 
 
 @inner
@@ -519,7 +688,11 @@ def learn_part(  # type: ignore[no-untyped-def]
         _learn_fixed(state, c, share, seconds, predicted, variance + noise)
 
     narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
-    changed = _score(state, c, math.log(whole / predicted), narrow, wide, variance)
+    used = _error_column(state, c)
+    correction = narrow if used == _NARROW_ERROR else wide if used == _WIDE_ERROR else 0.0
+    error = math.log(whole / predicted)
+    _score_prediction(state, c, kind, log_size, math.log(whole), error - correction)
+    changed = _score(state, c, error, correction, narrow, wide, variance)
     row = state.recent[c, state.recent_count[c] % _RECENT]
     row[_LOG_SIZE], row[_INTENSITY], row[_MEMORY], row[_LOG_MEMORY] = log_size, intensity, memory, features[3]
     row[_KIND], row[_LOG_SECONDS] = kind, math.log(whole)

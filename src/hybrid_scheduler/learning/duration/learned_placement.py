@@ -8,6 +8,11 @@ stay below a small share of all seconds spent. Small tasks are tried first.
 A task that takes longer than expected blocks its device, and the delay of later tasks grows with the square of its
 duration. Half the variance of the predicted seconds, times the arrival rate and a weight, is therefore added to the
 latency of a placement.
+
+Two rules place every task on simulated queues of their own: this one, and the safe one, which is the least
+objective without prices at durations that are trusted (`trusted_log_seconds`). Both queues move by the trusted
+durations. The rule with the lower record acts, except for trials and tasks of unknown duration
+(`learning/fallback_guard.py`).
 """
 
 from __future__ import annotations
@@ -18,18 +23,22 @@ from typing import NamedTuple
 import numpy as np
 from numba import from_dtype, types
 
-from ...compiled import DEVICE, PRICE_COEFFICIENTS, beats, earliest_free, fitting_share, inner
+from ...compiled import DEVICE, PRICE_COEFFICIENTS, beats, best_placement, earliest_free, fitting_share, inner
 from ...compiled.device_prices import pivot, set_prices
 from ...compiled.split_placement import cpu_side
 from ...core import Floats, Ints, Platform
+from ..fallback_guard import ACTIVE, shadow_end, shadow_place, shadow_restart, shadow_return
 from .hierarchical_regression import (
     FEATURES,
+    INFORMED,
     NOISE,
     fixed_seconds,
+    in_kinds,
     learn_part,
     predict,
     predicted_seconds,
     task_features,
+    trusted_log_seconds,
 )
 
 #: Tasks over which the price of accelerator seconds is computed, and how often.
@@ -38,8 +47,16 @@ _WINDOW, _REFRESH = 1024, 64
 _CLUELESS = 9.0
 #: Largest variance of log seconds of which the risk is computed: beyond it the normal law exaggerates.
 _RISKY = 1.5
+#: Policies of the guard: the learned rule, and the safe one.
+LEARNED, SAFE = 0, 1
+#: Lead that the safe rule needs to act. Without harm its record differs by 3 % at most, and changes cost something.
+_LEAD = 0.05
+#: Cost by which the learned rule may trail and act again: without a queue it trails by up to 1 %.
+_SLACK = 0.01
 #: Seconds of a placement that is used only if there is no other.
 _NEVER = 1e30
+#: Limit on numbers in stored arrays.
+_HUGE = 1e100
 
 
 class Limits(NamedTuple):
@@ -92,6 +109,7 @@ class PlacementState(NamedTuple):
     mean: Floats  # scratch: mean log seconds by class
     deviation: Floats  # scratch: standard deviation of log seconds by class
     risk: Floats  # scratch: seconds of delay that the uncertain duration of a task causes to others, by class
+    trusted: Floats  # scratch: (whole, fixed) seconds by class, as the guard trusts them
 
     @property
     def trials(self) -> int:
@@ -106,7 +124,7 @@ class PlacementState(NamedTuple):
 
 _VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
 PLACEMENT = types.NamedTuple(
-    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 4, *(_VECTOR,) * 3),
+    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 4, *(_VECTOR,) * 3, _MATRIX),
     PlacementState,
 )
 DEVICES = from_dtype(DEVICE)[::1]
@@ -141,6 +159,7 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
         mean=np.zeros(classes),
         deviation=np.zeros(classes),
         risk=np.zeros(classes),
+        trusted=np.zeros((classes, 2)),
     )
 
 
@@ -159,6 +178,23 @@ def set_objective(placement: PlacementState, weight: float, per_device: Floats, 
     placement.params[_WEIGHT] = weight
     placement.params[_PRICES + class_of] = per_device
     placement.limits[_LATENCY] = np.inf  # energy or cost may justify any delay
+
+
+def recent_window(placement: PlacementState) -> Floats:
+    """Return size, intensity, memory and kind of the last tasks, the newest last."""
+    seen = int(placement.numbers[_TASKS])
+    return np.roll(placement.window, -(seen % _WINDOW), axis=0)[max(0, _WINDOW - seen) :]
+
+
+def flaw_in(placement: PlacementState, kinds: int) -> str | None:
+    """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
+    stored = (placement.numbers, placement.window, placement.value, placement.wanted)
+    if not all((np.abs(array) < _HUGE).all() for array in stored) or placement.numbers[_TASKS] < 0.0:
+        return "numbers that are out of range"
+    filled = placement.window[: int(min(placement.numbers[_TASKS], _WINDOW))]
+    if not ((filled[:, :1] > 0.0).all() and (filled[:, 2] >= 0.0).all() and in_kinds(filled[:, 3], kinds)):
+        return "tasks that do not exist"
+    return None
 
 
 @inner
@@ -332,8 +368,48 @@ def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
 
 
 @inner
-def choose(state, placement, now, size, intensity, memory, kind, free_at, devices):  # type: ignore[no-untyped-def]
-    """Return (device, share) for one task, and note it in the rule's state."""
+def _record(state, placement, guard, now, log_size, memory, kind, devices):  # type: ignore[no-untyped-def]
+    """Let both rules place the task on their simulated queues."""
+    weight, objective = placement.params[_WEIGHT], placement.params[_PRICES:]
+    trusted = placement.trusted
+    for c in range(len(trusted)):
+        predicted = math.log(placement.times[c, 0] + placement.times[c, 1])
+        log_seconds = trusted_log_seconds(state, c, kind, log_size, predicted)
+        if log_seconds == predicted:
+            trusted[c] = placement.times[c]
+        else:
+            seconds = math.exp(log_seconds)
+            trusted[c, 1] = fixed_seconds(state, c, seconds)
+            trusted[c, 0] = seconds - trusted[c, 1]
+    prices = objective.copy()
+    fee = 0.0
+    free_at = guard.free_at[LEARNED]
+    if placement.params[_ACCELERATORS] > 0.0:
+        fee = _set_prices(placement, now, free_at, devices, prices)
+    device, share, _ = _best_known_placement(placement, now, memory, free_at, devices, prices, fee)
+    shadow_place(guard, LEARNED, now, device, share, trusted, weight, objective)
+    device, share = _safe_placement(placement, now, memory, guard.free_at[SAFE], devices)
+    shadow_place(guard, SAFE, now, device, share, trusted, weight, objective)
+    acts = guard.numbers[ACTIVE] == LEARNED
+    shadow_end(guard, np.ones(2, np.bool_), _LEAD if acts else 1.0)
+    if not acts:
+        shadow_return(guard, LEARNED, _SLACK)
+        shadow_restart(guard)
+
+
+@inner
+def _safe_placement(placement, now, memory, free_at, devices):  # type: ignore[no-untyped-def]
+    """Return (device, share) of the least objective at trusted durations, without prices."""
+    weight, objective = placement.params[_WEIGHT], placement.params[_PRICES:]
+    return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, 0.0)
+
+
+@inner
+def choose(state, placement, guard, now, size, intensity, memory, kind, free_at, devices):  # type: ignore[no-untyped-def]
+    """Return (device, share) for one task, and note it in the rule's state.
+
+    Without queues in `guard` there is no safe rule.
+    """
     features = np.empty(FEATURES)
     task_features(size, intensity, memory, features)
     log_size = math.log(size)
@@ -341,7 +417,7 @@ def choose(state, placement, now, size, intensity, memory, kind, free_at, device
     numbers, limits = placement.numbers, placement.limits
     # Before the first outcome not even the unit of time is known: the device that is free first, and accelerators
     # for tasks that are larger than the average so far.
-    clueless = state.outcomes[0] == 0
+    clueless = state.outcomes[0] == 0 and state.layout[INFORMED] == 0
     if clueless:
         placement.times[:, 0], placement.times[:, 1] = 1e-9, 0.0
         placement.mean[:], placement.deviation[:] = 0.0, _CLUELESS
@@ -373,6 +449,11 @@ def choose(state, placement, now, size, intensity, memory, kind, free_at, device
         fee = _set_prices(placement, now, free_at, devices, prices)
     device, share, latency = _best_known_placement(placement, now, memory, free_at, devices, prices, fee)
     if not clueless:
+        # While durations are unknown, caution and trials are right, and a record would say nothing.
+        if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
+            _record(state, placement, guard, now, log_size, memory, kind, devices)
+            if guard.numbers[ACTIVE] == SAFE:
+                device, share = _safe_placement(placement, now, memory, free_at, devices)
         trial = _trial(state, placement, now, memory, kind, latency, free_at, devices)
         if trial >= 0 and trial != device:
             device, share = trial, 1.0

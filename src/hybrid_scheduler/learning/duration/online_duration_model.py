@@ -62,6 +62,7 @@ class ModelVersion:
     """One version of a model.
 
     `r2` is that of the predictions it replaced, made before their outcomes were known; None if there were too few.
+    `error` is the mean absolute error of their log seconds, where it is measured.
     """
 
     version: int
@@ -69,6 +70,7 @@ class ModelVersion:
     r2: float | None
     trigger: str
     at_task: int
+    error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

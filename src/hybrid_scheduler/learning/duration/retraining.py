@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from ...core.worker_process import WorkerProcess
 from .fitting import FittedDurations
+from .hierarchical_learner import HierarchicalLearner
 from .online_duration_model import LearningEvent, OnlineDurationModel, TrainingRequest
 
 #: The priority value added to a training process, so that it gives way to the run.
@@ -26,12 +27,17 @@ _IDLE_S = 60.0
 
 @runtime_checkable
 class LearnsDurations(Protocol):
-    """A scheduler whose forests can be fitted in another process.
+    """A scheduler with a duration model. A forest can be fitted in another process.
 
-    If it has a method `on_retrained`, that is called after each new model.
+    If it has a method `on_retrained`, that is called after each new forest.
     """
 
-    times_: OnlineDurationModel
+    times_: OnlineDurationModel | HierarchicalLearner
+
+
+def _forest_of(scheduler: object) -> OnlineDurationModel | None:
+    times = getattr(scheduler, "times_", None)
+    return times if isinstance(times, OnlineDurationModel) else None
 
 
 class TrainedModel(NamedTuple):
@@ -202,8 +208,9 @@ class BackgroundRetraining:
 
     def adopt(self, scheduler: object) -> None:
         """Train this scheduler's model in the background from now on, if it has one."""
-        if not self._closed and isinstance(scheduler, LearnsDurations):
-            scheduler.times_.synchronous = False
+        forest = _forest_of(scheduler)
+        if not self._closed and forest is not None:
+            forest.synchronous = False
             self._worker.prepare()
 
     @property
@@ -224,14 +231,15 @@ class BackgroundRetraining:
 
     def start(self, scheduler: object) -> None:
         """Start the latest request of this scheduler, if it has one and nothing else runs."""
+        forest = _forest_of(scheduler)
         if (
             self._job is None
             and not self._closed
-            and isinstance(scheduler, LearnsDurations)
-            and scheduler.times_.pending_request is not None
+            and forest is not None
+            and forest.pending_request is not None
             and self._worker.ready
         ):
-            self._job = _TrainingJob(scheduler, self._worker)
+            self._job = _TrainingJob(scheduler, forest, self._worker)
 
     def collect(self, at_task: int) -> list[LearningEvent]:
         """Swap in the finished result, which decides from task `at_task` on.
@@ -247,7 +255,7 @@ class BackgroundRetraining:
             events, self.seconds = job.swap_in(at_task)
         except Exception as error:  # any error: an older model is better than none
             self.failed += 1
-            reason, version = str(error) or type(error).__name__, len(job.scheduler.times_.versions)
+            reason, version = str(error) or type(error).__name__, len(job.forest.versions)
             return [LearningEvent("retrain_failed", at_task, f"kept the old model: {reason}", version)]
         return events
 
@@ -267,18 +275,17 @@ class BackgroundRetraining:
 class _TrainingJob:
     """One request: taken from the model and submitted to the worker."""
 
-    def __init__(self, scheduler: LearnsDurations, worker: TrainingWorker) -> None:
-        times = scheduler.times_
-        assert times.pending_request is not None
-        self.scheduler, self._request = scheduler, times.pending_request
-        times.pending_request = None
+    def __init__(self, scheduler: object, forest: OnlineDurationModel, worker: TrainingWorker) -> None:
+        assert forest.pending_request is not None
+        self.scheduler, self.forest, self._request = scheduler, forest, forest.pending_request
+        forest.pending_request = None
         # Training needs only the frame and the fit of the old model: its trees are not sent.
         keep = self._request.keep
         self.result = worker.submit(replace(self._request, keep=keep.with_last_trees(0)) if keep else self._request)
 
     def swap_in(self, at_task: int) -> tuple[list[LearningEvent], float | None]:
         trained = self.result.result(timeout=0)
-        events = self.scheduler.times_.apply(self._request, trained.fitted, at_task)
+        events = self.forest.apply(self._request, trained.fitted, at_task)
         if not events:
             return events, None
         on_retrained = getattr(self.scheduler, "on_retrained", None)

@@ -126,6 +126,7 @@ async def models(context: RequestContext, limit: _VersionLimit = 200, before: _B
                 "first_version": found[name].first,
                 "feature_importance": details.get("feature_importance"),
                 "agent": details.get("agent"),
+                "accuracy": details.get("accuracy"),
             }
             for name, details in learners.items()
         ]

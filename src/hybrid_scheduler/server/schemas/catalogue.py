@@ -106,6 +106,14 @@ class Agent(ResponseModel):
     loss: float | None
 
 
+class Accuracy(ResponseModel):
+    """Error of recent predictions: 0.1 means that durations are wrong by a tenth, typically."""
+
+    error: float
+    kinds: dict[str, float] = Field(description="The same for each kind of task, worst first.")
+    outcomes: int = Field(description="Finished parts that the model has learned from.")
+
+
 class Model(ResponseModel):
     """A learned scheduler of the live run."""
 
@@ -120,6 +128,7 @@ class Model(ResponseModel):
     first_version: ModelVersionResponse | None
     feature_importance: dict[str, float] | None
     agent: Agent | None
+    accuracy: Accuracy | None
 
 
 class RetrainAccepted(ResponseModel):
