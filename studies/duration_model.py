@@ -39,6 +39,8 @@ LEARNERS = {
     "own machine": "hybrid_ml(model={path!r})",
     "no guard": "hybrid_ml(guard=False)",
     "no prices": "hybrid_ml(prices=False)",
+    "late": "hybrid_ml(binding=late)",
+    "late from nothing": "hybrid_ml(binding=late, model=None)",
     "forest": "hybrid_ml(durations=forest)",
     "forest from nothing": "hybrid_ml(durations=forest, model=None)",
 }

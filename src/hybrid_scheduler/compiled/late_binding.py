@@ -112,6 +112,18 @@ def enqueue(rule, release, times, devices):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _starts_now(now, device, share, times, planned, devices):  # type: ignore[no-untyped-def]
+    """Return whether the longer part of a placement can start now."""
+    cpu = devices[device].cpu
+    rest = times[devices[cpu].column, 1] + (1.0 - share) * times[devices[cpu].column, 0]
+    part = times[devices[device].column, 1] + share * times[devices[device].column, 0]
+    cpu_now, device_now = share < 1.0 and planned[cpu] <= now, share > 0.0 and planned[device] <= now
+    if share == 0.0 or share == 1.0:
+        return cpu_now or device_now
+    return (cpu_now and (device_now or rest >= part)) or (device_now and part >= rest)
+
+
+@helper
 def plan_task(rule, now, memory, divisible, times, work, planned, behind, devices):  # type: ignore[no-untyped-def]
     """Return (device, share, whether it starts now) of a waiting task.
 
@@ -135,13 +147,7 @@ def plan_task(rule, now, memory, divisible, times, work, planned, behind, device
     device, share = best_placement(now, memory, times, planned, devices, 0, len(devices), weight, prices, fee)
     if devices[device].is_cpu == 1:
         share = 0.0
-    cpu = devices[device].cpu
-    rest = times[devices[cpu].column, 1] + (1.0 - share) * times[devices[cpu].column, 0]
-    part = times[devices[device].column, 1] + share * times[devices[device].column, 0]
-    cpu_now, device_now = share < 1.0 and planned[cpu] <= now, share > 0.0 and planned[device] <= now
-    if share == 0.0 or share == 1.0:
-        return device, share, cpu_now or device_now
-    return device, share, (cpu_now and (device_now or rest >= part)) or (device_now and part >= rest)
+    return device, share, _starts_now(now, device, share, times, planned, devices)
 
 
 @helper

@@ -18,6 +18,7 @@ a third of capacity.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import PRICE_COEFFICIENTS, device_table, price_state
+from ..compiled.late_binding import BOOST
 from ..core import (
     Decision,
     Floats,
@@ -51,6 +53,7 @@ from ..learning.duration.drift import DETECTORS
 from ..learning.duration.features import FEATURE_NAMES
 from ..learning.duration.fitting import Pretrained
 from ..learning.duration.hierarchical_learner import DurationSnapshot, HierarchicalLearner, load_prior
+from ..learning.duration.late_learner import LateLearner
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
 from ..learning.duration.sliding_window import observed, tasks_as_workload
 from ..learning.fallback_guard import FallbackGuard
@@ -61,6 +64,7 @@ from .registry import Look, register
 
 _TARGETS = ("times", "fraction")
 _DURATIONS = ("forest", "hierarchical")
+_BINDINGS = ("early", "late")
 #: Number of tasks whose predicted durations give the units of the objective.
 _SCALE_TASKS = 1000
 #: Limit on tasks that were placed but not yet observed; the oldest are dropped.
@@ -98,11 +102,24 @@ class HybridML(Online):
         predictions of such a model if both are given.
     guard
         Whether a simpler rule decides while it leads.
+    binding
+        ``"early"`` (a task is placed when it arrives) or ``"late"`` (tasks wait in one queue and are placed when
+        they start, as in `late_binding`; for the regression, without a guard).
+    boost
+        With late binding, how far small tasks go before large ones.
     """
 
     times_: OnlineDurationModel | HierarchicalLearner
     #: Whether learning costs little more than deciding: true of the regression.
     learns_quickly = True
+
+    def __new__(cls, *values: Any, binding: str = "early", boost: float = BOOST, **options: Any) -> Any:
+        """Return a scheduler that decides at arrival, or one with a queue: the two have different protocols."""
+        if binding not in _BINDINGS:
+            raise UnknownNameError("binding", binding, _BINDINGS)
+        if cls is HybridML and binding == "late":
+            return LateHybridML(cls(*values, **{"guard": False, **options}), boost)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -115,6 +132,8 @@ class HybridML(Online):
         model: str | Path | None = "default",
         durations: str | None = None,
         guard: bool = True,
+        binding: str = "early",
+        boost: float = BOOST,
     ) -> None:
         if target not in _TARGETS:
             raise UnknownNameError("target", target, _TARGETS)
@@ -424,3 +443,43 @@ class HybridML(Online):
 
 def _may_be_regression(model: str | Path | None) -> bool:
     return model in ("default", None) or Path(str(model)).suffix in _REGRESSION_SUFFIXES
+
+
+class LateHybridML(LateLearner):
+    """`hybrid_ml` with late binding: tasks wait in one queue until they start.
+
+    Parameters
+    ----------
+    model
+        Options of the model; it must be the regression, and learn.
+    boost
+        How far small tasks go before large ones.
+    """
+
+    def __init__(self, model: HybridML, boost: float = BOOST) -> None:
+        if model.durations != "hierarchical":
+            raise InvalidInputError("binding", "early with durations=forest", "late")
+        if not 0.0 <= boost < math.inf:
+            raise InvalidInputError("boost", "a number of at least 0", boost)
+        super().__init__(HierarchicalLearner(), boost)
+        self.model = model
+
+    def started_learner(self, setting: Setting) -> HierarchicalLearner:
+        """Load the model and start its learner."""
+        self.model.start(setting)
+        return self.model.hierarchical_
+
+    @property
+    def state(self) -> str:
+        """`warming` (no outcome yet) or `learned`."""
+        return self.model.state
+
+    @property
+    def versions(self) -> list[ModelVersion]:
+        """Versions of the duration model so far."""
+        return self.model.versions
+
+    @property
+    def events_(self) -> list[LearningEvent]:
+        """Events since the start; readers may clear the list."""
+        return self.model.events_

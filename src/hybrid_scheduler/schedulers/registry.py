@@ -72,7 +72,7 @@ class SchedulerInfo:
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of the constructor with their defaults."""
-        signature = inspect.signature(self.factory)
+        signature = inspect.signature(self.factory.__init__)  # a class may have its own __new__
         return {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
 
 

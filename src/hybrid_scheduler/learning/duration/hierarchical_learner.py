@@ -22,7 +22,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from ...cluster.arrival_loop import ClusterArrays, place_row
-from ...compiled import compiled, device_table, entry
+from ...compiled import compiled, device_table, entry, inner
 from ...compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
 from ...core import (
     Decision,
@@ -106,7 +106,7 @@ SHIPPED_PRIOR = Path(__file__).parent.parent.parent / "models" / "durations_prio
 _PRIOR_FORMAT = "hybrid-scheduler duration prior"
 _MAX_PRIOR_BYTES = 2**16
 #: Number of a task kind that has not been seen, and of one that came after all places were taken.
-_NEW_KIND, _NO_KIND = -2, -1
+NEW_KIND, _NO_KIND = -2, -1
 
 _DECIDE = types.Tuple((types.int64, types.float64))(
     STATE, PLACEMENT, RECORD, types.float64, types.float64, types.float64, types.float64, types.int64, _READ_ONLY,
@@ -199,7 +199,7 @@ class HierarchicalLearner(Online):
         table = DurationModel.of([fitted], np.ones(len(model.device_classes))).table(tasks_as_workload(tasks))
         columns = model.columns_by_kind(platform)
         devices = [int(np.argmax(platform.class_of == c)) for c in range(len(columns))]
-        number = self._number("generic")
+        number = self.number("generic")
         fresh = self.model.stats.copy()
         for row, (size, intensity, memory) in enumerate(tasks.tolist()):
             for device, (column, _) in zip(devices, columns, strict=True):
@@ -258,9 +258,9 @@ class HierarchicalLearner(Online):
 
     def decide(self, task: Task, view: View) -> Decision:
         """Return the placement of a task; see `Online.decide`."""
-        kind = self._number(task.kind)  # may replace the arrays
+        kind = self.number(task.kind)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
-            self._update_objective(task, kind)
+            self.update_objective(task, kind)
         before = self.fallen_back
         device, share = compiled(_decide_one, _DECIDE)(
             self.model, self.placement, self.record, view.now, task.size, task.compute_intensity,
@@ -269,10 +269,14 @@ class HierarchicalLearner(Online):
         if self.fallen_back != before:
             self._note_guard(task.task_id, fallen_back=not before)
         decision = Decision(int(device), float(share))
+        self.remember(task, decision)
+        return decision
+
+    def remember(self, task: Task, decision: Decision) -> None:
+        """Keep a decision until its outcome is observed."""
         self._decided[task.task_id] = task, decision
         if len(self._decided) > _MAX_PENDING:
             self.forget(next(iter(self._decided)))
-        return decision
 
     def observe(self, outcome: Outcome) -> None:
         """Learn from a finished task; see `Scheduler.observe`."""
@@ -329,7 +333,7 @@ class HierarchicalLearner(Online):
         self.events_.append(LearningEvent("drift", task_id, message, len(self.versions)))
 
     def _learn_outcome(self, task: Task, decision: Decision | None, outcome: Outcome) -> bool:
-        kind = self._number(task.kind)
+        kind = self.number(task.kind)
         if decision is not None:
             self._end_decision(kind, decision, outcome.cpu_time, outcome.accelerator_time)
         if not self.learn:
@@ -350,7 +354,7 @@ class HierarchicalLearner(Online):
         decided = self._decided.pop(task_id, None)
         if decided is not None:
             task, decision = decided
-            self._end_decision(self._number(task.kind), decision, 0.0, 0.0)
+            self._end_decision(self.number(task.kind), decision, 0.0, 0.0)
 
     def _end_decision(self, kind: int, decision: Decision, cpu_time: float, accelerator_time: float) -> None:
         compiled(_end_one, _END)(
@@ -386,12 +390,7 @@ class HierarchicalLearner(Online):
         """Run rows of a workload in compiled code; see `CompiledLearner`."""
         if begin == 0:
             self._running = empty_heap(len(workload))
-        names = [_short(name) for name in workload.kinds]
-        self._reserve(min(len(self.kinds.keys() | set(names)), MOST_KINDS))
-        numbers = np.array([self.kinds.get(name, _NEW_KIND) for name in names], np.int64)
-        # A row is decided once, and those that run are learned from once.
-        log = np.empty((3 * (end - begin) + 2 * int(self._running.length[0]), 5))
-        fallen_back = self.fallen_back
+        numbers, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
         events = compiled(_learner_loop, _LOOP)(
             self.model, self.placement, self.record, self.devices, log, self.refresh,
             self._running, begin, end,
@@ -400,9 +399,23 @@ class HierarchicalLearner(Online):
             outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
             outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
         )  # fmt: skip
+        self.finish_rows(workload, numbers, log[:events])
+
+    def prepare_rows(self, workload: Workload, begin: int, end: int, under_way: int) -> tuple[Ints, Floats]:
+        """Return the numbers of the workload's kinds, and a log for the events of a compiled loop over the rows."""
+        names = [_short(name) for name in workload.kinds]
+        self._reserve(min(len(self.kinds.keys() | set(names)), MOST_KINDS))
+        numbers = np.array([self.kinds.get(name, NEW_KIND) for name in names], np.int64)
+        # A row is decided once, and those that run are learned from once.
+        return numbers, np.empty((3 * (end - begin) + 2 * under_way, 5))
+
+    def finish_rows(self, workload: Workload, numbers: Ints, log: Floats) -> None:
+        """Note the kinds and the events of a compiled loop."""
+        names = [_short(name) for name in workload.kinds]
         self.kinds |= {name: int(n) for name, n in zip(names, numbers, strict=True) if n >= 0}
-        changed = False
-        for event, task_id, samples, r2, error in log[:events].tolist():
+        handovers = int((log[:, 0] == _GUARD).sum())
+        changed, fallen_back = False, self.fallen_back != (handovers % 2 == 1)  # before the loop
+        for event, task_id, samples, r2, error in log.tolist():
             if event == _VERSION:
                 self._add_version(int(task_id), int(samples), r2, error, "drift" if changed else "schedule")
             elif event == _CHANGE:
@@ -414,7 +427,8 @@ class HierarchicalLearner(Online):
 
     # ---------------------------------------------------------------- task kinds and objective
 
-    def _number(self, name: str) -> int:
+    def number(self, name: str) -> int:
+        """Return the number of a task kind in the model; a new one gets a number, if there is space."""
         name = _short(name)
         number = self.kinds.get(name)
         if number is None:
@@ -432,7 +446,7 @@ class HierarchicalLearner(Online):
             self.model = with_kinds(self.model, self.setting.platform, kinds, self.prior)
             self.placement = with_more_kinds(self.placement, kinds)
 
-    def _update_objective(self, task: Task, kind: int) -> None:
+    def update_objective(self, task: Task, kind: int) -> None:
         """Update the objective's units from the predicted durations of recent tasks."""
         self._recent.append((task.size, task.compute_intensity, task.memory_required, kind))
         self._scales_in -= 1
@@ -677,6 +691,48 @@ def _predict_table(state, size, intensity, memory, kind, out):  # type: ignore[n
             out[i, c, 0], out[i, c, 1] = mean, math.sqrt(variance)
 
 
+@inner
+def learn_finished(  # type: ignore[no-untyped-def]
+    state, placement, devices, log, events, refresh, running, until,
+    task_id, size, intensity, memory, kind, kind_number,
+    out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+):  # fmt: skip
+    """Learn from the tasks that end at `until` or earlier; return the number of events in the log."""
+    while running.length[0] > 0 and running.key[0] <= until:
+        row = pop_row(running)
+        if out_status[row] == FAILED:
+            continue
+        number = kind_number[kind[row]]
+        end_parts(
+            placement, number, out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], devices
+        )
+        changed = learn_outcome(
+            state, size[row], intensity[row], memory[row], number,
+            out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], devices,
+        )  # fmt: skip
+        if changed:
+            log[events, 0], log[events, 1] = _CHANGE, task_id[row]
+            events += 1
+        if changed or state.scores[SCORED] >= refresh:
+            log[events, 0], log[events, 1], log[events, 2] = _VERSION, task_id[row], state.outcomes[0]
+            log[events, 3], log[events, 4] = take_scores(state)
+            events += 1
+    return events
+
+
+@inner
+def push_running(  # type: ignore[no-untyped-def]
+    running, i, start, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time
+):
+    """Add a task that was placed to those that run, by its end."""
+    finish = start
+    if out_cpu_time[i] > 0.0:
+        finish = max(finish, out_cpu_start[i] + out_cpu_time[i])
+    if out_acc_time[i] > 0.0:
+        finish = max(finish, out_acc_start[i] + out_acc_time[i])
+    push_row(running, finish, i)
+
+
 @entry
 def _learner_loop(  # type: ignore[no-untyped-def]
     state, placement, guard, rule_devices, log, refresh, running, begin, end,
@@ -692,28 +748,14 @@ def _learner_loop(  # type: ignore[no-untyped-def]
             break
         # Tasks that arrive together are decided together, before any of them can finish.
         if last or i == 0 or arrival[i] > arrival[i - 1]:
-            while running.length[0] > 0 and (last or running.key[0] <= arrival[i]):
-                row = pop_row(running)
-                if out_status[row] != FAILED:
-                    number = kind_number[kind[row]]
-                    end_parts(
-                        placement, number, out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row],
-                        rule_devices,
-                    )  # fmt: skip
-                    changed = learn_outcome(
-                        state, size[row], intensity[row], memory[row], number,
-                        out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], rule_devices,
-                    )  # fmt: skip
-                    if changed:
-                        log[events, 0], log[events, 1] = _CHANGE, task_id[row]
-                        events += 1
-                    if changed or state.scores[SCORED] >= refresh:
-                        log[events, 0], log[events, 1], log[events, 2] = _VERSION, task_id[row], state.outcomes[0]
-                        log[events, 3], log[events, 4] = take_scores(state)
-                        events += 1
+            events = learn_finished(
+                state, placement, rule_devices, log, events, refresh, running, np.inf if last else arrival[i],
+                task_id, size, intensity, memory, kind, kind_number,
+                out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+            )  # fmt: skip
         if last:
             break
-        if kind_number[kind[i]] == _NEW_KIND:
+        if kind_number[kind[i]] == NEW_KIND:
             kind_number[kind[i]] = add_kind(state)
         active = guard.numbers[ACTIVE]
         device, fraction = choose(
@@ -728,10 +770,5 @@ def _learner_loop(  # type: ignore[no-untyped-def]
             memory_policy, out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time,
             out_status,
         )  # fmt: skip
-        finish = arrival[i]
-        if out_cpu_time[i] > 0.0:
-            finish = max(finish, out_cpu_start[i] + out_cpu_time[i])
-        if out_acc_time[i] > 0.0:
-            finish = max(finish, out_acc_start[i] + out_acc_time[i])
-        push_row(running, finish, i)
+        push_running(running, i, arrival[i], out_cpu_start, out_cpu_time, out_acc_start, out_acc_time)
     return events

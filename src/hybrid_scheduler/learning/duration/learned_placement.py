@@ -198,7 +198,7 @@ def flaw_in(placement: PlacementState, kinds: int) -> str | None:
 
 
 @inner
-def _renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
+def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
     """Compute the worth of accelerator seconds and the typical seconds of the last tasks, as predicted now."""
     cpus, accelerators = placement.params[_CPUS], placement.params[_ACCELERATORS]
     filled = min(int(placement.numbers[_TASKS]), _WINDOW)
@@ -307,7 +307,7 @@ def _best_known_placement(placement, now, memory, free_at, devices, prices, spli
 
 
 @inner
-def _trial(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
+def try_device(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
     numbers, limits = placement.numbers, placement.limits
     classes = len(placement.value)
@@ -399,9 +399,80 @@ def _record(state, placement, guard, now, log_size, memory, kind, devices):  # t
 
 @inner
 def _safe_placement(placement, now, memory, free_at, devices):  # type: ignore[no-untyped-def]
-    """Return (device, share) of the least objective at trusted durations, without prices."""
-    weight, objective = placement.params[_WEIGHT], placement.params[_PRICES:]
-    return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, 0.0)
+    """Return (device, share) of the least objective at trusted durations and the prices of these queues.
+
+    Without prices a rule is not safe: near capacity it splits until the machine is overloaded.
+    """
+    weight, prices, fee = placement.params[_WEIGHT], placement.params[_PRICES:].copy(), 0.0
+    if placement.params[_ACCELERATORS] > 0.0:
+        fee = _set_prices(placement, now, free_at, devices, prices)
+    return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, prices, fee)
+
+
+@inner
+def estimate(state, placement, rate, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
+    """Predict the durations of a task on every class into the scratch arrays; False if nothing is known yet.
+
+    `rate` is the number of tasks per second that a longer duration than expected would delay.
+    """
+    if state.outcomes[0] == 0 and state.layout[INFORMED] == 0:
+        placement.times[:, 0], placement.times[:, 1] = 1e-9, 0.0
+        placement.mean[:], placement.deviation[:] = 0.0, _CLUELESS
+        return False
+    features = np.empty(FEATURES)
+    task_features(size, intensity, memory, features)
+    log_size, limits = math.log(size), placement.limits
+    for c in range(len(placement.value)):
+        mean, variance = predict(state, features, c, kind, log_size, intensity, memory)
+        placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
+        variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_CAUTION])
+        seconds = math.exp(mean + 0.5 * variance)
+        spread = seconds * seconds * (math.exp(min(variance, _RISKY)) - 1.0)
+        placement.risk[c] = 0.5 * limits[_RISK] * rate * spread
+        fixed = fixed_seconds(state, c, seconds)
+        placement.times[c, 0], placement.times[c, 1] = seconds - fixed, fixed
+    return True
+
+
+@inner
+def note_task(placement, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
+    """Add a task to the window; return whether the prices are due to be renewed."""
+    numbers = placement.numbers
+    seen = int(numbers[_TASKS])
+    row = placement.window[seen % _WINDOW]
+    row[0], row[1], row[2], row[3] = size, intensity, memory, kind
+    numbers[_TASKS] += 1.0
+    return numbers[_WORTH] == 0.0 or (seen < _REFRESH and seen % 4 == 0) or seen % _REFRESH == 0
+
+
+@inner
+def worth_and_typical(placement):  # type: ignore[no-untyped-def]
+    """Return the worth of an accelerator second and the typical task time."""
+    return placement.numbers[_WORTH], placement.numbers[_TYPICAL]
+
+
+@inner
+def may_split(placement):  # type: ignore[no-untyped-def]
+    """Return whether durations are known well enough to split a task: all roughly, and one well."""
+    deviation, limits = placement.deviation, placement.limits
+    return deviation.min() < limits[_UNKNOWN] and deviation.max() < limits[_ROUGH]
+
+
+@inner
+def begin_parts(placement, kind, device, share, devices):  # type: ignore[no-untyped-def]
+    """Note that the parts of a decision are under way."""
+    if share > 0.0:
+        placement.pending[devices[device].column, kind] += 1
+    if share < 1.0:
+        placement.pending[devices[devices[device].cpu].column, kind] += 1
+
+
+@inner
+def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-def]
+    """Note that a task is tried on a device; return its share."""
+    placement.wanted[devices[device].column, kind] = 0.0
+    placement.numbers[_TRIED] += 1.0
+    return 0.0 if devices[device].is_cpu == 1 else 1.0
 
 
 @inner
@@ -410,61 +481,38 @@ def choose(state, placement, guard, now, size, intensity, memory, kind, free_at,
 
     Without queues in `guard` there is no safe rule.
     """
-    features = np.empty(FEATURES)
-    task_features(size, intensity, memory, features)
     log_size = math.log(size)
-    classes = len(placement.value)
     numbers, limits = placement.numbers, placement.limits
-    # Before the first outcome not even the unit of time is known: the device that is free first, and accelerators
-    # for tasks that are larger than the average so far.
-    clueless = state.outcomes[0] == 0 and state.layout[INFORMED] == 0
-    if clueless:
-        placement.times[:, 0], placement.times[:, 1] = 1e-9, 0.0
-        placement.mean[:], placement.deviation[:] = 0.0, _CLUELESS
+    rate = _arrival_rate(placement, now, len(devices))
+    informed = estimate(state, placement, rate, size, intensity, memory, kind)
+    if not informed:
+        # Not even the unit of time is known: the device that is free first, and accelerators for tasks that are
+        # larger than the average so far.
         numbers[_LOG_SIZES] += log_size
         if placement.params[_ACCELERATORS] > 0.0 and log_size * (numbers[_TASKS] + 1.0) >= numbers[_LOG_SIZES]:
             for d in range(len(devices)):
                 if devices[d].is_cpu == 1:
                     placement.times[devices[d].column, 0] = _NEVER
-    rate = _arrival_rate(placement, now, len(devices))
-    for c in range(classes):
-        if not clueless:
-            mean, variance = predict(state, features, c, kind, log_size, intensity, memory)
-            placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
-            variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_CAUTION])
-            seconds = math.exp(mean + 0.5 * variance)
-            spread = seconds * seconds * (math.exp(min(variance, _RISKY)) - 1.0)
-            placement.risk[c] = 0.5 * limits[_RISK] * rate * spread
-            fixed = fixed_seconds(state, c, seconds)
-            placement.times[c, 0], placement.times[c, 1] = seconds - fixed, fixed
-    seen = int(numbers[_TASKS])
-    row = placement.window[seen % _WINDOW]
-    row[0], row[1], row[2], row[3] = size, intensity, memory, kind
-    numbers[_TASKS] += 1.0
+    due = note_task(placement, size, intensity, memory, kind)
     prices = placement.params[_PRICES:].copy()
     fee = 0.0
-    if placement.params[_ACCELERATORS] > 0.0 and not clueless:
-        if numbers[_WORTH] == 0.0 or (seen < _REFRESH and seen % 4 == 0) or seen % _REFRESH == 0:
-            _renew_prices(state, placement, devices)
+    if placement.params[_ACCELERATORS] > 0.0 and informed:
+        if due:
+            renew_prices(state, placement, devices)
         fee = _set_prices(placement, now, free_at, devices, prices)
     device, share, latency = _best_known_placement(placement, now, memory, free_at, devices, prices, fee)
-    if not clueless:
+    if informed:
         # While durations are unknown, caution and trials are right, and a record would say nothing.
         if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
             _record(state, placement, guard, now, log_size, memory, kind, devices)
             if guard.numbers[ACTIVE] == SAFE:
                 device, share = _safe_placement(placement, now, memory, free_at, devices)
-        trial = _trial(state, placement, now, memory, kind, latency, free_at, devices)
+        trial = try_device(state, placement, now, memory, kind, latency, free_at, devices)
         if trial >= 0 and trial != device:
-            device, share = trial, 1.0
-            placement.wanted[devices[trial].column, kind] = 0.0
-            numbers[_TRIED] += 1.0
+            device, share = trial, begin_trial(placement, kind, trial, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
-    if share > 0.0:
-        placement.pending[devices[device].column, kind] += 1
-    if share < 1.0:
-        placement.pending[devices[devices[device].cpu].column, kind] += 1
+    begin_parts(placement, kind, device, share, devices)
     return device, share
 
 

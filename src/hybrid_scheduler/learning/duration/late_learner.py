@@ -1,0 +1,345 @@
+"""Late binding by learned durations: tasks wait in one queue until they start, and every outcome helps the next.
+
+The queue is that of `compiled/late_binding.py`, on durations that the hierarchical regression predicts when a task
+is looked at. A wrong estimate costs little: it is corrected while the task still waits. Before the first outcome
+each idle device gets one task, and the others wait. A class of device whose duration for a task is uncertain is
+tried within the limits of `learned_placement.py`, even if the task must wait for it; splits need known durations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numba import types
+
+from ...cluster.arrival_loop import CLUSTER_ARRAYS, OUTCOME_COLUMNS, ClusterArrays, next_event, place_row
+from ...compiled import compiled, entry, inner
+from ...compiled.device_prices import set_window_prices
+from ...compiled.late_binding import (
+    BOOST,
+    COEFFICIENTS,
+    LOOK_AHEAD,
+    QUEUE_RULE,
+    any_idle,
+    enqueue,
+    plan_task,
+    queue_rule,
+    reserve,
+)
+from ...compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
+from ...core import Central, Decision, Outcome, Outcomes, Queue, Setting, Task, TimeTable, View, Workload
+from .hierarchical_learner import NEW_KIND, HierarchicalLearner, learn_finished, push_running
+from .hierarchical_regression import STATE, add_kind
+from .learned_placement import (
+    DEVICES,
+    PLACEMENT,
+    begin_parts,
+    begin_trial,
+    estimate,
+    may_split,
+    note_task,
+    renew_prices,
+    try_device,
+    worth_and_typical,
+)
+
+_VECTOR = types.float64[::1]
+_TASK = (types.float64, types.float64, types.float64, types.int64)  # size, intensity, memory, kind
+_ADMIT = types.UniTuple(types.float64, 2)(STATE, PLACEMENT, QUEUE_RULE, types.float64, *_TASK, DEVICES)
+_PLANNED = types.Tuple((types.int64, types.float64, types.boolean, types.float64))
+_PLAN = _PLANNED(
+    STATE, PLACEMENT, QUEUE_RULE, types.float64, *_TASK, types.boolean, types.float64, types.float64, _VECTOR,
+    types.float64, DEVICES,
+)  # fmt: skip
+_READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
+_READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
+_LOOP = types.int64(
+    STATE, PLACEMENT, QUEUE_RULE, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
+    ROW_HEAP, ROW_HEAP, ROW_HEAP, _VECTOR, _VECTOR, types.int64, types.int64,  # tasks under way, work, clock, rows
+    _READ_ONLY_INTS, *(_READ_ONLY,) * 4, _READ_ONLY_INTS, types.int64[::1],  # the tasks and their kinds
+    types.Array(types.boolean, 1, "C", readonly=True),  # whether they are divisible
+    *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
+)  # fmt: skip
+#: Priced work of a task that came before anything was known.
+_UNKNOWN_WORK = -1.0
+
+
+@inner
+def _admit(state, placement, rule, release, size, intensity, memory, kind, devices):  # type: ignore[no-untyped-def]
+    """Note a task that was released; return the key by which it waits and its priced work."""
+    due = note_task(placement, size, intensity, memory, kind)
+    if not estimate(state, placement, 0.0, size, intensity, memory, kind):
+        return release, _UNKNOWN_WORK
+    if due:
+        renew_prices(state, placement, devices)
+        worth, typical = worth_and_typical(placement)
+        set_window_prices(rule.prices, placement.value, worth, typical)
+    return enqueue(rule, release, placement.times, devices)
+
+
+@inner
+def _idle_device(now, memory, planned, devices):  # type: ignore[no-untyped-def]
+    """Return an idle device into which the task fits, accelerators first, or -1."""
+    best = -1
+    for d in range(len(devices)):
+        fits = devices[d].is_cpu == 1 or memory <= devices[d].memory
+        if planned[d] <= now and fits and (best < 0 or devices[d].is_cpu < devices[best].is_cpu):
+            best = d
+    return best
+
+
+@inner
+def _latency(now, device, share, times, planned, devices):  # type: ignore[no-untyped-def]
+    """Return the predicted latency of a placement, from now on."""
+    latency = 0.0
+    if share < 1.0:
+        cpu = devices[device].cpu
+        column = devices[cpu].column
+        latency = max(0.0, planned[cpu] - now) + times[column, 1] + (1.0 - share) * times[column, 0]
+    if share > 0.0:
+        column = devices[device].column
+        part = times[column, 1] + share * times[column, 0]
+        latency = max(latency, max(0.0, planned[device] - now) + part)
+    return latency
+
+
+@inner
+def _plan(  # type: ignore[no-untyped-def]
+    state, placement, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind, devices
+):
+    """Return (device, share, whether it starts now, priced work) of a waiting task; one that does not is reserved.
+
+    `behind` is the priced work of this task and of those after it.
+    """
+    if not estimate(state, placement, 0.0, size, intensity, memory, kind):
+        device = _idle_device(now, memory, planned, devices)
+        if device < 0:
+            return 0, 0.0, False, work
+        share = 1.0 - devices[device].is_cpu
+        begin_parts(placement, kind, device, share, devices)
+        return device, share, True, work
+    times = placement.times
+    if work == _UNKNOWN_WORK:
+        _, work = enqueue(rule, release, times, devices)
+    else:
+        behind -= work
+    split = divisible and may_split(placement)
+    device, share, starts = plan_task(rule, now, memory, split, times, work, planned, behind, devices)
+    if not starts:
+        reserve(now, device, share, times, planned, devices)
+        return device, share, False, work
+    latency = _latency(now, device, share, times, planned, devices)
+    trial = try_device(state, placement, now, memory, kind, latency, planned, devices)
+    if trial >= 0 and trial != device:
+        device, share = trial, begin_trial(placement, kind, trial, devices)
+    begin_parts(placement, kind, device, share, devices)
+    return device, share, True, work
+
+
+@entry
+def _admit_one(state, placement, rule, release, size, intensity, memory, kind, devices):  # type: ignore[no-untyped-def]
+    """Call `_admit` from Python."""
+    return _admit(state, placement, rule, release, size, intensity, memory, kind, devices)
+
+
+@entry
+def _plan_one(  # type: ignore[no-untyped-def]
+    state, placement, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind, devices
+):
+    """Call `_plan` from Python."""
+    return _plan(
+        state, placement, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
+        devices,
+    )  # fmt: skip
+
+
+@entry
+def _late_loop(  # type: ignore[no-untyped-def]
+    state, placement, rule, rule_devices, log, refresh, running, queue, skipped, work, clock, begin, end,
+    task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
+    table, devices, free_at, busy, sigma, seed, memory_policy,
+    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
+):  # fmt: skip
+    """Run until the rows begin..end have arrived, after the last until all have ended; return the number of events.
+
+    Outcomes at or before an event are learned from before the queue is planned, as in the event loop.
+    """
+    now, row, events = clock[0], begin, 0
+    last = end == len(task_id)
+    planned = np.empty(len(free_at))
+    while row < end or (last and queue.length[0] > 0):
+        now = next_event(now, arrival[row] if row < end else np.inf, queue.length[0], free_at)
+        events = learn_finished(
+            state, placement, rule_devices, log, events, refresh, running, now,
+            task_id, size, intensity, memory, kind, kind_number,
+            out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+        )  # fmt: skip
+        while row < end and arrival[row] <= now:
+            if kind_number[kind[row]] == NEW_KIND:
+                kind_number[kind[row]] = add_kind(state)
+            key, work[row] = _admit(
+                state, placement, rule, arrival[row], size[row], intensity[row], memory[row],
+                kind_number[kind[row]], rule_devices,
+            )  # fmt: skip
+            push_row(queue, key, row)
+            row += 1
+        planned[:] = free_at
+        behind = rule.waiting[0]
+        while queue.length[0] > 0 and skipped.length[0] < LOOK_AHEAD and any_idle(now, planned):
+            key = queue.key[0]
+            i = pop_row(queue)
+            known = work[i] != _UNKNOWN_WORK
+            device, share, starts, work[i] = _plan(
+                state, placement, rule, now, size[i], intensity[i], memory[i], kind_number[kind[i]], divisible[i],
+                arrival[i], work[i], planned, behind, rule_devices,
+            )  # fmt: skip
+            if known:
+                behind -= work[i]
+            if not starts:
+                push_row(skipped, key, i)
+                continue
+            if work[i] != _UNKNOWN_WORK:
+                rule.waiting[0] -= work[i]
+            place_row(
+                i, device, share, task_id, memory, now, table, devices, free_at, busy, sigma, seed, memory_policy,
+                out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
+            )  # fmt: skip
+            push_running(running, i, now, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time)
+            for d in range(len(planned)):
+                planned[d] = max(planned[d], free_at[d])
+        while skipped.length[0] > 0:
+            key = skipped.key[0]
+            push_row(queue, key, pop_row(skipped))
+        if queue.length[0] == 0:
+            rule.waiting[0] = 0.0
+    clock[0] = now
+    if last:
+        events = learn_finished(
+            state, placement, rule_devices, log, events, refresh, running, np.inf,
+            task_id, size, intensity, memory, kind, kind_number,
+            out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+        )  # fmt: skip
+    return events
+
+
+class LateLearner(Central):
+    """Late binding by durations that a `HierarchicalLearner` learns from executed parts.
+
+    Parameters
+    ----------
+    learner
+        The model, its limits and its prior.
+    boost
+        How far small tasks go before large ones; see `LateBinding`.
+    """
+
+    def __init__(self, learner: HierarchicalLearner, boost: float = BOOST) -> None:
+        self.learner, self.boost = learner, boost
+
+    def start(self, setting: Setting) -> None:
+        """Forget everything; see `Scheduler.start`."""
+        super().start(setting)
+        self.learner = self.started_learner(setting)
+        platform = setting.platform
+        classes = len(platform.classes)
+        objective = np.concatenate([[1.0], np.zeros(classes)])
+        self.rule = queue_rule(
+            int(platform.is_cpu.sum()), len(platform.accelerators), COEFFICIENTS, self.boost, objective, classes
+        )
+        #: Key, priced work and task of each waiting task, in the queue's order.
+        self._waiting: list[tuple[float, float, float, Task]] = []
+
+    def started_learner(self, setting: Setting) -> HierarchicalLearner:
+        """Return the learner at the start of a run."""
+        self.learner.start(setting)
+        return self.learner
+
+    # ---------------------------------------------------------------- event by event
+
+    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
+        """Plan the queue and yield the tasks that start now; see `Central.starts`."""
+        learner, totals, waiting = self.learner, self.rule.waiting, self._waiting
+        for position in range(len(waiting), len(queue)):
+            task = queue[position]
+            kind = learner.number(task.kind)  # may replace the arrays
+            if not self.setting.objective.is_latency_only:
+                learner.update_objective(task, kind)
+                weight, prices = learner.placement.objective_prices
+                self.rule.params[-1 - len(prices)] = weight
+                self.rule.params[-len(prices) :] = prices
+            key, work = compiled(_admit_one, _ADMIT)(
+                learner.model, learner.placement, self.rule, view.now, task.size, task.compute_intensity,
+                task.memory_required, kind, learner.devices,
+            )  # fmt: skip
+            waiting.append((key, work, view.now, task))
+        planned, behind, skipped = view.free_at.copy(), totals[0], 0
+        for entry_ in sorted(waiting, key=lambda one: (one[0], one[3].task_id)):
+            if skipped >= LOOK_AHEAD or not (planned <= view.now).any():
+                break
+            key, before, release, task = entry_
+            device, share, begins, work = compiled(_plan_one, _PLAN)(
+                learner.model, learner.placement, self.rule, view.now, task.size, task.compute_intensity,
+                task.memory_required, learner.number(task.kind), task.divisible, release, before, planned, behind,
+                learner.devices,
+            )  # fmt: skip
+            position = waiting.index(entry_)
+            if before != _UNKNOWN_WORK:
+                behind -= work
+            if not begins:
+                waiting[position] = key, work, release, task
+                skipped += 1
+                continue
+            if work != _UNKNOWN_WORK:
+                totals[0] -= work
+            del waiting[position]
+            decision = Decision(int(device), float(share))
+            learner.remember(task, decision)
+            yield position, decision
+            np.maximum(planned, view.free_at, out=planned)
+        if not waiting:
+            totals[0] = 0.0
+
+    def observe(self, outcome: Outcome) -> None:
+        """Learn from a finished task; see `Scheduler.observe`."""
+        self.learner.observe(outcome)
+
+    def forget(self, task_id: int) -> None:
+        """Drop a task that will not be observed."""
+        self.learner.forget(task_id)
+
+    # ---------------------------------------------------------------- whole workloads
+
+    @property
+    def compiled_learner(self) -> LateLearner | None:
+        """The learner itself, if its compiled loop can run whole workloads: it learns, for latency alone."""
+        return self if self.setting.objective.is_latency_only and self.learner.learn else None
+
+    def run_rows(
+        self,
+        workload: Workload,
+        begin: int,
+        end: int,
+        table: TimeTable,
+        arrays: ClusterArrays,
+        outcomes: Outcomes,
+    ) -> None:
+        """Run rows of a workload in compiled code; see `CompiledLearner`."""
+        learner = self.learner
+        if begin == 0:
+            count = len(workload)
+            self._running, self._queue = empty_heap(count), empty_heap(count)
+            self._skipped = empty_heap(min(count, LOOK_AHEAD))
+            self._work, self._clock = np.zeros(count), np.array([-math.inf])
+        under_way = int(self._running.length[0] + self._queue.length[0])
+        numbers, log = learner.prepare_rows(workload, begin, end, under_way)
+        events = compiled(_late_loop, _LOOP)(
+            learner.model, learner.placement, self.rule, learner.devices, log, learner.refresh,
+            self._running, self._queue, self._skipped, self._work, self._clock, begin, end,
+            workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
+            workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
+            outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
+            outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
+        )  # fmt: skip
+        learner.finish_rows(workload, numbers, log[:events])

@@ -1,0 +1,118 @@
+"""Late binding by learned durations: both loops agree, and it is close to a scheduler that knows durations."""
+
+import numpy as np
+import pytest
+
+from hybrid_scheduler import (
+    Central,
+    Cluster,
+    InvalidInputError,
+    Noise,
+    Objective,
+    Task,
+    UnknownNameError,
+    Workload,
+    create,
+    platform_named,
+    workstation,
+)
+from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
+from hybrid_scheduler.learning.duration.late_learner import LateLearner
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+
+
+class LateByEvents(LateLearner):
+    """The same rule without its compiled loop."""
+
+    compiled_learner = None
+
+
+def with_kinds(workload, kinds):
+    columns = workload.columns()
+    return Workload(**{**columns, "kind": [f"k{i % kinds}" for i in range(len(workload))]})
+
+
+@pytest.mark.parametrize(
+    ("scenario", "platform", "sigma", "kinds"),
+    [
+        ("mixed", workstation(), 0.0, 1),
+        ("bursty", platform_named("mixed-gpus"), 0.2, 3),
+        ("oom", workstation(2), 0.0, 1),
+    ],
+)
+def test_compiled_loop_equals_the_event_loop(scenario, platform, sigma, kinds):
+    workload = generate(scenario_named(scenario), 300, seed=7, platform=platform, utilisation=0.9)
+    workload = with_kinds(workload, kinds)
+    runs = [
+        Cluster(platform, noise=Noise(sigma, 2)).run(workload, kind(HierarchicalLearner())).outcomes
+        for kind in (LateLearner, LateByEvents)
+    ]
+    assert np.array_equal(runs[0].device, runs[1].device)
+    assert np.array_equal(runs[0].fraction, runs[1].fraction)
+    assert np.array_equal(runs[0].latency, runs[1].latency)
+
+
+@pytest.mark.parametrize("model", ["default", "None"])
+def test_it_comes_close_to_late_binding_that_knows_durations(model):
+    workload = generate(scenario_named("mixed"), 2000, seed=2003, utilisation=0.9)
+    known, learned, early = (
+        Cluster().run(workload, create(spec)).outcomes.latency.mean()
+        for spec in ("late_binding", f"hybrid_ml(binding=late,model={model})", "price_index")
+    )
+    assert learned < 1.06 * known
+    assert learned < early
+
+
+def test_a_batch_is_learned_while_it_waits():
+    # All tasks are there at time 0: a scheduler that decides at arrival cannot learn from any of them.
+    workload = generate(scenario_named("mixed"), 300, seed=2004, batch=True)
+    late, early, known = (
+        Cluster().run(workload, create(spec)).outcomes.finish.max()
+        for spec in ("hybrid_ml(binding=late,model=None)", "hybrid_ml(model=None)", "late_binding")
+    )
+    assert late < early
+    assert late < 1.1 * known
+
+
+def test_before_the_first_outcome_every_idle_device_gets_one_task():
+    workload = Workload.from_tasks([Task(i, 2500, 0.5, 0) for i in range(12)])
+    outcomes = Cluster().run(workload, create("hybrid_ml(binding=late,model=None)")).outcomes
+    first = outcomes.start == 0.0
+    assert sorted(outcomes.device[first].tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_it_runs_graphs_objectives_and_indivisible_tasks():
+    scheduler = create("hybrid_ml(binding=late)")
+    workload = generate(scenario_named("mixed"), 200, seed=3, utilisation=0.7)
+    thrifty = Cluster().run(workload, scheduler, objective=Objective(0.2, 0.8))
+    quick = Cluster().run(workload, scheduler)
+    assert thrifty.bill.energy.sum() < quick.bill.energy.sum()
+    whole = Workload.from_tasks([Task(i, 2500, 0.5, 0, 0.01 * i, divisible=False) for i in range(50)])
+    assert set(Cluster().run(whole, scheduler).outcomes.fraction) <= {0.0, 1.0}
+    chain = Workload.from_tasks([Task(i, 2500, 0.5, 0, dependencies=(i - 1,) if i else ()) for i in range(5)])
+    outcomes = Cluster().run(chain, scheduler).outcomes
+    assert (outcomes.start[1:] >= outcomes.finish[:-1] - 1e-12).all()
+
+
+def test_it_is_a_central_scheduler_with_versions_and_events():
+    scheduler = create("hybrid_ml(binding=late,boost=0.5)")
+    assert isinstance(scheduler, Central)
+    assert scheduler.learns
+    workload = generate(scenario_named("mixed"), 500, seed=4, utilisation=0.7)
+    Cluster().run(workload, scheduler)
+    assert scheduler.state == "learned"
+    assert len(scheduler.versions) > 3
+    assert {event.kind for event in scheduler.events_} >= {"retrained"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ("hybrid_ml(binding=soon)", UnknownNameError),
+        ("hybrid_ml(binding=late,durations=forest)", InvalidInputError),
+        ("hybrid_ml(binding=late,boost=-1)", InvalidInputError),
+    ],
+)
+def test_wrong_options_are_refused(spec, error):
+    with pytest.raises(error):
+        create(spec)
