@@ -9,8 +9,8 @@ A task that takes longer than expected blocks its device, and the delay of later
 duration. Half the variance of the predicted seconds, times the arrival rate and a weight, is therefore added to the
 latency of a placement.
 
-Two rules place every task on simulated queues of their own: this one, and the safe one, which is the least
-objective without prices at durations that are trusted (`trusted_log_seconds`). Both queues move by the trusted
+Two rules place every task on simulated queues of their own: this one, and the safe one, which is the price index
+at durations that are trusted (`trusted_log_seconds`). Both queues move by the trusted
 durations. The rule with the lower record acts, except for trials and tasks of unknown duration
 (`learning/fallback_guard.py`).
 """
