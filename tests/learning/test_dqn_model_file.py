@@ -109,7 +109,7 @@ def test_header_that_is_no_description_is_refused(path, text):
 def test_array_outside_the_file_is_refused(path, entry):
     header, data = parts_of(path)
     written(path, {**header, "w1": entry}, data)
-    with pytest.raises(ModelFileError, match="damaged|must be float32"):
+    with pytest.raises(ModelFileError, match=r"damaged|must be float32"):
         load_model(path)
 
 

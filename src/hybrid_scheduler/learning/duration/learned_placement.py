@@ -9,8 +9,8 @@ A task that takes longer than expected blocks its device, and the delay of later
 duration. Half the variance of the predicted seconds, times the arrival rate and a weight, is therefore added to the
 latency of a placement.
 
-Two rules place every task on simulated queues of their own: this one, and the safe one, which is the price index
-at durations that are trusted (`trusted_log_seconds`). Both queues move by the trusted
+Two rules place every task on simulated queues of their own: this one, and the safe one, which is the least
+objective without prices at durations that are trusted (`trusted_log_seconds`). Both queues move by the trusted
 durations. The rule with the lower record acts, except for trials and tasks of unknown duration
 (`learning/fallback_guard.py`).
 """
@@ -49,8 +49,8 @@ _CLUELESS = 9.0
 _RISKY = 1.5
 #: Policies of the guard: the learned rule, and the safe one.
 LEARNED, SAFE = 0, 1
-#: Lead that the safe rule needs to act. Without harm its record differs by 3 % at most, and changes cost something.
-_LEAD = 0.05
+#: Lead that the safe rule needs to act. It has no prices, so near capacity a false change costs much.
+_LEAD = 0.25
 #: Cost by which the learned rule may trail and act again: without a queue it trails by up to 1 %.
 _SLACK = 0.01
 #: Seconds of a placement that is used only if there is no other.
@@ -399,14 +399,9 @@ def _record(state, placement, guard, now, log_size, memory, kind, devices):  # t
 
 @inner
 def _safe_placement(placement, now, memory, free_at, devices):  # type: ignore[no-untyped-def]
-    """Return (device, share) of the least objective at trusted durations and the prices of these queues.
-
-    Without prices a rule is not safe: near capacity it splits until the machine is overloaded.
-    """
-    weight, prices, fee = placement.params[_WEIGHT], placement.params[_PRICES:].copy(), 0.0
-    if placement.params[_ACCELERATORS] > 0.0:
-        fee = _set_prices(placement, now, free_at, devices, prices)
-    return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, prices, fee)
+    """Return (device, share) of the least objective at trusted durations; prices may be wrong and do not count."""
+    weight, objective = placement.params[_WEIGHT], placement.params[_PRICES:]
+    return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, 0.0)
 
 
 @inner
