@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from bootstrap import print_help_if_asked
+
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "sbom.cdx.json"
 #: Each lock of Python packages, and whether its packages are installed with the server.
@@ -71,6 +73,7 @@ def document() -> str:
 
 
 def main() -> int:
+    print_help_if_asked(__doc__)
     text = document()
     if "--check" in sys.argv[1:]:
         if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:

@@ -229,7 +229,8 @@ def history_database(path: Path, tasks: int) -> None:
         for row in range(tasks):
             about = (float(work.size[row]), float(work.compute_intensity[row]), float(work.memory_required[row]))
             database.execute(
-                "INSERT INTO tasks VALUES (?, 'r', ?, NULL, ?, ?, ?, 0, '[]', 'generic', 0)", (row + 1, row, *about)
+                "INSERT INTO tasks VALUES (?, 'r', ?, NULL, ?, ?, ?, 0, '[]', 'generic', 0, 1)",
+                (row + 1, row, *about),
             )
             if row % 2:
                 share = float(best[row])

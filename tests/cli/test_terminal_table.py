@@ -20,28 +20,29 @@ ARGUMENTS = ("simulate", "--trace", "six.csv", "--schedulers", "cpu_only,gpu_onl
 
 PIPE = """\
 trace six.csv, offers 0.0611 × capacity · 6 tasks · seed 42
-workstation (1 CPU + 4 GPUs) · analytic physics · lower bound 2.70 s
+workstation (1 CPU + 4 GPUs) · analytic physics · lower bound 2.70 s · mean latency at least 107 ms
 
-                latency   p95   p99  time  span /  energy  cost     load
-scheduler      mean, ms    ms    ms    ms   bound       J    µ$  balance
-★ Oracle            123   200   202   123    1.00    52.0  86.2    0.678
-△ GPU only          165   255   259   165    1.02    49.6   101    0.588
-■ Round Robin       531   874   906   330    1.26    70.0  65.3    0.250
-▽ CPU only          727  1060  1080   380    1.26    68.5  48.5    0.200
+                latency   p95   p99  time  mean /  span /  energy  cost     load
+scheduler      mean, ms    ms    ms    ms   bound   bound       J    µ$  balance
+★ Oracle            123   200   202   123    1.15    1.00    52.0  86.2    0.678
+△ GPU only          165   255   259   165    1.54    1.02    49.6   101    0.588
+■ Round Robin       531   874   906   330    4.95    1.26    70.0  65.3    0.250
+▽ CPU only          727  1060  1080   380    6.77    1.26    68.5  48.5    0.200
 
 oracle leads; gpu_only is 1.34x the oracle's mean latency
 """
 AT_80 = """\
  trace six.csv, offers 0.0611 × capacity · 6 tasks · seed 42
  workstation (1 CPU + 4 GPUs) · analytic physics · lower bound 2.70 s
+ mean latency at least 107 ms
 
-                 latency   p95   p99  time  span /  energy  cost     load  slow-
- scheduler      mean, ms    ms    ms    ms   bound       J    µ$  balance   down
- ───────────────────────────────────────────────────────────────────────────────
- ★ Oracle            123   200   202   123    1.00    52.0  86.2    0.678   1.13
- △ GPU only          165   255   259   165    1.02    49.6   101    0.588   2.21
- ■ Round Robin       531   874   906   330    1.26    70.0  65.3    0.250   5.75
- ▽ CPU only          727  1060  1080   380    1.26    68.5  48.5    0.200   8.04
+                latency  p95  p99 time mean / span / energy cost    load slow-
+ scheduler     mean, ms   ms   ms   ms  bound  bound      J   µ$ balance  down
+ ─────────────────────────────────────────────────────────────────────────────
+ ★ Oracle           123  200  202  123   1.15   1.00   52.0 86.2   0.678  1.13
+ △ GPU only         165  255  259  165   1.54   1.02   49.6  101   0.588  2.21
+ ■ Round Robin      531  874  906  330   4.95   1.26   70.0 65.3   0.250  5.75
+ ▽ CPU only         727 1060 1080  380   6.77   1.26   68.5 48.5   0.200  8.04
 
  oracle leads; gpu_only is 1.34x the oracle's mean latency
 """
@@ -50,6 +51,7 @@ AT_50 = """\
  6 tasks · seed 42
  workstation (1 CPU + 4 GPUs) · analytic physics
  lower bound 2.70 s
+ mean latency at least 107 ms
 
                 latency  p99 span / energy cost
  scheduler     mean, ms   ms  bound      J   µ$

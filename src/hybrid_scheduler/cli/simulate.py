@@ -236,10 +236,10 @@ def _columns(summaries: dict[str, Summary], growing: set[str], *, wide: bool) ->
         column(f"p95\n{s}", lambda row: row.latency.p95, seconds.show, 6),
         column(f"p99\n{s}", lambda row: row.latency.p99, seconds.show, 1),
         column(f"time\n{s}", lambda row: row.time.mean, seconds.show, 7),
-        column("mean /\nbound", lambda row: row.latency_over_bound, significant, 2),
-        column("span /\nbound", lambda row: row.makespan_over_bound, significant, 3),
-        column(f"energy\n{joules.symbol}", lambda row: row.energy, joules.show, 4),
-        column(f"cost\n{dollars.symbol}", lambda row: row.cost, dollars.show, 5),
+        column("mean /\nbound", lambda row: row.latency_over_bound, significant, 5),
+        column("span /\nbound", lambda row: row.makespan_over_bound, significant, 2),
+        column(f"energy\n{joules.symbol}", lambda row: row.energy, joules.show, 3),
+        column(f"cost\n{dollars.symbol}", lambda row: row.cost, dollars.show, 4),
         column("load\nbalance", lambda row: row.load_balance, three_decimals, 8, "most"),
     ]
     if not wide:
