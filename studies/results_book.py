@@ -80,7 +80,8 @@ def _numbers(case: BookCase, found: PairedComparison, judged: Judgement) -> dict
             values = found.samples(metric)
             if np.isfinite(values[row.name]).all():
                 numbers[metric] = _as_list(t_interval(values[row.name]))
-                numbers[f"{metric}_ratio"] = _as_list(t_interval(values[row.name] / values[case.baseline]))
+                if values[case.baseline].all():  # a metric such as waiting may be zero
+                    numbers[f"{metric}_ratio"] = _as_list(t_interval(values[row.name] / values[case.baseline]))
         rows[row.name] = numbers
     return {"title": case.title, "facts": found.spec.facts, "baseline": case.baseline, "schedulers": rows}
 
