@@ -59,17 +59,23 @@ def compute_evidence(question: EvidenceQuestion) -> str:
     Raises
     ------
     InvalidInputError
-        If the run has no tasks, or was measured on real devices.
+        If the run has no tasks or no complete configuration, or was measured on real devices.
     """
     config, rows = question.config, question.tasks
     if "platform" not in config or not rows:
         raise InvalidInputError("run_id", "a simulated run with stored tasks", question.run_id)
     names = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind", "divisible")
     tasks = Workload(**{name: [row[name] for row in rows] for name in names})
-    machine = {**config, "noise": config["noise"]["sigma"], "tasks": len(tasks), "batch": False}
-    spec = ExperimentSpec.from_json(machine, TraceSource.of(f"run {question.run_id}", tasks))
+    try:
+        machine = {**config, "noise": config["noise"]["sigma"], "tasks": len(tasks), "batch": False}
+        spec = ExperimentSpec.from_json(machine, TraceSource.of(f"run {question.run_id}", tasks))
+        seed = int(config["seed"])
+    except InvalidInputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # another client stored its own
+        raise InvalidInputError("run_id", "a run with a complete configuration", question.run_id) from error
     drawn = ("gantt",) if find_spec("matplotlib") else ()
-    return evidence_of(spec, int(config["seed"]), title=f"Tasks of run {question.run_id}", figure_names=drawn)
+    return evidence_of(spec, seed, title=f"Tasks of run {question.run_id}", figure_names=drawn)
 
 
 _Compute = Callable[[WhatIfQuestion], list[WhatIfResult]]
