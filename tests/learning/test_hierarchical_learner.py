@@ -67,7 +67,7 @@ def test_compiled_loop_and_protocol_give_the_same_schedule(platform, workload, n
     fast, slow = create(SPEC), TaskByTask(model=None)
     one = Cluster(platform, noise=noise).run(workload, fast).outcomes
     two = Cluster(platform, noise=noise).run(workload, slow).outcomes
-    assert slow.compiled_learner is None
+    assert slow.compiled_loop is None
     for name in ("device", "fraction", "cpu_start", "cpu_time", "accelerator_start", "accelerator_time", "status"):
         assert np.array_equal(getattr(one, name), getattr(two, name), equal_nan=True), name
     np.testing.assert_array_equal(

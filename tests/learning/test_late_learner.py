@@ -24,7 +24,7 @@ from hybrid_scheduler.workload.scenarios import generate, scenario_named
 class LateByEvents(LateLearner):
     """The same rule without its compiled loop."""
 
-    compiled_learner = None
+    compiled_loop = None
 
 
 def with_kinds(workload, kinds):

@@ -25,13 +25,13 @@ from hybrid_scheduler.workload.task_graphs import cholesky
 class LateByEvents(LateBinding):
     """The same rule without its compiled loop."""
 
-    compiled_learner = None
+    compiled_loop = None
 
 
 class ShortestByEvents(ShortestFirst):
     """The same rule without its compiled loop."""
 
-    compiled_learner = None
+    compiled_loop = None
 
 
 PAIRS = [(LateBinding, LateByEvents), (ShortestFirst, ShortestByEvents)]

@@ -32,17 +32,24 @@ class ClusterArrays(NamedTuple):
     memory_policy: int
 
 
-class CompiledLearner(Protocol):
-    """Learner with a compiled loop of its own.
+class CompiledLoop(Protocol):
+    """Scheduler with a compiled loop of its own: it learns at finish times, or keeps a central queue.
 
-    It needs outcomes at their finish times, which the loop in arrival order does not report. It must keep the event
-    loop's order, so that both give the same numbers.
+    It must keep the event loop's order, so that both give the same numbers.
     """
 
     def run_rows(
         self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
     ) -> None:
         """Decide, place and learn from the rows begin..end; after the last row, learn from all that still run."""
+
+
+def outcome_columns(outcomes: Outcomes) -> tuple[Any, ...]:
+    """Return the columns that a compiled loop writes, in the order of `OUTCOME_COLUMNS`."""
+    return (
+        outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
+        outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
+    )  # fmt: skip
 
 
 @helper

@@ -43,7 +43,7 @@ from .arrival_loop import (
     MEMORY_POLICIES,
     PLACE_SIGNATURE,
     ClusterArrays,
-    CompiledLearner,
+    CompiledLoop,
     arrival_loop,
     executed_one,
     place_one,
@@ -283,13 +283,13 @@ class Cluster:
         times = self.start_scheduler(scheduler, workload, seed=seed, objective=objective)
         outcomes = Outcomes.empty(workload)
         report = progress or (lambda _: None)
-        learner: CompiledLearner | None = getattr(scheduler, "compiled_learner", None)
+        learner: CompiledLoop | None = getattr(scheduler, "compiled_loop", None)
         if isinstance(scheduler, Static):
             self._run_planned(workload, scheduler, outcomes)
         elif isinstance(scheduler, FastRule) and not scheduler.learns and not workload.has_dependencies:
             self._run_compiled(workload, scheduler, outcomes, report)
         elif learner is not None and not workload.has_dependencies and workload.divisible.all():
-            self._run_learner(workload, learner, outcomes, report)
+            self._run_own_loop(workload, learner, outcomes, report)
         elif isinstance(scheduler, Online | Central):
             known_times = times.remember(workload) if times else None
             EventRun(self, workload, scheduler, outcomes, known_times, report).run()
@@ -329,8 +329,8 @@ class Cluster:
                 self.check_decision(Decision(int(outcomes.device[row]), float(outcomes.fraction[row])), scheduler)
             progress(end - begin)
 
-    def _run_learner(
-        self, workload: Workload, learner: CompiledLearner, outcomes: Outcomes, progress: Callable[[int], None]
+    def _run_own_loop(
+        self, workload: Workload, learner: CompiledLoop, outcomes: Outcomes, progress: Callable[[int], None]
     ) -> None:
         table = self.physics.times(workload, self.platform)
         arrays = ClusterArrays(

@@ -167,10 +167,10 @@ class HybridML(Online):
     # ---------------------------------------------------------------- state
 
     @property
-    def compiled_learner(self) -> HierarchicalLearner | None:
+    def compiled_loop(self) -> HierarchicalLearner | None:
         """Learner that can run whole workloads in compiled code; None if tasks must go through `decide`."""
         own = type(self) is HybridML and self.durations == "hierarchical"
-        return self.hierarchical_.compiled_learner if own else None
+        return self.hierarchical_.compiled_loop if own else None
 
     @property
     def wants_labels(self) -> bool:

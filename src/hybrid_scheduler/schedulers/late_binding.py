@@ -21,6 +21,7 @@ from ..cluster.arrival_loop import (
     TASK_COLUMNS,
     ClusterArrays,
     next_event,
+    outcome_columns,
     place_row,
 )
 from ..compiled import column_prices, compiled, device_table, entry
@@ -203,14 +204,14 @@ class LateBinding(Central):
     # ---------------------------------------------------------------- whole workloads
 
     @property
-    def compiled_learner(self) -> LateBinding | None:
+    def compiled_loop(self) -> LateBinding | None:
         """The scheduler itself, if its compiled loop can run whole workloads."""
         return self if type(self) is LateBinding else None
 
     def run_rows(
         self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
     ) -> None:
-        """Run rows of a workload in compiled code; see `CompiledLearner`."""
+        """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
             assert self.setting.times is not None
             count = len(workload)
@@ -222,6 +223,5 @@ class LateBinding(Central):
             self._known_times,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.divisible, table, *arrays,
-            outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
-            outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
+            *outcome_columns(outcomes),
         )  # fmt: skip

@@ -19,6 +19,7 @@ from ..cluster.arrival_loop import (
     TASK_COLUMNS,
     ClusterArrays,
     next_event,
+    outcome_columns,
     place_row,
 )
 from ..compiled import DEVICE_TABLE, compiled, device_table, entry, helper
@@ -143,14 +144,14 @@ class ShortestFirst(Central):
         return int(np.argmin(np.where(starts_now, seconds[:, idle_device], np.inf)))
 
     @property
-    def compiled_learner(self) -> ShortestFirst | None:
+    def compiled_loop(self) -> ShortestFirst | None:
         """The scheduler itself, if its compiled loop can run whole workloads."""
         return self if type(self) is ShortestFirst else None
 
     def run_rows(
         self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
     ) -> None:
-        """Run rows of a workload in compiled code; see `CompiledLearner`."""
+        """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
             assert self.setting.times is not None
             self._known_times = np.ascontiguousarray(self.setting.times.table(workload))
@@ -160,6 +161,5 @@ class ShortestFirst(Central):
             self.devices, self._queue, self._length, self._clock, begin, end, self._known_times,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.divisible, table, *arrays,
-            outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
-            outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
+            *outcome_columns(outcomes),
         )  # fmt: skip

@@ -21,7 +21,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from ...cluster.arrival_loop import ClusterArrays, place_row
+from ...cluster.arrival_loop import ClusterArrays, outcome_columns, place_row
 from ...compiled import compiled, device_table, entry, inner
 from ...compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
 from ...core import (
@@ -223,7 +223,7 @@ class HierarchicalLearner(Online):
         return int(self.record.numbers[ACTIVE]) == SAFE
 
     @property
-    def compiled_learner(self) -> HierarchicalLearner | None:
+    def compiled_loop(self) -> HierarchicalLearner | None:
         """The learner itself, if its compiled loop can run whole workloads: it learns, for latency alone."""
         own = type(self) is HierarchicalLearner and self.setting.objective.is_latency_only
         return self if own and self.learn else None
@@ -387,7 +387,7 @@ class HierarchicalLearner(Online):
     def run_rows(
         self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
     ) -> None:
-        """Run rows of a workload in compiled code; see `CompiledLearner`."""
+        """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
             self._running = empty_heap(len(workload))
         numbers, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
@@ -396,8 +396,7 @@ class HierarchicalLearner(Online):
             self._running, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.kind, numbers, table, *arrays,
-            outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
-            outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
+            *outcome_columns(outcomes),
         )  # fmt: skip
         self.finish_rows(workload, numbers, log[:events])
 

@@ -14,7 +14,14 @@ from collections.abc import Iterator
 import numpy as np
 from numba import types
 
-from ...cluster.arrival_loop import CLUSTER_ARRAYS, OUTCOME_COLUMNS, ClusterArrays, next_event, place_row
+from ...cluster.arrival_loop import (
+    CLUSTER_ARRAYS,
+    OUTCOME_COLUMNS,
+    ClusterArrays,
+    next_event,
+    outcome_columns,
+    place_row,
+)
 from ...compiled import compiled, entry, inner
 from ...compiled.device_prices import set_window_prices
 from ...compiled.late_binding import (
@@ -312,7 +319,7 @@ class LateLearner(Central):
     # ---------------------------------------------------------------- whole workloads
 
     @property
-    def compiled_learner(self) -> LateLearner | None:
+    def compiled_loop(self) -> LateLearner | None:
         """The learner itself, if its compiled loop can run whole workloads: it learns, for latency alone."""
         return self if self.setting.objective.is_latency_only and self.learner.learn else None
 
@@ -325,7 +332,7 @@ class LateLearner(Central):
         arrays: ClusterArrays,
         outcomes: Outcomes,
     ) -> None:
-        """Run rows of a workload in compiled code; see `CompiledLearner`."""
+        """Run rows of a workload in compiled code; see `CompiledLoop`."""
         learner = self.learner
         if begin == 0:
             count = len(workload)
@@ -339,7 +346,6 @@ class LateLearner(Central):
             self._running, self._queue, self._skipped, self._work, self._clock, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
-            outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
-            outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
+            *outcome_columns(outcomes),
         )  # fmt: skip
         learner.finish_rows(workload, numbers, log[:events])
