@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core import Floats, Online, Outcomes, Scheduler, Workload
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion
-from ..learning.duration.retraining import TrainingWorker
+from ..learning.duration.retraining import InlineTrainingWorker, TrainingWorker
 from ..learning.model_files import ModelFileError
 from ..metrics.running_mean import busy_share
 from ..physics import isolated_split
@@ -30,6 +30,8 @@ _ORACLE = "oracle"
 #: Triggers of versions that were not trained in this run.
 _LOADED = ("pretrained", "restart")
 _CHECKPOINT_FORMAT = 1
+#: Tasks of a run that is made for what it compiles.
+_REHEARSED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,3 +393,33 @@ class LiveRun:
                 self.lane_events.append(LaneEvent("loaded", lane.name, "", next_task, number, warmed))
             self.learn(lane, next_task)
         self._marks = (self.now, [lane.cluster.busy_by(self.now) for lane in self.lanes])
+
+
+class _NoTraining(InlineTrainingWorker):
+    """Worker that takes no request: forests train in another process, which compiles nothing for the run."""
+
+    ready = False
+
+
+def compile_live_code(config: LiveConfig) -> None:
+    """Compile all that a run with this configuration calls, or load it from the cache.
+
+    Some functions would otherwise be compiled at the first decision, others at the first outcome or the first
+    version of a model; the stream would stand still each time. A short run that is dropped calls them all.
+    Schedulers of other packages are left out, because they may count their calls.
+    """
+    package = __name__.partition(".")[0]
+    own = tuple(spec for spec in config.schedulers if type(create(spec)).__module__.partition(".")[0] == package)
+    if not own:
+        return
+    run = LiveRun(replace(config, schedulers=own, retrain_interval=1), _NoTraining())
+    run.begin(1)
+    while run.ordinal < _REHEARSED:
+        if run.advance(run.ordinal + 1, _REHEARSED - run.ordinal, math.inf) is None:
+            break
+    run.end_episode(run.ordinal + 1)  # every outcome is learned from
+    run.checkpoint()
+    for lane in run.live:
+        lane.model_card()
+        if lane.learner is not None:
+            lane.learner.times.request_training()

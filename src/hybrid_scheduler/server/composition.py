@@ -18,6 +18,7 @@ from ..config import ALL_SCHEDULERS
 from ..core import HybridSchedulerError, InvalidInputError, Online, UnknownNameError
 from ..live import ContinuousSimulation, LiveConfig
 from ..live.live_config import LiveTrace
+from ..live.live_run import compile_live_code
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
 from ..storage.cache import Cache, MemoryCache, RedisCache
@@ -71,6 +72,28 @@ def options_of(settings: Settings) -> ServerOptions:
         trusted_proxies=chosen.trusted_proxies,
         max_clients=chosen.max_clients,
     )
+
+
+def compile_kernels(settings: Settings, traces: Path) -> None:
+    """Compile all that the run of these settings calls, so that its tasks appear as soon as the server is ready.
+
+    Parameters
+    ----------
+    settings
+        The configuration.
+    traces
+        Folder of named traces.
+
+    Raises
+    ------
+    InvalidInputError
+        If the settings name a trace that does not exist.
+    """
+    if settings.live.trace:
+        find_trace(settings.live.trace, traces)  # reported before minutes are spent on compiling
+        settings = settings.model_copy(update={"live": settings.live.model_copy(update={"trace": ""})})
+    with contextlib.suppress(HybridSchedulerError):  # the run itself reports it, or goes on without a model
+        compile_live_code(_live_config(settings, traces))
 
 
 def _live_config(settings: Settings, traces: Path) -> LiveConfig:

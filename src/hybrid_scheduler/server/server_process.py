@@ -11,18 +11,19 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from loguru import logger
+from numba.core.event import Event, Listener, install_listener
 
 from ..core import HybridSchedulerError
 from .access_control import is_loopback
 from .app import create_app
 from .app_context import ServerOptions
-from .composition import RunningServer, open_server, options_of
+from .composition import RunningServer, compile_kernels, open_server, options_of
 from .uvicorn_protocols import ConnectionGuard, FrameProtocol, GuardedHttpProtocol
 
 if TYPE_CHECKING:
@@ -85,10 +86,12 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGBREAK] if hasattr(signal, "SIGBREAK") else []))
+
+
 @contextlib.contextmanager
-def _stop_signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Call `stop` on SIGINT and SIGTERM for the duration of the block."""
-    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGBREAK] if hasattr(signal, "SIGBREAK") else [])]
+def _stop_signals(stop: Callable[[int], None], numbers: Sequence[signal.Signals] = _STOP_SIGNALS) -> Iterator[None]:
+    """Call `stop` on these signals for the duration of the block."""
     try:
         before = {number: signal.signal(number, lambda number, _: stop(number)) for number in numbers}
     except ValueError:  # signals can only be handled in the main thread
@@ -99,6 +102,37 @@ def _stop_signals(stop: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class _EndCompiling(Listener):  # type: ignore[misc]
+    """Listener that ends compiling before the next function, once Ctrl-C was pressed.
+
+    An exception in the middle of a compilation is lost where LLVM calls Python back.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted = False
+
+    def interrupt(self, _: int) -> None:
+        self.interrupted = True
+
+    def check(self) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+
+    def on_start(self, event: Event) -> None:
+        self.check()
+
+    def on_end(self, event: Event) -> None:
+        """Do nothing: the next function begins or the block ends."""
+
+
+def _compile_kernels(settings: Settings, options: ServerOptions) -> None:
+    """Compile what the run calls, before an event loop defers Ctrl-C."""
+    with install_listener("numba:compile", _EndCompiling()) as ending:
+        with _stop_signals(ending.interrupt, [signal.SIGINT]):
+            compile_kernels(settings, options.traces)
+        ending.check()
 
 
 def _raise_file_limit(options: ServerOptions) -> None:
@@ -172,11 +206,14 @@ def serve(
     """
     _redirect_logs()
     if role == "engine":
+        _compile_kernels(settings, ServerOptions())
         interrupted = asyncio.run(_run_engine(settings, start, speed, ready))
     else:
         options = options_of(settings)
         _raise_file_limit(options)
         with bound_socket(options.host, options.port) as listener:
+            if role == "all":
+                _compile_kernels(settings, options)
             loop = _loop_factory()
             with asyncio.Runner(loop_factory=loop) as runner:
                 interrupted = runner.run(_run_server(settings, options, listener, role, start, speed, ready))
