@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from hybrid_scheduler.profiling.calibration import calibrate
 from hybrid_scheduler.profiling.hardware_profile import profile_named
-from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 
 SCHEDULERS = ("cpu_only", "greedy", "round_robin", "earliest_finish", "hybrid_ml", "rl_agent")
 #: Decisions after which everything is compiled and learning has settled.
@@ -52,7 +52,7 @@ def standard(tasks: int) -> dict[str, float]:
 def ours(scheduler: str, tasks: int) -> dict[str, float]:
     """Measure the executor; all in seconds, deciding and learning per task."""
     calibration = calibrate(profile_named("cpu_only"))
-    with HybridExecutor(scheduler, device_type="cpu", calibration=calibration) as executor:
+    with KernelExecutor(scheduler, device_type="cpu", calibration=calibration) as executor:
 
         def submit(i: int) -> Future[None]:
             # A kind that the calibration knows, so that schedulers that know durations can decide.

@@ -36,7 +36,7 @@ from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.profiling.machine_info import describe_machine, find_gpu
 from hybrid_scheduler.profiling.profiler import HardwareProfiler
 from hybrid_scheduler.runtime.contention_profile import ContentionCalibration, calibrate_executor
-from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_splitting import can_split
 from hybrid_scheduler.runtime.kernel_stream import make_stream, size_grid
 from hybrid_scheduler.runtime.kernel_stream_execution import (
@@ -104,7 +104,7 @@ class Study:
         self.kinds = list(KERNELS)
         self.limits = {"sort": 128} if tiny else LIMITS
         self.summary: dict[str, Any] = {"source": "measured", "errors": {}}
-        self.executor = HybridExecutor("cpu_only", split=False)
+        self.executor = KernelExecutor("cpu_only", split=False)
         self.accelerators = [pool.name for pool in self.executor.pools if pool.kind != "cpu"]
         self.learning = self._stream(0)
         self.evaluation = self._stream(1)
@@ -176,7 +176,7 @@ class Study:
         import torch
 
         found: dict[str, Any] = {}
-        with HybridExecutor("gpu_only") as executor, HybridExecutor(FixedSplit()) as splitter:
+        with KernelExecutor("gpu_only") as executor, KernelExecutor(FixedSplit()) as splitter:
             for kind in self.kinds:
                 call = KernelCall(kind, 256 if self.tiny else 1024, 0)
                 call = replace(call, inputs=executor.inputs.of(call))
@@ -197,7 +197,7 @@ class Study:
 
         if not torch.cuda.is_available():
             return {"skipped": "no CUDA device"}
-        with HybridExecutor("gpu_only", split=False) as executor:
+        with KernelExecutor("gpu_only", split=False) as executor:
             torch.cuda.empty_cache()
             free = torch.cuda.mem_get_info()[0]
             hog = torch.empty(int(free - 150e6), dtype=torch.uint8, device="cuda")
@@ -377,7 +377,7 @@ class Study:
         return document
 
 
-def compile_first(executor: HybridExecutor, call: KernelCall) -> None:
+def compile_first(executor: KernelExecutor, call: KernelCall) -> None:
     """Compile a scheduler's rule before the measurement, so that it does not count as decision time."""
     for _ in range(8):
         executor.submit_kernel(KernelCall(call.kind, 64)).exception()

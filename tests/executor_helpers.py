@@ -7,7 +7,7 @@ from typing import Any
 from hybrid_scheduler.core import Decision, Online, Task, View
 from hybrid_scheduler.profiling.machine_info import THREAD_POOL
 from hybrid_scheduler.runtime.device_pools import DevicePool
-from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 
 THREADS = (DevicePool("cpu_wide", "cpu", threads=1), DevicePool("cpu_narrow", THREAD_POOL, threads=1))
 
@@ -23,15 +23,15 @@ class Always(Online):
 
 
 @contextmanager
-def executors(default: str, **defaults: Any) -> Iterator[Callable[..., HybridExecutor]]:
+def executors(default: str, **defaults: Any) -> Iterator[Callable[..., KernelExecutor]]:
     """Yield a function that makes executors, by default with this scheduler and these options.
 
     All of them are shut down at the end.
     """
-    made: list[HybridExecutor] = []
+    made: list[KernelExecutor] = []
 
-    def build(scheduler: str | Online = default, **options: Any) -> HybridExecutor:
-        made.append(HybridExecutor(scheduler, **{**defaults, **options}))
+    def build(scheduler: str | Online = default, **options: Any) -> KernelExecutor:
+        made.append(KernelExecutor(scheduler, **{**defaults, **options}))
         return made[-1]
 
     yield build

@@ -76,10 +76,19 @@ if TYPE_CHECKING:
     from .profiling import profile_named as profile_named
     from .profiling import save_profile as save_profile
     from .reports import gantt as gantt
+    from .runtime import DataHandle as DataHandle
+    from .runtime import DependencyError as DependencyError
     from .runtime import ExecutionRecord as ExecutionRecord
     from .runtime import HybridExecutor as HybridExecutor
     from .runtime import KernelCall as KernelCall
+    from .runtime import KernelExecutor as KernelExecutor
     from .runtime import RayExecutor as RayExecutor
+    from .runtime import TaskFunction as TaskFunction
+    from .runtime import TaskFuture as TaskFuture
+    from .runtime import array_namespace as array_namespace
+    from .runtime import auto as auto
+    from .runtime import run as run
+    from .runtime import task as task
     from .schedulers import HybridML as HybridML
     from .schedulers import Look as Look
     from .schedulers import RLAgent as RLAgent
@@ -197,10 +206,19 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "reports": ("gantt",),
         "runtime": (
+            "DataHandle",
+            "DependencyError",
             "ExecutionRecord",
             "HybridExecutor",
             "KernelCall",
+            "KernelExecutor",
             "RayExecutor",
+            "TaskFunction",
+            "TaskFuture",
+            "array_namespace",
+            "auto",
+            "run",
+            "task",
         ),
         "schedulers": (
             "HybridML",

@@ -8,7 +8,7 @@ import pytest
 from hybrid_scheduler.core.outcome import FAILED, MOVED_TO_CPU, RAN
 from hybrid_scheduler.experiments.measured_history import measured_run
 from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform
-from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream_execution import Choices, StreamExecution, run_stream
 from hybrid_scheduler.runtime.submission import (
     CANCELLED,
@@ -97,7 +97,7 @@ def test_task_arrives_at_its_first_submission():
 @pytest.mark.parametrize("mode", ["sequential", "batch"])
 def test_real_kernels_give_a_complete_run(mode):
     calls = [KernelCall(kind, size) for kind in ("sort", "matmul") for size in (16, 32, 48)]
-    with HybridExecutor("greedy", device_type="cpu") as executor:
+    with KernelExecutor("greedy", device_type="cpu") as executor:
         execution = run_stream(executor, calls, mode=mode, name="greedy")
         real = benchmark()
         real.executor, real.calls, real.executions = executor, calls, {"greedy": execution}

@@ -22,8 +22,8 @@ from hybrid_scheduler.runtime.contention_profile import (
     scaled_to_totals,
 )
 from hybrid_scheduler.runtime.device_pools import DevicePool
-from hybrid_scheduler.runtime.executor import HybridExecutor
 from hybrid_scheduler.runtime.kernel_benchmark import KernelBenchmark
+from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream import KernelInputs, as_workload, make_stream, size_grid
 from hybrid_scheduler.runtime.kernel_stream_execution import (
     Choices,
@@ -41,8 +41,8 @@ CALLS = [KernelCall(kind, size) for size in (16, 32, 48) for kind in ("sort", "m
 
 
 @pytest.fixture
-def executor() -> Iterator[HybridExecutor]:
-    with HybridExecutor("round_robin", pools=POOLS) as made:
+def executor() -> Iterator[KernelExecutor]:
+    with KernelExecutor("round_robin", pools=POOLS) as made:
         yield made
 
 
@@ -135,7 +135,7 @@ def test_energy_is_shared_by_seconds_on_the_accelerator() -> None:
     assert [record.joules for record in records] == [2.0, 6.0]
 
 
-def test_choices_measure_every_kernel_on_every_device(executor: HybridExecutor) -> None:
+def test_choices_measure_every_kernel_on_every_device(executor: KernelExecutor) -> None:
     choices = measure_choices(executor, [*CALLS, CALLS[0]], repeats=2)
     assert choices.devices == ("cpu_wide", "cpu_narrow")
     assert choices.seconds.shape == (7, 2)
@@ -144,7 +144,7 @@ def test_choices_measure_every_kernel_on_every_device(executor: HybridExecutor) 
     assert not executor.records
 
 
-def test_kernel_that_runs_nowhere_is_named(executor: HybridExecutor) -> None:
+def test_kernel_that_runs_nowhere_is_named(executor: KernelExecutor) -> None:
     broken = KernelCall("sort", 17, inputs=("no tensor",))
     with pytest.raises(HybridSchedulerError, match=r"sort of size 17 failed on every device: \w+Error"):
         measure_choices(executor, [CALLS[0], broken], repeats=1)
@@ -154,7 +154,7 @@ def test_kernel_that_runs_nowhere_is_named(executor: HybridExecutor) -> None:
 
 
 @pytest.mark.parametrize("mode", ["sequential", "batch"])
-def test_run_has_a_record_for_every_call(mode: str, executor: HybridExecutor) -> None:
+def test_run_has_a_record_for_every_call(mode: str, executor: KernelExecutor) -> None:
     found = run_stream(executor, CALLS, mode=mode, learning=CALLS[:2])
     assert [record.kind for record in found.records] == [call.kind for call in CALLS]
     assert found.learned_from == 2
@@ -165,7 +165,7 @@ def test_run_has_a_record_for_every_call(mode: str, executor: HybridExecutor) ->
     json.dumps(document, allow_nan=False)
 
 
-def test_bad_mode_is_refused(executor: HybridExecutor) -> None:
+def test_bad_mode_is_refused(executor: KernelExecutor) -> None:
     with pytest.raises(InvalidInputError, match="sequential or batch"):
         run_stream(executor, CALLS, mode="parallel")
 
@@ -173,7 +173,7 @@ def test_bad_mode_is_refused(executor: HybridExecutor) -> None:
 # ------------------------------------------------------------------------------------------ simulated and real
 
 
-def test_survey_calibrates_alone_and_under_contention(executor: HybridExecutor, tmp_path: Path) -> None:
+def test_survey_calibrates_alone_and_under_contention(executor: KernelExecutor, tmp_path: Path) -> None:
     survey = ContentionSurvey(executor, CALLS)
     for _ in range(2):
         survey.measure()
@@ -188,7 +188,7 @@ def test_survey_calibrates_alone_and_under_contention(executor: HybridExecutor, 
     assert not executor.records
 
 
-def test_neighbours_run_the_kernels_they_run_fastest(executor: HybridExecutor) -> None:
+def test_neighbours_run_the_kernels_they_run_fastest(executor: KernelExecutor) -> None:
     services = {
         ("sort", 16): {"cpu": [1.0, 9.0, 1.0], THREAD_POOL: [2.0, 2.0, 2.0]},
         ("matmul", 16): {"cpu": [3.0], THREAD_POOL: [2.0]},
@@ -209,7 +209,7 @@ def test_scaled_curve_sums_up_to_the_measured_total() -> None:
     assert higher.seconds == pytest.approx((1.5, 6.0))
 
 
-def test_real_and_simulated_makespans_are_compared(executor: HybridExecutor) -> None:
+def test_real_and_simulated_makespans_are_compared(executor: KernelExecutor) -> None:
     found = compare_real(executor, CALLS, ["earliest_finish", "cpu_only"], rounds=2)
     for spec, one in found.schedulers.items():
         assert len(one["real"]) == len(one["simulated"]) == 2
@@ -221,7 +221,7 @@ def test_real_and_simulated_makespans_are_compared(executor: HybridExecutor) -> 
     assert found.schedulers["cpu_only"]["simulated_makespan_seconds"] >= 0.999 * alone
 
 
-def test_learners_are_simulated_with_what_they_learned_before(executor: HybridExecutor) -> None:
+def test_learners_are_simulated_with_what_they_learned_before(executor: KernelExecutor) -> None:
     found = compare_real(executor, CALLS, ["hybrid_ml", "rl_agent"], rounds=1, learning=CALLS)
     for spec, one in found.schedulers.items():
         assert all(len(run.records) == len(CALLS) for run in found.runs[spec])
@@ -229,7 +229,7 @@ def test_learners_are_simulated_with_what_they_learned_before(executor: HybridEx
         assert 0.0 <= one["simulated"][0]["on_accelerator"] <= 1.0
 
 
-def test_simulation_keeps_task_ids(executor: HybridExecutor) -> None:
+def test_simulation_keeps_task_ids(executor: KernelExecutor) -> None:
     """Round robin sends even ids to one device and odd ids to the other, whatever the first id is."""
     curves = tuple(Curve("sort", device, (16.0, 64.0), (1.0, 10.0)) for device in ("cpu", THREAD_POOL))
     calibration = Calibration(ProfiledPhysics(curves), (), {}, "pageable")
@@ -249,14 +249,14 @@ def test_neighbour_work_is_long_enough_and_limited() -> None:
     assert _enough(calls, [5.0, 5.0], 2.0) == calls
 
 
-def test_comparison_uses_a_given_calibration(executor: HybridExecutor) -> None:
+def test_comparison_uses_a_given_calibration(executor: KernelExecutor) -> None:
     given = calibrate_executor(executor, CALLS, repeats=1)
     found = compare_real(executor, CALLS, ["cpu_only"], given=given, rounds=1)
     assert found.schedulers["cpu_only"]["tasks"] == len(CALLS)
     assert all(not runs for runs in found.survey.alone.values())
 
 
-def test_benchmark_judges_every_scheduler(executor: HybridExecutor) -> None:
+def test_benchmark_judges_every_scheduler(executor: KernelExecutor) -> None:
     benchmark = KernelBenchmark(
         executor, CALLS, ["hybrid_ml", "min_completion"], learning=CALLS[:4], compare=True, repeats=1
     )
@@ -274,5 +274,5 @@ def test_benchmark_judges_every_scheduler(executor: HybridExecutor) -> None:
     assert {row["source"] for row in rows} == {"measured"}
 
 
-def test_benchmark_needs_no_calibration_for_other_schedulers(executor: HybridExecutor) -> None:
+def test_benchmark_needs_no_calibration_for_other_schedulers(executor: KernelExecutor) -> None:
     assert not KernelBenchmark(executor, CALLS, ["greedy", "hybrid_ml"]).needs_calibration()

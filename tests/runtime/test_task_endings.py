@@ -14,10 +14,10 @@ from executor_helpers import THREADS, Always, executors
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.profiling.kernels import KERNELS
-from hybrid_scheduler.runtime import executor
+from hybrid_scheduler.runtime import kernel_executor
 from hybrid_scheduler.runtime.device_backends import CpuBackend
 from hybrid_scheduler.runtime.device_pools import DevicePool
-from hybrid_scheduler.runtime.executor import HybridExecutor
+from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream_execution import run_stream
 from hybrid_scheduler.runtime.running_task import RunningTask
 from hybrid_scheduler.runtime.submission import KernelCall
@@ -27,7 +27,7 @@ LONG = 60.0
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[..., HybridExecutor]]:
+def make() -> Iterator[Callable[..., KernelExecutor]]:
     with executors("gpu_only", pools=GPUS, backend=CpuBackend) as build:
         yield build
 
@@ -63,7 +63,7 @@ def _out_of_memory() -> None:
 # ------------------------------------------------------------------------------------------ shutdown
 
 
-def test_retry_on_the_cpu_finishes_during_shutdown(make: Callable[..., HybridExecutor]) -> None:
+def test_retry_on_the_cpu_finishes_during_shutdown(make: Callable[..., KernelExecutor]) -> None:
     run, gate = make(), Gate()
     future = run.submit_variants(cpu=lambda: "cpu", gpu=lambda: (gate(), _out_of_memory()))
     gate.begun.wait(LONG)
@@ -76,7 +76,7 @@ def test_retry_on_the_cpu_finishes_during_shutdown(make: Callable[..., HybridExe
 
 
 def test_begun_split_is_finished_when_the_rest_is_cancelled(
-    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
     run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
@@ -97,7 +97,7 @@ def test_begun_split_is_finished_when_the_rest_is_cancelled(
     _ends(run.shutdown)
 
 
-def test_second_shutdown_can_cancel_waiting_tasks(make: Callable[..., HybridExecutor]) -> None:
+def test_second_shutdown_can_cancel_waiting_tasks(make: Callable[..., KernelExecutor]) -> None:
     run, gate = make(), Gate()
     run.submit(gate)
     gate.begun.wait(LONG)
@@ -110,7 +110,7 @@ def test_second_shutdown_can_cancel_waiting_tasks(make: Callable[..., HybridExec
     assert [thread.name for thread in threading.enumerate() if thread.name == "hybrid-watch"] == []
 
 
-def test_shutdown_does_not_wait_for_a_timed_out_task(make: Callable[..., HybridExecutor]) -> None:
+def test_shutdown_does_not_wait_for_a_timed_out_task(make: Callable[..., KernelExecutor]) -> None:
     run, gate = make(), Gate()
     future = run.submit_variants(cpu=gate, timeout=0.05)
     _ends(run.shutdown)
@@ -121,8 +121,8 @@ def test_shutdown_does_not_wait_for_a_timed_out_task(make: Callable[..., HybridE
 def test_program_without_shutdown_ends_silently() -> None:
     """Outcomes are not learned from yet, and a training is due."""
     program = """
-from hybrid_scheduler.runtime.executor import HybridExecutor
-run = HybridExecutor("hybrid_ml", device_type="cpu")
+from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
+run = KernelExecutor("hybrid_ml", device_type="cpu")
 futures = [run.submit_variants(cpu=sum, args=(range(9 + i),), kind="sum", size=9.0 + i) for i in range(150)]
 print(sum(future.result() for future in futures) > 0)
 """
@@ -134,7 +134,7 @@ print(sum(future.result() for future in futures) > 0)
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, math.inf, math.nan])
-def test_bad_timeouts_of_tasks_are_refused(make: Callable[..., HybridExecutor], limit: float) -> None:
+def test_bad_timeouts_of_tasks_are_refused(make: Callable[..., KernelExecutor], limit: float) -> None:
     run, gate = make(), Gate()
     with pytest.raises(InvalidInputError, match="timeout"):
         run.submit_variants(cpu=int, timeout=limit)
@@ -145,7 +145,7 @@ def test_bad_timeouts_of_tasks_are_refused(make: Callable[..., HybridExecutor], 
     gate.open.set()
 
 
-def test_callable_is_watched_where_the_other_variant_is_a_command(make: Callable[..., HybridExecutor]) -> None:
+def test_callable_is_watched_where_the_other_variant_is_a_command(make: Callable[..., KernelExecutor]) -> None:
     run, gate = make(), Gate()
     with pytest.raises(TimeoutError, match=r"0\.05 s"):
         run.submit_variants(cpu=["echo", "x"], gpu=gate, timeout=0.05).result(LONG)
@@ -153,7 +153,7 @@ def test_callable_is_watched_where_the_other_variant_is_a_command(make: Callable
 
 
 def test_timeout_while_the_result_is_recorded_has_no_effect(
-    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, measure = make(), RunningTask.measure
 
@@ -167,7 +167,7 @@ def test_timeout_while_the_result_is_recorded_has_no_effect(
     assert (run.counts["done"], run.counts["timed_out"], run.workers_replaced) == (2, 0, 0)
 
 
-def test_replaced_worker_has_its_own_backend(make: Callable[..., HybridExecutor]) -> None:
+def test_replaced_worker_has_its_own_backend(make: Callable[..., KernelExecutor]) -> None:
     """The abandoned thread may still be writing to its buffers."""
     run, gate = make(), Gate()
     before = run.workers[0].backend
@@ -180,7 +180,7 @@ def test_replaced_worker_has_its_own_backend(make: Callable[..., HybridExecutor]
 # ------------------------------------------------------------------------------------------ devices and callbacks
 
 
-def test_tasks_of_an_unusable_device_run_on_the_cpu(make: Callable[..., HybridExecutor]) -> None:
+def test_tasks_of_an_unusable_device_run_on_the_cpu(make: Callable[..., KernelExecutor]) -> None:
     class Locked(CpuBackend):
         def enter(self) -> None:
             if self.pool.name == "gpu_0":
@@ -193,7 +193,7 @@ def test_tasks_of_an_unusable_device_run_on_the_cpu(make: Callable[..., HybridEx
 
 
 def test_error_in_a_callback_ends_the_task_and_not_the_worker(
-    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, back = make(), RunningTask.part_ended
 
@@ -208,21 +208,21 @@ def test_error_in_a_callback_ends_the_task_and_not_the_worker(
     assert run.submit(lambda: 2).result(LONG) == 2
 
 
-def test_gpu_out_of_memory_runs_the_cpu_variant(make: Callable[..., HybridExecutor]) -> None:
+def test_gpu_out_of_memory_runs_the_cpu_variant(make: Callable[..., KernelExecutor]) -> None:
     run = make()
     assert run.submit_variants(cpu=lambda: "cpu", gpu=_out_of_memory).result(LONG) == "cpu"
     assert run.counts["retried"] == 1
 
 
 def test_stream_longer_than_the_kept_records_is_refused(
-    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "MOST_RECORDS", 2)
+    monkeypatch.setattr(kernel_executor, "MOST_RECORDS", 2)
     with pytest.raises(InvalidInputError, match="at most 2"):
         run_stream(make(), [KernelCall("sort", 16)] * 3)
 
 
-def test_stream_with_an_impossible_kernel_is_refused(make: Callable[..., HybridExecutor]) -> None:
+def test_stream_with_an_impossible_kernel_is_refused(make: Callable[..., KernelExecutor]) -> None:
     run, before = make(), sys.getswitchinterval()
     calls = [KernelCall("matmul", 64), KernelCall("matmul", 10**9)]
     found: list[BaseException] = []
@@ -241,7 +241,7 @@ def test_stream_with_an_impossible_kernel_is_refused(make: Callable[..., HybridE
 # ------------------------------------------------------------------------------------------ queues
 
 
-def test_shorter_queue_is_chosen_without_measurements(make: Callable[..., HybridExecutor]) -> None:
+def test_shorter_queue_is_chosen_without_measurements(make: Callable[..., KernelExecutor]) -> None:
     run, gate = make("gpu_only"), Gate()
     futures = [run.submit_variants(cpu=int, gpu=gate, kind="new", size=float(i + 1)) for i in range(4)]
     gate.open.set()
@@ -251,7 +251,7 @@ def test_shorter_queue_is_chosen_without_measurements(make: Callable[..., Hybrid
 
 
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
-def test_batch_of_a_new_kind_uses_all_devices(spec: str, make: Callable[..., HybridExecutor]) -> None:
+def test_batch_of_a_new_kind_uses_all_devices(spec: str, make: Callable[..., KernelExecutor]) -> None:
     """Each device class is explored once; the other tasks do not wait for that."""
     run, gate = make(spec), Gate()
     futures = [run.submit_variants(cpu=gate, gpu=gate, kind="new", size=9.0, intensity=0.9) for _ in range(20)]
@@ -263,7 +263,7 @@ def test_batch_of_a_new_kind_uses_all_devices(spec: str, make: Callable[..., Hyb
     assert used == {"cpu", "gpu_0", "gpu_1"}
 
 
-def test_exploration_of_an_impossible_device_ends(make: Callable[..., HybridExecutor]) -> None:
+def test_exploration_of_an_impossible_device_ends(make: Callable[..., KernelExecutor]) -> None:
     run = make("hybrid_ml")
     for i in range(30):
         run.submit_variants(cpu=int, kind="mine", size=100.0 + i).result(LONG)
@@ -274,7 +274,7 @@ def test_exploration_of_an_impossible_device_ends(make: Callable[..., HybridExec
 
 
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
-def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., HybridExecutor]) -> None:
+def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., KernelExecutor]) -> None:
     run = make(spec)
     for i in range(40):
         work = (lambda: 1 / 0) if i % 2 else int
@@ -291,9 +291,9 @@ def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., HybridExecut
 
 
 def test_records_are_limited_when_devices_are_given(
-    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "MOST_RECORDS", 5)
+    monkeypatch.setattr(kernel_executor, "MOST_RECORDS", 5)
     run = make()
     for _ in range(20):
         run.submit_variants(cpu=int, device="cpu").result(LONG)
@@ -302,7 +302,7 @@ def test_records_are_limited_when_devices_are_given(
 
 
 def test_queued_splits_hold_no_result_memory(
-    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
     made: list[object] = []

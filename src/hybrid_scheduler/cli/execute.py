@@ -17,8 +17,8 @@ from .table import NOTHING, SECONDS, Column, percent, significant, unit_for, wit
 if TYPE_CHECKING:
     from ..config import Settings
     from ..profiling.calibration import Calibration
-    from ..runtime.executor import HybridExecutor
     from ..runtime.kernel_benchmark import KernelBenchmark
+    from ..runtime.kernel_executor import KernelExecutor
     from .upload import UploadedRun
 
 _BACKENDS = ("local", "ray")
@@ -247,14 +247,14 @@ def _executor(
     *,
     split: bool,
     timeout: float | None,
-) -> HybridExecutor:
+) -> KernelExecutor:
     if backend == "ray":
         from ..runtime.ray_executor import RayExecutor
 
         return RayExecutor("cpu_only", address=address, calibration=calibration, timeout=timeout)
-    from ..runtime.executor import HybridExecutor
+    from ..runtime.kernel_executor import KernelExecutor
 
-    return HybridExecutor("cpu_only", device_type=device, calibration=calibration, split=split, timeout=timeout)
+    return KernelExecutor("cpu_only", device_type=device, calibration=calibration, split=split, timeout=timeout)
 
 
 def _steps(benchmark: KernelBenchmark) -> int:

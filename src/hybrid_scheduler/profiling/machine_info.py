@@ -138,7 +138,7 @@ def _find_mps() -> Gpu | str | None:
         memory = int(torch.mps.recommended_max_memory())
     except Exception as error:
         return _first_line(error)
-    return Gpu("mps", f"{_cpu_model()} GPU", memory)
+    return Gpu("mps", f"{cpu_model()} GPU", memory)
 
 
 def _first_line(error: Exception) -> str:
@@ -165,7 +165,7 @@ def describe_machine(gpu: Gpu | None = None, threads: int | None = None) -> Mach
     """
     torch = need_torch()
     return MachineInfo(
-        cpu=_cpu_model(),
+        cpu=cpu_model(),
         architecture=platform.machine(),
         cores=usable_cores(),
         threads=threads or torch.get_num_threads(),
@@ -188,7 +188,8 @@ def available_memory() -> int | None:
     return min(free) if free else _installed_memory()
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """Return the name of this machine's CPU."""
     model = ""
     if sys.platform == "darwin":
         model = _output_of("sysctl", "-n", "machdep.cpu.brand_string")

@@ -5,21 +5,37 @@ from typing import TYPE_CHECKING
 from .._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from .accelerators import AcceleratorBackend as AcceleratorBackend
+    from .accelerators import TorchAccelerator as TorchAccelerator
+    from .data_handle import DataHandle as DataHandle
     from .executor import HybridExecutor as HybridExecutor
+    from .executor import run as run
+    from .kernel_executor import KernelExecutor as KernelExecutor
     from .ray_executor import RayExecutor as RayExecutor
     from .simulated_vs_real import compare_real as compare_real
     from .submission import ExecutionRecord as ExecutionRecord
     from .submission import KernelCall as KernelCall
+    from .task_function import TaskFunction as TaskFunction
+    from .task_function import array_namespace as array_namespace
+    from .task_function import auto as auto
+    from .task_function import task as task
+    from .task_future import DependencyError as DependencyError
+    from .task_future import TaskFuture as TaskFuture
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
-        "executor": ("HybridExecutor",),
+        "accelerators": ("AcceleratorBackend", "TorchAccelerator"),
+        "data_handle": ("DataHandle",),
+        "executor": ("HybridExecutor", "run"),
+        "kernel_executor": ("KernelExecutor",),
         "ray_executor": ("RayExecutor",),
         "simulated_vs_real": ("compare_real",),
         "submission": (
             "KernelCall",
             "ExecutionRecord",
         ),
+        "task_function": ("TaskFunction", "array_namespace", "auto", "task"),
+        "task_future": ("DependencyError", "TaskFuture"),
     },
 )

@@ -27,7 +27,7 @@ from ..profiling.calibration import Calibration, calibrate
 from ..profiling.hardware_profile import Copies, Method, Point, Profile
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..profiling.timing import Timing
-from .executor import HybridExecutor
+from .kernel_executor import KernelExecutor
 from .kernel_stream_execution import Progress, StreamSubmitter, no_progress, shuffled
 from .submission import DONE, KernelCall
 
@@ -56,7 +56,7 @@ class ContentionSurvey:
 
     Parameters
     ----------
-    executor : HybridExecutor
+    executor : KernelExecutor
         The executor to measure.
     calls : sequence of KernelCall
         Kernels and sizes; each is measured once per round and device.
@@ -64,7 +64,7 @@ class ContentionSurvey:
         Seed of the order.
     """
 
-    def __init__(self, executor: HybridExecutor, calls: Sequence[KernelCall], *, seed: int = 0) -> None:
+    def __init__(self, executor: KernelExecutor, calls: Sequence[KernelCall], *, seed: int = 0) -> None:
         self._executor, self._seed, self._rounds = executor, seed, 0
         self._calls = [KernelCall(*key) for key in dict.fromkeys((call.kind, call.size) for call in calls)]
         self.alone: _Services = {(call.kind, call.size): {} for call in self._calls}
@@ -128,7 +128,7 @@ class ContentionSurvey:
 
 
 def calibrate_executor(
-    executor: HybridExecutor,
+    executor: KernelExecutor,
     calls: Sequence[KernelCall],
     *,
     repeats: int = 4,
@@ -139,7 +139,7 @@ def calibrate_executor(
 
     Parameters
     ----------
-    executor : HybridExecutor
+    executor : KernelExecutor
         The executor to measure.
     calls : sequence of KernelCall
         Kernels and sizes.
@@ -156,7 +156,7 @@ def calibrate_executor(
     return survey.calibrated()
 
 
-def fastest_kernels(executor: HybridExecutor, services: _Services) -> dict[str, list[KernelCall]]:
+def fastest_kernels(executor: KernelExecutor, services: _Services) -> dict[str, list[KernelCall]]:
     """Return the kernels that each device runs faster than the others; all for one that is never fastest."""
     fastest = {
         key: min(by_class, key=lambda name: float(np.median(by_class[name])))
@@ -187,7 +187,7 @@ def scaled_to_totals(calibration: Calibration, services: _Services) -> Calibrati
 
 
 def _services(
-    executor: HybridExecutor,
+    executor: KernelExecutor,
     calls: Sequence[KernelCall],
     device: str,
     neighbours: Mapping[str, Sequence[KernelCall]],
@@ -235,7 +235,7 @@ def _enough(calls: Sequence[KernelCall], seconds: Sequence[float], needed: float
     return list(calls) * max(1, min(turns, _MOST_NEIGHBOUR_CALLS // len(calls)))
 
 
-def _profile(executor: HybridExecutor, services: _Services, seed: int, note: str) -> Profile:
+def _profile(executor: KernelExecutor, services: _Services, seed: int, note: str) -> Profile:
     gpu = find_gpu() if any(pool.is_accelerator for pool in executor.pools) else None
     points = tuple(
         _point(KernelCall(*key), {name: Timing.of(seconds) for name, seconds in by_class.items()})

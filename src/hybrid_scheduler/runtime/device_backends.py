@@ -7,12 +7,12 @@ ordinary memory, which the driver stages chunk after chunk.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..profiling.machine_info import need_torch
+from .cpu_cores import set_torch_threads
 from .device_pools import DevicePool
 from .submission import KernelCall, Variant, Variants, run_variant
 
@@ -26,7 +26,6 @@ _CHUNK = 4 * 2**20
 #: Most page-locked bytes for one device: other programs cannot use this memory.
 _MOST_STAGING = 4 * 2**30
 _ALIGNED = 512
-_entering = threading.Lock()
 
 
 class CpuBackend:
@@ -45,15 +44,7 @@ class CpuBackend:
 
     def enter(self) -> None:
         """Prepare the worker's thread; torch keeps the number of kernel threads per calling thread."""
-        torch = need_torch()
-        with _entering:
-            # When a thread is first asked for its number, it takes the one that any thread set last. So ask now,
-            # and let a third thread set that number back: else the program's own threads would inherit this one.
-            before = torch.get_num_threads()
-            torch.set_num_threads(self.pool.threads)
-            restore = threading.Thread(target=torch.set_num_threads, args=(before,))
-            restore.start()
-            restore.join()
+        set_torch_threads(need_torch(), self.pool.threads)
 
     def execute(self, run: Run, inputs: Tensors) -> Tensors:
         """Run a function of tensors; inputs and results are in main memory."""

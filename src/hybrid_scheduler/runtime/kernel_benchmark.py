@@ -15,7 +15,7 @@ from ..profiling.calibration import Calibration
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..schedulers import create
 from .contention_profile import ContentionCalibration, calibrate_executor
-from .executor import HybridExecutor
+from .kernel_executor import KernelExecutor
 from .kernel_policy import real_spec
 from .kernel_stream_execution import (
     Choices,
@@ -37,7 +37,7 @@ class KernelBenchmark:
 
     Attributes
     ----------
-    executor : HybridExecutor
+    executor : KernelExecutor
         Runs everything.
     calls : sequence of KernelCall
         The stream that is judged.
@@ -61,7 +61,7 @@ class KernelBenchmark:
         Runtimes of every kernel on every device, filled by `run`.
     """
 
-    executor: HybridExecutor
+    executor: KernelExecutor
     calls: Sequence[KernelCall]
     specs: Sequence[str]
     learning: Sequence[KernelCall] = ()

@@ -20,7 +20,7 @@ import numpy as np
 from ..core import Floats, HybridSchedulerError, InvalidInputError
 from ..profiling.energy_meters import Meter, cpu_meter, gpu_meter
 from ..profiling.machine_info import find_gpu, need_torch
-from .executor import HybridExecutor
+from .kernel_executor import KernelExecutor
 from .submission import DONE, MOVED, RETRIED, ExecutionRecord, KernelCall
 
 Progress = Callable[[str, int], None]
@@ -36,7 +36,7 @@ def no_progress(_: str, __: int) -> None:
     """Ignore progress."""
 
 
-def warm_up(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
+def warm_up(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None:
     """Run every kind on every device at three sizes: loads libraries, makes buffers, raises clocks."""
     by_kind: dict[str, list[KernelCall]] = {}
     for call in calls:
@@ -50,7 +50,7 @@ def warm_up(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
     executor.records.clear()
 
 
-def prepare(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
+def prepare(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None:
     """Make the input data now, so that making it is not measured."""
     for call in calls:
         executor.inputs.of(call)
@@ -87,7 +87,7 @@ class Choices:
 
 
 def measure_choices(
-    executor: HybridExecutor, calls: Sequence[KernelCall], *, repeats: int = 3, progress: Progress = no_progress
+    executor: KernelExecutor, calls: Sequence[KernelCall], *, repeats: int = 3, progress: Progress = no_progress
 ) -> Choices:
     """Run every kernel of the stream on every device and return the median runtimes.
 
@@ -97,7 +97,7 @@ def measure_choices(
 
     Parameters
     ----------
-    executor : HybridExecutor
+    executor : KernelExecutor
         Runs everything.
     calls : sequence of KernelCall
         The stream.
@@ -134,7 +134,7 @@ def measure_choices(
     return Choices(tuple(devices), seconds)
 
 
-def _measured(executor: HybridExecutor, call: KernelCall, device: str) -> float | None:
+def _measured(executor: KernelExecutor, call: KernelCall, device: str) -> float | None:
     if executor.submit_kernel(call, device=device).exception() is not None:
         return None
     record = executor.records[-1]
@@ -254,7 +254,7 @@ def ratios(execution: StreamExecution, choices: Choices) -> dict[str, Any]:
 
 
 def run_stream(
-    executor: HybridExecutor,
+    executor: KernelExecutor,
     calls: Sequence[KernelCall],
     *,
     mode: str = "sequential",
@@ -320,7 +320,7 @@ class StreamSubmitter:
     context the interpreter switches threads more often: a worker should not wait for the thread that submits.
     """
 
-    def __init__(self, executor: HybridExecutor) -> None:
+    def __init__(self, executor: KernelExecutor) -> None:
         self._executor = executor
         self._done = threading.Semaphore(0)
         self._open = 0

@@ -1,6 +1,6 @@
 """Executor on a Ray cluster, with one actor per CPU and GPU of its nodes.
 
-Decisions, counts and learning are those of `HybridExecutor`; only the backend differs. A worker's thread sends a
+Decisions, counts and learning are those of `KernelExecutor`; only the backend differs. A worker's thread sends a
 task to its actor and waits. When an actor is lost, with its node or alone, its device is closed: its running and
 waiting tasks go to other devices, and no more are sent there. A task ends once: a result that comes later is
 dropped and counted.
@@ -21,7 +21,7 @@ from ..profiling.calibration import Calibration
 from .device_backends import CpuBackend, DeviceLostError
 from .device_pools import DevicePool
 from .device_workers import TaskPart
-from .executor import HybridExecutor
+from .kernel_executor import KernelExecutor
 from .kernel_policy import LEARNING_TASKS
 from .submission import KernelCall, Variant, Variants
 
@@ -182,17 +182,17 @@ def _check_answers(address: str) -> None:
         raise HybridSchedulerError(f"no Ray cluster answers at {address}: {reason}", hint=_LOCAL) from None
 
 
-class RayExecutor(HybridExecutor):
-    """A `HybridExecutor` on the nodes of a Ray cluster.
+class RayExecutor(KernelExecutor):
+    """A `KernelExecutor` on the nodes of a Ray cluster.
 
     Parameters
     ----------
     scheduler : str or Online
-        As for `HybridExecutor`.
+        As for `KernelExecutor`.
     address : str, optional
         HOST:PORT, ``auto``, or None to start a cluster on this machine.
     calibration, explore, timeout, seed
-        As for `HybridExecutor`.
+        As for `KernelExecutor`.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class RayExecutor(HybridExecutor):
         return chosen, float(self.pools[chosen].kind != "cpu")
 
     def failed(self, part: TaskPart, error: BaseException) -> None:
-        """Close a lost device and send its tasks elsewhere; other errors as in `HybridExecutor`."""
+        """Close a lost device and send its tasks elsewhere; other errors as in `KernelExecutor`."""
         if not isinstance(error, DeviceLostError):
             super().failed(part, error)
             return
@@ -290,7 +290,7 @@ class RayExecutor(HybridExecutor):
         self.workers[device].put(part)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Shut down as `HybridExecutor` does, and release the actors after waiting."""
+        """Shut down as `KernelExecutor` does, and release the actors after waiting."""
         super().shutdown(wait, cancel_futures=cancel_futures)
         if wait:
             for backend in self.backends.values():

@@ -13,7 +13,7 @@ from ..core import HybridSchedulerError, Outcomes, TimeTable
 from ..profiling.calibration import Calibration
 from .contention_model import QueuedPart, finish_times
 from .contention_profile import ContentionCalibration, ContentionSurvey
-from .executor import HybridExecutor
+from .kernel_executor import KernelExecutor
 from .kernel_policy import KernelPolicy
 from .kernel_stream import as_workload
 from .kernel_stream_execution import Progress, StreamExecution, no_progress, run_stream
@@ -26,7 +26,7 @@ _SPACING = 1000.0
 
 
 def simulate(
-    executor: HybridExecutor,
+    executor: KernelExecutor,
     calibration: Calibration,
     expected: ContentionCalibration,
     calls: Sequence[KernelCall],
@@ -40,7 +40,7 @@ def simulate(
 
     Parameters
     ----------
-    executor : HybridExecutor
+    executor : KernelExecutor
         Its platform is simulated.
     calibration : Calibration
         Durations that the policy knows, as on the real machine.
@@ -87,7 +87,7 @@ def _parts_before(outcomes: Outcomes, row: int) -> int:
 
 
 def _queued_parts(
-    executor: HybridExecutor, outcomes: Outcomes, alone: TimeTable, together: TimeTable
+    executor: KernelExecutor, outcomes: Outcomes, alone: TimeTable, together: TimeTable
 ) -> list[QueuedPart]:
     platform = executor.platform
     parts = []
@@ -105,7 +105,7 @@ def _queued_parts(
 
 
 def compare_real(
-    executor: HybridExecutor,
+    executor: KernelExecutor,
     calls: Sequence[KernelCall],
     specs: Sequence[str],
     *,
@@ -173,7 +173,7 @@ class SimulatedVsReal:
 
 
 def _compared(
-    executor: HybridExecutor,
+    executor: KernelExecutor,
     calibration: Calibration,
     expected: ContentionCalibration,
     calls: Sequence[KernelCall],
@@ -209,7 +209,7 @@ def _compared(
     }
 
 
-def compile_rules(executor: HybridExecutor, calls: Sequence[KernelCall]) -> None:
+def compile_rules(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None:
     """Let the scheduler compile what it needs, so that decision times do not include it."""
     smallest = min(calls, key=lambda call: call.size)
     for _ in range(_COMPILING_DECISIONS):

@@ -1,7 +1,15 @@
-"""Test tools: the contract check for schedulers, sample workloads, a manual clock and a journal in memory."""
+"""Test tools: the contract check for schedulers, sample workloads, a manual clock, a journal, an accelerator."""
 
+from .fake_accelerator import FakeAccelerator
 from .fake_clock import FakeClock
 from .memory_journal import MemoryJournal
 from .scheduler_contract import check_scheduler, fork_join_workload, small_workload
 
-__all__ = ["FakeClock", "MemoryJournal", "check_scheduler", "fork_join_workload", "small_workload"]
+__all__ = [
+    "FakeAccelerator",
+    "FakeClock",
+    "MemoryJournal",
+    "check_scheduler",
+    "fork_join_workload",
+    "small_workload",
+]

@@ -22,13 +22,13 @@ from hybrid_scheduler.profiling.machine_info import THREAD_POOL, Gpu
 from hybrid_scheduler.runtime import device_pools, executor
 from hybrid_scheduler.runtime.device_backends import CpuBackend, CudaBackend, is_out_of_memory
 from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform, pools_for
-from hybrid_scheduler.runtime.executor import LATE, HybridExecutor
+from hybrid_scheduler.runtime.kernel_executor import LATE, KernelExecutor
 from hybrid_scheduler.runtime.kernel_splitting import DIVISIONS
 from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[..., HybridExecutor]]:
+def make() -> Iterator[Callable[..., KernelExecutor]]:
     with executors("round_robin", pools=THREADS) as build:
         yield build
 
@@ -38,7 +38,7 @@ def _reference(kind: str, size: int) -> Any:
     return kernel.run(kernel.make(size, torch.Generator().manual_seed(size)))
 
 
-def _last(one: HybridExecutor) -> ExecutionRecord:
+def _last(one: KernelExecutor) -> ExecutionRecord:
     return one.records[-1]
 
 
@@ -46,7 +46,7 @@ def _last(one: HybridExecutor) -> ExecutionRecord:
 
 
 @pytest.mark.parametrize("kind", list(KERNELS))
-def test_every_kernel_on_every_device_equals_the_reference(kind: str, make: Callable[..., HybridExecutor]) -> None:
+def test_every_kernel_on_every_device_equals_the_reference(kind: str, make: Callable[..., KernelExecutor]) -> None:
     run = make()
     for name in ("cpu_wide", "cpu_narrow"):
         result = run.submit_kernel(KernelCall(kind, 64), device=name).result()
@@ -58,7 +58,7 @@ def test_every_kernel_on_every_device_equals_the_reference(kind: str, make: Call
 @pytest.mark.parametrize("fraction", [0.01, 0.37, 0.99])
 @pytest.mark.parametrize("kind", list(DIVISIONS))
 def test_split_kernels_equal_the_reference(
-    kind: str, fraction: float, make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+    kind: str, fraction: float, make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
     run = make(Always(fraction))
@@ -71,7 +71,7 @@ def test_split_kernels_equal_the_reference(
     assert record.accelerator_seconds > 0
 
 
-def test_small_and_indivisible_kernels_are_not_split(make: Callable[..., HybridExecutor]) -> None:
+def test_small_and_indivisible_kernels_are_not_split(make: Callable[..., KernelExecutor]) -> None:
     run = make(Always(0.6))
     run.submit_kernel(KernelCall("matmul", 64)).result()
     run.submit_kernel(KernelCall("sort", 64)).result()
@@ -81,7 +81,7 @@ def test_small_and_indivisible_kernels_are_not_split(make: Callable[..., HybridE
     assert (_last(never).device, _last(never).fraction) == ("cpu_wide", 0.0)
 
 
-def test_given_data_is_used_and_not_changed(make: Callable[..., HybridExecutor]) -> None:
+def test_given_data_is_used_and_not_changed(make: Callable[..., KernelExecutor]) -> None:
     data = (torch.tensor([3.0, 1.0, 2.0]),)
     (result,) = make().submit_kernel(KernelCall("sort", 2, inputs=data)).result()
     assert result.tolist() == [1.0, 2.0, 3.0]
@@ -91,7 +91,7 @@ def test_given_data_is_used_and_not_changed(make: Callable[..., HybridExecutor])
 # ------------------------------------------------------------------------------------------ the standard interface
 
 
-def test_submit_and_map_run_callables(make: Callable[..., HybridExecutor]) -> None:
+def test_submit_and_map_run_callables(make: Callable[..., KernelExecutor]) -> None:
     run = make()
     assert run.submit(pow, 2, 5).result() == 32
     assert run.submit(sorted, [2, 1], reverse=True).result() == [2, 1]
@@ -99,7 +99,7 @@ def test_submit_and_map_run_callables(make: Callable[..., HybridExecutor]) -> No
     assert {record.kind for record in run.records} == {"callable"}
 
 
-def test_errors_are_carried_to_the_future(make: Callable[..., HybridExecutor]) -> None:
+def test_errors_are_carried_to_the_future(make: Callable[..., KernelExecutor]) -> None:
     run = make()
     future = run.submit_variants(cpu=lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -108,7 +108,7 @@ def test_errors_are_carried_to_the_future(make: Callable[..., HybridExecutor]) -
     assert run.submit(int, "7").result() == 7
 
 
-def test_waiting_task_can_be_cancelled(make: Callable[..., HybridExecutor]) -> None:
+def test_waiting_task_can_be_cancelled(make: Callable[..., KernelExecutor]) -> None:
     run = make()
     gate, begun = threading.Event(), threading.Event()
 
@@ -130,7 +130,7 @@ def test_waiting_task_can_be_cancelled(make: Callable[..., HybridExecutor]) -> N
     assert run.counts["cancelled"] == 1
 
 
-def test_shutdown_runs_waiting_tasks(make: Callable[..., HybridExecutor]) -> None:
+def test_shutdown_runs_waiting_tasks(make: Callable[..., KernelExecutor]) -> None:
     run = make()
     futures = [run.submit(time.sleep, 0.001) for _ in range(5)]
     run.shutdown()
@@ -140,7 +140,7 @@ def test_shutdown_runs_waiting_tasks(make: Callable[..., HybridExecutor]) -> Non
     run.shutdown()
 
 
-def test_shutdown_can_cancel_waiting_tasks(make: Callable[..., HybridExecutor]) -> None:
+def test_shutdown_can_cancel_waiting_tasks(make: Callable[..., KernelExecutor]) -> None:
     run = make()
     gate, begun = threading.Event(), threading.Event()
 
@@ -160,7 +160,7 @@ def test_shutdown_can_cancel_waiting_tasks(make: Callable[..., HybridExecutor]) 
     assert run.counts["cancelled"] == 5
 
 
-def test_dropped_results_are_freed_at_once(make: Callable[..., HybridExecutor]) -> None:
+def test_dropped_results_are_freed_at_once(make: Callable[..., KernelExecutor]) -> None:
     class Large:
         """Stands for a large result."""
 
@@ -182,7 +182,7 @@ def test_dropped_results_are_freed_at_once(make: Callable[..., HybridExecutor]) 
         gc.enable()
 
 
-def test_thread_counts_of_other_threads_do_not_change(make: Callable[..., HybridExecutor]) -> None:
+def test_thread_counts_of_other_threads_do_not_change(make: Callable[..., KernelExecutor]) -> None:
     found: list[int] = []
 
     def ask() -> None:
@@ -201,7 +201,7 @@ def test_thread_counts_of_other_threads_do_not_change(make: Callable[..., Hybrid
 
 
 def test_leaving_the_context_waits_for_tasks() -> None:
-    with HybridExecutor("cpu_only", pools=THREADS) as run:
+    with KernelExecutor("cpu_only", pools=THREADS) as run:
         future = run.submit(int, 3)
     assert future.done()
 
@@ -209,7 +209,7 @@ def test_leaving_the_context_waits_for_tasks() -> None:
 # ------------------------------------------------------------------------------------------ timeouts, dead workers
 
 
-def test_timeout_ends_a_hanging_task_and_replaces_its_worker(make: Callable[..., HybridExecutor]) -> None:
+def test_timeout_ends_a_hanging_task_and_replaces_its_worker(make: Callable[..., KernelExecutor]) -> None:
     run = make()
     gate = threading.Event()
     future = run.submit_variants(cpu=gate.wait, timeout=0.05, device="cpu_wide")
@@ -227,7 +227,7 @@ def test_timeout_ends_a_hanging_task_and_replaces_its_worker(make: Callable[...,
     assert len(run.records) == 2
 
 
-def test_dead_worker_is_replaced(make: Callable[..., HybridExecutor]) -> None:
+def test_dead_worker_is_replaced(make: Callable[..., KernelExecutor]) -> None:
     run = make()
 
     def die() -> None:
@@ -255,7 +255,7 @@ class OutOfMemoryBackend(CpuBackend):
 
 
 def test_out_of_memory_is_retried_on_the_cpu(
-    make: Callable[..., HybridExecutor], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
     run = make(Always(1.0), backend=OutOfMemoryBackend)
@@ -278,7 +278,7 @@ def test_out_of_memory_errors_are_recognised() -> None:
 # ------------------------------------------------------------------------------------------ variants
 
 
-def test_variants_move_to_the_cpu_if_the_gpu_cannot_run_them(make: Callable[..., HybridExecutor]) -> None:
+def test_variants_move_to_the_cpu_if_the_gpu_cannot_run_them(make: Callable[..., KernelExecutor]) -> None:
     with_gpu = (THREADS[0], DevicePool("gpu_0", "gpu", "cpu", memory=100.0))
     run = make(Always(1.0), pools=with_gpu, backend=CpuBackend)
     assert run.submit_variants(cpu=lambda x: ("cpu", x), gpu=lambda x: ("gpu", x), args=(1,)).result() == ("gpu", 1)
@@ -288,7 +288,7 @@ def test_variants_move_to_the_cpu_if_the_gpu_cannot_run_them(make: Callable[...,
     assert run.counts["moved"] == 2
 
 
-def test_command_results_failures_and_timeouts(make: Callable[..., HybridExecutor]) -> None:
+def test_command_results_failures_and_timeouts(make: Callable[..., KernelExecutor]) -> None:
     run = make()
     done = run.submit_variants(cpu=[sys.executable, "-c", "print(6 * 7)"]).result()
     assert done.stdout.strip() == "42"
@@ -312,7 +312,7 @@ def test_command_results_failures_and_timeouts(make: Callable[..., HybridExecuto
     ],
 )
 def test_bad_variants_are_refused(
-    make: Callable[..., HybridExecutor], options: dict[str, Any], message: str
+    make: Callable[..., KernelExecutor], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         make().submit_variants(**options)
@@ -321,7 +321,7 @@ def test_bad_variants_are_refused(
 # ------------------------------------------------------------------------------------------ deciding and learning
 
 
-def test_record_has_decision_and_measurements(make: Callable[..., HybridExecutor]) -> None:
+def test_record_has_decision_and_measurements(make: Callable[..., KernelExecutor]) -> None:
     run = make("gpu_only")
     for _ in range(3):
         run.submit_kernel(KernelCall("fft", 64)).result()
@@ -338,7 +338,7 @@ def test_record_has_decision_and_measurements(make: Callable[..., HybridExecutor
     assert run.records[0].predicted is None  # nothing was known yet
 
 
-def test_scheduler_sees_backlogs(make: Callable[..., HybridExecutor]) -> None:
+def test_scheduler_sees_backlogs(make: Callable[..., KernelExecutor]) -> None:
     seen: list[float] = []
 
     class Watching(Online):
@@ -362,7 +362,7 @@ def test_scheduler_sees_backlogs(make: Callable[..., HybridExecutor]) -> None:
 @pytest.mark.parametrize(("second", "first_ones"), [(THREADS[1], 0), (DevicePool("gpu_0", "gpu", "cpu"), 2)])
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
 def test_learners_observe_executed_tasks_only(
-    spec: str, second: DevicePool, first_ones: int, make: Callable[..., HybridExecutor]
+    spec: str, second: DevicePool, first_ones: int, make: Callable[..., KernelExecutor]
 ) -> None:
     run = make(spec, pools=(THREADS[0], second), backend=CpuBackend)
     for i in range(24):
@@ -376,7 +376,7 @@ def test_learners_observe_executed_tasks_only(
     assert first_ones <= policy.outliers < 12  # on a GPU the first run of a kind at its size says nothing
 
 
-def test_preparation_time_is_not_observed(make: Callable[..., HybridExecutor]) -> None:
+def test_preparation_time_is_not_observed(make: Callable[..., KernelExecutor]) -> None:
     class Preparing(CpuBackend):
         """Counts its whole run as preparation, as a GPU counts page-locked memory."""
 
@@ -398,7 +398,7 @@ def test_preparation_time_is_not_observed(make: Callable[..., HybridExecutor]) -
     assert outcome.accelerator_time < 0.5 * measured
 
 
-def test_schedulers_that_know_durations_need_a_calibration(make: Callable[..., HybridExecutor]) -> None:
+def test_schedulers_that_know_durations_need_a_calibration(make: Callable[..., KernelExecutor]) -> None:
     with pytest.raises(InvalidInputError, match="must know durations") as caught:
         make("earliest_finish")
     assert caught.value.hint is not None
@@ -407,12 +407,12 @@ def test_schedulers_that_know_durations_need_a_calibration(make: Callable[..., H
     assert _last(run).predicted is not None
 
 
-def test_oracle_is_refused(make: Callable[..., HybridExecutor]) -> None:
+def test_oracle_is_refused(make: Callable[..., KernelExecutor]) -> None:
     with pytest.raises(InvalidInputError, match="before a task has run"):
         make("oracle", calibration=calibrate(profile_named("cpu_only")))
 
 
-def test_set_scheduler_changes_the_policy(make: Callable[..., HybridExecutor]) -> None:
+def test_set_scheduler_changes_the_policy(make: Callable[..., KernelExecutor]) -> None:
     run = make("cpu_only")
     run.submit_kernel(KernelCall("sort", 16)).result()
     run.set_scheduler("gpu_only")
@@ -432,12 +432,12 @@ def test_set_scheduler_changes_the_policy(make: Callable[..., HybridExecutor]) -
         (KernelCall("matmul", 4_000_000), "fits into"),
     ],
 )
-def test_impossible_kernel_is_refused(make: Callable[..., HybridExecutor], call: KernelCall, message: str) -> None:
+def test_impossible_kernel_is_refused(make: Callable[..., KernelExecutor], call: KernelCall, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         make().submit_kernel(call)
 
 
-def test_unknown_device_is_refused(make: Callable[..., HybridExecutor]) -> None:
+def test_unknown_device_is_refused(make: Callable[..., KernelExecutor]) -> None:
     with pytest.raises(UnknownNameError, match="one of cpu_narrow, cpu_wide"):
         make(devices=["gpu_7"])
     with pytest.raises(UnknownNameError):
@@ -448,10 +448,10 @@ def test_unknown_device_is_refused(make: Callable[..., HybridExecutor]) -> None:
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("inf")])
 def test_bad_timeout_is_refused(limit: float) -> None:
     with pytest.raises(InvalidInputError, match="timeout"):
-        HybridExecutor(pools=THREADS, timeout=limit)
+        KernelExecutor(pools=THREADS, timeout=limit)
 
 
-def test_decision_out_of_range_is_refused(make: Callable[..., HybridExecutor]) -> None:
+def test_decision_out_of_range_is_refused(make: Callable[..., KernelExecutor]) -> None:
     class Wild(Online):
         def decide(self, task: Task, view: View) -> Decision:
             return Decision(9, 1.0)
@@ -528,5 +528,5 @@ def test_large_inputs_are_not_staged(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_executor_and_kernel_call_are_exported() -> None:
     from hybrid_scheduler import runtime
 
-    assert runtime.HybridExecutor is executor.HybridExecutor
+    assert runtime.KernelExecutor is executor.KernelExecutor
     assert runtime.KernelCall is KernelCall

@@ -1,0 +1,234 @@
+"""Accelerators of the executor: devices with a memory of their own, to which arrays are copied.
+
+A CUDA GPU has a compute stream and a copy stream. Arrays go to it through a ring of page-locked buffers, so that
+one chunk is transferred while the next is being copied, beside the kernels that run. That is several times faster
+than a copy from ordinary memory, which the driver stages chunk after chunk. Its worker does not wait for kernels:
+it prepares and starts the next tasks meanwhile, which is how inputs are prefetched.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..profiling.machine_info import Gpu, need_torch
+from .task_function import is_tensor
+
+#: Smaller arrays are copied as they are: staging them costs a copy and gains nothing.
+_STAGED_FROM = 64 * 1024
+_CHUNK = 8 * 2**20
+_CHUNKS = 4
+#: Larger results go into ordinary memory: page-locked memory is taken from all programs.
+_MOST_LOCKED = 4 * 2**30
+#: Share of a GPU's memory for arrays that are kept there; the rest is for the kernels' own use.
+_SHARE = 0.8
+
+
+class AcceleratorBackend(Protocol):
+    """Device with its own memory, as the executor uses it. All but `download` is called by the device's worker.
+
+    Attributes
+    ----------
+    name : str
+        Name of the device.
+    device_class : str
+        Devices of one class share what was learned about run times.
+    capacity : float
+        Bytes of arrays that are kept there at most.
+    """
+
+    name: str
+    device_class: str
+    capacity: float
+
+    def enter(self) -> None:
+        """Prepare the worker's thread; raises an error if the device cannot be used."""
+
+    def holds(self, array: Any) -> bool:
+        """Return whether an array is in its memory."""
+
+    def upload(self, array: Any) -> Any:
+        """Return a copy of a host array in its memory, for the tasks that are started from now on."""
+
+    def download(self, array: Any, event: Any) -> Any:
+        """Return a copy of an array in main memory, after the event; any thread may call it."""
+
+    def release(self, array: Any, event: Any) -> None:
+        """Free a copy that is no longer needed."""
+
+    def wait(self, event: Any) -> None:
+        """Let tasks that are started from now on wait for an event of `mark`."""
+
+    def mark(self) -> Any:
+        """Return an event that happens when everything started so far has ended; None if it has."""
+
+    def finish(self, event: Any) -> None:
+        """Wait for an event in the calling thread; raises the error of a kernel that failed."""
+
+    def seconds(self, start: Any, end: Any, measured: float) -> float:
+        """Return the seconds between two events; `measured` is what the host's clock says."""
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Start a function of arrays in its memory and return its result, which may not be complete yet."""
+
+    def recover(self) -> None:
+        """Free unused memory after an error for lack of it."""
+
+
+class TorchAccelerator:
+    """A GPU that torch can use: CUDA, or Apple's MPS.
+
+    Parameters
+    ----------
+    gpu : Gpu
+        The GPU.
+    number : int
+        Its number among the GPUs of its kind.
+    capacity : float, optional
+        Bytes of arrays that are kept on it; four fifths of its memory by default.
+    """
+
+    def __init__(self, gpu: Gpu, number: int = 0, *, capacity: float | None = None) -> None:
+        self._torch = need_torch()
+        self._cuda = gpu.kind == "cuda"
+        self.where = f"cuda:{number}" if self._cuda else gpu.kind
+        self.name, self.device_class = f"gpu_{number}", gpu.name
+        self.capacity = capacity if capacity is not None else (gpu.memory or math.inf) * _SHARE
+        self._staging: list[Any] = []
+        self._staged: list[Any] = []
+        self._next = 0
+        if self._cuda:
+            self._compute = self._torch.cuda.Stream(self.where)
+            self._copies = self._torch.cuda.Stream(self.where)
+            self._downloads = self._torch.cuda.Stream(self.where)
+        # The executor never writes to arrays that it reads through a tensor.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+
+    def enter(self) -> None:
+        """Make the compute stream current in the worker's thread, and load the libraries of common kernels."""
+        torch = self._torch
+        if not self._cuda:
+            return
+        torch.cuda.set_device(self.where)
+        torch.cuda.set_stream(self._compute)
+        self._staging = [torch.empty(_CHUNK, dtype=torch.uint8, pin_memory=True) for _ in range(_CHUNKS)]
+        self._staged = [None] * _CHUNKS
+        small = torch.eye(8, device=self.where)
+        torch.linalg.cholesky(small @ small)
+        self._compute.synchronize()
+
+    def holds(self, array: Any) -> bool:
+        """Return whether a tensor is in this GPU's memory."""
+        return is_tensor(array) and str(array.device) == str(self._torch.device(self.where))
+
+    # ---------------------------------------------------------------- copies
+
+    def upload(self, array: Any) -> Any:
+        """Copy to the GPU; kernels started later wait for the copy."""
+        torch = self._torch
+        tensor = array if is_tensor(array) else torch.from_numpy(np.ascontiguousarray(array))
+        if not self._cuda:
+            return tensor.to(self.where)
+        source = tensor.contiguous()
+        with torch.cuda.stream(self._copies):
+            if source.nbytes < _STAGED_FROM or source.is_pinned():
+                target = source.to(self.where, non_blocking=True)
+            else:
+                target = torch.empty(source.shape, dtype=source.dtype, device=self.where)
+                self._stage(source, target)
+            done = self._copies.record_event()
+        self._compute.wait_event(done)
+        target.record_stream(self._compute)
+        return target
+
+    def _stage(self, source: Any, target: Any) -> None:
+        read, write = source.view(-1).view(self._torch.uint8), target.view(-1).view(self._torch.uint8)
+        for at in range(0, read.numel(), _CHUNK):
+            slot, self._next = self._next, (self._next + 1) % _CHUNKS
+            if self._staged[slot] is not None:
+                self._staged[slot].synchronize()
+            part = read[at : at + _CHUNK]
+            chunk = self._staging[slot][: part.numel()]
+            chunk.copy_(part)
+            write[at : at + _CHUNK].copy_(chunk, non_blocking=True)
+            self._staged[slot] = self._copies.record_event()
+
+    def download(self, array: Any, event: Any) -> Any:
+        """Copy to main memory and wait for the copy."""
+        torch = self._torch
+        if not self._cuda:
+            return array.to("cpu")
+        with torch.cuda.device(self.where), torch.cuda.stream(self._downloads):
+            if event is not None:
+                self._downloads.wait_event(event)
+            locked = _STAGED_FROM <= array.nbytes <= _MOST_LOCKED
+            target = torch.empty(array.shape, dtype=array.dtype, pin_memory=locked)
+            target.copy_(array, non_blocking=True)
+            array.record_stream(self._downloads)
+            self._downloads.synchronize()
+        return target
+
+    def release(self, array: Any, event: Any) -> None:
+        """Do nothing: torch frees a tensor with its last reference, after the streams that use it."""
+
+    # ---------------------------------------------------------------- running
+
+    def wait(self, event: Any) -> None:
+        """Let the compute stream wait for an event."""
+        if event is not None and self._cuda:
+            self._compute.wait_event(event)
+
+    def mark(self) -> Any:
+        """Return an event on the compute stream."""
+        if not self._cuda:
+            return None
+        event = self._torch.cuda.Event(enable_timing=True)
+        event.record(self._compute)
+        return event
+
+    def finish(self, event: Any) -> None:
+        """Wait for an event."""
+        if event is not None:
+            event.synchronize()
+        elif not self._cuda:
+            self._torch.mps.synchronize()
+
+    def seconds(self, start: Any, end: Any, measured: float) -> float:
+        """Return the seconds between two events as the GPU measured them."""
+        return measured if start is None or end is None else float(start.elapsed_time(end)) / 1e3
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Start a function on the compute stream."""
+        return function(*args, **kwargs)
+
+    def recover(self) -> None:
+        """Free what torch's allocator keeps for later."""
+        if self._cuda:
+            self._compute.synchronize()
+            self._torch.cuda.empty_cache()
+
+
+def find_accelerators(gpu: Gpu | None) -> list[TorchAccelerator]:
+    """Return the GPUs of this machine that are of the given kind."""
+    if gpu is None:
+        return []
+    count = need_torch().cuda.device_count() if gpu.kind == "cuda" else 1
+    return [TorchAccelerator(gpu, number) for number in range(count)]
+
+
+def measured_bandwidth(accelerator: AcceleratorBackend, nbytes: int = 2**24) -> float:
+    """Return bytes per second of a copy to an accelerator; called by its worker."""
+    block = np.zeros(nbytes, np.uint8)
+    accelerator.upload(block)
+    accelerator.finish(accelerator.mark())
+    began = time.perf_counter()
+    copy = accelerator.upload(block)
+    accelerator.finish(accelerator.mark())
+    seconds = max(time.perf_counter() - began, 1e-9)
+    accelerator.release(copy, None)
+    return nbytes / seconds

@@ -1,0 +1,311 @@
+"""Arrays of a running program: where copies of each are, and what to do when a device's memory is full."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .device_backends import DeviceLostError
+from .task_function import is_tensor
+
+if TYPE_CHECKING:
+    from .accelerators import AcceleratorBackend
+
+#: Memory space of the CPU; accelerator number i has space i + 1.
+HOST = 0
+_serials = itertools.count()
+
+
+class DataHandle:
+    """An array that stays where it was made, with copies elsewhere as they are needed.
+
+    It can be passed to further tasks as it is. `numpy.asarray`, `numpy.from_dlpack` and `torch.from_dlpack` read it
+    through a copy in main memory.
+
+    Attributes
+    ----------
+    copies : dict
+        The array by memory space: 0 is main memory, i + 1 is accelerator number i.
+    shape : tuple of int
+        Its shape.
+    dtype : str
+        Name of its element type.
+    nbytes : int
+        Its bytes.
+    tensor : bool
+        Whether the program works with torch tensors; else with NumPy arrays.
+    saved : dict
+        Seconds that earlier tasks would have saved with a copy in a space that had none.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_directory",
+        "_lock",
+        "copies",
+        "dtype",
+        "events",
+        "nbytes",
+        "saved",
+        "serial",
+        "shape",
+        "tensor",
+        "users",
+    )
+
+    def __init__(self, directory: DataDirectory, space: int, array: Any, *, tensor: bool) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self.serial = next(_serials)
+        self.copies: dict[int, Any] = {space: array}
+        self.shape: tuple[int, ...] = tuple(array.shape)
+        self.dtype = str(array.dtype).removeprefix("torch.")
+        self.nbytes = int(array.nbytes)
+        self.tensor = tensor
+        self.saved: dict[int, float] = {}
+        #: For a copy that an accelerator is still writing: the event that tells when it is complete.
+        self.events: dict[int, Any] = {}
+        #: Number of running tasks that use the copy in a space, which is then not evicted.
+        self.users: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        where = ", ".join(self._directory.name(space) for space in sorted(self.copies))
+        return f"<DataHandle {self.dtype}{list(self.shape)} in {where}>"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array of rank 0 has no length")
+        return self.shape[0]
+
+    def value(self) -> Any:
+        """Return it in main memory: a NumPy array (a NumPy scalar for rank 0), or a torch tensor."""
+        array = self._directory.on_host(self)
+        if self.tensor or is_tensor(array):
+            return array if self.tensor else array.numpy()[()]
+        return array[()] if array.ndim == 0 else array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self._directory.on_host(self)
+        plain = array.numpy() if is_tensor(array) else array
+        return np.array(plain, dtype=dtype, copy=True) if copy else np.asarray(plain, dtype=dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._directory.on_host(self).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._directory.on_host(self).__dlpack_device__()
+
+
+class DataDirectory:
+    """Directory of the copies of every array, and of how full each accelerator's memory is.
+
+    Parameters
+    ----------
+    accelerators : sequence of AcceleratorBackend
+        Devices with memories of their own.
+
+    Attributes
+    ----------
+    evicted, written_back : int
+        Copies that were dropped to make space, and those of them that had to be copied to main memory first.
+    """
+
+    def __init__(self, accelerators: Sequence[AcceleratorBackend]) -> None:
+        self.accelerators = accelerators
+        self._lock = threading.RLock()
+        #: By space: the arrays that have a copy there, least recently used first, with their bytes.
+        self._resident: list[OrderedDict[int, tuple[weakref.ref[DataHandle], int]]] = [
+            OrderedDict() for _ in range(len(accelerators) + 1)
+        ]
+        self._bytes = [0] * (len(accelerators) + 1)
+        #: Handles that are gone. Python may drop one at any point, so this is noted here and handled later.
+        self._gone: deque[tuple[int, int]] = deque()
+        #: Handles of arrays that the program passed itself, while tasks that use them are under way.
+        self._borrowed: weakref.WeakValueDictionary[int, DataHandle] = weakref.WeakValueDictionary()
+        self.evicted = self.written_back = 0
+
+    def name(self, space: int) -> str:
+        """Return the name of a memory space."""
+        return "main memory" if space == HOST else self.accelerators[space - 1].name
+
+    def bytes_in(self, space: int) -> int:
+        """Return the bytes of all copies in a space."""
+        with self._lock:
+            self._sweep()
+            return self._bytes[space]
+
+    # ---------------------------------------------------------------- making handles
+
+    def borrow(self, array: Any) -> DataHandle:
+        """Return the handle of an array that the program passed.
+
+        While a task that uses an array is under way the program must not change it, so all such tasks share one
+        handle and the array is copied to a device once.
+        """
+        with self._lock:
+            found = self._borrowed.get(id(array))
+            if found is not None:
+                return found
+            space = self._space_of(array)
+            handle = DataHandle(self, space, array, tensor=is_tensor(array))
+            self._borrowed[id(array)] = handle
+            if space != HOST:
+                self._enter(handle, space)
+            return handle
+
+    def made(self, array: Any, space: int, *, tensor: bool, event: Any = None) -> DataHandle:
+        """Return a handle for a task's result."""
+        handle = DataHandle(self, space, array, tensor=tensor)
+        if event is not None:
+            handle.events[space] = event
+        if space != HOST:
+            with self._lock:
+                self._enter(handle, space)
+        return handle
+
+    def _space_of(self, array: Any) -> int:
+        if is_tensor(array) and array.device.type != "cpu":
+            for number, accelerator in enumerate(self.accelerators):
+                if accelerator.holds(array):
+                    return number + 1
+        return HOST
+
+    # ---------------------------------------------------------------- copies
+
+    def on_host(self, handle: DataHandle) -> Any:
+        """Return the copy in main memory, which is made if there is none."""
+        found = handle.copies.get(HOST)
+        if found is not None:
+            return found
+        with handle._lock:
+            found = handle.copies.get(HOST)
+            if found is None:
+                if not handle.copies:
+                    raise DeviceLostError("the data was lost with the device that held it")
+                space = next(iter(handle.copies))
+                found = self.accelerators[space - 1].download(handle.copies[space], handle.events.get(space))
+                handle.copies[HOST] = found
+            return found
+
+    def on_accelerator(self, handle: DataHandle, space: int) -> Any:
+        """Return the copy in an accelerator's memory, which is made if there is none; called by its worker only."""
+        accelerator = self.accelerators[space - 1]
+        found = handle.copies.get(space)
+        if found is not None:
+            self._touch(handle, space)
+            accelerator.wait(handle.events.get(space))
+            return found
+        host = self.on_host(handle)
+        self.make_space(space, handle.nbytes)
+        found = accelerator.upload(host)
+        with handle._lock:
+            handle.copies[space] = found
+        with self._lock:
+            self._enter(handle, space)
+        return found
+
+    def missing_bytes(self, handles: Sequence[DataHandle], space: int) -> int:
+        """Return the bytes of the arrays that have no copy in a space."""
+        return sum(handle.nbytes for handle in handles if space not in handle.copies)
+
+    # ---------------------------------------------------------------- memory
+
+    def hold(self, handles: Sequence[DataHandle], space: int) -> None:
+        """Keep copies in a space until `let_go`: a task is about to use them."""
+        with self._lock:
+            for handle in handles:
+                handle.users[space] = handle.users.get(space, 0) + 1
+
+    def let_go(self, handles: Sequence[DataHandle], space: int) -> None:
+        """End what `hold` began."""
+        with self._lock:
+            for handle in handles:
+                handle.users[space] -= 1
+
+    def make_space(self, space: int, need: int) -> None:
+        """Evict copies until so many bytes fit under an accelerator's limit, or nothing more can be evicted."""
+        over = self.bytes_in(space) + need - self.accelerators[space - 1].capacity
+        if over > 0:
+            self.evict(space, over)
+
+    def evict(self, space: int, goal: float) -> int:
+        """Drop least recently used copies of so many bytes; return how many bytes were dropped.
+
+        Copies that exist elsewhere go first; others are written back to main memory.
+        """
+        freed = 0
+        for write_back in (False, True):
+            for handle in self._candidates(space):
+                if freed >= goal:
+                    return freed
+                if len(handle.copies) == 1:
+                    if not write_back:
+                        continue
+                    self.on_host(handle)
+                    self.written_back += 1
+                freed += self._drop(handle, space)
+        return freed
+
+    def _candidates(self, space: int) -> list[DataHandle]:
+        with self._lock:
+            self._sweep()
+            found = [ref() for ref, _ in self._resident[space].values()]
+            return [one for one in found if one is not None and not one.users.get(space)]
+
+    def _drop(self, handle: DataHandle, space: int) -> int:
+        with self._lock, handle._lock:
+            if handle.users.get(space) or len(handle.copies) == 1:
+                return 0
+            array = handle.copies.pop(space)
+            event = handle.events.pop(space, None)
+            self._leave(handle.serial, space)
+            self.evicted += 1
+        self.accelerators[space - 1].release(array, event)
+        return handle.nbytes
+
+    def lose(self, space: int) -> None:
+        """Forget all copies of a device that is lost; arrays without another copy are lost with it."""
+        with self._lock:
+            for ref, _ in list(self._resident[space].values()):
+                handle = ref()
+                if handle is not None:
+                    handle.copies.pop(space, None)
+            self._resident[space].clear()
+            self._bytes[space] = 0
+
+    def _enter(self, handle: DataHandle, space: int) -> None:
+        self._sweep()
+        key, gone = (handle.serial, space), self._gone
+        self._resident[space][handle.serial] = weakref.ref(handle, lambda _: gone.append(key)), handle.nbytes
+        self._bytes[space] += handle.nbytes
+
+    def _sweep(self) -> None:
+        while self._gone:
+            self._leave(*self._gone.popleft())
+
+    def _leave(self, serial: int, space: int) -> None:
+        entry = self._resident[space].pop(serial, None)
+        if entry is not None:
+            self._bytes[space] -= entry[1]
+
+    def _touch(self, handle: DataHandle, space: int) -> None:
+        with self._lock:
+            if handle.serial in self._resident[space]:
+                self._resident[space].move_to_end(handle.serial)

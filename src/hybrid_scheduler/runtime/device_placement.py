@@ -1,0 +1,316 @@
+"""Choice of a device for a call: the one where it is expected to end first, transfers included.
+
+The expected end on a device is its queue, plus the transfer of arrays that are not there, plus the learned run
+time, plus what is known to follow: tasks that wait for this result, and a copy back if the program usually asks for
+one. An array that many calls use is worth a transfer that one call is not. So every call that would have been
+faster with the array in place lowers what the transfer counts for.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from .data_handle import HOST
+from .function_durations import NEAR, DurationEstimate, FunctionDurations
+
+if TYPE_CHECKING:
+    from .cpu_cores import CpuCores
+    from .task_future import TaskFuture
+
+#: Device class of the CPU with one thread, and with all cores.
+ONE_CORE, ALL_CORES = "cpu", "cpu (all cores)"
+#: A device is not tried where its transfers alone, or a careful guess, take this many times as long as the best.
+_HOPELESS = 4.0
+#: A guess that is at most this many times the best may be wrong enough to win, for so many trials of a function.
+_WORTH_KNOWING, _MOST_EXPLORED = 2.0, 8
+#: Calls with fewer bytes are tried on the CPU first.
+_SMALL = 256 * 1024
+#: Bytes per second of a link, until copies have been measured.
+_BANDWIDTH = 8e9
+#: Seconds that starting a copy takes.
+_COPY_START = 20e-6
+#: Successors that are looked at to see where a chain of calls should run.
+_LOOK_AHEAD = 16
+
+
+class Candidate(NamedTuple):
+    """A device as it was considered for a call; all in seconds.
+
+    Attributes
+    ----------
+    device : str
+        Name of the device.
+    wait, transfer, run, ahead : float
+        Its queue; copies of arrays that are not there; the call itself; what follows on it.
+    known : bool
+        Whether the run time was learned from calls of about this size.
+    """
+
+    device: str
+    wait: float
+    transfer: float
+    run: float
+    ahead: float
+    known: bool
+
+    @property
+    def end(self) -> float:
+        """Seconds until the call, and what follows on this device, would end."""
+        return self.wait + self.transfer + self.run + self.ahead
+
+
+class Choice(NamedTuple):
+    """A decision: memory space of the device, expected seconds of the run, why, and what was considered."""
+
+    space: int
+    predicted: float
+    reason: str
+    candidates: tuple[Candidate, ...]
+
+
+_CPU_ONLY = Choice(HOST, 0.0, "there is no other device", ())
+
+
+@dataclass(slots=True)
+class FunctionFacts:
+    """Facts about a function that are not run times.
+
+    Attributes
+    ----------
+    result_bytes : float
+        Bytes of its results.
+    made, fetched : float
+        Results that stayed on accelerators, and how many of them the program asked for.
+    trials : dict
+        Trials under way, by device class.
+    unusable : dict
+        Device classes that cannot run it, with the error.
+    runs : dict
+        Runs so far by device class; the first one includes loading and planning.
+    explored : int
+        Trials of sizes for which there was a guess.
+    forms : dict
+        Form of its results by device class.
+    """
+
+    result_bytes: float = 0.0
+    made: float = 1.0
+    fetched: float = 0.5
+    trials: dict[str, int] = field(default_factory=dict)
+    unusable: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
+    explored: int = 0
+    forms: dict[str, str] = field(default_factory=dict)
+
+
+class AcceleratorState(NamedTuple):
+    """Accelerator as the placement sees it: its name, its class, and its queue in seconds (infinite if lost)."""
+
+    name: str
+    device_class: str
+    backlog: Callable[[], float]
+    capacity: float
+
+
+class DevicePlacement:
+    """Chooses a device for every call of a `TaskFunction`.
+
+    Parameters
+    ----------
+    cores : CpuCores
+        The CPU.
+    accelerators : sequence of AcceleratorState
+        The other devices.
+    durations : FunctionDurations
+        Learned run times.
+    """
+
+    def __init__(
+        self, cores: CpuCores, accelerators: Sequence[AcceleratorState], durations: FunctionDurations
+    ) -> None:
+        self._cores, self._accelerators, self.durations = cores, accelerators, durations
+        self.facts: dict[str, FunctionFacts] = {}
+        #: Bytes per second to and from each accelerator.
+        self.upload = [_BANDWIDTH] * len(accelerators)
+        self.download = [_BANDWIDTH] * len(accelerators)
+        #: Expected seconds of the calls that wait for a core or run on one.
+        self.cpu_backlog = 0.0
+        self.decision_seconds = 0.0
+        self.decided = 0
+
+    def facts_of(self, key: str) -> FunctionFacts:
+        """Return the facts about a function."""
+        found = self.facts.get(key)
+        if found is None:
+            found = self.facts[key] = FunctionFacts()
+        return found
+
+    def choose(self, call: TaskFuture) -> Choice:
+        """Return the decision for a call whose inputs are known."""
+        began = time.perf_counter()
+        choice = self._choose(call)
+        self.decision_seconds += time.perf_counter() - began
+        self.decided += 1
+        return choice
+
+    def _choose(self, call: TaskFuture) -> Choice:
+        if not self._accelerators:
+            return _CPU_ONLY
+        function = call.function
+        facts = self.facts_of(function.key)
+        usable = [
+            (space, one)
+            for space, one in enumerate(self._accelerators, 1)
+            if function.gpu is not None
+            and one.device_class not in facts.unusable
+            and call.sizes.nbytes + call.memory * 1e6 <= one.capacity
+            and one.backlog() < math.inf
+        ]
+        estimates = {HOST: self._on_cpu(call)}
+        for space, one in usable:
+            estimates[space] = self.durations.estimate(function.key, one.device_class, call.sizes)
+        if not usable:
+            known = estimates[HOST]
+            reason = next(iter(facts.unusable.values()), "only the CPU can run it")
+            return Choice(HOST, known.seconds if known else 0.0, reason, ())
+        transfers = {space: self._transfer(call, space) for space in estimates}
+        trial = self._trial(call, facts, estimates, transfers)
+        candidates = self._candidates(call, facts, estimates, transfers)
+        if trial is not None:
+            known = estimates[trial]
+            facts.trials[self._class(trial)] = facts.trials.get(self._class(trial), 0) + 1
+            call.trial = self._class(trial)
+            return Choice(trial, known.seconds if known else 0.0, "it has not been measured here yet", candidates)
+        spaces = list(estimates)
+        best = min(range(len(spaces)), key=lambda i: candidates[i].end)
+        space = spaces[best]
+        if space == HOST:
+            self._credit(call, spaces, candidates)
+        return Choice(space, candidates[best].run, "it is expected to end first here", candidates)
+
+    def observe(self, call: TaskFuture) -> None:
+        """Learn from a finished call; what is learned here is learned from durations."""
+
+    # ---------------------------------------------------------------- expected ends
+
+    def _class(self, space: int) -> str:
+        return ONE_CORE if space == HOST else self._accelerators[space - 1].device_class
+
+    def _on_cpu(self, call: TaskFuture) -> DurationEstimate | None:
+        """Return the estimate for the CPU: with all cores if nothing else runs there, else with one."""
+        first, second = (ALL_CORES, ONE_CORE) if self._cores.is_idle else (ONE_CORE, ALL_CORES)
+        estimate = self.durations.estimate(call.function.key, first, call.sizes)
+        return estimate or self.durations.estimate(call.function.key, second, call.sizes)
+
+    def _transfer(self, call: TaskFuture, space: int) -> float:
+        """Return the seconds of copies that the call needs there, less what earlier calls would have saved."""
+        seconds = 0.0
+        for handle in call.handles:
+            if space in handle.copies:
+                continue
+            if space == HOST:
+                seconds += _COPY_START + handle.nbytes / self.download[next(iter(handle.copies), 1) - 1]
+            else:
+                cost = _COPY_START + handle.nbytes / self.upload[space - 1]
+                seconds += max(0.0, cost - handle.saved.get(space, 0.0))
+        return seconds
+
+    def _candidates(
+        self,
+        call: TaskFuture,
+        facts: FunctionFacts,
+        estimates: dict[int, DurationEstimate | None],
+        transfers: dict[int, float],
+    ) -> tuple[Candidate, ...]:
+        guess = max((one.seconds for one in estimates.values() if one is not None), default=0.0)
+        ahead = self._ahead(call, list(estimates))
+        moved = call.sizes.nbytes / _BANDWIDTH
+        cheapest = min(ahead.values())
+        found = []
+        for space, estimate in estimates.items():
+            run = estimate.seconds if estimate is not None else guess
+            after = min(ahead[space], cheapest + moved)
+            if space == HOST:
+                wait = 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
+                name = "cpu"
+            else:
+                state = self._accelerators[space - 1]
+                wait, name = state.backlog(), state.name
+                if not call.waiting():
+                    share = facts.fetched / facts.made
+                    after += share * (_COPY_START + facts.result_bytes / self.download[space - 1])
+            near = estimate is not None and estimate.distance <= NEAR
+            found.append(Candidate(name, wait, transfers[space], run, after, near))
+        return tuple(found)
+
+    def _ahead(self, call: TaskFuture, spaces: list[int]) -> dict[int, float]:
+        """Return the seconds of the chain of calls that wait for this one, if all of it ran in one place."""
+        total = dict.fromkeys(spaces, 0.0)
+        current = call
+        for _ in range(_LOOK_AHEAD):
+            successor = next(iter(current.waiting()), None)
+            if successor is None or successor.key is None:
+                break
+            seconds = {space: self._typical(successor.key, space) for space in spaces}
+            known = [one for one in seconds.values() if one is not None]
+            if len(known) == len(spaces):
+                for space in spaces:
+                    total[space] += seconds[space] or 0.0
+            current = successor
+        return total
+
+    def _typical(self, key: str, space: int) -> float | None:
+        found = self.durations.typical(key, self._class(space))
+        return self.durations.typical(key, ALL_CORES) if found is None and space == HOST else found
+
+    def _credit(self, call: TaskFuture, spaces: list[int], candidates: tuple[Candidate, ...]) -> None:
+        """Note what the call would have saved with its arrays in place elsewhere."""
+        here = candidates[0].end
+        for space, one in zip(spaces[1:], candidates[1:], strict=True):
+            gain = here - (one.end - one.transfer)
+            missing = [handle for handle in call.handles if space not in handle.copies]
+            total = sum(handle.nbytes for handle in missing)
+            if gain > 0 and total > 0 and one.known:
+                for handle in missing:
+                    handle.saved[space] = handle.saved.get(space, 0.0) + gain * handle.nbytes / total
+
+    # ---------------------------------------------------------------- trials
+
+    def _trial(
+        self,
+        call: TaskFuture,
+        facts: FunctionFacts,
+        estimates: dict[int, DurationEstimate | None],
+        transfers: dict[int, float],
+    ) -> int | None:
+        """Return a device that should be measured with this call; None if all are known well enough."""
+        known = {space: one for space, one in estimates.items() if one is not None and one.warm}
+        if not known:
+            if facts.trials:
+                return None
+            accelerators = [space for space in estimates if space != HOST]
+            resident = [space for space in accelerators if transfers[space] == 0.0 and call.handles]
+            if resident or call.sizes.nbytes >= _SMALL:
+                idle = {space: self._accelerators[space - 1].backlog() for space in resident or accelerators}
+                return min(idle, key=idle.__getitem__)
+            return HOST
+        best = min(transfers[space] + one.seconds for space, one in known.items())
+        for space, estimate in estimates.items():
+            if facts.trials.get(self._class(space)):
+                continue
+            if estimate is None or not estimate.warm:
+                if transfers[space] < _HOPELESS * best:
+                    return space
+            elif (
+                # Where it may win, it is worth knowing; elsewhere the nearest measurement will do.
+                estimate.distance > NEAR
+                and facts.explored < _MOST_EXPLORED
+                and best < transfers[space] + estimate.seconds < _WORTH_KNOWING * best
+            ):
+                facts.explored += 1
+                return space
+        return None

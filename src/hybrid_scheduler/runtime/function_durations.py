@@ -1,0 +1,200 @@
+"""Learned run times of functions, by device class and by the sizes of a call.
+
+Sizes that were measured are looked up. Others come from a regression in logarithms that starts from "time grows
+with the bytes", shifted by what the nearest measured call took. Decisions read while one thread learns: everything
+that they read is replaced whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .task_function import CallSizes
+
+#: Weight of the newest run in the mean of its size.
+_NEWEST = 0.3
+#: A run that took this many times the mean was disturbed, unless the next one takes as long.
+_DISTURBED = 3.0
+#: Calls whose sizes all lie within this factor (its ln) are about the same size.
+NEAR = math.log(2.0)
+#: Most sizes that are kept of one kind of call; the regression keeps what the others said.
+_MOST_SIZES = 256
+#: How far the shift of the nearest measured call reaches (in ln of the sizes).
+_REACH = 1.0
+#: Strength of "time grows with the bytes" against measurements, as a number of runs.
+_PRIOR = 0.3
+
+
+class DurationEstimate(NamedTuple):
+    """Expected run time of a call.
+
+    Attributes
+    ----------
+    seconds : float
+        Expected seconds.
+    distance : float
+        Distance (in ln of the sizes) to the nearest measured call; 0 if this size was measured.
+    warm : bool
+        False if only a first run was seen, which includes loading and planning.
+    """
+
+    seconds: float
+    distance: float
+    warm: bool
+
+
+class _Calls:
+    """Runs of one function on one device class, with one signature."""
+
+    __slots__ = ("_matrix", "_vector", "disturbed", "means", "weights")
+
+    def __init__(self, dimensions: int) -> None:
+        #: By sizes: mean of ln seconds, number of runs (0: a first run only), and bytes.
+        self.means: dict[tuple[float, ...], tuple[float, int, int]] = {}
+        self._matrix = np.eye(dimensions + 1) * _PRIOR
+        self._matrix[0, 0] = 1e-3  # nothing is assumed about the speed itself
+        self._vector = np.zeros(dimensions + 1)
+        self.weights: tuple[float, ...] = ()
+        self.disturbed = False
+
+    def add(self, call: CallSizes, seconds: float, *, first: bool) -> None:
+        found, log = self.means.get(call.sizes), math.log(seconds)
+        if first:
+            if found is None:
+                self._keep(call.sizes, (log, 0, call.nbytes))
+            return
+        if found is None or found[1] == 0:
+            self._keep(call.sizes, (log, 1, call.nbytes))
+        else:
+            if log > found[0] + math.log(_DISTURBED) and not self.disturbed:
+                self.disturbed = True
+                return
+            self.disturbed = False
+            weight = max(_NEWEST, 1.0 / (found[1] + 1))
+            self.means[call.sizes] = found[0] + weight * (log - found[0]), found[1] + 1, call.nbytes
+            if found[1] > 8:  # the regression has heard enough of this size
+                return
+        row = np.array((1.0, *call.sizes))
+        self._matrix += np.outer(row, row)
+        self._vector += row * (log - math.log1p(call.nbytes))
+        self.weights = tuple(np.linalg.solve(self._matrix, self._vector).tolist())
+
+    def _keep(self, sizes: tuple[float, ...], mean: tuple[float, int, int]) -> None:
+        if sizes not in self.means and len(self.means) >= _MOST_SIZES:
+            means = dict(self.means)
+            means.pop(next(iter(means)))
+            self.means = means
+        self.means[sizes] = mean
+
+    def at(self, call: CallSizes) -> DurationEstimate | None:
+        found = self.means.get(call.sizes)
+        if found is not None:
+            return DurationEstimate(math.exp(found[0]), 0.0, found[1] > 0)
+        warm = [(sizes, mean) for sizes, mean in list(self.means.items()) if mean[1] > 0]
+        if not warm or not self.weights:
+            cold = next(iter(list(self.means.items())), None)
+            if cold is None:
+                return None
+            return DurationEstimate(math.exp(cold[1][0]), _distance(call.sizes, cold[0]), False)
+        nearest, (log, _, nbytes) = min(warm, key=lambda one: _distance(call.sizes, one[0]))
+        distance = _distance(call.sizes, nearest)
+        shift = log - self._fitted(nearest, nbytes)
+        fitted = self._fitted(call.sizes, call.nbytes) + shift * math.exp(-distance / _REACH)
+        return DurationEstimate(math.exp(min(max(fitted, -25.0), 15.0)), distance, True)
+
+    def _fitted(self, sizes: tuple[float, ...], nbytes: int) -> float:
+        slopes = self.weights
+        return math.log1p(nbytes) + slopes[0] + sum(a * b for a, b in zip(slopes[1:], sizes, strict=True))
+
+
+def _distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    return max((abs(a - b) for a, b in zip(one, other, strict=True)), default=0.0)
+
+
+class FunctionDurations:
+    """Learned run times of all functions.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.runtime.function_durations import FunctionDurations
+    >>> from hybrid_scheduler.runtime.task_function import CallSizes
+    >>> durations = FunctionDurations()
+    >>> call = CallSizes(("int",), (1.0,), 0)
+    >>> durations.learn("f", "cpu", call, 0.5)
+    >>> durations.estimate("f", "cpu", call).seconds
+    0.5
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[str, str], dict[tuple[Any, ...], _Calls]] = {}
+        self._typical: dict[tuple[str, str], float] = {}
+
+    def learn(
+        self, function: str, device_class: str, call: CallSizes, seconds: float, *, first: bool = False
+    ) -> None:
+        """Add a measured run.
+
+        Parameters
+        ----------
+        function, device_class : str
+            What ran, and where.
+        call : CallSizes
+            Sizes of the call.
+        seconds : float
+            Measured seconds; ignored unless finite and > 0.
+        first : bool, optional
+            Whether it is the function's first run there, which includes loading and planning.
+        """
+        if not (math.isfinite(seconds) and seconds > 0):
+            return
+        by_signature = self._calls.setdefault((function, device_class), {})
+        calls = by_signature.get(call.signature)
+        if calls is None:
+            calls = by_signature[call.signature] = _Calls(len(call.sizes))
+        calls.add(call, seconds, first=first)
+        before = self._typical.get((function, device_class), seconds)
+        self._typical[function, device_class] = before + _NEWEST * (seconds - before)
+
+    def estimate(self, function: str, device_class: str, call: CallSizes) -> DurationEstimate | None:
+        """Return the expected run time; None if the function has not run there with such arguments."""
+        by_signature = self._calls.get((function, device_class))
+        calls = by_signature.get(call.signature) if by_signature else None
+        return calls.at(call) if calls is not None else None
+
+    def typical(self, function: str, device_class: str) -> float | None:
+        """Return the seconds of the function's latest runs there, whatever their sizes."""
+        return self._typical.get((function, device_class))
+
+    # ---------------------------------------------------------------- as a document
+
+    def rows(self) -> Iterator[tuple[str, str, CallSizes, float, int]]:
+        """Yield (function, device class, sizes, mean seconds, runs) of everything that was measured."""
+        for (function, device_class), by_signature in list(self._calls.items()):
+            for signature, calls in list(by_signature.items()):
+                for sizes, (log, runs, nbytes) in list(calls.means.items()):
+                    yield function, device_class, CallSizes(signature, sizes, nbytes), math.exp(log), runs
+
+    def as_document(self) -> list[list[Any]]:
+        """Return what was measured as JSON values; first runs are left out."""
+        return [
+            [function, device_class, json.dumps(call.signature), list(call.sizes), call.nbytes, seconds, runs]
+            for function, device_class, call, seconds, runs in self.rows()
+            if runs > 0
+        ]
+
+    def add_document(self, rows: list[list[Any]]) -> None:
+        """Learn what another program measured; its own measurements count for more."""
+        for function, device_class, signature, sizes, nbytes, seconds, _ in rows:
+            call = CallSizes(_tuples(json.loads(signature)), tuple(map(float, sizes)), int(nbytes))
+            known = self.estimate(function, device_class, call)
+            if known is None or known.distance > 0:
+                self.learn(function, device_class, call, float(seconds))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value

@@ -1,0 +1,559 @@
+"""Executor that places real tasks on the CPU and GPUs by a scheduling policy.
+
+Any online scheduler of the registry decides, task by task, from backlogs that are sums of predicted runtimes. It
+observes measured outcomes before the next decision: only what was executed, never what other devices would have
+taken.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import logging
+import threading
+import time
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..core import Decision, InvalidInputError, Knowledge, Online, Outcome, Setting, Task, View
+from ..learning.duration.retraining import BackgroundRetraining, ThreadTrainingWorker
+from ..physics import Tariff, dollars_per_second
+from ..profiling.calibration import CalibratedTimes, Calibration
+from ..profiling.machine_info import available_memory
+from .device_backends import CpuBackend, DeviceLostError, backend_for, is_out_of_memory
+from .device_pools import DevicePool, as_platform, chosen, find_pools
+from .device_workers import DeviceWorker, PartCallbacks, TaskPart, TimeoutWatch
+from .kernel_policy import LEARNING_TASKS, KernelPolicy
+from .kernel_splitting import DIVISIONS, LEAST_BYTES, can_split
+from .kernel_stream import KernelInputs
+from .measured_runtimes import RuntimeHistory, device_class_and_seconds
+from .running_task import RunningTask
+from .submission import (
+    CANCELLED,
+    DONE,
+    FAILED,
+    MOVED,
+    RETRIED,
+    TIMED_OUT,
+    ExecutionRecord,
+    KernelCall,
+    Variant,
+    Variants,
+    checked_limit,
+)
+from .task_parts import parts_of
+
+_log = logging.getLogger(__name__)
+#: Kind of tasks that come through plain `submit`; the policy does not decide about them.
+_CALLABLE = "callable"
+#: Share of the time that may be spent on training models, which slows kernels down.
+_TRAINING_SHARE = 0.05
+#: Counted beside the statuses: results that came after their task had ended.
+LATE = "late"
+#: Number of records that are kept of ended tasks.
+MOST_RECORDS = 100_000
+#: Largest share of a GPU's memory that one task may take.
+_GPU_SHARE = 0.9
+#: Megabytes that fit into any main memory.
+_SURELY_FITS = 100.0
+
+
+class KernelExecutor(Executor, PartCallbacks):
+    """A `concurrent.futures.Executor` with one worker per device, whose policy places each task.
+
+    Parameters
+    ----------
+    scheduler : str or Online
+        Scheduler name with parameters, as in the registry, or an online scheduler.
+    device_type : str, optional
+        Accelerator to use: auto, cpu, cuda or mps.
+    devices : sequence of str, optional
+        Names of the devices to use; all that were found if left out.
+    pools : sequence of DevicePool, optional
+        Devices to use instead of those found on this machine.
+    calibration : Calibration, optional
+        Durations for schedulers that know them; also predicts backlogs.
+    split : bool, optional
+        Whether kernels may be split between a device and the CPU.
+    explore : int, optional
+        Number of tasks during which a scheduler that learns may explore devices.
+    timeout : float, optional
+        Default time limit of a task's run in seconds.
+    seed : int, optional
+        Seed of the scheduler.
+    backend : callable, optional
+        Makes the backend of a device pool; `backend_for` if left out.
+
+    Raises
+    ------
+    InvalidInputError
+        If the scheduler cannot decide before a task has run, or needs a calibration that is not given.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.runtime import KernelExecutor, KernelCall
+    >>> with KernelExecutor("round_robin", device_type="cpu") as executor:
+    ...     product = executor.submit_kernel(KernelCall("matmul", 64))
+    ...     total = executor.submit_variants(cpu=sum, args=([1, 2, 3],), kind="sum", size=3)
+    ...     print(tuple(product.result()[0].shape), total.result())
+    (64, 64) 6
+    """
+
+    def __init__(
+        self,
+        scheduler: str | Online = "hybrid_ml",
+        *,
+        device_type: str = "auto",
+        devices: Sequence[str] | None = None,
+        pools: Sequence[DevicePool] | None = None,
+        calibration: Calibration | None = None,
+        split: bool = True,
+        explore: int = LEARNING_TASKS,
+        timeout: float | None = None,
+        seed: int = 0,
+        backend: Callable[[DevicePool], CpuBackend] | None = None,
+    ) -> None:
+        self.pools = chosen(pools if pools is not None else find_pools(device_type), devices)
+        self.platform = as_platform(self.pools)
+        self.cpu = int(np.argmax(self.platform.is_cpu))
+        self.split, self.timeout = split, checked_limit(timeout)
+        self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
+        self._seed = seed
+        self._training = BackgroundRetraining(ThreadTrainingWorker(_TRAINING_SHARE))
+        self._history = RuntimeHistory(self.platform)
+        self.policy = self._start_policy(scheduler, explore)
+        self._names = [pool.name for pool in self.pools]
+        self._began = time.perf_counter()
+        self._ids = itertools.count()
+        self._lock = threading.RLock()  # guards the policy, the history and the queue of outcomes
+        self._outcomes: deque[tuple[Task, Outcome | None]] = deque()
+        self.inputs = KernelInputs()
+        self._watch = TimeoutWatch()
+        self._closed = self._stopped = False
+        #: Tasks that have been accepted and have not ended.
+        self._open = 0
+        #: The tasks that have ended, in the order of their ends; of very many, the newest.
+        self.records: deque[ExecutionRecord] = deque(maxlen=MOST_RECORDS)
+        self.counts: Counter[str] = Counter()
+        self.decision_seconds = self.learning_seconds = 0.0
+        self.workers = [DeviceWorker(pool, backend or backend_for, self, self.clock) for pool in self.pools]
+        # As in the simulator, schedulers read live numbers through a view that they cannot write to.
+        self._free_at = np.zeros(len(self.pools))
+        self._free_at_view = self._free_at.view()
+        self._free_at_view.flags.writeable = False
+        _shut_down_at_exit(self)
+
+    def splits(self, task: Task) -> bool:
+        """Return whether a task of this kind and size may be split."""
+        return self.split and task.kind in DIVISIONS and task.memory_required * 1e6 >= 1.5 * LEAST_BYTES
+
+    def set_scheduler(
+        self, scheduler: str | Online, *, calibration: Calibration | None = None, explore: int = LEARNING_TASKS
+    ) -> None:
+        """Let another scheduler decide from now on; it has learned nothing yet.
+
+        Parameters
+        ----------
+        scheduler : str or Online
+            As for the executor.
+        calibration : Calibration, optional
+            Replaces the executor's calibration.
+        explore : int, optional
+            As for the executor.
+        """
+        with self._lock:
+            self.learn()
+            if calibration is not None:
+                self._calibrated_times = CalibratedTimes(calibration.physics, self.platform)
+            self._training.cancel()
+            self.policy = self._start_policy(scheduler, explore)
+            self.decision_seconds = self.learning_seconds = 0.0
+
+    def _start_policy(self, scheduler: str | Online, explore: int) -> Online:
+        policy = (
+            scheduler
+            if isinstance(scheduler, Online)
+            else KernelPolicy(
+                scheduler, splits=self.splits, explore=explore, training=self._training, history=self._history
+            )
+        )
+        knows = policy.knows
+        if knows is Knowledge.REALISED:
+            raise InvalidInputError(
+                "scheduler",
+                "one that can decide before a task has run",
+                getattr(policy, "spec", type(policy).__name__),
+                hint="the oracle exists in simulation only",
+            )
+        if knows is Knowledge.TOLD and self._calibrated_times is None:
+            raise InvalidInputError(
+                "calibration", "given: this scheduler must know durations", None,
+                hint="hybrid-scheduler profile, then calibrate(load_profile(path))",
+            )  # fmt: skip
+        times = self._calibrated_times if knows is Knowledge.TOLD else None
+        dollars = dollars_per_second(self.platform, Tariff())
+        policy.start(Setting(self.platform, seed=self._seed, dollars=dollars, times=times))
+        return policy
+
+    def clock(self) -> float:
+        """Return seconds since the executor was created."""
+        return time.perf_counter() - self._began
+
+    # ---------------------------------------------------------------- submitting
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run a callable on the CPU's worker, as with any executor."""
+        work = Variants(fn, kind=_CALLABLE, args=args, kwargs=kwargs)
+        work.check()
+        return self._place(self._task_of(work), work, Decision(self.cpu, 0.0), 0.0, None)
+
+    def submit_kernel(
+        self, call: KernelCall, *, timeout: float | None = None, device: str | None = None
+    ) -> Future[Any]:
+        """Run one of the package's kernels.
+
+        Parameters
+        ----------
+        call : KernelCall
+            Kernel, size and data.
+        timeout : float, optional
+            Time limit of the run in seconds.
+        device : str, optional
+            Device name, to overrule the policy.
+
+        Returns
+        -------
+        Future
+            Its result is a tuple of tensors in main memory.
+        """
+        call.check()
+        self._check_memory(call)
+        return self._submit(self._task_of(call), self._with_data(call), timeout, device)
+
+    def _with_data(self, call: KernelCall) -> KernelCall:
+        return call if call.inputs is not None else replace(call, inputs=self.inputs.of(call))
+
+    def submit_variants(
+        self,
+        cpu: Variant,
+        gpu: Variant | None = None,
+        *,
+        kind: str = "user",
+        size: float = 1.0,
+        memory: float = 0.0,
+        intensity: float = 0.5,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        timeout: float | None = None,
+        device: str | None = None,
+    ) -> Future[Any]:
+        """Run a task that has a CPU variant and possibly a GPU variant.
+
+        Parameters
+        ----------
+        cpu, gpu : callable or sequence of str
+            Callables, or commands as lists of words. Without a GPU variant the task stays on the CPU.
+        kind : str, optional
+            Tasks of one kind are learned together.
+        size : float, optional
+            Task size, by which runtimes of one kind are ordered.
+        memory : float, optional
+            Megabytes needed on the device.
+        intensity : float, optional
+            Compute intensity in [0, 1].
+        args, kwargs : tuple and dict, optional
+            Arguments of callables.
+        timeout, device
+            As for `submit_kernel`.
+
+        Returns
+        -------
+        Future
+            Its result is the callable's, or the command's completed process.
+        """
+        work = Variants(cpu, gpu, kind, float(size), float(memory), intensity, args, kwargs or {})
+        work.check()
+        return self._submit(self._task_of(work), work, timeout, device)
+
+    def _submit(
+        self, task: Task, work: KernelCall | Variants, timeout: float | None, device: str | None
+    ) -> Future[Any]:
+        checked_limit(timeout)
+        self.learn()
+        if device is not None:
+            index = self.platform.index(device)
+            return self._place(task, work, Decision(index, float(not self.platform.is_cpu[index])), 0.0, timeout)
+        with self._lock:
+            began = time.perf_counter()
+            decision = self.policy.decide(task, self._view(task.arrival_time))
+            seconds = time.perf_counter() - began
+            self.decision_seconds += seconds
+        try:
+            return self._place(task, work, decision, seconds, timeout)
+        except BaseException:
+            with self._lock:
+                self.policy.forget(task.task_id)
+            raise
+
+    def _task_of(self, work: KernelCall | Variants) -> Task:
+        return Task(
+            next(self._ids),
+            float(work.size),
+            work.intensity,
+            work.memory,
+            arrival_time=self.clock(),
+            kind=work.kind,
+        )
+
+    def _view(self, now: float) -> View:
+        free_at = self._free_at
+        for index, worker in enumerate(self.workers):
+            free_at[index] = now + worker.backlog(now)
+        return View(now, self._free_at_view, self.platform)
+
+    def _check_memory(self, call: KernelCall) -> None:
+        if call.memory < _SURELY_FITS:  # reading free memory takes longer than a small kernel
+            return
+        free = available_memory()
+        if free is not None and call.memory * 1e6 > free:
+            raise InvalidInputError(
+                f"size of {call.kind}", f"one that fits into {free / 1e9:.3g} GB of free memory",
+                f"{call.size}, which needs {call.memory / 1e3:.3g} GB",
+            )  # fmt: skip
+
+    # ---------------------------------------------------------------- placing
+
+    def _place(
+        self, task: Task, work: KernelCall | Variants, decision: Decision, seconds: float, timeout: float | None
+    ) -> Future[Any]:
+        timeout = self.timeout if timeout is None else timeout
+        device, fraction, status = self._allowed(task, work, decision)
+        record = ExecutionRecord(
+            task.task_id, task.kind, task.size, self._names[device], fraction, status, task.arrival_time, None,
+            decision_seconds=seconds,
+        )  # fmt: skip
+        running = RunningTask(task, record, timeout, watched=self._needs_watch(work, device))
+        host = int(self.platform.cpu_of[device])
+        parts = parts_of(running, work, device, fraction, host, self.pools, self._predict)
+        if status == DONE:
+            record.predicted = max(part.predicted for part in parts) if all(p.predicted for p in parts) else None
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._open += 1
+            for part in parts:
+                self.workers[part.device].put(part)
+        return running.future
+
+    def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:
+        """Return the decision as it can be carried out: (device, fraction, status)."""
+        device, fraction = decision.device, decision.fraction
+        if not 0 <= device < len(self.pools) or not 0.0 <= fraction <= 1.0:
+            raise InvalidInputError("decision", f"a device below {len(self.pools)} and a share in [0, 1]", decision)
+        host = int(self.platform.cpu_of[device])
+        if fraction == 0.0 or device == host:
+            return host, 0.0, DONE
+        pool = self.pools[device]
+        missing = isinstance(work, Variants) and pool.is_accelerator and work.gpu is None
+        if missing or task.memory_required > _GPU_SHARE * pool.memory:
+            self.counts[MOVED] += 1
+            return host, 0.0, MOVED
+        if fraction < 1.0 and not self._can_divide(work):
+            return (device, 1.0, DONE) if fraction >= 0.5 else (host, 0.0, DONE)
+        return device, fraction, DONE
+
+    def _needs_watch(self, work: KernelCall | Variants, device: int) -> bool:
+        """Return whether the time limit must be watched; commands end by themselves, here and when retried."""
+        if isinstance(work, KernelCall):
+            return True
+        return callable(work.cpu) or callable(work.on(self.pools[device].is_accelerator))
+
+    def _can_divide(self, work: KernelCall | Variants) -> bool:
+        return isinstance(work, KernelCall) and self.split and can_split(work.kind, work.kernel.bytes_in(work.size))
+
+    def _predict(self, task: Task, device: int, share: float) -> float:
+        """Return seconds of a share there: as calibrated, else as measured so far, else 0."""
+        column = int(self.platform.class_of[device])
+        if self._calibrated_times is not None and task.kind in self._calibrated_times.physics.kinds:
+            whole, fixed = self._calibrated_times.row(task)[column].tolist()
+            return float(fixed + share * whole)
+        with self._lock:
+            estimate = self._history.estimate(task.kind, column, task.size)
+        return 0.0 if estimate is None else share * estimate.seconds
+
+    # ---------------------------------------------------------------- callbacks of workers
+
+    def begin(self, part: TaskPart) -> bool:
+        """Return whether a part should run; called by a worker before it does."""
+        run, first = part.running_task.begin()
+        if first and not run:
+            self._close_record(part.running_task, CANCELLED, learn=False)
+            part.running_task.release()
+        if first and run and part.running_task.watched:
+            limit = part.running_task.timeout
+            assert limit is not None
+            self._watch.add(part.running_task.task.task_id, limit, lambda: self._time_out(part.running_task, limit))
+        return run
+
+    def done(self, part: TaskPart) -> None:
+        """Handle a part that has run; the last part of a task ends it."""
+        running = part.running_task
+        if not running.part_ended(part):
+            return
+        try:
+            result = running.result()
+        except Exception as error:
+            self.failed(part, error)
+            return
+        if not running.end():
+            self.late(part)
+            return
+        try:
+            running.measure(self.platform, self.clock())
+            self._close_record(running, running.record.status, learn=True)
+        finally:
+            running.release()
+            running.future.set_result(result)
+
+    def late(self, part: TaskPart) -> None:
+        """Drop and count the result of a task that has ended already."""
+        with self._lock:
+            self.counts[LATE] += 1
+
+    def failed(self, part: TaskPart, error: BaseException) -> None:
+        """Retry a part on the CPU if its device is lost or out of memory; else end its task with the error."""
+        running, host = part.running_task, int(self.platform.cpu_of[part.device])
+        lost = isinstance(error, DeviceLostError)
+        if part.device != host and (lost or is_out_of_memory(error)) and not running.ended:
+            if not lost:
+                self.workers[part.device].backend.recover()
+            self._retry(part, host)
+            return
+        if running.end():
+            running.record.error = f"{type(error).__name__}: {error}"[:200]
+            status = TIMED_OUT if isinstance(error, TimeoutError) and running.timeout is not None else FAILED
+            self._close_record(running, status, learn=False)
+            running.release()
+            running.future.set_exception(error)
+
+    def _retry(self, part: TaskPart, device: int) -> None:
+        """Run the same part again, on a CPU."""
+        running = part.running_task
+        with self._lock:
+            self.counts[RETRIED] += 1
+        running.record.status = RETRIED
+        if len(running.parts) == 1:
+            running.device, running.record.fraction = device, 0.0
+        part.device, part.result = device, None
+        part.predicted = self._predict(running.task, device, part.share)
+        self.workers[device].put(part)
+
+    def _time_out(self, running: RunningTask, limit: float) -> None:
+        if not running.end():
+            return
+        running.record.error = f"took longer than {limit:g} s"
+        self._close_record(running, TIMED_OUT, learn=False)
+        for part in running.parts:
+            self.workers[part.device].abandon(part)
+        running.release()
+        running.future.set_exception(TimeoutError(f"task {running.task.task_id} took longer than {limit:g} s"))
+
+    def _close_record(self, running: RunningTask, status: str, *, learn: bool) -> None:
+        self._watch.remove(running.task.task_id)
+        running.record.status = status
+        outcome = running.outcome(self.platform) if learn else None
+        with self._lock:
+            self.counts[status] += status not in (RETRIED, MOVED)  # those were counted when they happened
+            self.records.append(running.record)
+            if running.task.kind != _CALLABLE:
+                self._outcomes.append((running.task, outcome))
+            self._open -= 1
+            self._stop_when_done()
+
+    # ---------------------------------------------------------------- learning
+
+    def learn(self) -> None:
+        """Let the policy observe finished tasks; happens before every decision, and is useful before a pause."""
+        if not self._outcomes:
+            return
+        with self._lock:
+            began = time.perf_counter()
+            while self._outcomes:
+                task, outcome = self._outcomes.popleft()
+                if outcome is None:
+                    self.policy.forget(task.task_id)
+                    continue
+                column, seconds = device_class_and_seconds(outcome, self.platform)
+                self._history.record(task.kind, column, task.size, seconds)
+                self.policy.observe(outcome)
+            self.learning_seconds += time.perf_counter() - began
+
+    # ---------------------------------------------------------------- shutdown
+
+    def last_error(self, kind: str) -> str | None:
+        """Return the latest error of a task of this kind; None if there was none."""
+        return next((one.error for one in reversed(self.records) if one.kind == kind and one.error), None)
+
+    @property
+    def workers_replaced(self) -> int:
+        """Number of worker threads that were replaced because they hung or died."""
+        return sum(worker.replaced for worker in self.workers)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more tasks; run what waits, or cancel it.
+
+        Parameters
+        ----------
+        wait : bool, optional
+            Whether to return only after the last task has ended.
+        cancel_futures : bool, optional
+            Whether to cancel tasks that have not begun.
+        """
+        with self._lock:
+            self._closed = True
+            self._training.close()
+            if cancel_futures:
+                for worker in self.workers:
+                    for part in worker.drain():
+                        if part.running_task.future.cancel():
+                            self.begin(part)  # records that it was cancelled
+                        else:
+                            worker.put(part)  # its task has begun, and is finished
+            self._stop_when_done()
+        if wait:
+            for worker in self.workers:
+                worker.join()
+            self.learn()
+
+    def _stop_when_done(self) -> None:
+        """Stop workers after the last task, not before: the CPU may have to retry a task of the GPU."""
+        if not self._closed or self._open or self._stopped:
+            return
+        self._stopped = True
+        self._watch.close()
+        for worker in self.workers:
+            worker.stop()
+
+
+_living: weakref.WeakSet[KernelExecutor] = weakref.WeakSet()
+
+
+def _shut_down_at_exit(executor: KernelExecutor) -> None:
+    if not _living:
+        atexit.register(_shut_down_all)
+    _living.add(executor)
+
+
+def _shut_down_all() -> None:
+    for executor in list(_living):
+        if any(thread.name.startswith("hybrid-") for thread in threading.enumerate()):
+            try:
+                executor.shutdown(wait=True)
+            except Exception:  # the other executors still have to be shut down
+                _log.exception("an executor did not shut down")

@@ -1,0 +1,133 @@
+"""Futures of submitted tasks, which are also the nodes of the graph that their arguments form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from ..core import HybridSchedulerError
+from .data_handle import DataHandle
+from .task_function import CallSizes, replaced
+
+if TYPE_CHECKING:
+    from .device_placement import Choice
+    from .task_graph import TaskGraph
+
+
+#: Marks the end of a task in the list of those that wait for it.
+_ENDED = object()
+
+
+class DependencyError(HybridSchedulerError):
+    """Error of a task whose input failed or was cancelled; `__cause__` is the input's own error."""
+
+
+class TaskFuture(Future[Any]):
+    """Future of a task. It can be an argument of further tasks, which then wait for it.
+
+    Arrays stay where they were made until `result` copies them to main memory; `handle` returns them as they are.
+    """
+
+    #: Tasks that this one waits for; empty once they are available.
+    inputs: Sequence[TaskFuture] = ()
+    #: Whether it had inputs.
+    depends = False
+    #: Identity of the function for what is learned; None for plain functions, which stay on the CPU.
+    key: str | None = None
+    #: Expected seconds of the longest chain of tasks from this one on.
+    rank = 0.0
+    #: Inputs that are not available yet.
+    missing = 0
+    #: Whether the task has ended, and whether it ended without a value.
+    ended = failed = False
+    #: Whether the value is set: complete, or being computed on an accelerator in the order of its tasks.
+    available = False
+    value: Any = None
+    handles: Sequence[DataHandle] = ()
+    sizes = CallSizes((), (), 0)
+    memory = 0.0
+    choice: Choice | None = None
+    #: Device class that this call measures for the first time.
+    trial: str | None = None
+    space = 0
+    #: Device class that ran it.
+    device_class = ""
+    #: Whether arrays of the result are torch tensors.
+    tensor = False
+    submitted = started = finished = transfer = 0.0
+    #: Measured and expected seconds of the run.
+    seconds = predicted = 0.0
+
+    def __init__(self, graph: TaskGraph, number: int, function: Any, args: Any, kwargs: Any) -> None:
+        super().__init__()
+        self.graph, self.number = graph, number
+        self.function: Any = function
+        self.args, self.kwargs = args, kwargs
+        #: Tasks that wait for this one, up to `_ENDED`, which is added when it ends.
+        self.dependents: list[Any] = []
+
+    def waiting(self) -> list[TaskFuture]:
+        """Return the tasks that wait for this one."""
+        return [one for one in self.dependents if one is not _ENDED]
+
+    def add_dependent(self, other: TaskFuture) -> bool:
+        """Let another task wait for this one; return False if it has ended, so that there is nothing to wait for.
+
+        Appending to a list is atomic, so its order decides who comes first, without a lock.
+        """
+        if self.available or self.failed:
+            return False
+        self.dependents.append(other)
+        return _ENDED not in self.dependents or self.dependents.index(_ENDED) > self.dependents.index(other)
+
+    def end_dependents(self) -> list[TaskFuture]:
+        """Return the tasks that wait for this one, now that it has ended; none are added afterwards."""
+        self.dependents.append(_ENDED)
+        return self.dependents[: self.dependents.index(_ENDED)]
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return the result, with arrays in main memory: NumPy arrays, or torch tensors if tensors were passed.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait.
+        """
+        value = super().result(timeout)
+        if self.key is None and type(value) is not DataHandle:
+            return value
+        return replaced(value, self._fetched)
+
+    def handle(self, timeout: float | None = None) -> Any:
+        """Return the result as it is: arrays as `DataHandle` objects, wherever they are."""
+        return super().result(timeout)
+
+    def _fetched(self, value: Any) -> Any:
+        if not isinstance(value, DataHandle):
+            return value
+        if 0 not in value.copies and self.key is not None:
+            self.graph.note_fetched(self.key)
+        return value.value()
+
+    def begin(self) -> bool:
+        """Mark the task as running; return False if it was cancelled."""
+        with self._condition:
+            if self.cancelled():
+                return False
+            return self.running() or self.set_running_or_notify_cancel()
+
+    def cancel(self) -> bool:
+        """Cancel the task if it has not begun; tasks that wait for it then fail."""
+        with self._condition:
+            before = self.cancelled()
+            done = super().cancel()
+            if done and not before:
+                self.set_running_or_notify_cancel()  # tells those who wait for it
+        if done and not before:
+            self.graph.cancelled(self)
+        return done
+
+    def run_on_cores(self, threads: int) -> None:
+        """Run on the CPU; called by the pool of cores."""
+        self.graph.run_on_cores(self, threads)

@@ -1,0 +1,556 @@
+"""Graph of submitted tasks: tasks wait for their inputs, run where the placement puts them, and end once."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import InvalidInputError
+from ..profiling.machine_info import available_memory
+from .accelerator_worker import AcceleratorWorker
+from .accelerators import AcceleratorBackend
+from .cpu_cores import CpuCores
+from .data_handle import HOST, DataDirectory, DataHandle
+from .device_placement import ALL_CORES, ONE_CORE, AcceleratorState, DevicePlacement
+from .function_durations import FunctionDurations
+from .task_function import TaskFunction, check_argument, flattened, is_array, is_tensor, replaced
+from .task_future import DependencyError, TaskFuture
+
+#: Containers in whose elements futures are looked for, and how many of them a call may have.
+_CONTAINERS = {list, tuple, dict}
+_MOST_CONTAINERS = 100_000
+
+_log = logging.getLogger(__name__)
+#: Ancestors whose rank is raised when a task is added below them.
+_MOST_RAISED = 32
+#: Seconds that the learner rests when it has nothing to do.
+_LEARNING_PAUSE = 0.001
+#: Ended tasks that are kept.
+_MOST_RECORDS = 100_000
+
+
+class CallRecord(NamedTuple):
+    """A call that has ended. Points in time are seconds since the executor was created.
+
+    Attributes
+    ----------
+    number : int
+        Number of the task.
+    function, device : str
+        What ran, and where.
+    submitted, started, finished : float
+        When it was submitted, when its run began, when it was complete.
+    seconds, predicted : float
+        Measured and expected seconds of the run.
+    transfer : float
+        Seconds that copying its inputs took.
+    """
+
+    number: int
+    function: str
+    device: str
+    submitted: float
+    started: float
+    finished: float
+    seconds: float
+    predicted: float
+    transfer: float
+
+
+class TaskGraph:
+    """Tasks of one executor.
+
+    Parameters
+    ----------
+    cores : int
+        CPU cores to use.
+    accelerators : sequence of AcceleratorBackend
+        The other devices.
+    durations : FunctionDurations
+        Learned run times.
+
+    Attributes
+    ----------
+    records : deque of CallRecord
+        Ended calls of `auto` and `task` functions, oldest first.
+    """
+
+    def __init__(
+        self, cores: int, accelerators: Sequence[AcceleratorBackend], durations: FunctionDurations
+    ) -> None:
+        self.began = time.perf_counter()
+        self.durations = durations
+        self.directory = DataDirectory(accelerators)
+        self.cores = CpuCores(cores)
+        self.workers = [AcceleratorWorker(self, one, space) for space, one in enumerate(accelerators, 1)]
+        states = [
+            AcceleratorState(one.name, one.device_class, worker.backlog, one.capacity)
+            for one, worker in zip(accelerators, self.workers, strict=True)
+        ]
+        self.states = states
+        self.placement = DevicePlacement(self.cores, states, durations)
+        self.records: deque[CallRecord] = deque(maxlen=_MOST_RECORDS)
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._open = 0
+        self._closed = False
+        self._outcomes: SimpleQueue[TaskFuture | threading.Event | None] = SimpleQueue()
+        self._learner: threading.Thread | None = None
+        self.learned = 0
+
+    def clock(self) -> float:
+        """Return seconds since the graph was created."""
+        return time.perf_counter() - self.began
+
+    # ---------------------------------------------------------------- submitting
+
+    def submit(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
+        """Add a task; it starts when its inputs are available."""
+        node = TaskFuture(self, next(self._numbers), function, args, kwargs)
+        if self._closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        if type(function) is TaskFunction:
+            node.key, node.submitted = function.key, self.clock()
+            inputs = self._inputs(node)
+        else:
+            inputs = self._futures(args, kwargs)
+            if not inputs:  # nothing to wait for, nothing to decide
+                self.cores.put(node)
+                return node
+        node.inputs, node.depends = inputs, bool(inputs)
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._open += 1
+            node.missing = 1 + len(inputs)
+        if inputs:
+            self._raise_ranks(node, inputs)
+        for one in inputs:
+            if not one.add_dependent(node):
+                self._input_ended(node, one)
+        self._count_down(node)
+        return node
+
+    def _input_ended(self, node: TaskFuture, one: TaskFuture) -> None:
+        """Note that an input of a task has ended, or is available on its device."""
+        if one.failed:
+            self._fail_dependent(node, one)
+        else:
+            self._count_down(node)
+
+    def _count_down(self, node: TaskFuture) -> None:
+        with self._lock:
+            node.missing -= 1
+            ready = node.missing == 0 and not node.ended
+        if ready:
+            self._make_ready(node)
+
+    def _futures(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[TaskFuture]:
+        """Return the futures among the arguments of a plain function."""
+        found: list[TaskFuture] = []
+        stack: list[Any] = [args, kwargs] if kwargs else [args]
+        depth = 0
+        while stack:
+            value = stack.pop()
+            items = value.values() if isinstance(value, dict) else value
+            kinds = set(map(type, items))
+            if not kinds & _CONTAINERS and TaskFuture not in kinds:
+                continue
+            depth += 1
+            if depth > _MOST_CONTAINERS:
+                raise InvalidInputError("arguments", f"at most {_MOST_CONTAINERS:,} nested containers", "more")
+            for one in items:
+                if type(one) is TaskFuture:
+                    self._check_own(one)
+                    found.append(one)
+                elif type(one) in _CONTAINERS:
+                    stack.append(one)
+        return found
+
+    def _check_own(self, future: TaskFuture) -> None:
+        if future.graph is not self:
+            raise InvalidInputError(
+                "argument", "a future of this executor", "a future of another executor", hint="pass its result()"
+            )
+
+    def _inputs(self, node: TaskFuture) -> list[TaskFuture]:
+        """Check the arguments of a call, replace arrays by handles, and return its futures."""
+        name, found = node.function.name, []
+        place = ""
+
+        def change(value: Any) -> Any:
+            if isinstance(value, TaskFuture):
+                self._check_own(value)
+                found.append(value)
+                return value
+            if isinstance(value, DataHandle):
+                if value._directory is not self.directory:
+                    raise InvalidInputError(f"{place} of {name}", "data of this executor", repr(value))
+                return value
+            if is_array(value):
+                check_argument(name, place, value)
+                node.tensor = node.tensor or is_tensor(value)
+                return self.directory.borrow(value)
+            check_argument(name, place, value)
+            return value
+
+        args = []
+        try:
+            for i, one in enumerate(node.args):
+                place = f"argument {i}"
+                args.append(replaced(one, change))
+            kwargs = {}
+            for key, one in node.kwargs.items():
+                place = f"argument {key}"
+                kwargs[key] = replaced(one, change)
+        except RecursionError:
+            raise InvalidInputError(f"{place} of {name}", "containers without cycles", "a cycle") from None
+        node.args, node.kwargs = tuple(args), kwargs
+        return found
+
+    def _raise_ranks(self, node: TaskFuture, inputs: list[TaskFuture]) -> None:
+        """Raise the ranks of tasks above a new one: the longest chain of expected seconds below each."""
+        node.rank = self._expected(node)
+        stack = [(one, node.rank) for one in inputs]
+        for _ in range(_MOST_RAISED):
+            if not stack:
+                return
+            above, below = stack.pop()
+            if above.available:
+                continue
+            rank = below + self._expected(above)
+            if rank > above.rank:
+                above.rank = rank
+                stack.extend((one, rank) for one in above.inputs)
+
+    def _expected(self, node: TaskFuture) -> float:
+        if node.key is None:
+            return 1e-6
+        known = [
+            seconds
+            for one in (ONE_CORE, ALL_CORES, *(state.device_class for state in self.states))
+            if (seconds := self.durations.typical(node.key, one)) is not None
+        ]
+        return min(known, default=1e-6)
+
+    # ---------------------------------------------------------------- placing
+
+    def _make_ready(self, node: TaskFuture) -> None:
+        """Place a task whose inputs are available."""
+        node.inputs = ()
+        try:
+            if node.key is None:
+                self.cores.put(node)
+                return
+            self._resolve(node)
+            choice = self.placement.choose(node)
+        except BaseException as error:
+            self.fail(node, error)
+            return
+        node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
+        if choice.space == HOST:
+            self._put_on_cores(node)
+        else:
+            self.workers[choice.space - 1].put(node)
+
+    def _put_on_cores(self, node: TaskFuture) -> None:
+        self.placement.cpu_backlog += node.predicted
+        self.cores.put(node, node.function.threads)
+
+    def _resolve(self, node: TaskFuture) -> None:
+        """Replace futures among the arguments by their values, and find the call's sizes."""
+
+        def change(value: Any) -> Any:
+            if isinstance(value, TaskFuture):
+                node.tensor = node.tensor or value.tensor
+                return value.value
+            return value
+
+        node.args = replaced(node.args, change)
+        node.kwargs = replaced(node.kwargs, change)
+        values = list(flattened((node.args, node.kwargs)))
+        node.handles = [one for one in values if isinstance(one, DataHandle)]
+        node.tensor = node.tensor or any(one.tensor for one in node.handles)
+        function: TaskFunction = node.function
+        node.sizes = function.sizes_of(values, node.args, node.kwargs)
+        node.memory = function.memory_of(node.args, node.kwargs)
+        if node.memory > 100.0:
+            largest = max([available_memory() or 0, *(state.capacity for state in self.states)]) / 1e6
+            if largest and node.memory > largest:
+                raise InvalidInputError(
+                    f"memory of {function.name}", f"at most {largest:,.0f} MB, the largest memory here",
+                    f"{node.memory:,.0f} MB",
+                )  # fmt: skip
+
+    # ---------------------------------------------------------------- running
+
+    def run_on_cores(self, node: TaskFuture, threads: int) -> None:
+        """Run a task on the CPU; called by the pool of cores."""
+        if not node.begin():
+            return
+        learns = node.key is not None
+        try:
+            args, kwargs = node.args, node.kwargs
+            function = node.function
+            if learns:
+                began = time.perf_counter()
+                args, kwargs = replaced(args, self._on_host(node)), replaced(kwargs, self._on_host(node))
+                function = function.cpu
+                node.transfer = time.perf_counter() - began
+            elif node.depends:
+                args, kwargs = replaced(args, _as_result), replaced(kwargs, _as_result)
+            if not learns:
+                result = function(*args, **kwargs)
+                self._complete(node, result)
+                return
+            node.started = self.clock()
+            result = function(*args, **kwargs)
+            node.finished = self.clock()
+            node.seconds = node.finished - node.started
+            value = replaced(result, lambda one: self._made(one, node))
+            node.device_class = ALL_CORES if threads == self.cores.cores and threads > 1 else ONE_CORE
+            self.check_result(node, value)
+        except BaseException as error:
+            self.fail(node, error)
+            return
+        finally:
+            if learns:
+                self.placement.cpu_backlog = max(0.0, self.placement.cpu_backlog - node.predicted)
+            del args, kwargs
+        self._complete(node, value)
+
+    def _on_host(self, node: TaskFuture) -> Any:
+        def change(value: Any) -> Any:
+            if not isinstance(value, DataHandle):
+                return value
+            array = self.directory.on_host(value)
+            if node.tensor or not is_tensor(array):
+                return array
+            return array.numpy()
+
+        return change
+
+    def _made(self, value: Any, node: TaskFuture) -> Any:
+        return self.directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
+
+    def check_result(self, node: TaskFuture, value: Any) -> None:
+        """Raise InvalidInputError if a function returns something else here than on another device."""
+        facts = self.placement.facts_of(node.function.key)
+        if facts.runs.get(node.device_class):
+            return
+        form = _form(value)
+        facts.forms.setdefault(node.device_class, form)
+        for device_class, other in facts.forms.items():
+            if other != form:
+                raise InvalidInputError(
+                    f"result of {node.function.name}", f"the same on every device; on {device_class}: {other}",
+                    f"{form} on {node.device_class}",
+                )  # fmt: skip
+
+    def launched(self, node: TaskFuture, value: Any) -> None:
+        """Let dependents go on: the value is being computed on an accelerator in the order of its tasks."""
+        node.value = value
+        self._release(node)
+
+    def _complete(self, node: TaskFuture, value: Any) -> None:
+        """End a task with its result."""
+        node.value = value
+        self._release(node)
+        self.finished(node)
+
+    def finished(self, node: TaskFuture) -> None:
+        """End a task whose value is complete, and hand it to the learner."""
+        self._close(node)
+        node.set_result(node.value)
+        if node.key is not None:
+            self._note(node)
+
+    def _release(self, node: TaskFuture) -> None:
+        """Make a task's value available to those that wait for it."""
+        node.available = True
+        for one in node.end_dependents():
+            self._count_down(one)
+
+    def _close(self, node: TaskFuture, *, failed: bool = False) -> bool:
+        """Count a task as ended; return False if it had ended before."""
+        if node.key is None and not node.depends:  # such tasks are not counted, and end in one thread only
+            node.ended, node.failed = True, failed
+        else:
+            with self._lock:
+                if node.ended:
+                    return False
+                node.ended, node.failed = True, failed
+                self._open -= 1
+                if not self._open:
+                    self._idle.notify_all()
+            node.inputs = node.handles = ()
+        node.args = node.kwargs = None
+        return True
+
+    # ---------------------------------------------------------------- failures
+
+    def failed_on_accelerator(
+        self, node: TaskFuture, error: BaseException, device_class: str, *, keep: bool
+    ) -> None:
+        """Run a task on the CPU instead, because an accelerator could not."""
+        facts = self.placement.facts_of(node.function.key)
+        reason = f"{type(error).__name__}: {error}"[:200]
+        if not keep:
+            facts.unusable[device_class] = f"the GPU could not run it ({reason})"
+            _log.warning("%s runs on the CPU from now on: %s", node.function.name, reason)
+        self._end_trial(node)
+        assert node.choice is not None
+        node.choice = node.choice._replace(space=HOST, reason=f"the GPU could not run it ({reason})")
+        node.space = HOST
+        self._put_on_cores(node)
+
+    def _end_trial(self, node: TaskFuture) -> None:
+        if node.trial is not None:
+            facts = self.placement.facts_of(node.function.key)
+            facts.trials.pop(node.trial, None)
+            node.trial = None
+
+    def fail(self, node: TaskFuture, error: BaseException) -> None:
+        """End a task with an error, and all that wait for it."""
+        if not self._close(node, failed=True):
+            return
+        if node.key is not None:
+            self._end_trial(node)
+        if node.begin():
+            node.set_exception(error)
+        for one in node.end_dependents():
+            self._fail_dependent(one, node)
+
+    def _fail_dependent(self, node: TaskFuture, cause: TaskFuture) -> None:
+        """End a task whose input failed."""
+        reason = "was cancelled" if cause.cancelled() else "failed"
+        name = getattr(cause.function, "name", None) or getattr(cause.function, "__qualname__", "task")
+        error = DependencyError(f"an input {reason}: {name} (task {cause.number})")
+        if cause.cancelled():
+            error.__cause__ = CancelledError()
+        else:
+            root = cause.exception()
+            error.__cause__ = root.__cause__ if isinstance(root, DependencyError) else root
+        self.fail(node, error)
+
+    def cancelled(self, node: TaskFuture) -> None:
+        """Handle a task that its owner cancelled."""
+        if self._close(node, failed=True):
+            for one in node.end_dependents():
+                self._fail_dependent(one, node)
+
+    # ---------------------------------------------------------------- learning
+
+    def note_fetched(self, key: str) -> None:
+        """Note that the program asked for a result that was on an accelerator."""
+        self.placement.facts_of(key).fetched += 1.0
+
+    def _note(self, node: TaskFuture) -> None:
+        if self._learner is None:
+            with self._lock:
+                if self._learner is None:
+                    self._learner = threading.Thread(target=self._learn, name="hybrid-learner", daemon=True)
+                    self._learner.start()
+        self._outcomes.put(node)
+
+    def _learn(self) -> None:
+        while (node := self._outcomes.get()) is not None:
+            if isinstance(node, threading.Event):
+                node.set()
+                continue
+            try:
+                self._learn_from(node)
+            except Exception:
+                _log.exception("a measured run was not learned from")
+            del node
+            if self._outcomes.empty():  # waking up for every task would disturb those that run
+                time.sleep(_LEARNING_PAUSE)
+
+    def _learn_from(self, node: TaskFuture) -> None:
+        function: TaskFunction = node.function
+        facts = self.placement.facts_of(function.key)
+        runs = facts.runs.get(node.device_class, 0)
+        facts.runs[node.device_class] = runs + 1
+        first = node.space != HOST and runs == 0
+        self.durations.learn(function.key, node.device_class, node.sizes, node.seconds, first=first)
+        self._end_trial(node)
+        self.placement.observe(node)
+        if node.space != HOST:
+            made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
+            facts.result_bytes = float(sum(one.nbytes for one in made))
+            facts.made += 1.0
+        self.learned += 1
+        self.records.append(
+            CallRecord(
+                node.number,
+                function.name,
+                "cpu" if node.space == HOST else self.states[node.space - 1].name,
+                node.submitted,
+                node.started,
+                node.finished,
+                node.seconds,
+                node.predicted,
+                node.transfer,
+            )
+        )
+
+    def wait_learned(self) -> None:
+        """Wait until everything that has ended was learned from."""
+        if self._learner is None:
+            return
+        reached = threading.Event()
+        self._outcomes.put(reached)
+        reached.wait()
+
+    # ---------------------------------------------------------------- end
+
+    def shutdown(self, *, wait: bool, cancel: bool) -> None:
+        """Accept no more tasks; with `wait`, return after the last one has ended."""
+        with self._lock:
+            self._closed = True
+        if cancel:
+            for worker in self.workers:
+                worker.cancel_waiting()
+            self.cores.cancel_waiting()
+        if wait:
+            with self._idle:
+                while self._open:
+                    self._idle.wait()
+            for worker in self.workers:
+                worker.close()
+            self.cores.close()
+            if self._learner is not None:
+                self._outcomes.put(None)
+                self._learner.join()
+                self._learner = None
+
+
+def _as_array(value: Any) -> Any:
+    return value.value() if isinstance(value, DataHandle) else value
+
+
+def _as_result(value: Any) -> Any:
+    return value.result() if isinstance(value, TaskFuture) else _as_array(value)
+
+
+def _form(value: Any) -> str:
+    """Describe the type of a result so that it can be compared between devices."""
+    if isinstance(value, DataHandle):
+        return f"array of rank {value.ndim}" if value.ndim else "number"
+    if isinstance(value, bool | int | float | complex | np.generic):
+        return "number"
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__}({', '.join(map(_form, value))})"
+    if isinstance(value, dict):
+        return f"dict({', '.join(f'{key}: {_form(one)}' for key, one in value.items())})"
+    return type(value).__name__
