@@ -174,3 +174,17 @@ def test_front_holds_undominated_points():
 )
 def test_digits_follow_the_interval(interval, shown):
     assert with_interval(interval) == shown
+
+
+@pytest.mark.parametrize("count", [2, 5, 9, 15])
+def test_legend_of_long_names_stays_inside_the_figure(count):
+    """Parameters make labels long: such legends get fewer columns and more height."""
+    long = ["price_index", "hybrid_ml(binding=late)", "hybrid_ml(durations=forest, retrain_interval=200)"]
+    names = ["earliest_finish", *long, *NAMES, "late_binding", "two_level", "hybrid_ml", "rl_agent"][:count]
+    curve = np.geomspace(0.01, 1.0, 50), np.linspace(0.0, 1.0, 50)
+    figure = figures.draw("latency_cdf", FigureData({}, [], distributions=dict.fromkeys(names, curve)))
+    legend = figure.legends[0]
+    box = legend.get_window_extent()
+    assert figure.bbox.x0 <= box.x0
+    assert box.x1 <= figure.bbox.x1
+    assert box.y1 <= min(axes.get_tightbbox().y0 for axes in figure.axes)

@@ -6,10 +6,12 @@ a figure can be read in grey and by colour-blind people. There is no global stat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..core import require
 from ..schedulers import Look, schedulers
@@ -23,6 +25,9 @@ DPI = 300
 #: Resolution of a figure in a notebook.
 SCREEN_DPI = 110
 INK, QUIET, HAIRLINE = "#1B2530", "#5A6775", "#DCE1E7"
+#: Spaces of all legends in multiples of their text size; that size in points; inches that stay free at the sides.
+LEGEND = {"handlelength": 3.4, "columnspacing": 1.8, "handletextpad": 0.8, "borderpad": 0.4, "borderaxespad": 0.5}
+_LEGEND_SIZE, _SIDES = 8.5, 0.2
 #: The first installed font is used; the last one comes with matplotlib and has all glyphs.
 _FONTS = ("Inter", "Source Sans 3", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
 
@@ -104,7 +109,7 @@ def apply_style() -> dict[str, Any]:
         "ytick.major.size": 3.0,
         "ytick.major.width": 0.6,
         "legend.frameon": False,
-        "legend.fontsize": 8.5,
+        "legend.fontsize": _LEGEND_SIZE,
         "figure.dpi": SCREEN_DPI,
         "figure.facecolor": "white",
         "savefig.dpi": DPI,
@@ -137,6 +142,32 @@ def new_figure(width: float, height: float, *, above: float = 0.0, below: float 
     area = (0.0, below, 1.0, 1.0 - above - below)
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.10, wspace=0.05, hspace=0.06, rect=area)
     return Figure(figsize=(width, height), layout=layout)
+
+
+def legend_columns(names: Sequence[str], width: float, most: int) -> int:
+    """Return the largest number of columns in which a legend of these schedulers fits a figure.
+
+    Parameters
+    ----------
+    names
+        The schedulers' specifications; labels with parameters are long.
+    width
+        Width of the figure in inches.
+    most
+        Largest number of columns.
+    """
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family=apply_style()["font.family"], size=_LEGEND_SIZE)
+    texts = [text_to_path.get_text_width_height_descent(label_of(name), font, ismath=False)[0] for name in names]
+    handle = (LEGEND["handlelength"] + LEGEND["handletextpad"]) * _LEGEND_SIZE
+    for columns in range(min(most, len(names)), 1, -1):
+        widest = sum(handle + max(column) for column in np.array_split(texts, columns))
+        between = (columns - 1) * LEGEND["columnspacing"] * _LEGEND_SIZE
+        if widest + between <= (width - _SIDES) * 72.0:
+            return columns
+    return 1
 
 
 def heading(axes: Axes, letter: str, title: str, explanation: str) -> None:

@@ -17,9 +17,11 @@ from .figure_style import (
     DPI,
     HAIRLINE,
     INK,
+    LEGEND,
     QUIET,
     heading,
     label_of,
+    legend_columns,
     line_style,
     look_of,
     new_figure,
@@ -90,11 +92,10 @@ def _frame(figure: Figure, performance: Performance) -> None:
     figure.text(0.012, 0.953, "  ·  ".join(performance.caption), size=9, color=QUIET, va="top")
     names = performance.best_first
     samples = [Line2D([], [], label=label_of(name), **line_style(name)) for name in names]
-    columns = min(len(names), 5)
+    columns = legend_columns(names, SIZE[0], most=5)
     figure.legend(
-        handles=samples, loc="lower center", bbox_to_anchor=(0.5, 0.004), ncols=columns, handlelength=3.6,
-        columnspacing=2.2, labelcolor=INK,
-    )  # fmt: skip
+        handles=samples, loc="lower center", bbox_to_anchor=(0.5, 0.004), ncols=columns, labelcolor=INK, **LEGEND
+    )
 
 
 # ------------------------------------------------------------------------------------------ panels

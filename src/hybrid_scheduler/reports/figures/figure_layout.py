@@ -10,7 +10,18 @@ import numpy as np
 
 from ...metrics.statistics import Interval
 from ..figure_data import FigureData
-from ..figure_style import HAIRLINE, INK, QUIET, label_of, line_style, look_of, new_figure, style_context
+from ..figure_style import (
+    HAIRLINE,
+    INK,
+    LEGEND,
+    QUIET,
+    label_of,
+    legend_columns,
+    line_style,
+    look_of,
+    new_figure,
+    style_context,
+)
 from ..performance_analysis import three_digits
 
 if TYPE_CHECKING:
@@ -18,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH = 7.4
+_MOST_COLUMNS = 4
 #: Ratio of largest to smallest value from which an axis is logarithmic, so that small values differ visibly.
 _LOG_FROM = 12.0
 
@@ -46,20 +58,20 @@ def framed(
         figure.draw_without_rendering()
 
 
-def legend_below(figure: Figure, names: Sequence[str], columns: int = 4) -> None:
-    """Add a legend of the schedulers below the panels."""
+def legend_below(figure: Figure, names: Sequence[str]) -> None:
+    """Add a legend of the schedulers below the panels, in as many columns as fit."""
     from matplotlib.lines import Line2D
 
     samples = [Line2D([], [], label=label_of(name), **line_style(name)) for name in names]
     figure.legend(
-        handles=samples, loc="lower center", bbox_to_anchor=(0.5, 0.004), ncols=min(columns, len(names)),
-        handlelength=3.4, columnspacing=1.8, labelcolor=INK,
+        handles=samples, loc="lower center", bbox_to_anchor=(0.5, 0.004), labelcolor=INK,
+        ncols=legend_columns(names, _WIDTH, _MOST_COLUMNS), **LEGEND,
     )  # fmt: skip
 
 
-def legend_height(names: Sequence[str], columns: int = 4) -> float:
+def legend_height(names: Sequence[str]) -> float:
     """Return the height of the legend in inches."""
-    return 0.12 + 0.2 * -(-len(names) // columns)
+    return 0.12 + 0.2 * -(-len(names) // legend_columns(names, _WIDTH, _MOST_COLUMNS))
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
