@@ -14,11 +14,10 @@ import pytest
 
 import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.experiments import sweep, sweep_backends
+from hybrid_scheduler.experiments import sweep
 from hybrid_scheduler.experiments.run_record import configuration_hash
 from hybrid_scheduler.experiments.spec import ExperimentSpec
-from hybrid_scheduler.experiments.sweep import CELLS, TABLE, cells_of, read_table, run_sweep
-from hybrid_scheduler.experiments.sweep_backends import Local, Ray
+from hybrid_scheduler.experiments.sweep import CELLS, TABLE, Local, Ray, cells_of, read_table, run_sweep
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 
@@ -130,13 +129,12 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_sweep import plan
 from hybrid_scheduler.experiments import sweep
-from hybrid_scheduler.experiments.sweep_backends import Local
+from hybrid_scheduler.experiments.sweep import Local
 original = sweep.run_cell
 def slowly(cell):
     time.sleep(0.15)
     return original(cell)
-from hybrid_scheduler.experiments import sweep_backends
-sweep_backends.run_cell = slowly
+sweep.run_cell = slowly
 sweep.run_sweep(plan(seeds=3), Path(sys.argv[1]), Local(1))
 """
 
@@ -199,7 +197,7 @@ def test_unreachable_ray_address_is_refused(address, tmp_path):
 
 def test_address_of_another_program_is_refused(tmp_path, monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setattr(sweep_backends, "_RAY_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(sweep, "_RAY_TIMEOUT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(InvalidInputError, match="what answers there is not Ray") as caught:
@@ -220,8 +218,7 @@ sys.path.insert(0, sys.argv[2])
 from test_sweep import plan, _lines
 from ray.cluster_utils import Cluster
 import ray
-from hybrid_scheduler.experiments import sweep_backends
-from hybrid_scheduler.experiments.sweep import run_sweep
+from hybrid_scheduler.experiments.sweep import Ray, run_sweep
 
 folder = Path(sys.argv[1])
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -235,7 +232,7 @@ def kill():
     print("killed", _lines(folder), flush=True)
 
 threading.Thread(target=kill, daemon=True).start()
-rows = run_sweep(plan(tasks=400, seeds=6), folder, sweep_backends.Ray(cluster.address))
+rows = run_sweep(plan(tasks=400, seeds=6), folder, Ray(cluster.address))
 print("finished", len(rows), flush=True)
 os._exit(0)
 """

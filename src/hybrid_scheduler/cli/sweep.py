@@ -115,8 +115,7 @@ def sweep(
         specs = _trace_specs(command, trace, loads, platforms, common, indivisible)
     else:
         specs = _specs(command, scenarios or "default", loads, platforms, common, indivisible)
-    from ..experiments.sweep import TABLE, cells_of, run_sweep
-    from ..experiments.sweep_backends import Local, Ray
+    from ..experiments.sweep import TABLE, Local, Ray, cells_of, run_sweep
 
     cells = cells_of(specs, range(first_seed, first_seed + (1 if trace else seeds or _SEEDS)))
     command.after_interrupt = "finished cells are kept; run the command again to continue"
