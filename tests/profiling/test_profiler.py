@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError, UnknownNameError
-from hybrid_scheduler.profiling import HardwareProfiler, accelerator_timing, load_profile, profiler, timing
-from hybrid_scheduler.profiling.accelerator_timing import Accelerator
+from hybrid_scheduler.profiling import HardwareProfiler, load_profile, profiler, timing
 from hybrid_scheduler.profiling.kernels import KERNELS, Kernel
 from hybrid_scheduler.profiling.machine_info import Gpu
-from hybrid_scheduler.profiling.timing import RepetitionLimits
+from hybrid_scheduler.profiling.timing import Accelerator, RepetitionLimits
 
 QUICK = RepetitionLimits(precision=0.5, seconds=0.005, warmup_runs=1, warmup_seconds=0.0)
 
@@ -295,7 +294,7 @@ def test_cuda_time_is_taken_between_events() -> None:
 
 
 def test_stand_in_accelerator_copies_data() -> None:
-    one = accelerator_timing.Accelerator("cpu")
+    one = Accelerator("cpu")
     data = (torch.arange(4.0),)
     (there,) = one.upload(data)
     (back,) = one.download((there,))

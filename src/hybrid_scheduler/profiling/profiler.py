@@ -17,12 +17,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import HybridSchedulerError, InvalidInputError
-from .accelerator_timing import Accelerator
 from .energy_meters import WINDOW, Meter, cpu_meter, gpu_meter, joules_per_run
 from .hardware_profile import AnyPath, Copies, Method, Point, Profile, Skipped
 from .hardware_profile import save_profile as save
 from .machine_info import Gpu, available_memory, describe_machine, find_gpu, need_torch, usable_cores
-from .timing import FEWEST_RUNS, RepetitionLimits, Timing, fixed_threads, repeat, timed
+from .timing import FEWEST_RUNS, Accelerator, RepetitionLimits, Timing, fixed_threads, repeat, timed
 
 if TYPE_CHECKING:
     from .kernels import Kernel, Tensors
