@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hybrid_scheduler.cli.table import (
+from hybrid_scheduler.cli.printer import (
     DOLLARS,
     JOULES,
     SECONDS,

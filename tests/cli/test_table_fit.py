@@ -1,6 +1,6 @@
 """Tables on narrow terminals: which columns stay."""
 
-from hybrid_scheduler.cli.table import EXTRA, Column, fitting
+from hybrid_scheduler.cli.printer import EXTRA, Column, fitting
 
 NAME = Column("name", ["a" * 10], number=False)
 FIRST = Column("first", ["1"], 1)

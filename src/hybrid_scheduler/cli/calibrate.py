@@ -10,9 +10,8 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .options import JsonOption
-from .printer import Printer
+from .printer import NOTHING, Column, Printer
 from .profile import PROFILE
-from .table import NOTHING, Column
 
 if TYPE_CHECKING:
     from ..profiling.calibration import Calibration

@@ -23,8 +23,7 @@ from .options import (
     SchedulersOption,
     UtilisationOption,
 )
-from .printer import Printer
-from .table import NOTHING, SECONDS, Column, significant, unit_for
+from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
 
 if TYPE_CHECKING:
     from ..experiments.paired_comparison import Judgement, PairedComparison, Standing

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .options import JsonOption
-from .table import Column
+from .printer import Column
 
 if TYPE_CHECKING:
     from ..storage import DatabaseAddress

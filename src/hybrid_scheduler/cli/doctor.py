@@ -20,7 +20,7 @@ from rich.text import Text
 
 from .command_context import DEFAULT_LOG_FILE, CommandContext
 from .options import JsonOption
-from .table import Column
+from .printer import Column
 
 if TYPE_CHECKING:
     from ..config import LoggingSettings, Settings

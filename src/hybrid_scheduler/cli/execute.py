@@ -11,8 +11,7 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .options import JsonOption
-from .printer import Printer, uninterrupted
-from .table import NOTHING, SECONDS, Column, percent, significant, unit_for, with_unit
+from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, uninterrupted, unit_for, with_unit
 
 if TYPE_CHECKING:
     from ..config import Settings

@@ -18,8 +18,18 @@ from .options import (
     SeedOption,
     UtilisationOption,
 )
-from .printer import Printer
-from .table import DOLLARS, JOULES, NOTHING, SECONDS, Column, significant, three_decimals, unit_for, with_unit
+from .printer import (
+    DOLLARS,
+    JOULES,
+    NOTHING,
+    SECONDS,
+    Column,
+    Printer,
+    significant,
+    three_decimals,
+    unit_for,
+    with_unit,
+)
 
 if TYPE_CHECKING:
     from ..experiments.heavy_simulation import HeavyResult

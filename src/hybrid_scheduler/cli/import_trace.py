@@ -9,8 +9,7 @@ import typer
 
 from .command_context import CommandContext
 from .options import IndivisibleOption, JsonOption, PlatformOption
-from .printer import Printer
-from .table import Column
+from .printer import Column, Printer
 
 if TYPE_CHECKING:
     from ..workload import ReadReport

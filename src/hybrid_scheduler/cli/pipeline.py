@@ -10,8 +10,7 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .options import JsonOption
-from .printer import Printer
-from .table import DOLLARS, JOULES, SECONDS, Column, percent, significant, unit_for, with_unit
+from .printer import DOLLARS, JOULES, SECONDS, Column, Printer, percent, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
     from ..config import Settings

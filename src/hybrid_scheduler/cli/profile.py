@@ -10,8 +10,7 @@ from rich.text import Text
 
 from .command_context import CommandContext
 from .options import JsonOption
-from .printer import Printer
-from .table import JOULES, NOTHING, SECONDS, Column, significant, with_unit
+from .printer import JOULES, NOTHING, SECONDS, Column, Printer, significant, with_unit
 
 if TYPE_CHECKING:
     from ..profiling import Point, Profile, Timing

@@ -11,8 +11,7 @@ from rich.text import Text
 from ..experiments import FIRST_REPORTED_SEED as FIRST_SEED
 from .command_context import CommandContext
 from .options import JsonOption
-from .printer import Printer
-from .table import NOTHING, Column, significant
+from .printer import NOTHING, Column, Printer, significant
 
 if TYPE_CHECKING:
     from ..experiments.distribution_shift import ShiftRow

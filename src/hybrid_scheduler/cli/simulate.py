@@ -24,13 +24,13 @@ from .options import (
     UtilisationOption,
     scheduler_names,
 )
-from .printer import Printer
-from .table import (
+from .printer import (
     DOLLARS,
     EXTRA,
     JOULES,
     SECONDS,
     Column,
+    Printer,
     percent,
     significant,
     three_decimals,

@@ -21,8 +21,7 @@ from .options import (
     PhysicsOption,
     SchedulersOption,
 )
-from .printer import Printer
-from .table import NOTHING, SECONDS, Column, significant, unit_for
+from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
 
 if TYPE_CHECKING:
     from ..experiments.spec import ExperimentSpec

@@ -9,7 +9,7 @@ import typer
 
 from .command_context import CommandContext
 from .options import JsonOption
-from .table import significant
+from .printer import significant
 
 if TYPE_CHECKING:
     from ..core import Floats, Platform, Workload
