@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.experiments import phases as module
-from hybrid_scheduler.experiments.phases import HIDDEN, Phase, PhaseContext, run_phases
+from hybrid_scheduler.experiments import pipeline as module
+from hybrid_scheduler.experiments.pipeline import HIDDEN, Phase, PhaseContext, run_phases
 from hybrid_scheduler.experiments.run_record import directory_lock
 
 

@@ -82,7 +82,7 @@ def test_every_input_is_an_earlier_output():
 
 
 def test_training_tasks_are_never_scheduled(tmp_path):
-    from hybrid_scheduler.experiments.phases import PhaseContext
+    from hybrid_scheduler.experiments.pipeline import PhaseContext
     from hybrid_scheduler.workload.trace_files import load_workload
 
     context = PhaseContext(tmp_path, tmp_path, lambda *_: None)

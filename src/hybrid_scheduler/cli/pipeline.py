@@ -14,8 +14,7 @@ from .printer import DOLLARS, JOULES, SECONDS, Column, Printer, percent, signifi
 
 if TYPE_CHECKING:
     from ..config import Settings
-    from ..experiments.phases import PhaseResult
-    from ..experiments.pipeline import PipelineReport, PipelineStudy
+    from ..experiments.pipeline import PhaseResult, PipelineReport, PipelineStudy
 
 _PHASES = 5
 #: Steps of the progress bar per phase.
