@@ -6,8 +6,8 @@ import pytest
 from hybrid_scheduler import InvalidInputError
 from hybrid_scheduler.experiments import heavy_simulation
 from hybrid_scheduler.experiments.heavy_simulation import COLUMNS, run_heavy
-from hybrid_scheduler.experiments.quantile_sketch import RELATIVE_ERROR, QuantileSketch
 from hybrid_scheduler.experiments.spec import ExperimentSpec
+from hybrid_scheduler.metrics.running_statistics import RELATIVE_ERROR, QuantileSketch
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 RULES = ("round_robin", "random", "greedy", "earliest_finish", "price_index", "oracle")

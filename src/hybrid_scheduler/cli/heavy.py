@@ -149,7 +149,7 @@ def _figure_data(result: HeavyResult) -> Any:
 
 def _document(result: HeavyResult) -> dict[str, Any]:
     from .. import __version__
-    from ..experiments.quantile_sketch import RELATIVE_ERROR
+    from ..metrics.running_statistics import RELATIVE_ERROR
 
     spec = result.spec
     return {

@@ -21,12 +21,11 @@ from ..compiled import FastRule
 from ..core import Floats, InvalidInputError, Outcomes, Platform, Workload
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU
 from ..metrics import jain_index
-from ..metrics.running_mean import RunningMean
+from ..metrics.running_statistics import QuantileSketch, RunningMean
 from ..physics import EnergyAndCost, Tariff
 from ..schedulers import create
 from ..workload.scenarios import stream
 from .paired_comparison import cores
-from .quantile_sketch import QuantileSketch
 from .spec import ExperimentSpec, single_threaded
 
 _CHUNK = 100_000

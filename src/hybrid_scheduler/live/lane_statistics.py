@@ -10,7 +10,7 @@ import numpy as np
 from ..core import Floats, Ints, Workload
 from ..core.outcome import FAILED
 from ..metrics import jain_index
-from ..metrics.running_mean import RunningMean
+from ..metrics.running_statistics import RunningMean
 from .batch_records import ResultColumns
 from .status import SchedulerStatistics
 

@@ -12,7 +12,7 @@ from ..core import Floats, Online, Outcomes, Scheduler, Workload
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion
 from ..learning.duration.retraining import InlineTrainingWorker, TrainingWorker
 from ..learning.model_files import ModelFileError
-from ..metrics.running_mean import busy_share
+from ..metrics.running_statistics import busy_share
 from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json

@@ -1,6 +1,6 @@
 """Metrics: pure functions from outcomes to summaries, intervals and tests."""
 
-from .running_mean import RunningMean, busy_share
+from .running_statistics import RunningMean, busy_share
 from .statistics import (
     Interval,
     Pair,
