@@ -20,8 +20,7 @@ from .scheduler_protocols import (
     TimeTable,
     View,
 )
-from .task import Task, base_duration
-from .workload import Floats, Ints, Workload
+from .workload import Floats, Ints, Task, Workload, base_duration
 
 __all__ = [
     "PLATFORMS",

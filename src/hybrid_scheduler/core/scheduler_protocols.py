@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from .objective import Objective, Scales
 from .outcome import Outcome
 from .platform import Platform
-from .task import Task
-from .workload import Floats, Ints, Workload
+from .workload import Floats, Ints, Task, Workload
 
 #: ``times[row, column] = (seconds for the whole task, fixed seconds to start a part)``
 TimeTable = NDArray[np.float64]

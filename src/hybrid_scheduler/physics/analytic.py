@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import Ints, InvalidInputError, Links, Platform, TimeTable, Workload
-from ..core.task import WORK_COEFFICIENT, base_duration
+from ..core.workload import WORK_COEFFICIENT, base_duration
 from .protocol import platform_links
 
 

@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from ..core import Floats, Ints, InvalidInputError, Workload
-from ..core.task import LARGEST_VALUE
+from ..core.workload import LARGEST_VALUE
 from .trace_columns import (
     OPTIONAL,
     REQUIRED,

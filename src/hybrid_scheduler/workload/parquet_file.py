@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..core import InvalidInputError, Workload
-from ..core.task import LARGEST_VALUE
+from ..core.workload import LARGEST_VALUE
 from .trace_columns import RULES, Bools, DecodedSize, Rejections, Rows, allowed_text, known_columns, select
 
 _ROWS_PER_BYTE = 20

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..core import InvalidInputError, Platform, UnknownNameError, Workload, workstation
-from ..core.task import LARGEST_VALUE
+from ..core.workload import LARGEST_VALUE
 from ..physics import PHYSICS, Physics, ProfiledPhysics, capacity, physics_named
 from .argument_checks import Range, number_range, positive_number, whole_number
 from .arrivals import ARRIVALS

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Floats, Ints, InvalidInputError, Workload
-from ..core.task import LARGEST_VALUE
+from ..core.workload import LARGEST_VALUE
 
 REQUIRED = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time")
 OPTIONAL = ("kind", "external_id", "dependencies", "dependency_data", "divisible")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core import InvalidInputError
-from ...core.task import LARGEST_VALUE
+from ...core.workload import LARGEST_VALUE
 from ...physics import AnalyticPhysics
 from ..csv_file import open_binary
 from ..trace_columns import Rejections, Rows, delimiter_of, require_columns
