@@ -6,7 +6,7 @@ import json
 
 from hybrid_scheduler.server.schemas import SimulationUpdate
 from hybrid_scheduler.storage.batch_rows import payload_seq
-from hybrid_scheduler.storage.old_events import current_event
+from hybrid_scheduler.storage.repository import current_event
 
 _MEANS = ("time", "latency", "wait", "energy", "cost", "gpu_fraction", "regret")
 _ROW = {
