@@ -43,7 +43,7 @@ from .value_types import (
 
 if TYPE_CHECKING:
     from ..cluster import Machine
-    from ..storage.database_address import DatabaseAddress
+    from ..storage.database import DatabaseAddress
     from ..workload.scenarios import Scenario
 
 DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
@@ -156,7 +156,7 @@ class StorageSettings(_Section):
 
     def address(self) -> DatabaseAddress:
         """Return the address of the configured database."""
-        from ..storage.database_address import DatabaseAddress
+        from ..storage.database import DatabaseAddress
 
         if url := self.database_url.get_secret_value():
             return DatabaseAddress.from_url(url)

@@ -7,10 +7,10 @@ from ..core import require
 
 if TYPE_CHECKING:
     from .database import Database as Database
+    from .database import DatabaseAddress as DatabaseAddress
     from .database import DatabaseUnavailable as DatabaseUnavailable
     from .database import DatabaseUnusable as DatabaseUnusable
     from .database import open_database as open_database
-    from .database_address import DatabaseAddress as DatabaseAddress
     from .journal_writer import SqlJournal as SqlJournal
     from .repository import EventsPage as EventsPage
     from .repository import Repository as Repository
@@ -21,8 +21,7 @@ for _library in ("sqlalchemy", "orjson"):
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
-        "database": ("Database", "DatabaseUnavailable", "DatabaseUnusable", "open_database"),
-        "database_address": ("DatabaseAddress",),
+        "database": ("Database", "DatabaseAddress", "DatabaseUnavailable", "DatabaseUnusable", "open_database"),
         "journal_writer": ("SqlJournal",),
         "repository": ("EventsPage", "Repository"),
     },

@@ -12,7 +12,7 @@ from ..core import HybridSchedulerError
 from ..live.batch_records import Counters
 from . import batch_rows
 from .batch_rows import Columns, PendingBatch, json_text
-from .database_address import DatabaseAddress
+from .database import DatabaseAddress
 
 #: Tables whose number of rows is stored, because counting ten million rows takes seconds.
 COUNTED_TABLES = ("tasks", "scheduler_results", "training_data")

@@ -16,8 +16,7 @@ import orjson
 from sqlalchemy import text
 
 from ..core import HybridSchedulerError, InvalidInputError
-from .database import Database, DatabaseUnavailable
-from .database_address import POSTGRES_CLOCK
+from .database import POSTGRES_CLOCK, Database, DatabaseUnavailable
 from .event_bus import COMMANDS, REPLIES, EventBus
 
 _log = logging.getLogger(__name__)

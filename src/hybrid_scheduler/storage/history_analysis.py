@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..core import Floats
 from . import tables
-from .database_address import DatabaseAddress
+from .database import DatabaseAddress
 from .schema_version import with_connection
 
 MAX_COMPARED_TASKS = 10_000

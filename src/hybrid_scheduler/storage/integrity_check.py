@@ -11,8 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from .batch_transaction import COUNTED_TABLES
-from .database import DatabaseUnusable
-from .database_address import DatabaseAddress
+from .database import DatabaseAddress, DatabaseUnusable
 from .schema_version import newest_revision, revision_of, with_connection
 from .tables import metadata
 

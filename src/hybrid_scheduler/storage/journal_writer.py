@@ -26,8 +26,7 @@ from ..live.batch_records import Batch, Recovered
 from ..live.journal import JournalFull, JournalUnavailable
 from .batch_rows import PendingBatch, json_text
 from .batch_transaction import Store, last_stored, set_heartbeat, set_meta, write_group
-from .database import DatabaseUnusable, error_reason
-from .database_address import DatabaseAddress
+from .database import DatabaseAddress, DatabaseUnusable, error_reason
 from .recovery import recover
 from .retention import (
     DELETION_KEY,

@@ -22,8 +22,7 @@ from ..core import HybridSchedulerError
 from ..live.journal import EngineBusy
 from . import schema_version
 from .batch_rows import Columns, interleave
-from .database import CONNECT_TIMEOUT_S
-from .database_address import DatabaseAddress
+from .database import CONNECT_TIMEOUT_S, DatabaseAddress
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ from sqlalchemy import select
 from ..core import InvalidInputError
 from . import tables
 from .batch_transaction import COUNTED_TABLES, Store, change_row_count, set_meta
-from .database import driver_errors
-from .database_address import DatabaseAddress
+from .database import DatabaseAddress, driver_errors
 from .schema_version import explain_error, run_blocking, with_connection
 
 #: Newest events of these types are stored; notifications are never deleted.

@@ -21,8 +21,14 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from .database import CONNECT_TIMEOUT_S, DatabaseUnavailable, DatabaseUnusable, driver_errors, error_reason
-from .database_address import DatabaseAddress
+from .database import (
+    CONNECT_TIMEOUT_S,
+    DatabaseAddress,
+    DatabaseUnavailable,
+    DatabaseUnusable,
+    driver_errors,
+    error_reason,
+)
 from .tables import metadata
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from ..core import HybridSchedulerError
 from ..live.journal import EngineBusy
 from . import schema_version
 from .batch_rows import Columns
-from .database_address import DatabaseAddress
+from .database import DatabaseAddress
 
 _log = logging.getLogger(__name__)
 
