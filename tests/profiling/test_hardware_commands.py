@@ -10,9 +10,9 @@ import pytest
 import typer
 
 from hybrid_scheduler.cli.app import Program
-from hybrid_scheduler.cli.calibrate import calibrate
 from hybrid_scheduler.cli.compare import compare
 from hybrid_scheduler.cli.execute import execute
+from hybrid_scheduler.cli.profile import calibrate
 from hybrid_scheduler.profiling import machine_info, profile_named
 
 TINY = ["--sizes", "16,48", "--tasks", "6", "--mix", "sort,matmul"]

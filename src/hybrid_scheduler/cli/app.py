@@ -15,7 +15,6 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from .bench import bench
-from .calibrate import calibrate
 from .command_context import CommandContext
 from .compare import compare
 from .db import db
@@ -26,7 +25,7 @@ from .import_trace import import_trace
 from .listings import platforms, scenarios, schedulers
 from .pipeline import pipeline
 from .printer import Printer
-from .profile import profile
+from .profile import calibrate, profile
 from .recorded_run import replay, trace
 from .report import report
 from .serve import serve
