@@ -31,8 +31,7 @@ from hybrid_scheduler.storage import (
     retention,
 )
 from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS, payload_seq
-from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
-from hybrid_scheduler.storage.event_reader import EventReader
+from hybrid_scheduler.storage.event_bus import EventReader, LocalBus, RedisBus
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
 from hybrid_scheduler.storage.integrity_check import verify
 from hybrid_scheduler.storage.redis_connection import RedisAddress

@@ -23,8 +23,7 @@ from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
 from ..storage.cache import Cache, MemoryCache, RedisCache
 from ..storage.engine_commands import EngineCommandTable
-from ..storage.event_bus import EVENTS, EventBus, LocalBus, RedisBus
-from ..storage.event_reader import EventReader
+from ..storage.event_bus import EVENTS, EventBus, EventReader, LocalBus, RedisBus
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_connection import RedisAddress
 from ..workload.trace_files import find_trace
