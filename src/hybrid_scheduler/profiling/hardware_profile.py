@@ -13,16 +13,16 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.atomic_files import write_atomically
 from ..core.errors import InvalidInputError, UnknownNameError
 from .machine_info import Gpu, MachineInfo
-from .strict_json import StrictObject
 from .timing import Timing
 
 FORMAT = "hybrid-scheduler hardware profile"
@@ -337,7 +337,7 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     file : str, optional
         Name of the document in messages.
     """
-    fields = StrictObject(document, "", file)
+    fields = _StrictObject(document, "", file)
     kind, version = fields.take("format"), fields.take("version")
     if kind != FORMAT:
         raise fields.error("format", repr(FORMAT), kind, hint="this is not a hardware profile")
@@ -365,14 +365,14 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     return profile
 
 
-def _texts(fields: StrictObject, name: str) -> Iterator[str]:
+def _texts(fields: _StrictObject, name: str) -> Iterator[str]:
     for item in fields.items(name):
         if not isinstance(item, str):
             raise fields.error(name, "a list of texts", item)
         yield item
 
 
-def _machine(fields: StrictObject) -> MachineInfo:
+def _machine(fields: _StrictObject) -> MachineInfo:
     with fields.all_read():
         identity = fields.take("id")
         machine = MachineInfo(
@@ -391,7 +391,7 @@ def _machine(fields: StrictObject) -> MachineInfo:
     return machine
 
 
-def _gpu(fields: StrictObject) -> Gpu:
+def _gpu(fields: _StrictObject) -> Gpu:
     with fields.all_read():
         return Gpu(
             kind=fields.text("kind"),
@@ -402,7 +402,7 @@ def _gpu(fields: StrictObject) -> Gpu:
         )
 
 
-def _method(fields: StrictObject) -> Method:
+def _method(fields: _StrictObject) -> Method:
     with fields.all_read():
         return Method(
             device=fields.text("device"),
@@ -416,7 +416,7 @@ def _method(fields: StrictObject) -> Method:
         )
 
 
-def _point(fields: StrictObject) -> Point:
+def _point(fields: _StrictObject) -> Point:
     with fields.all_read():
         point = Point(
             kernel=fields.text("kernel"),
@@ -438,7 +438,7 @@ def _point(fields: StrictObject) -> Point:
     return point
 
 
-def _timing(fields: StrictObject, name: str) -> Timing | None:
+def _timing(fields: _StrictObject, name: str) -> Timing | None:
     def read(name: str) -> Timing:
         inner = fields.object(name)
         with inner.all_read():
@@ -456,7 +456,7 @@ def _timing(fields: StrictObject, name: str) -> Timing | None:
     return fields.optional(name, read)
 
 
-def _copies(fields: StrictObject, name: str) -> Copies | None:
+def _copies(fields: _StrictObject, name: str) -> Copies | None:
     def read(name: str) -> Copies:
         inner = fields.object(name)
         with inner.all_read():
@@ -468,7 +468,7 @@ def _copies(fields: StrictObject, name: str) -> Copies | None:
     return fields.optional(name, read)
 
 
-def _skipped(fields: StrictObject) -> Skipped:
+def _skipped(fields: _StrictObject) -> Skipped:
     with fields.all_read():
         return Skipped(
             kernel=fields.text("kernel"),
@@ -505,3 +505,99 @@ def profile_named(name_or_path: AnyPath) -> Profile:
     if isinstance(name_or_path, str) and not Path(name_or_path).suffix and not Path(name_or_path).exists():
         return load_profile(_profile_path(name_or_path))
     return load_profile(name_or_path)
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+_T = TypeVar("_T")
+_MISSING = object()
+
+
+class _StrictObject:
+    """One object of a JSON document.
+
+    Parameters
+    ----------
+    value : object
+        Parsed JSON; must be a dictionary.
+    place : str
+        Path within the document, for messages.
+    file : str
+        File name, for messages.
+    """
+
+    def __init__(self, value: object, place: str, file: str) -> None:
+        self.place, self.file = place, file
+        if not isinstance(value, dict):
+            raise self.error("", "an object", value)
+        self._left: dict[str, Any] = dict(value)
+
+    def error(self, name: str, allowed: str, got: object, hint: str | None = None) -> InvalidInputError:
+        """Return an error about a field."""
+        field = ".".join(part for part in (self.place, name) if part) or "document"
+        value = "nothing" if got is _MISSING else got
+        return InvalidInputError(field, allowed, value, where=self.file, hint=hint)
+
+    def take(self, name: str) -> Any:
+        """Return a field as it is; a missing one is an object that no check accepts."""
+        return self._left.pop(name, _MISSING)
+
+    def text(self, name: str) -> str:
+        """Return a text field."""
+        value = self.take(name)
+        if not isinstance(value, str):
+            raise self.error(name, "text", value)
+        return value
+
+    def whole(self, name: str, least: int = 0) -> int:
+        """Return a whole number >= `least`."""
+        value = self.take(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.error(name, f"a whole number >= {least}", value)
+        return value
+
+    def number(self, name: str, *, above: float | None = None) -> float:
+        """Return a finite number that is at least 0, or more than `above`."""
+        value = self.take(name)
+        allowed = "a finite number >= 0" if above is None else f"a finite number > {above:g}"
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self.error(name, allowed, value)
+        if value < 0 or (above is not None and value <= above):
+            raise self.error(name, allowed, value)
+        return float(value)
+
+    def optional(self, name: str, read: Callable[[str], _T]) -> _T | None:
+        """Return `read(name)`, or None for null; the field must exist."""
+        if self._left.get(name, _MISSING) is None:
+            del self._left[name]
+            return None
+        return read(name)
+
+    def object(self, name: str) -> _StrictObject:
+        """Return an object field."""
+        return _StrictObject(self.take(name), ".".join(part for part in (self.place, name) if part), self.file)
+
+    def items(self, name: str) -> list[Any]:
+        """Return a list field."""
+        value = self.take(name)
+        if not isinstance(value, list):
+            raise self.error(name, "a list", value)
+        return value
+
+    def objects(self, name: str) -> list[_StrictObject]:
+        """Return a list of objects."""
+        return [_StrictObject(item, f"{name}[{i}]", self.file) for i, item in enumerate(self.items(name))]
+
+    def computed(self, name: str, expected: float | None) -> None:
+        """Check a number that follows from other fields; a file in which it does not is damaged."""
+        value = self.optional(name, self.number)
+        agree = value is expected if value is None or expected is None else math.isclose(value, expected)
+        if not agree:
+            raise self.error(name, f"{expected} (it follows from the other fields)", value)
+
+    @contextmanager
+    def all_read(self) -> Iterator[_StrictObject]:
+        """Check on leaving the context that all fields of the object were read."""
+        yield self
+        if self._left:
+            raise self.error(next(iter(self._left)), "left out: no such field", next(iter(self._left.values())))
