@@ -52,6 +52,8 @@ class AcceleratorWorker:
         self._lock = threading.Lock()
         self._expected = 0.0
         self.lost: str | None = None
+        #: Set when the first thread has prepared the device.
+        self.ready = threading.Event()
         self._threads: list[threading.Thread] = []
 
     # ---------------------------------------------------------------- called by other threads
@@ -113,6 +115,7 @@ class AcceleratorWorker:
             self._graph.placement.upload[self._space - 1] = measured_bandwidth(self.accelerator)
         except Exception as error:
             self._lose(f"{self.accelerator.name} cannot be used: {type(error).__name__}: {error}"[:200])
+        self.ready.set()
         while (node := self._queue.get()) is not None:
             if not node.begin():
                 self._done(node)

@@ -131,10 +131,9 @@ class TorchAccelerator:
     def upload(self, array: Any) -> Any:
         """Copy to the GPU; kernels started later wait for the copy."""
         torch = self._torch
-        tensor = array if is_tensor(array) else torch.from_numpy(np.ascontiguousarray(array))
+        source = array if is_tensor(array) else torch.from_numpy(_with_positive_strides(array))
         if not self._cuda:
-            return tensor.to(self.where)
-        source = tensor.contiguous()
+            return source.to(self.where)
         with torch.cuda.stream(self._copies):
             if source.nbytes < _STAGED_FROM or source.is_pinned():
                 target = source.to(self.where, non_blocking=True)
@@ -147,15 +146,18 @@ class TorchAccelerator:
         return target
 
     def _stage(self, source: Any, target: Any) -> None:
-        read, write = source.view(-1).view(self._torch.uint8), target.view(-1).view(self._torch.uint8)
-        for at in range(0, read.numel(), _CHUNK):
+        """Copy chunk by chunk: rows of a matrix that is a part of a larger one need not lie side by side."""
+        if source.is_contiguous() or source[0].nbytes > _CHUNK:
+            source, target = source.contiguous().view(-1), target.view(-1)
+        step = max(1, _CHUNK // max(1, source[0].nbytes))
+        for at in range(0, len(source), step):
             slot, self._next = self._next, (self._next + 1) % _CHUNKS
             if self._staged[slot] is not None:
                 self._staged[slot].synchronize()
-            part = read[at : at + _CHUNK]
-            chunk = self._staging[slot][: part.numel()]
+            part = source[at : at + step]
+            chunk = self._staging[slot][: part.nbytes].view(part.dtype).view(part.shape)
             chunk.copy_(part)
-            write[at : at + _CHUNK].copy_(chunk, non_blocking=True)
+            target[at : at + step].copy_(chunk, non_blocking=True)
             self._staged[slot] = self._copies.record_event()
 
     def download(self, array: Any, event: Any) -> Any:
@@ -232,3 +234,8 @@ def measured_bandwidth(accelerator: AcceleratorBackend, nbytes: int = 2**24) -> 
     seconds = max(time.perf_counter() - began, 1e-9)
     accelerator.release(copy, None)
     return nbytes / seconds
+
+
+def _with_positive_strides(array: Any) -> Any:
+    """Return an array that torch can view; it does not know negative strides."""
+    return array if all(stride >= 0 for stride in array.strides) else np.ascontiguousarray(array)

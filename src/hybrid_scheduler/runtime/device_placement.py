@@ -159,7 +159,8 @@ class DevicePlacement:
 
     def _choose(self, call: TaskFuture) -> Choice:
         if not self._accelerators:
-            return _CPU_ONLY
+            known = self._on_cpu(call)
+            return _CPU_ONLY if known is None else _CPU_ONLY._replace(predicted=known.seconds)
         function = call.function
         facts = self.facts_of(function.key)
         usable = [

@@ -51,6 +51,8 @@ class TaskFuture(Future[Any]):
     #: Device class that this call measures for the first time.
     trial: str | None = None
     space = 0
+    #: Whether its expected seconds count in the backlog of the CPU.
+    queued = False
     #: Device class that ran it.
     device_class = ""
     #: Whether arrays of the result are torch tensors.

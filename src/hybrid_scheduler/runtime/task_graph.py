@@ -30,6 +30,8 @@ _CONTAINERS = {list, tuple, dict}
 _MOST_CONTAINERS = 100_000
 
 _log = logging.getLogger(__name__)
+#: Calls that are expected to take fewer seconds run in the thread that submits them: another one would cost more.
+_NOT_WORTH_A_THREAD = 50e-6
 #: Ancestors whose rank is raised when a task is added below them.
 _MOST_RAISED = 32
 #: Seconds that the learner rests when it has nothing to do.
@@ -138,7 +140,7 @@ class TaskGraph:
         for one in inputs:
             if not one.add_dependent(node):
                 self._input_ended(node, one)
-        self._count_down(node)
+        self._count_down(node, here=True)
         return node
 
     def _input_ended(self, node: TaskFuture, one: TaskFuture) -> None:
@@ -148,12 +150,12 @@ class TaskGraph:
         else:
             self._count_down(node)
 
-    def _count_down(self, node: TaskFuture) -> None:
+    def _count_down(self, node: TaskFuture, *, here: bool = False) -> None:
         with self._lock:
             node.missing -= 1
             ready = node.missing == 0 and not node.ended
         if ready:
-            self._make_ready(node)
+            self._make_ready(node, here=here)
 
     def _futures(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[TaskFuture]:
         """Return the futures among the arguments of a plain function."""
@@ -245,8 +247,8 @@ class TaskGraph:
 
     # ---------------------------------------------------------------- placing
 
-    def _make_ready(self, node: TaskFuture) -> None:
-        """Place a task whose inputs are available."""
+    def _make_ready(self, node: TaskFuture, *, here: bool = False) -> None:
+        """Place a task whose inputs are available; a very short one may run in the calling thread."""
         node.inputs = ()
         try:
             if node.key is None:
@@ -259,11 +261,15 @@ class TaskGraph:
             return
         node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
         if choice.space == HOST:
-            self._put_on_cores(node)
+            if here and 0.0 < choice.predicted < _NOT_WORTH_A_THREAD and node.function.threads is None:
+                self.run_on_cores(node, self.cores.cores)
+            else:
+                self._put_on_cores(node)
         else:
             self.workers[choice.space - 1].put(node)
 
     def _put_on_cores(self, node: TaskFuture) -> None:
+        node.queued = True
         self.placement.cpu_backlog += node.predicted
         self.cores.put(node, node.function.threads)
 
@@ -324,7 +330,7 @@ class TaskGraph:
             self.fail(node, error)
             return
         finally:
-            if learns:
+            if node.queued:
                 self.placement.cpu_backlog = max(0.0, self.placement.cpu_backlog - node.predicted)
             del args, kwargs
         self._complete(node, value)
@@ -503,6 +509,11 @@ class TaskGraph:
                 node.transfer,
             )
         )
+
+    def wait_ready(self) -> None:
+        """Wait until every accelerator can be used, or is known to be lost."""
+        for worker in self.workers:
+            worker.ready.wait()
 
     def wait_learned(self) -> None:
         """Wait until everything that has ended was learned from."""

@@ -1,0 +1,437 @@
+"""Ordinary programs, chains and tiled factorisations on the executor, beside fixed devices written by hand.
+
+    python -m studies.runtime_study --out FOLDER              on a machine with a CUDA GPU, about 8 minutes
+    python -m studies.runtime_study --out FOLDER --scale 1    small sizes, for any machine
+
+Writes runtime.json (every single time) and runtime.txt (medians and ranges). All ways of one row take turns, so
+that a disturbance meets all of them. "By hand" moves the data to the GPU with torch, computes, and moves the result
+back. "First start" has learned nothing; "second start" reads what the first one kept on disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hybrid_scheduler as hs
+from hybrid_scheduler.runtime.task_function import TaskFunction, replaced
+
+from .runtime_programs import Program, programs
+from .tiled_graphs import cholesky, lu, qr
+
+ROUNDS = 5
+Ways = dict[str, Callable[[], Any]]
+
+
+@hs.auto
+def chain_step(x: Any, w: Any) -> Any:
+    """Take one step of a chain."""
+    xp = hs.array_namespace(x)
+    return xp.tanh(x @ w)
+
+
+def _gpu() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+def take_turns(ways: Ways, rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of every way in every round."""
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            way()
+            found[name].append(time.perf_counter() - began)
+    return found
+
+
+def _on_gpu(value: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(value).cuda() if isinstance(value, np.ndarray) else value
+
+
+def _back(value: Any) -> Any:
+    import torch
+
+    return value.cpu().numpy() if isinstance(value, torch.Tensor) else value
+
+
+def _call_gpu(function: TaskFunction, *args: Any) -> Any:
+    assert function.gpu is not None
+    return function.gpu(*args)
+
+
+def _call_cpu(function: TaskFunction, *args: Any) -> Any:
+    return function.cpu(*args)
+
+
+class Study:
+    """The measurements, and what they found.
+
+    Parameters
+    ----------
+    out : Path
+        Folder for the results.
+    scale : int
+        8 for a GPU, 1 for small sizes.
+    rounds : int
+        Repetitions of every measurement.
+    """
+
+    def __init__(self, out: Path, scale: int, rounds: int) -> None:
+        self.out, self.scale, self.rounds = out, scale, rounds
+        self.history = tempfile.mkdtemp()
+        self.gpu = _gpu()
+        self.found: dict[str, Any] = {"machine": _machine(), "rounds": rounds, "scale": scale}
+        self.began = time.perf_counter()
+
+    def note(self, part: str, name: str, values: Any) -> None:
+        """Keep a result and write all results so far."""
+        self.found.setdefault(part, {})[name] = values
+        (self.out / "runtime.json").write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
+        print(f"[{time.perf_counter() - self.began:5.0f} s] {part}: {name}: {_short(values)}", flush=True)
+
+    def executor(self, **options: Any) -> hs.HybridExecutor:
+        """Return an executor that keeps its history in the study's own folder."""
+        return hs.HybridExecutor(**{"history": self.history, **options})
+
+    # ---------------------------------------------------------------- parts
+
+    def overhead(self) -> None:
+        """Measure empty tasks."""
+        empty = hs.auto(_nothing)
+        tasks = 5_000
+
+        def batch(submit: Callable[[], Any]) -> Callable[[], Any]:
+            return lambda: [one.result() for one in [submit() for _ in range(tasks)]]
+
+        def single(submit: Callable[[], Any]) -> Callable[[], Any]:
+            return lambda: [submit().result() for _ in range(tasks)]
+
+        with self.executor(history=False) as executor, ThreadPoolExecutor(os.cpu_count()) as pool:
+            submits = {
+                "plain function": lambda: executor.submit(_nothing),
+                "auto function": lambda: executor.submit(empty),
+                "ThreadPoolExecutor": lambda: pool.submit(_nothing),
+            }
+            for submit in submits.values():
+                single(submit)()
+            for kind, form in (("one by one", single), ("batch", batch)):
+                times = take_turns({name: form(submit) for name, submit in submits.items()}, self.rounds)
+                scaled = {name: [one / tasks * 1e6 for one in values] for name, values in times.items()}
+                self.note("overhead, microseconds", kind, scaled)
+
+    def chains(self) -> None:
+        """Measure ten dependent steps."""
+        sizes = (1024, 2048, 4096, 8192) if self.scale > 1 else (64, 128)
+        for n in sizes:
+            self._chain(n)
+
+    def _chain(self, n: int) -> None:
+        rng = np.random.default_rng(n)
+        x = rng.standard_normal((n, n), dtype=np.float32)
+        w = rng.standard_normal((n, n), dtype=np.float32) / np.float32(np.sqrt(n))
+        with self.executor() as executor:
+
+            def ours() -> Any:
+                value: Any = x
+                for _ in range(10):
+                    value = executor.submit(chain_step, value, w)
+                return value.result()
+
+            def by_hand() -> Any:
+                value, weights = _on_gpu(x), _on_gpu(w)
+                for _ in range(10):
+                    value = chain_step.gpu(value, weights)
+                return _back(value)
+
+            def on_cpu() -> Any:
+                value = x
+                for _ in range(10):
+                    value = chain_step(value, w)
+                return value
+
+            ways: Ways = {"executor": ours, "CPU": on_cpu}
+            if self.gpu:
+                ways["GPU by hand"] = by_hand
+            results = {name: way() for name, way in ways.items()}
+            ours()
+            error = float(np.abs(results["executor"] - results["CPU"]).max())
+            self.note("chain of 10 steps", f"n={n}", {**take_turns(ways, self.rounds), "error": error})
+
+    def graphs(self) -> None:
+        """Measure tiled factorisations."""
+        for n in (8192, 16384) if self.scale > 1 else (256,):
+            rng = np.random.default_rng(n)
+            base = rng.standard_normal((n, n), dtype=np.float32)
+            base /= np.float32(np.sqrt(n))
+            plain = base + 4 * np.eye(n, dtype=np.float32)
+            symmetric = (base + base.T) / 2 + 4 * np.eye(n, dtype=np.float32)
+            for name, graph, matrix in (("Cholesky", cholesky, symmetric), ("LU", lu, plain), ("QR", qr, plain)):
+                self._graph(f"{name} n={n}", name, graph, matrix)
+
+    def _graph(self, row: str, name: str, graph: Callable[..., Any], matrix: Any) -> None:
+        import torch
+
+        library = {
+            "Cholesky": torch.linalg.cholesky,
+            "LU": lambda a: torch.linalg.lu_factor(a)[0],
+            "QR": lambda a: torch.linalg.qr(a)[0],
+        }[name]
+        with self.executor() as executor:
+
+            def ours() -> Any:
+                return graph(executor.submit, matrix, 8).result()
+
+            ways: Ways = {"executor": ours}
+            if self.gpu:
+                ways["library on the GPU, with copies"] = lambda: _back(library(_on_gpu(matrix)))
+            found = ours()
+            error = _graph_error(name, matrix, found)
+            del found
+            for way in ways.values():
+                way()
+            times = take_turns(ways, self.rounds)
+            began = time.perf_counter()
+            library(torch.from_numpy(matrix))
+            times["library on the CPU"] = [time.perf_counter() - began]
+            self.note("tiled graphs", row, {**times, "error": error, "tasks": len(executor.records)})
+
+    def twelve(self) -> None:
+        """Measure the twelve programs."""
+        for number, program in enumerate(programs(self.scale)):
+            self._program(number, program)
+
+    def _program(self, number: int, program: Program) -> None:
+        data = program.make(np.random.default_rng(number))
+
+        def on_cpu() -> Any:
+            return program.body(_call_cpu, lambda value: value, data)
+
+        def by_hand() -> Any:
+            return program.body(_call_gpu, _back, replaced(data, _on_gpu))
+
+        def ours(executor: hs.HybridExecutor) -> Any:
+            placed = replaced(data, lambda one: executor.put(one) if isinstance(one, np.ndarray) else one)
+            return program.body(executor.submit, lambda future: future.result(), placed)
+
+        expected = on_cpu()
+        if self.gpu:
+            by_hand()
+        with self.executor() as executor:
+            executor.graph.wait_ready()
+            began = time.perf_counter()
+            got = ours(executor)
+            first = time.perf_counter() - began
+        error = _difference(expected, got)
+        with self.executor() as executor:
+            executor.graph.wait_ready()
+            began = time.perf_counter()
+            ours(executor)
+            second = time.perf_counter() - began
+            ways: Ways = {"executor": lambda: ours(executor), "CPU": on_cpu}
+            if self.gpu:
+                ways["GPU by hand"] = by_hand
+            times = take_turns(ways, self.rounds)
+            devices: dict[str, int] = {}
+            for one in executor.records:
+                devices[one.device] = devices.get(one.device, 0) + 1
+        self.note(
+            "programs",
+            program.name,
+            {**times, "first start": first, "second start": second, "error": error, "tolerance": program.tolerance,
+             "devices": devices},
+        )  # fmt: skip
+
+    def granularity(self) -> None:
+        """Measure at which length of a task half of the time is useful work."""
+        cores = len(os.sched_getaffinity(0))
+        ways: dict[str, Callable[[partial[None], int], Any]] = {}
+        executor = self.executor(history=False)
+        pool = ThreadPoolExecutor(cores)
+        ways["executor"] = lambda work, n: [one.result() for one in [executor.submit(work) for _ in range(n)]]
+        ways["ThreadPoolExecutor"] = lambda work, n: [one.result() for one in [pool.submit(work) for _ in range(n)]]
+        dask = _optional("dask")
+        if dask is not None:
+            ways["dask (threads)"] = lambda work, n: dask.compute(
+                *[dask.delayed(work, pure=False)() for _ in range(n)], scheduler="threads", num_workers=cores
+            )
+        ray = _optional("ray")
+        if ray is not None:
+            ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False, configure_logging=False)
+            remote = ray.remote(_busy)
+            ways["ray"] = lambda work, n: ray.get([remote.remote(work.keywords["size"]) for _ in range(n)])
+        found: dict[str, Any] = {}
+        for name, way in ways.items():
+            found[name] = _half_useful(way, cores)
+        executor.shutdown()
+        pool.shutdown()
+        if ray is not None:
+            ray.shutdown()
+        self.note("granularity", "microseconds of a task at 50 % efficiency", found)
+
+    def report(self) -> str:
+        """Return the results as a table."""
+        return table(self.found)
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _busy(size: int) -> None:
+    """Compute without holding the interpreter's lock."""
+    values = np.full(size, 0.5)
+    np.tanh(values, out=values)
+
+
+def _half_useful(way: Callable[[partial[None], int], Any], cores: int) -> float | None:
+    """Return the shortest task, in microseconds, at which half of the time is useful work."""
+    for size in (int(1_000 * 1.5**k) for k in range(22)):
+        work = partial(_busy, size=size)
+        work()
+        alone = min(_timed(work) for _ in range(20))
+        tasks = max(cores * 4, min(4_000, int(0.2 * cores / alone)))
+        way(work, tasks)
+        ideal = alone * tasks / cores
+        if min(_timed(lambda w=work, n=tasks: way(w, n)) for _ in range(3)) <= 2 * ideal:  # type: ignore[misc]
+            return alone * 1e6
+    return None
+
+
+def _timed(way: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    way()
+    return time.perf_counter() - began
+
+
+def _optional(name: str) -> Any:
+    try:
+        return __import__(name)
+    except ImportError:
+        return None
+
+
+def _graph_error(name: str, matrix: Any, found: Any) -> float:
+    """Return how far the factors are from the matrix, on a part of it."""
+    rows = 256
+    if name == "Cholesky":
+        lower = np.tril(found[:rows, :rows])
+        return float(np.abs(lower @ lower.T - matrix[:rows, :rows]).max())
+    if name == "LU":
+        lower = np.tril(found[:rows, :rows], -1) + np.eye(rows, dtype=matrix.dtype)
+        return float(np.abs(lower @ np.triu(found[:rows, :rows]) - matrix[:rows, :rows]).max())
+    part = found[:, :: max(1, len(matrix) // rows)]
+    return float(np.abs(part.T @ part - np.eye(part.shape[1])).max())
+
+
+def _difference(expected: Any, got: Any) -> float:
+    """Return the largest difference, relative to the largest value."""
+    worst = 0.0
+    for one, other in zip(expected, got, strict=True):
+        a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
+        worst = max(worst, float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-12)))
+    return worst
+
+
+def _machine() -> dict[str, Any]:
+    found: dict[str, Any] = {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version()}
+    torch = _optional("torch")
+    if torch is not None:
+        found["torch"] = torch.__version__
+        found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return found
+
+
+def _short(values: Any) -> str:
+    if isinstance(values, dict):
+        return ", ".join(f"{key} {_short(value)}" for key, value in values.items())
+    if isinstance(values, list):
+        return f"{statistics.median(values):.4g}"
+    return f"{values:.4g}" if isinstance(values, float) else str(values)
+
+
+def _spread(values: list[float], unit: float = 1e3) -> str:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle * unit:.4g} ({low * unit:.4g}-{high * unit:.4g})"
+
+
+def table(found: dict[str, Any]) -> str:
+    """Return results as text: medians, with the range over all rounds in brackets."""
+    lines = [f"Machine: {found['machine']}", f"Medians of {found['rounds']} rounds in turns (range).", ""]
+    for kind, values in found.get("overhead, microseconds", {}).items():
+        lines += [f"Empty task, {kind}, microseconds:"]
+        lines += [f"  {name:24} {_spread(one, 1.0)}" for name, one in values.items()]
+    for part in ("chain of 10 steps", "tiled graphs"):
+        if part in found:
+            lines += ["", f"{part}, milliseconds:"]
+        for row, values in found.get(part, {}).items():
+            times = {name: one for name, one in values.items() if isinstance(one, list)}
+            ours = statistics.median(times["executor"])
+            others = {name: statistics.median(one) for name, one in times.items() if name != "executor"}
+            best = min(others, key=others.__getitem__)
+            lines.append(f"  {row:20} {ours / others[best]:.3f} of {best}; error {values['error']:.2g}")
+            lines += [f"      {name:32} {_spread(one)}" for name, one in times.items()]
+    rows = found.get("programs", {})
+    if rows:
+        lines += ["", "Programs, milliseconds; ratio to the better fixed device; first and second start:"]
+        gains = []
+        for name, values in rows.items():
+            times = {key: values[key] for key in ("executor", "CPU", "GPU by hand") if key in values}
+            ours, cpu = statistics.median(values["executor"]), statistics.median(values["CPU"])
+            best = min(statistics.median(one) for key, one in times.items() if key != "executor")
+            gains.append(cpu / ours)
+            lines.append(
+                f"  {name:32} {ours / best:.3f} of the better; {ours / cpu:.3f} of the CPU; first start"
+                f" {values['first start'] / best:.3f}, second {values['second start'] / best:.3f};"
+                f" error {values['error']:.2g} (allowed {values['tolerance']:g}); {values['devices']}"
+            )
+            lines += [f"      {key:32} {_spread(one)}" for key, one in times.items()]
+        lines.append(f"  geometric mean of CPU / executor: {statistics.geometric_mean(gains):.3f}")
+    for name, values in found.get("granularity", {}).items():
+        lines += ["", f"{name}:"]
+        lines += [f"  {key:24} {value if value is None else f'{value:.4g}'}" for key, value in values.items()]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run the study from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--scale", type=int, default=8, choices=(1, 8))
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--parts", default="overhead,chains,twelve,graphs,granularity")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    study = Study(options.out, options.scale, options.rounds)
+    for part in options.parts.split(","):
+        try:
+            getattr(study, part)()
+        except Exception as error:  # the other parts are worth having
+            study.note("errors", part, f"{type(error).__name__}: {error}")
+            if options.scale == 1:
+                raise
+    text = study.report()
+    (options.out / "runtime.txt").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
