@@ -24,9 +24,11 @@ describe("saved layouts", () => {
     };
     expect(Object.keys(parseLayouts(JSON.stringify({ ...good, views }))?.views ?? {})).toEqual(["compare"]);
   });
-  it("are migrated from version 1", () => {
-    const old = { version: 1, places: good.views.compare.places.lg, hidden: ["log"] };
-    expect(parseLayouts(JSON.stringify(old))).toEqual(good);
+  it("of earlier versions keep all views but compare, which has other places now", () => {
+    const first = { version: 1, places: good.views.compare.places.lg, hidden: ["log"] };
+    const second = { version: 2, views: { ...good.views, history: good.views.compare } };
+    expect(parseLayouts(JSON.stringify(first))?.views).toEqual({});
+    expect(parseLayouts(JSON.stringify(second))?.views).toEqual({ history: good.views.compare });
   });
   it("give new widgets their default place and drop removed ones", () => {
     const defaults = [

@@ -15,9 +15,11 @@ from fault_scale import FULL
 from page_checks import (
     BUSY,
     ROOT,
+    THEMES,
     Open,
     note_words,
     said_at,
+    seconds,
     significant,
     wait_for_data,
     wait_for_pill,
@@ -83,14 +85,49 @@ def test_displayed_numbers_equal_those_of_the_api(server: Served, open_page: Ope
             expect(page.get_by_test_id("headline")).to_contain_text(f"{paused['tasks_processed']:,}")
             race = page.locator("#race")
             for name, row in rows.items():
-                seconds = row["mean_latency"]
-                shown = significant(seconds) if seconds >= 1 else significant(seconds * 1000)
-                expect(race).to_contain_text(looks[name])
+                mean = row["mean_latency"]
+                shown = significant(mean) if mean >= 1 else significant(mean * 1000)
+                expect(race).to_contain_text("Per-task best (oracle)" if name == "oracle" else looks[name])
                 expect(race).to_contain_text(shown)
             # The database says the same.
             stored = api.get("/api/history/comparative", params={"limit": 10000, "run_id": paused["run_id"]}).json()
             for one in stored["schedulers"]:
                 assert one["mean_latency"] == pytest.approx(rows[one["name"]]["mean_latency"], rel=1e-9)
+        finally:
+            api.post("/api/resume")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_headline_repeats_the_verdict_of_the_server(server: Served, open_page: Open, theme: str) -> None:
+    page = open_page(server.url, theme=theme)
+    wait_for_data(page)
+    with server.client() as api:
+        try:
+            paused = api.post("/api/pause").json()
+            wait_for_pill(page, "Paused")
+            verdict = paused["verdict"]
+            headline = page.get_by_test_id("headline")
+            expect(headline.get_by_role("heading", level=1)).to_have_text(verdict["title"])
+            expect(page.get_by_test_id("gap")).to_have_text(verdict["distance"])
+            expect(page.get_by_test_id("certainty")).to_have_text(verdict["certainty_text"])
+            leader = next(row for row in verdict["rows"] if row["name"] == verdict["leader"])
+            for quantity in ("latency", "p99", "energy", "cost"):
+                expect(headline).to_contain_text(leader[quantity]["text"])
+            causes = page.get_by_test_id("cause")
+            for number, cause in enumerate(verdict["why"][:2]):
+                expect(causes.nth(number)).to_contain_text(cause["sentence"])
+            # The race judges the same quantity against the same floor.
+            expect(page.locator("#race")).to_contain_text(f"floor {seconds(paused['latency_bound'])}")
+            for row in verdict["rows"]:
+                expect(page.locator(f"#race [data-scheduler={row['name']}]")).to_contain_text(row["label"])
+            # A cause leads to the Gantt chart of its scheduler, and to a task.
+            if verdict["why"]:
+                reason = verdict["why"][0]["reason"]
+                causes.first.get_by_role("button", name="show in Gantt").click()
+                page.wait_for_function(
+                    "name => new URL(location).searchParams.get('focus') === name", arg=reason["scheduler"]
+                )
+                assert "range=" in page.url
         finally:
             api.post("/api/resume")
 

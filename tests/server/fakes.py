@@ -14,9 +14,11 @@ import numpy as np
 import orjson
 
 from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.core.canonical_json import plain_value
 from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, MeasuredRun
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
+from hybrid_scheduler.metrics.verdict import Evidence, judge
 from hybrid_scheduler.server.app_context import AppContext, ServerOptions
 from hybrid_scheduler.server.engine_control import NewTask, StartOptions
 from hybrid_scheduler.server.prometheus_metrics import Metrics
@@ -35,6 +37,12 @@ _AVERAGES = (
 )  # fmt: skip
 
 
+_EVIDENCE = [
+    Evidence("greedy", "Greedy", 20, 0.05, 0.001, mean_wait=0.02, window=(0.0, 2.0), worst_task=7),
+    Evidence("hybrid_ml", "Hybrid ML", 20, 0.03, 0.001),
+]
+
+
 def comparison_row(name: str, tasks: int) -> dict[str, Any]:
     return {
         "name": name,
@@ -43,6 +51,7 @@ def comparison_row(name: str, tasks: int) -> dict[str, Any]:
         **dict.fromkeys(_AVERAGES, None if tasks == 0 else 0.03),
         "total_energy": 2.0 * tasks,
         "total_cost": 1e-6 * tasks,
+        "latency_over_bound": None,
         "window": min(tasks, 1000),
         "makespan": 1.0 * tasks,
         "load_balance": 0.9,
@@ -211,7 +220,16 @@ class FakeRepository:
     async def comparative(self, limit: int, run_id: str | None = None) -> dict[str, Any]:
         rows = self._details(run_id)[-limit:]
         names = [row for row in SCHEDULERS if rows]
-        left_out = ("latency_ci95", "regret_ci95", "window", "makespan", "load_balance", "state", "model_version")
+        left_out = (
+            "latency_ci95",
+            "latency_over_bound",
+            "regret_ci95",
+            "window",
+            "makespan",
+            "load_balance",
+            "state",
+            "model_version",
+        )
         table = [comparison_row(name, len(rows)) for name in names]
         ids = [row["task_id"] for row in rows]
         return {
@@ -352,7 +370,9 @@ class FakeControl:
             "unsaved_batches": 0,
             "storage": "away" if self.repository.outage else "ok",
             "notes": [],
+            "latency_bound": 0.02,
             "comparison": [comparison_row(name, tasks) for name in SCHEDULERS],
+            "verdict": plain_value(judge(_EVIDENCE, 0.02).as_dict()),
         }
 
     async def _obey(self, order: Any, state: str | None = None) -> dict[str, Any]:

@@ -1,148 +1,209 @@
+import { Equal, GraduationCap, TriangleAlert } from "lucide-react";
+import { classNames } from "../components/ui/classNames";
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
-import { estimate, ratio, significant, stepFor } from "../lib/format";
-import { intervalsOverlap } from "../lib/intervalOverlap";
+import { estimate, ratio, significant, stepFor, tick as tickText, time } from "../lib/format";
 import type { Metric } from "../lib/metrics";
-import type { Standing } from "../lib/standings";
-import { niceCeiling, ticks } from "../lib/statistics";
+import { type RaceScale, raceScale } from "../lib/raceScale";
+import type { SchedulerStyle } from "../lib/schedulerStyle";
+import type { Standing, VerdictRow } from "../lib/standings";
 
 interface RaceBarsProps {
   standings: readonly Standing[];
   halves: ReadonlyMap<string, number>;
   metric: Metric;
+  /** Lower bound that no scheduler can beat, in the metric's unit; null where there is none. */
+  floor: number | null;
+  scale: "log" | "linear";
+  /** Rows of the server's verdict, for labels and remarks; empty where the metric is not judged. */
+  rows: ReadonlyMap<string, VerdictRow>;
+  leader: string | null;
+  styles: ReadonlyMap<string, SchedulerStyle>;
 }
 
-/** Width of "too close to call" with two glyphs, in pixels. */
-const LABEL = 140;
+const COLUMNS =
+  "md:grid md:grid-cols-[minmax(120px,176px)_minmax(0,1fr)_minmax(96px,216px)_132px_64px] md:items-center md:gap-x-3";
 
-/** Schedulers whose interval overlaps that of the given one. */
-function rivals(standings: readonly Standing[], halves: ReadonlyMap<string, number>, one: Standing): Standing[] {
-  const half = halves.get(one.style.name);
-  if (half === undefined || one.style.reference) return [];
-  return standings.filter((other) => {
-    const theirs = halves.get(other.style.name);
+/** Remark behind a bar: why it is so long, or that the difference is not certain. */
+function Remark({
+  standing,
+  row,
+  styles,
+}: {
+  standing: Standing;
+  row: VerdictRow | undefined;
+  styles: RaceBarsProps["styles"];
+}) {
+  const reason = row?.reasons[0];
+  const queue = reason?.numbers.queue_s;
+  const version = standing.row.model_version;
+  if (reason && queue !== undefined)
     return (
-      other !== one &&
-      !other.style.reference &&
-      theirs !== undefined &&
-      intervalsOverlap(one.value, half, other.value, theirs)
+      <span className="inline-flex items-center gap-1 whitespace-nowrap text-warn" title={reason.text}>
+        <TriangleAlert size={12} aria-hidden="true" />
+        saturated · queue {time(queue)}
+      </span>
     );
-  });
+  if (row?.close_to.length)
+    return (
+      <span className="inline-flex items-center gap-1 whitespace-nowrap text-muted">
+        <Equal size={12} aria-hidden="true" />
+        too close to call
+        {row.close_to.map((name) => {
+          const style = styles.get(name);
+          return style ? <SchedulerGlyph key={name} style={style} size={10} /> : null;
+        })}
+      </span>
+    );
+  if (version !== null && version !== undefined)
+    return (
+      <span className="inline-flex items-center gap-1 whitespace-nowrap text-muted" title={reason?.text}>
+        <GraduationCap size={12} aria-hidden="true" />
+        model v{version}
+      </span>
+    );
+  if (standing.style.reference) return <span className="truncate text-faint">best for each task alone</span>;
+  return reason ? (
+    <span className="block truncate text-muted" title={reason.text}>
+      {reason.text}
+    </span>
+  ) : null;
 }
 
-/** End of the axis as a multiple of the best value. Longer bars are cut off; the number beside them is exact. */
-const AXIS_LIMIT = 6;
-
-function axisEnd(standings: readonly Standing[], halves: ReadonlyMap<string, number>): number {
-  const limit = AXIS_LIMIT * Math.min(...standings.map((s) => s.value));
-  const within = standings.filter((s) => s.value <= limit).map((s) => s.value + (halves.get(s.style.name) ?? 0));
-  return Math.max(...within, 0);
+function Whisker({ scale, value, half }: { scale: RaceScale; value: number; half: number }) {
+  const left = scale.at(value - half);
+  return (
+    <span
+      className="absolute -top-0.5 h-3 border-ink border-x-[1.5px]"
+      style={{ left: `${left}%`, width: `${Math.max(0.2, scale.at(value + half) - left)}%` }}
+    >
+      <i className="absolute top-1/2 h-[1.5px] w-full -translate-y-1/2 bg-ink" />
+    </span>
+  );
 }
 
-/** Horizontal bars with whiskers; the reference is a hollow bar and a dotted line. */
-export function SchedulerBars({ standings, halves, metric }: RaceBarsProps) {
-  const top = niceCeiling(axisEnd(standings, halves) * 1.02, 4);
-  const step = stepFor(top, metric.quantity);
-  const marks = ticks(0, top, 4);
-  const at = (value: number) => `${(100 * Math.min(value, top)) / top}%`;
-  const reference = standings.find((s) => s.style.reference);
+/** Horizontal bars with whiskers, on a logarithmic scale from the floor or on a linear one from zero; no bar is cut. */
+export function SchedulerBars(props: RaceBarsProps) {
+  const { standings, halves, metric, floor, rows, leader, styles } = props;
+  const ends = standings.map((s) => s.value + (halves.get(s.style.name) ?? 0));
+  const scale = raceScale(
+    props.scale,
+    standings.map((s) => s.value),
+    Math.max(...ends),
+    floor,
+  );
+  const first = floor === null ? scale.start : scale.at(floor);
   return (
     <div className="flex min-h-0 flex-1 flex-col">
-      <ul className="relative flex min-h-0 flex-1 flex-col justify-between gap-1.5">
-        <li aria-hidden="true" className="marks pointer-events-none absolute inset-0">
-          {marks.map((tick) => (
-            <i key={tick} className="absolute inset-y-0 w-px bg-hair" style={{ left: at(tick) }} />
-          ))}
-        </li>
-        {reference ? (
-          <li
-            aria-hidden="true"
-            className="marks pointer-events-none absolute inset-y-0 top-5 border-l-2 border-dotted"
-            style={{ left: at(reference.value), borderColor: reference.style.color }}
-          />
-        ) : null}
+      <div className={classNames("mb-1 text-faint", COLUMNS)} aria-hidden="true">
+        <span />
+        <span className="relative block h-4">
+          {floor === null ? null : (
+            <span className="absolute whitespace-nowrap" style={{ left: `${scale.at(floor)}%` }}>
+              <span className="pl-1.5 font-medium text-ink">floor {estimate(floor, null, metric.quantity)}</span>
+              <span className="max-lg:hidden"> proven: no scheduler can wait less on these tasks</span>
+            </span>
+          )}
+        </span>
+        <span />
+        <span className="text-right max-md:hidden">{halves.size ? "mean ± 95 %" : metric.label}</span>
+        <span className="text-right max-md:hidden">{floor === null ? "÷ best" : "÷ floor"}</span>
+      </div>
+      <ul className="flex min-h-0 flex-1 flex-col justify-around gap-1">
         {standings.map((standing) => {
           const { style, value } = standing;
           const half = halves.get(style.name);
-          const cutOff = value > top;
-          const close = rivals(standings, halves, standing);
+          const row = rows.get(style.name);
+          const label = row?.label ?? style.label;
+          const least = floor ?? Math.min(...standings.map((s) => s.value));
+          const text = estimate(value, half, metric.quantity);
           return (
-            <li key={style.name} className="relative" data-scheduler={style.name}>
-              <div className="flex h-5 items-center gap-2">
-                <SchedulerGlyph style={style} className="bg-panel" />
-                <span className="min-w-0 truncate bg-panel pr-1">{style.label}</span>
-                <span className="ml-auto whitespace-nowrap font-semibold" data-value={value}>
-                  {estimate(value, half, metric.quantity)}
+            <li
+              key={style.name}
+              data-scheduler={style.name}
+              title={`${label}: ${text}, ${ratio(value / least)} the ${floor === null ? "best" : "floor"}, ${standing.row.tasks.toLocaleString("en")} tasks${row?.reasons.length ? `; ${row.reasons.map((r) => r.text).join("; ")}` : ""}`}
+              className={classNames(
+                "relative rounded-[6px] px-1 py-0.5",
+                COLUMNS,
+                style.name === leader && "bg-raised/70",
+              )}
+            >
+              <div className="flex h-5 min-w-0 items-center gap-2">
+                <SchedulerGlyph style={style} />
+                <span className={classNames("min-w-0 truncate", style.name === leader && "font-semibold")}>
+                  {label}
                 </span>
-                <span className="w-14 whitespace-nowrap text-right text-muted">{ratio(standing.ratio)}</span>
+                <span className="ml-auto whitespace-nowrap font-semibold md:hidden">{text}</span>
               </div>
               <div className="marks relative h-2">
+                {scale.marks.map((mark) => (
+                  <i
+                    key={mark}
+                    className="absolute -inset-y-2 w-px bg-hair"
+                    style={{ left: `${scale.at(mark)}%` }}
+                  />
+                ))}
+                {floor === null ? null : (
+                  <>
+                    <i className="hatched absolute -inset-y-2 left-0" style={{ width: `${scale.at(floor)}%` }} />
+                    <i
+                      className="absolute -inset-y-2 border-ink border-l border-dashed"
+                      style={{ left: `${scale.at(floor)}%` }}
+                    />
+                  </>
+                )}
                 <span
-                  className="absolute inset-y-0 left-0 rounded-[2px]"
-                  style={
-                    style.reference
+                  className="absolute inset-y-0 rounded-[2px]"
+                  style={{
+                    left: `${first}%`,
+                    width: `${Math.max(0.3, scale.at(value) - first)}%`,
+                    ...(style.reference
                       ? {
-                          width: at(value),
                           border: `1px solid ${style.color}`,
                           background: `color-mix(in srgb, ${style.color} 18%, transparent)`,
                         }
-                      : { width: at(value), background: style.color }
-                  }
+                      : { background: style.color }),
+                  }}
                 />
-                {cutOff ? (
-                  <span className="absolute inset-y-[-2px] right-6 flex -skew-x-12 gap-1" title="beyond the axis">
-                    <i className="w-1 bg-panel" />
-                    <i className="w-1 bg-panel" />
-                  </span>
-                ) : null}
-                {half === undefined || cutOff ? null : (
-                  <span
-                    className="absolute -top-0.5 h-3 border-ink border-x-[1.5px]"
-                    style={{
-                      left: at(Math.max(0, value - half)),
-                      width: `calc(${at(value + half)} - ${at(Math.max(0, value - half))})`,
-                    }}
-                  >
-                    <i className="absolute top-1/2 h-[1.5px] w-full -translate-y-1/2 bg-ink" />
-                  </span>
-                )}
-                {close.length && !cutOff ? (
-                  <span
-                    className="absolute -top-1 flex items-center gap-1 whitespace-nowrap bg-panel/80 px-1 text-muted"
-                    style={
-                      // Beside the whisker, but always within the chart.
-                      (value + (half ?? 0)) / top > 0.62
-                        ? { right: `min(calc(100% - ${at(value - (half ?? 0))} + 6px), calc(100% - ${LABEL}px))` }
-                        : { left: `min(calc(${at(value + (half ?? 0))} + 8px), calc(100% - ${LABEL}px))` }
-                    }
-                  >
-                    {close.map((other) => (
-                      <SchedulerGlyph key={other.style.name} style={other.style} size={10} />
-                    ))}
-                    too close to call
-                  </span>
-                ) : null}
+                {half === undefined ? null : <Whisker scale={scale} value={value} half={half} />}
               </div>
+              <div className="min-w-0 max-md:mt-1">
+                <Remark standing={standing} row={row} styles={styles} />
+              </div>
+              <span className="whitespace-nowrap text-right font-semibold max-md:hidden" data-value={value}>
+                {text}
+              </span>
+              <span className="whitespace-nowrap text-right text-muted max-md:hidden">{ratio(value / least)}</span>
             </li>
           );
         })}
       </ul>
-      <div className="relative mt-1 h-4 text-faint" aria-hidden="true">
-        {marks.map((tick, index) => (
-          <span
-            key={tick}
-            className="absolute whitespace-nowrap"
-            style={
-              index === 0
-                ? { left: 0 }
-                : tick >= top * 0.97
-                  ? { right: 0 }
-                  : { left: at(tick), transform: "translateX(-50%)" }
-            }
-          >
-            {significant(tick / step.factor)}
-            {index === marks.length - 1 ? ` ${step.unit}` : ""}
-          </span>
-        ))}
+      <div className={classNames("mt-1 text-faint", COLUMNS)} aria-hidden="true">
+        <span />
+        <span className="relative block h-4">
+          {scale.labels.map((mark, index) => {
+            const step = stepFor(mark || (scale.labels.at(-1) ?? 1), metric.quantity);
+            const unit = props.scale === "log" || index === scale.labels.length - 1 ? ` ${step.unit}` : "";
+            const place = scale.at(mark);
+            return (
+              <span
+                key={mark}
+                className="absolute whitespace-nowrap"
+                style={
+                  place > 94
+                    ? { right: 0 }
+                    : place < 3
+                      ? { left: 0 }
+                      : { left: `${place}%`, transform: "translateX(-50%)" }
+                }
+              >
+                {props.scale === "log"
+                  ? tickText(mark / step.factor)
+                  : significant(mark / stepFor(scale.labels.at(-1) ?? 1, metric.quantity).factor)}
+                {unit}
+              </span>
+            );
+          })}
+        </span>
       </div>
     </div>
   );

@@ -1,8 +1,9 @@
 /** Ranking of schedulers by one metric, best first. */
 import type { ComparisonRow } from "../client/models";
-import { intervalsOverlap } from "./intervalOverlap";
 import type { Metric } from "./metrics";
 import { REFERENCE, type SchedulerStyle } from "./schedulerStyle";
+
+export type { VerdictRow } from "../client/models";
 
 export interface Standing {
   style: SchedulerStyle;
@@ -14,7 +15,7 @@ export interface Standing {
   half: number | null;
 }
 
-/** The given schedulers by value, the reference before all others. */
+/** The given schedulers by value, best first. */
 export function rankSchedulers(
   comparison: readonly ComparisonRow[],
   styles: readonly SchedulerStyle[],
@@ -31,20 +32,5 @@ export function rankSchedulers(
     const half = style.reference ? null : (metric.paired?.(row) ?? null);
     list.push({ style, row, value, ratio: base ? value / base : null, half });
   }
-  return list.sort((a, b) => Number(b.style.reference) - Number(a.style.reference) || a.value - b.value);
-}
-
-export interface Verdict {
-  leader: Standing;
-  runnerUp: Standing | null;
-  /** The intervals of the two overlap, or the API gave none. */
-  close: boolean;
-}
-
-export function verdictOf(standings: readonly Standing[]): Verdict | null {
-  const [leader, runnerUp = null] = standings.filter((standing) => !standing.style.reference);
-  if (!leader) return null;
-  const close =
-    runnerUp !== null && intervalsOverlap(leader.value, leader.half ?? 0, runnerUp.value, runnerUp.half ?? 0);
-  return { leader, runnerUp, close };
+  return list.sort((a, b) => a.value - b.value);
 }

@@ -12,6 +12,7 @@ import type {
   SimulationUpdate,
   Status,
   StreamEvent,
+  Verdict,
 } from "../client/models";
 import type { TaskRecord } from "../client/resultRecords";
 import { StreamBuffers } from "./streamBuffers";
@@ -34,6 +35,10 @@ interface LiveData {
   runId: string | null;
   state: RunState | null;
   comparison: readonly ComparisonRow[];
+  /** Who leads and why, as the server says. */
+  verdict: Verdict | null;
+  /** Lower bound on the mean latency of the tasks so far. */
+  latencyBound: number | null;
   virtualTime: number;
   tasksProcessed: number;
   tasksPerSecond: number;
@@ -71,6 +76,8 @@ const initial = (): LiveData => ({
   runId: null,
   state: null,
   comparison: [],
+  verdict: null,
+  latencyBound: null,
   virtualTime: 0,
   tasksProcessed: 0,
   tasksPerSecond: 0,
@@ -120,7 +127,15 @@ class LiveWriter {
   private enterRun(runId: string): void {
     if (this.draft.runId !== null && this.draft.runId !== runId) {
       this.buffers.clear();
-      this.draft = { ...this.draft, comparison: [], backlogs: {}, utilizations: {}, omitted: 0 };
+      this.draft = {
+        ...this.draft,
+        comparison: [],
+        verdict: null,
+        latencyBound: null,
+        backlogs: {},
+        utilizations: {},
+        omitted: 0,
+      };
     }
     this.draft.runId = runId;
   }
@@ -134,6 +149,8 @@ class LiveWriter {
     this.buffers.utilization.push(update);
     Object.assign(this.draft, {
       comparison: update.comparison,
+      verdict: update.verdict ?? null,
+      latencyBound: update.latency_bound ?? null,
       virtualTime: update.virtual_time,
       tasksProcessed: update.tasks_processed,
       tasksPerSecond: update.tasks_per_second,
@@ -211,6 +228,8 @@ class LiveWriter {
       // An update that was already applied is at least as recent as the status.
       if (this.draft.updatedAt === null) {
         this.draft.comparison = status.comparison;
+        this.draft.verdict = status.verdict ?? null;
+        this.draft.latencyBound = status.latency_bound ?? null;
         this.draft.tasksProcessed = status.tasks_processed;
         this.draft.tasksPerSecond = status.tasks_per_second;
         this.draft.virtualTime = status.virtual_time;

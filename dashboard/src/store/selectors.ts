@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import type { ComparisonRow } from "../client/models";
 import { metricOf } from "../lib/metrics";
 import type { SchedulerStyle } from "../lib/schedulerStyle";
-import { rankSchedulers, type Standing, verdictOf } from "../lib/standings";
+import { rankSchedulers, type Standing } from "../lib/standings";
 import type { Device } from "./ganttLanes";
 import { useLive } from "./liveStore";
 import { useSchedulerStyles } from "./schedulerStyles";
@@ -25,22 +25,21 @@ export function useRow(name: string | null): ComparisonRow | null {
   return useLive((s) => s.comparison.find((row) => row.name === name) ?? null);
 }
 
-/** Visible schedulers, best first; the reference first of all. */
+/** Visible schedulers, best first. */
 export function useStandings(metricKey: string): Standing[] {
   const styles = useVisibleStyles();
   const comparison = useLive((s) => s.comparison);
   return useMemo(() => rankSchedulers(comparison, styles, metricOf(metricKey)), [styles, comparison, metricKey]);
 }
 
-/** Scheduler in focus: the selected one, else the leader, else the first that is not the reference. */
+/** Scheduler in focus: the selected one, else the leader by the server's verdict, else the first that is not the reference. */
 export function useFocus(): SchedulerStyle | null {
   const wanted = useUi((s) => s.focus);
   const styles = useSchedulerStyles();
-  const metric = useUi((s) => s.metric);
-  const verdict = verdictOf(useStandings(metric));
+  const leader = useLive((s) => s.verdict?.leader ?? null);
   return (
     styles.find((l) => l.name === wanted) ??
-    verdict?.leader.style ??
+    styles.find((l) => l.name === leader) ??
     styles.find((l) => !l.reference) ??
     styles[0] ??
     null

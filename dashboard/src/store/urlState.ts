@@ -22,6 +22,8 @@ export interface UrlState {
   /** Visible schedulers; null for all. */
   visible: readonly string[] | null;
   metric: string;
+  /** Scale of the race; null chooses by the values. */
+  scale: "log" | "linear" | null;
   /** Null uses the stored choice. */
   theme: ThemeName | null;
   /** Scheduler of the Gantt chart, workload and correlations; null for the leader. */
@@ -38,6 +40,7 @@ export const DEFAULTS: UrlState = {
   freeze: null,
   visible: null,
   metric: DEFAULT_METRIC.key,
+  scale: null,
   theme: null,
   focus: null,
   task: null,
@@ -69,11 +72,13 @@ export function parseQuery(search: string): UrlState {
   const theme = query.get("theme");
   const metric = query.get("metric");
   const visible = query.get("s");
+  const scale = query.get("scale");
   return {
     range: parseRange(query.get("range")),
     freeze: whole(query.get("freeze")),
     visible: visible === null ? null : visible.split(",").filter(Boolean),
     metric: METRICS.some((item) => item.key === metric) ? (metric as string) : DEFAULTS.metric,
+    scale: scale === "log" || scale === "linear" ? scale : null,
     theme: theme === "dark" || theme === "light" ? theme : null,
     focus: query.get("focus") || null,
     task: whole(query.get("task")),
@@ -89,6 +94,7 @@ export function formatQuery(state: UrlState): string {
   if (state.freeze !== null) query.set("freeze", String(state.freeze));
   if (state.visible !== null) query.set("s", state.visible.join(","));
   if (state.metric !== DEFAULTS.metric) query.set("metric", state.metric);
+  if (state.scale !== null) query.set("scale", state.scale);
   if (state.theme !== null) query.set("theme", state.theme);
   if (state.focus !== null) query.set("focus", state.focus);
   if (state.task !== null) query.set("task", String(state.task));

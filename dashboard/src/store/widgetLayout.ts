@@ -20,7 +20,7 @@ export interface SavedLayouts {
   views: Record<string, ViewLayout>;
 }
 
-export const LAYOUT_VERSION = 2;
+export const LAYOUT_VERSION = 3;
 const KEY = "hs.layout";
 
 /** Migrations by version, each to the next one. A version without an entry falls back to the default. */
@@ -30,6 +30,11 @@ const MIGRATIONS: Record<number, (old: Record<string, unknown>) => Record<string
     version: 2,
     views: { compare: { places: { lg: old.places, md: [], sm: [] }, hidden: old.hidden ?? [] } },
   }),
+  // In version 2 race and Gantt stood side by side; now each has the full width, so the compare view starts anew.
+  2: (old) => {
+    const { compare, ...views } = (old.views ?? {}) as Record<string, unknown>;
+    return { version: 3, views };
+  },
 };
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -23,12 +23,13 @@ from .options import (
     SchedulersOption,
     UtilisationOption,
 )
-from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
+from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
     from ..experiments.paired_comparison import Judgement, PairedComparison, Standing
     from ..experiments.spec import ExperimentSpec
     from ..metrics.statistics import Interval
+    from ..metrics.verdict import Verdict
 
 _SIGNIFICANT = "*"
 GROWS = "↗"
@@ -234,7 +235,7 @@ def _document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
     from .. import __version__
     from .inputs import trace_load_of
 
-    spec = found.spec
+    spec, verdict = found.spec, found.verdict(judgement)
     return {
         "version": __version__,
         "scenario": None if spec.trace else spec.name,
@@ -249,6 +250,8 @@ def _document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
         "first_seed": found.runs[0].seed,
         "stopped_early": found.stopped_early,
         "seeds_needed": judgement.seeds_needed,
+        "latency_bound": found.latency_bound,
+        "verdict": verdict.as_dict() if verdict else None,
         **judgement.as_dict(),
     }
 
@@ -309,13 +312,19 @@ def _show(printer: Printer, found: PairedComparison, judgement: Judgement) -> No
     if judgement.exact:
         repeated = "every seed repeats this run: differences are exact"
     printer.facts([*found.spec.facts, *offered, repeated])
-    printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}"])
+    floor = found.latency_bound
+    bound = [] if floor is None else [f"mean latency at least {with_unit(floor, SECONDS)}"]
+    printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}", *bound])
     printer.text()
     printer.table(_standings(judgement))
     printer.text()
     if not judgement.exact:
         printer.text(Text(f"{judgement.unit} won by row against column", style="bold"))
         printer.table(_matrix(judgement))
+        printer.text()
+    verdict = found.verdict(judgement)
+    if verdict is not None:
+        show_verdict(printer, verdict)
         printer.text()
     for remark in _remarks(judgement):
         printer.text(Text(remark, style="dim"))
@@ -342,7 +351,8 @@ def _standings(judgement: Judgement) -> list[Column]:
             Column(f"{judgement.metric}{symbol}", [significant(row.value.mean / size) for row in rows]),
             Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
             Column(f"difference{symbol}", gaps, 2),
-            Column("span /\nbound", [_bound(row) for row in rows], 7),
+            Column("mean /\nbound", [_bound(row.latency_over_bound) for row in rows], 4),
+            Column("span /\nbound", [_bound(row.over_bound) for row in rows], 7),
             Column("verdict", [_verdict(judgement, row) for row in rows], 0, number=False),
         ]
     return [
@@ -354,7 +364,8 @@ def _standings(judgement: Judgement) -> list[Column]:
         Column("effect\nr", [_effect(row) for row in rows], 5),
         Column("won /\nlost", [_wins(row) for row in rows], 6),
         Column("regret\ns", [NOTHING if row.regret is None else significant(row.regret.mean) for row in rows], 8),
-        Column("span /\nbound", [_bound(row) for row in rows], 7),
+        Column("mean /\nbound", [_bound(row.latency_over_bound) for row in rows], 4),
+        Column("span /\nbound", [_bound(row.over_bound) for row in rows], 7),
         Column("verdict", [_verdict(judgement, row) for row in rows], 0, number=False),
     ]
 
@@ -411,6 +422,13 @@ def _remarks(judgement: Judgement) -> list[str]:
     return found
 
 
+def show_verdict(printer: Printer, verdict: Verdict) -> None:
+    """Print the headline, and one line for each cause of a loss."""
+    printer.text(Text(verdict.sentence, style="bold"))
+    for cause in verdict.why:
+        printer.text(Text(cause.sentence + (f" {cause.also}." if cause.also else "")))
+
+
 def named(spec: str) -> Text:
     """Return a scheduler's glyph in its colour, and its name as it is typed."""
     from ..schedulers import schedulers
@@ -446,8 +464,8 @@ def _wins(row: Standing) -> str:
     return NOTHING if row.pair is None else f"{row.pair.wins}/{row.pair.losses}"
 
 
-def _bound(row: Standing) -> str:
-    return NOTHING if row.over_bound is None else f"{row.over_bound.mean:.3f}"
+def _bound(one: Interval | None) -> str:
+    return NOTHING if one is None else f"{one.mean:.3f}"
 
 
 def _verdict(judgement: Judgement, row: Standing) -> Text:

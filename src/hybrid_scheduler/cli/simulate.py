@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext
-from .compare import GROWS
+from .compare import GROWS, show_verdict
 from .options import (
     BatchOption,
     IndivisibleOption,
@@ -39,14 +39,11 @@ from .printer import (
 )
 
 if TYPE_CHECKING:
-    from ..core import Floats, Platform
+    from ..core import Platform
     from ..engine import Comparison
     from ..metrics import Summary
     from ..schedulers import SchedulerInfo
     from .inputs import SimulationInputs
-
-#: Closer than this, three digits show no difference.
-_TOO_CLOSE = 1.005
 
 
 def simulate(
@@ -142,17 +139,13 @@ def simulate(
 
 def _show(printer: Printer, inputs: SimulationInputs, comparison: Comparison) -> None:
     summaries = dict(sorted(comparison.summaries.items(), key=lambda item: _rank(item[1])))
-    growing = {
-        name
-        for name, result in comparison.results.items()
-        if queue_grows(inputs.workload.arrival_time, result.outcomes.latency, comparison.isolated)
-    }
+    growing = {name for name in comparison.results if comparison.evidence(name).growing}
     for facts in _caption(inputs, comparison):
         printer.facts(facts)
     printer.text()
     printer.table(_columns(summaries, growing, wide=bool(printer.width)))
     printer.text()
-    printer.text(Text(headline(summaries), style="bold"))
+    show_verdict(printer, comparison.verdict)
     for remark in _remarks(summaries, growing):
         printer.text(Text(remark, style="dim"))
 
@@ -285,24 +278,6 @@ def _info(spec: str) -> tuple[SchedulerInfo, str]:
 # ------------------------------------------------------------------------------------------ remarks
 
 
-def queue_grows(arrival: Floats, latency: Floats, isolated: Floats) -> bool:
-    """Return whether latency keeps growing, so that its mean depends on the length of the run.
-
-    That is the case if the last quarter of the tasks takes more than three times as long as the first, and more
-    than ten times as long as on an empty machine. A batch, whose tasks all arrive at once, never counts.
-    """
-    import numpy as np
-
-    quarter = len(arrival) // 4
-    if quarter == 0 or arrival[0] == arrival[-1]:
-        return False
-    first, last = latency[:quarter], latency[-quarter:]
-    if np.isnan(first).all() or np.isnan(last).all():
-        return False
-    late = float(np.nanmean(last))
-    return late > 3 * float(np.nanmean(first)) and late > 10 * float(isolated[-quarter:].mean())
-
-
 def _remarks(summaries: dict[str, Summary], growing: set[str]) -> Iterator[str]:
     if growing:
         yield f"{GROWS} queue grows: too much load for this scheduler, its latency depends on the run's length"
@@ -315,34 +290,3 @@ def _remarks(summaries: dict[str, Summary], growing: set[str]) -> Iterator[str]:
         found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
         if found:
             yield f"tasks {what}: {found}"
-
-
-def headline(summaries: dict[str, Summary]) -> str:
-    """Return one sentence that names the best scheduler and the distance of the others.
-
-    Parameters
-    ----------
-    summaries
-        Summaries by scheduler, sorted by mean latency.
-    """
-    means = {name: s.latency.mean for name, s in summaries.items() if s.latency.mean == s.latency.mean}
-    if not means:
-        return "no task was completed"
-    best = next(iter(means.values()))
-    leaders = [name for name, mean in means.items() if mean <= best * _TOO_CLOSE]
-    others = [name for name in means if name not in leaders]
-    if len(means) == 1:
-        slowdown = summaries[leaders[0]].mean_slowdown
-        alone = "" if slowdown is None else f", {significant(slowdown)}x what the tasks take on an empty machine"
-        return f"{leaders[0]}: mean latency {with_unit(best, SECONDS)}{alone}"
-    lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{_listed(leaders)} lead together"
-    if not others:
-        return lead
-    if "oracle" in others:
-        return f"{lead} with {significant(best / means['oracle'])}x the oracle's mean latency"
-    whose = "the oracle's" if "oracle" in leaders else "its" if len(leaders) == 1 else "their"
-    return f"{lead}; {others[0]} is {significant(means[others[0]] / best)}x {whose} mean latency"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"

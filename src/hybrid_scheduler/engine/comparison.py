@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cluster import Machine, Noise, RunResult, isolated_optimum, makespan_bound, mean_latency_bound
-from ..core import Floats, InvalidInputError, Objective, Platform, Workload
-from ..core.outcome import STATUS_NAMES
-from ..metrics import Charges, Summary, summarise, win_rates
+from ..cluster import (
+    Cluster,
+    Machine,
+    Noise,
+    RunResult,
+    isolated_optimum,
+    makespan_bound,
+    mean_latency_bound,
+)
+from ..core import Floats, InvalidInputError, Objective, Platform, Task, Workload, workstation
+from ..core.outcome import RAN, STATUS_NAMES
+from ..metrics import Charges, Summary, batch_averages, queue_grows, summarise, win_rates
+from ..metrics.verdict import DeviceLoad, Differs, Evidence, Verdict, judge
 from ..physics import EnergyAndCost, Physics, Tariff
 from ..schedulers import create
+from ..schedulers import schedulers as registered
+from ..workload.argument_checks import parse_spec
 from ..workload.task_graphs import graph_of
 
 if TYPE_CHECKING:
@@ -27,6 +38,10 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int], None]
 #: Most tasks whose mean latency is bounded: more take too long.
 _MOST_BOUNDED = 20_000
+#: Schedulers that `VirtualMultiGPU` runs.
+_BASELINES = ("round_robin", "random", "greedy", "cpu_only", "gpu_only", "oracle")
+#: Share of the run at its end that the verdict reads device loads from, and fewest tasks for batches of latencies.
+_WINDOW, _BATCHED = 0.25, 200
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,6 +104,20 @@ class Comparison:
         """Return the share of tasks for which the row's latency is below the column's."""
         return win_rates({name: result.outcomes.latency for name, result in self.results.items()})
 
+    def evidence(self, name: str) -> Evidence:
+        """Return the numbers of one scheduler that the verdict reads."""
+        return _run_evidence(name, self.results[name], self.summaries[name], self.isolated)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Who leads, by how much and why, from this one run."""
+        return self.judge()
+
+    def judge(self, differs: Differs | None = None) -> Verdict:
+        """Return the verdict; `differs` tells which pairs differ significantly, as several seeds can show."""
+        evidence = [self.evidence(name) for name in self.results]
+        return judge(evidence, self.latency_bound, differs=differs, one_run=differs is None)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON body shared by the command line and the reports."""
         return {
@@ -96,6 +125,7 @@ class Comparison:
             "platform": self.platform.name,
             "lower_bound": {"makespan": self.lower_bound, "mean_latency": self.latency_bound},
             "schedulers": {name: summary.as_dict() for name, summary in self.summaries.items()},
+            "verdict": self.verdict.as_dict(),
         }
 
     # ---------------------------------------------------------------- for notebooks
@@ -289,3 +319,139 @@ def _charges(result: RunResult) -> Charges:
     # Computed anew, because the cached one would keep five columns per run as long as the comparison exists.
     bill = EnergyAndCost(result.outcomes, result.platform, result.tariff)
     return Charges(bill.energy, bill.energy_blended, bill.rent, bill.electricity, bill.cost)
+
+
+def label_of(spec: str) -> str:
+    """Return a scheduler's label, such as "Round Robin (variant=half)"."""
+    name, arguments = parse_spec(spec)
+    known = registered().get(name)
+    label = known.label if known else name
+    return f"{label} ({', '.join(f'{key}={value}' for key, value in arguments.items())})" if arguments else label
+
+
+# ------------------------------------------------------------------------------------------ evidence
+
+
+def _run_evidence(name: str, result: RunResult, summary: Summary, isolated: Floats) -> Evidence:
+    """Return the numbers of a complete run that the verdict reads.
+
+    Device loads are those of the last quarter of the arrivals; of a batch, those of the whole run.
+
+    Parameters
+    ----------
+    name
+        The scheduler's specification.
+    result, summary
+        The run and its summary.
+    isolated
+        Isolated optimum of each task in seconds.
+    """
+    outcomes, platform = result.outcomes, result.platform
+    tasks, done = outcomes.workload, outcomes.completed
+    arrival, count = tasks.arrival_time, max(1, int(done.sum()))
+    first, last = float(arrival[0]), float(arrival[-1])
+    window = (last - _WINDOW * (last - first), last) if last > first else (first, first + summary.makespan)
+    on_accelerator = np.where(done, outcomes.fraction, 0.0)
+    copying = on_accelerator * tasks.host_data / platform.column("bandwidth")[outcomes.device]
+    copying = np.minimum(copying, outcomes.accelerator_time)
+    busy_accelerators = float(outcomes.accelerator_time[done].sum())
+    recent = np.flatnonzero(done & (arrival >= window[0]))
+    waits = outcomes.wait[recent]
+    latency = outcomes.latency[done]
+    swing = None
+    if len(latency) >= _BATCHED and last > first:
+        batches = batch_averages(latency)
+        swing = float(batches.max() / np.median(batches))
+    mean = summary.latency.mean
+    return Evidence(
+        name=name,
+        label=label_of(name),
+        tasks=summary.tasks,
+        mean_latency=mean if mean == mean else None,
+        mean_time=summary.time.mean,
+        mean_wait=summary.wait.mean,
+        p99_latency=summary.latency.p99,
+        mean_energy=summary.energy / count,
+        mean_cost=summary.cost / count,
+        devices=_device_loads(result, window),
+        window=window,
+        device_seconds=float(result.busy.sum()) / count,
+        split_share=float(((outcomes.fraction > 0) & (outcomes.fraction < 1))[done].mean()) if done.any() else 0.0,
+        memory_share=float((outcomes.status != RAN).mean()),
+        transfer_seconds=float(copying[done].sum()) / count,
+        transfer_share=float(copying[done].sum()) / busy_accelerators if busy_accelerators else 0.0,
+        growing=queue_grows(arrival, outcomes.latency, isolated),
+        swing=swing,
+        worst_task=int(tasks.task_id[recent[int(np.argmax(waits))]]) if len(recent) else None,
+        task_range=(int(tasks.task_id[0]), int(tasks.task_id[-1])),
+    )
+
+
+def _device_loads(result: RunResult, window: tuple[float, float]) -> tuple[DeviceLoad, ...]:
+    platform, outcomes = result.platform, result.outcomes
+    rows, device, start, end = result.gantt()
+    arrival = outcomes.workload.arrival_time[rows]
+    low, high = window
+    overlap = np.maximum(0.0, np.minimum(end, high) - np.maximum(start, low))
+    busy = np.bincount(device, overlap, len(platform)) / max(high - low, 1e-12)
+    after, before = np.zeros((2, len(platform)))
+    np.maximum.at(after, device, end - high)
+    np.maximum.at(before, device[arrival <= low], (end - low)[arrival <= low])
+    done = outcomes.completed
+    fraction = outcomes.fraction[done]
+    work = np.bincount(platform.cpu_of[outcomes.device[done]], 1.0 - fraction, len(platform))
+    work += np.bincount(outcomes.device[done], fraction, len(platform))
+    shares = work / max(float(work.sum()), 1.0)
+    return tuple(
+        DeviceLoad(d.name, d.kind, min(1.0, float(busy[i])), float(shares[i]), float(after[i]), float(before[i]))
+        for i, d in enumerate(platform.devices)
+    )
+
+
+# ------------------------------------------------------------------------------------------ default machine
+
+
+class VirtualMultiGPU(Cluster):
+    """A `Cluster` on the default workstation, with a method that runs the baseline schedulers.
+
+    Parameters
+    ----------
+    num_gpus
+        Number of GPUs.
+    memory_per_gpu
+        Megabytes of memory of each GPU.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import VirtualMultiGPU, WorkloadGenerator
+    >>> tasks = WorkloadGenerator(seed=1).generate_workload(50, utilisation=0.5)
+    >>> sorted(VirtualMultiGPU(num_gpus=2).evaluate_baseline_schedulers(tasks)["greedy"])
+    ['avg_time', 'makespan', 'max_time']
+    """
+
+    def __init__(self, num_gpus: int = 4, memory_per_gpu: float = 8000.0) -> None:
+        super().__init__(workstation(num_gpus, memory_per_gpu))
+
+    def evaluate_baseline_schedulers(
+        self, tasks: Workload | Iterable[Task], *, seed: int = 0
+    ) -> dict[str, dict[str, float]]:
+        """Run every baseline scheduler on a cluster of its own.
+
+        Parameters
+        ----------
+        tasks
+            The tasks.
+        seed
+            Seed of schedulers that draw random numbers.
+
+        Returns
+        -------
+        dict
+            By scheduler: makespan, mean (avg_time) and longest (max_time) execution time in seconds.
+        """
+        workload = tasks if isinstance(tasks, Workload) else Workload.from_tasks(tasks)
+        comparison = compare(workload, _BASELINES, platform=self.platform, physics=self.physics, seed=seed)
+        return {
+            name: {"makespan": s.makespan, "avg_time": s.time.mean, "max_time": s.time.max}
+            for name, s in comparison.summaries.items()
+        }

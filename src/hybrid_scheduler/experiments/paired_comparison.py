@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 from ..cluster import RunResult
 from ..core import Floats, InvalidInputError, UnknownNameError
 from ..engine import Comparison
+from ..engine.comparison import label_of
 from ..metrics import Spread, Summary
 from ..metrics.statistics import (
     HIGHER,
@@ -42,6 +43,8 @@ from ..metrics.statistics import (
     trend_direction,
     values_needed,
 )
+from ..metrics.verdict import Evidence, Verdict
+from ..metrics.verdict import judge as judge_evidence
 from . import FIRST_REPORTED_SEED
 from .spec import ExperimentSpec
 from .trace_source import MEANS, SUMS, batch_values
@@ -82,6 +85,8 @@ class SeedRun:
     digests: dict[str, str]
     #: For a trace, by scheduler and metric: one value per batch. Else empty.
     batches: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    #: Numbers that explain the results; empty for a run that was read from a log.
+    evidence: dict[str, Evidence] = field(default_factory=dict)
 
 
 def run_seed(spec: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None) -> SeedRun:
@@ -99,7 +104,8 @@ def seed_run(spec: ExperimentSpec, seed: int, comparison: Comparison) -> SeedRun
     trace = spec.trace
     cut = trace is not None and trace.why_no_interval is None
     batches = batch_values(comparison, trace.batches) if trace and cut else {}
-    return SeedRun(seed, comparison.lower_bound, metrics, digests, batches)
+    evidence = {name: comparison.evidence(name) for name in comparison.results}
+    return SeedRun(seed, comparison.lower_bound, metrics, digests, batches, evidence)
 
 
 def _outcome_digest(result: RunResult) -> str:
@@ -317,9 +323,11 @@ class Standing:
     bootstrap: Interval | None
     ratio: float
     pair: Pair | None
-    #: Mean latency minus the oracle's on the same seeds, and makespan over the bound; None where not computed.
+    #: Mean latency minus the oracle's on the same seeds, and makespan and mean latency over their bounds; None
+    #: where not computed.
     regret: Interval | None
     over_bound: Interval | None
+    latency_over_bound: Interval | None = None
 
     @property
     def verdict(self) -> str:
@@ -408,6 +416,7 @@ class Judgement:
                     "mean": interval(s.value), "bootstrap": interval(s.bootstrap), "ratio_to_baseline": s.ratio,
                     "against_baseline": None if s.pair is None else pair(s.pair),
                     "regret": interval(s.regret), "makespan_over_bound": interval(s.over_bound),
+                    "latency_over_bound": interval(s.latency_over_bound),
                 }
                 for s in self.standings
             },
@@ -481,6 +490,7 @@ class PairedComparison:
                 pairs.get((name, reference_name)),
                 self.interval("mean_regret", name),
                 self.interval("makespan_over_bound", name),
+                self.interval("latency_over_bound", name),
             )
             for name, values in samples.items()
         ]
@@ -497,6 +507,60 @@ class PairedComparison:
         gaps = [values - samples[reference_name] for values in samples.values()]
         correlation = max(lag1_autocorrelation(gap) for gap in gaps if not trend_direction(gap))
         return Judgement(metric, reference_name, count, tuple(best_first), pairs, BATCHES, correlation, needed)
+
+    @property
+    def latency_bound(self) -> float | None:
+        """Lower bound on the mean latency, the mean over the seeds; None where it was not computed."""
+        name = self.spec.schedulers[0]
+        means, ratios = self.by_seed(DEFAULT_METRIC)[name], self.by_seed("latency_over_bound")[name]
+        return float((means / ratios).mean()) if np.isfinite(ratios).all() else None
+
+    def verdict(self, judgement: Judgement, detailed: Comparison | None = None) -> Verdict | None:
+        """Return who leads by mean latency and why; None for a judgement of another metric.
+
+        Parameters
+        ----------
+        judgement
+            Significance of the pairs.
+        detailed
+            A run of one seed that explains the losses; by default the first seed, if it was run and not read.
+        """
+        if judgement.metric != DEFAULT_METRIC:
+            return None
+        explained = self.runs[0].evidence
+        if detailed is not None:
+            explained = {name: detailed.evidence(name) for name in detailed.results}
+        evidence = [
+            self._mean_evidence(s, explained.get(s.name) or Evidence(s.name, label_of(s.name), 0, None))
+            for s in judgement.standings
+        ]
+
+        def differs(first: str, second: str) -> bool | None:
+            return judgement.pairs[first, second].verdict != TOO_CLOSE
+
+        return judge_evidence(evidence, self.latency_bound, differs=differs)
+
+    def _mean_evidence(self, standing: Standing, one_seed: Evidence) -> Evidence:
+        """Return the evidence of one seed with the means over all seeds."""
+        name = standing.name
+
+        def mean(metric: str) -> float | None:
+            values = self.by_seed(metric)[name]
+            return float(values.mean()) if np.isfinite(values).all() else None
+
+        done = self.by_seed("tasks")[name] - self.by_seed("failed")[name]
+        half = standing.value.half_width
+        return replace(
+            one_seed,
+            tasks=int(self.by_seed("tasks")[name].sum()),
+            mean_latency=standing.value.mean,
+            half_width=half if math.isfinite(half) else None,
+            mean_time=mean("mean_time"),
+            mean_wait=mean("mean_wait"),
+            p99_latency=mean("p99_latency"),
+            mean_energy=float((self.by_seed("energy")[name] / done).mean()),
+            mean_cost=float((self.by_seed("cost")[name] / done).mean()),
+        )
 
     def interval(self, metric: str, name: str) -> Interval | None:
         """Return the interval of one scheduler's number; None where a run lacks it.

@@ -16,6 +16,7 @@ from ..core import HybridSchedulerError, InvalidInputError
 from ..core.atomic_files import write_atomically
 from ..engine import Comparison
 from ..metrics.statistics import Interval
+from ..metrics.verdict import Verdict, seconds_text, times_text
 from ..reports import figures
 from ..reports.figure_data import FigureData
 from ..reports.figure_style import label_of
@@ -46,6 +47,7 @@ _OVERVIEW = {
     "mean_latency": "latency\nmean, s",
     "p99_latency": "p99\ns",
     "mean_time": "time\ns",
+    "latency_over_bound": "mean /\nbound",
     "makespan_over_bound": "span /\nbound",
     "energy": "energy\nJ",
     "cost": "cost\n$",
@@ -217,8 +219,11 @@ def make_report(
         data.schedules()  # wrong names and other tasks are refused before anything is drawn
     # The oracle is the baseline where it takes part, else the first scheduler.
     judgement = paired.judge(baseline="oracle" if "oracle" in spec.schedulers else None) if paired else None
+    verdict = paired.verdict(judgement, detailed.comparison) if paired and judgement else None
+    verdict = verdict or detailed.comparison.verdict
     sections = [
         Section("Results", _results(data, judgement)),
+        *([Section("Why", _why(verdict))] if verdict.rows else []),
         *([Section("Comparison", _verdicts(judgement))] if judgement else []),
         Section("Figures", _pictures(data, figure_names)),
         Section("Method", [TextBlock(text) for text in (METHOD if spec.trace is None else TRACE_METHOD)]),
@@ -227,7 +232,7 @@ def make_report(
     ]
     facts = [*spec.facts, _repetitions(paired, seed)]
     foot = f"run {record.run_id} · log sha256 {record.events_sha256[:16]}…" if record else "hybrid-scheduler"
-    return ReportContent(title, facts, headline(spec, data, judgement), sections, foot)
+    return ReportContent(title, facts, verdict.sentence, sections, foot)
 
 
 def figure_data(
@@ -278,26 +283,22 @@ def _repetitions(paired: PairedComparison | None, seed: int) -> str:
     return trace.label if trace else f"{len(paired.runs)} seeds"
 
 
-def headline(spec: ExperimentSpec, data: FigureData, judgement: Judgement | None) -> str:
-    """Return one sentence: the best scheduler, and those that do not differ significantly from it."""
-    means = data.intervals("mean_latency")
-    best = next(iter(means))
-    lead = f"{label_of(best)} has the lowest mean latency, {with_interval(means[best])} s"
-    if judgement is None or judgement.exact:
-        if spec.repeats_itself:
-            return f"{lead}; every seed repeats this run, so that its numbers are exact."
-        more = "a longer stream" if spec.trace else "several seeds"
-        return f"{lead}, in one run: only {more} can show whether that is chance."
-    close = [
-        label_of(name)
-        for name in means
-        if name != best and not judgement.better(judgement.pairs[best, name].verdict)
-    ]
-    if len(close) == len(means) - 1:
-        return f"{lead}, but {judgement.seeds} {judgement.unit} tell no other scheduler from it: too close to call."
-    if not close:
-        return f"{lead}; every other scheduler is significantly worse."
-    return f"{lead}. Too close to call against it: {', '.join(close)}; the others are significantly worse."
+def _why(verdict: Verdict) -> list[TextBlock | TableBlock]:
+    """Return one row per scheduler: its distance to the leader and to the floor, and why it loses."""
+    rows = [
+        [
+            row.label,
+            seconds_text(row.mean_latency),
+            "–" if row.over_floor is None else times_text(row.over_floor),
+            "leads" if row.name == verdict.leader else row.latency.text,
+            "; ".join(f"it {reason.text}" for reason in row.reasons[:2]) or "–",
+        ]
+        for row in verdict.rows
+    ]  # fmt: skip
+    floor = "" if verdict.floor is None else f" The floor is a lower bound: {seconds_text(verdict.floor)}."
+    note = f"Mean latency against the leader.{floor} Loads of devices are those of the detailed run."
+    header = ["scheduler", "latency", "mean /\nfloor", "against\nthe leader", "why"]
+    return [TableBlock(header, rows, note, words=frozenset({3, 4}))]
 
 
 def _results(data: FigureData, judgement: Judgement | None) -> list[TextBlock | TableBlock]:

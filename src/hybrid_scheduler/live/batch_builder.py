@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import InvalidInputError, Workload
+from ..core import InvalidInputError
 from .batch_records import (
     RESULT_COLUMNS,
     Batch,
@@ -23,6 +23,7 @@ from .batch_records import (
     ResultColumns,
     RunRecord,
     VersionRecord,
+    joined_tasks,
 )
 from .command_queue import forward_result
 from .journal import Journal, JournalFull
@@ -206,7 +207,7 @@ class BatchBuilder:
         if not self._chunks:
             return Batch(**common)
         chunks = self._chunks
-        tasks = chunks[0].tasks if len(chunks) == 1 else _joined([chunk.tasks for chunk in chunks])
+        tasks = chunks[0].tasks if len(chunks) == 1 else joined_tasks([chunk.tasks for chunk in chunks])
         names = list(chunks[0].results)
         return Batch(
             **common,
@@ -239,20 +240,6 @@ def _future_for(waiting: list[tuple[int, Future[int]]]) -> Future[None] | None:
     whole: Future[None] = Future()
     whole.add_done_callback(settle)
     return whole
-
-
-def _joined(parts: list[Workload]) -> Workload:
-    kinds = None
-    if any(part.kinds != ("generic",) for part in parts):
-        kinds = [part.kinds[code] for part in parts for code in part.kind.tolist()]
-    external = None
-    if any(part.external_id for part in parts):
-        external = [name for part in parts for name in part.external_id or (None,) * len(part)]
-    columns: dict[str, Any] = {
-        name: np.concatenate([part.columns()[name] for part in parts]) for name in parts[0].columns()
-    }
-    divisible = np.concatenate([part.divisible for part in parts])
-    return Workload(**columns, kind=kinds, external_id=external, divisible=divisible)
 
 
 def _concatenated(parts: list[ResultColumns]) -> ResultColumns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -172,3 +172,18 @@ def check_text(field: str, text: object) -> None:
         raise InvalidInputError(field, f"a text of 1 to {_MAX_TEXT} characters", text)
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidInputError(field, "a text without NUL and half characters", text)
+
+
+def joined_tasks(parts: Sequence[Workload]) -> Workload:
+    """Return consecutive tasks as one workload."""
+    kinds = None
+    if any(part.kinds != ("generic",) for part in parts):
+        kinds = [part.kinds[code] for part in parts for code in part.kind.tolist()]
+    external = None
+    if any(part.external_id for part in parts):
+        external = [name for part in parts for name in part.external_id or (None,) * len(part)]
+    columns: dict[str, Any] = {
+        name: np.concatenate([part.columns()[name] for part in parts]) for name in parts[0].columns()
+    }
+    divisible = np.concatenate([part.divisible for part in parts])
+    return Workload(**columns, kind=kinds, external_id=external, divisible=divisible)

@@ -251,6 +251,7 @@ class LiveController:
             for lane in self._lanes:
                 lane.statistics.forget()
             if self._run is not None:
+                self._run.floor.forget()
                 self._update()
         if accepted:
             callers[:] = [each for each in callers if each.running() or each.set_running_or_notify_cancel()]

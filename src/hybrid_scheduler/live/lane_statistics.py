@@ -1,22 +1,32 @@
-"""Statistics of a lane's results since the run began."""
+"""Statistics of a lane's results since the run began, and the floor of mean latency of the run's tasks."""
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from ..cluster import Machine, isolated_optimum, mean_latency_bound
 from ..core import Floats, Ints, Workload
-from ..core.outcome import FAILED
+from ..core.outcome import FAILED, RAN
 from ..metrics import jain_index
 from ..metrics.running_statistics import RunningMean
-from .batch_records import ResultColumns
+from ..metrics.verdict import DeviceLoad, Evidence
+from .batch_records import ResultColumns, joined_tasks
 from .status import SchedulerStatistics
 
 #: Number of newest tasks that quantiles are taken over.
 WINDOW = 1000
-_SUMS = ("time", "wait", "energy", "cost", "fraction")
+#: Virtual seconds that the loads of the verdict are about.
+LOAD_WINDOW_S = 60.0
+_SUMS = ("time", "wait", "energy", "cost", "fraction", "split", "memory", "copying")
+#: Columns whose sum is unknown if one value is; the others count from the checkpoint that first has them.
+_SINCE_FIRST = frozenset(_SUMS[:5])
+#: Tasks of a block that is bounded together, and most tasks that are bounded so: the bound of a block takes 50 ms.
+_BLOCK, _MOST_BOUNDED = 250, 20_000
 
 
 class LaneStatistics:
@@ -28,10 +38,13 @@ class LaneStatistics:
     ----------
     cpu_of
         For each device the CPU of its node.
+    bandwidth
+        MB/s to each device; without it no copying is counted.
     """
 
-    def __init__(self, cpu_of: Ints) -> None:
+    def __init__(self, cpu_of: Ints, bandwidth: Floats | None = None) -> None:
         self._cpu_of = cpu_of
+        self._bandwidth = np.full(len(cpu_of), np.inf) if bandwidth is None else bandwidth
         self.forget()
 
     def forget(self) -> None:
@@ -39,7 +52,9 @@ class LaneStatistics:
         self.tasks = self.failed = 0
         self._sums = dict.fromkeys(_SUMS, 0.0)
         self._latency, self._regret = RunningMean(), RunningMean()
-        self._busy = np.zeros(len(self._cpu_of))
+        self._busy, self._work = np.zeros((2, len(self._cpu_of)))
+        #: Arrival, wait and id of the task of each chunk that waited longest.
+        self._waits: deque[tuple[float, float, int]] = deque()
         self._first_arrival, self._last_finish = math.inf, -math.inf
         self._newest = np.empty(0)
 
@@ -63,23 +78,90 @@ class LaneStatistics:
             ("energy", of(results.energy)),
             ("cost", of(results.cost)),
             ("fraction", of(results.fraction)),
+            ("split", of(((results.fraction > 0) & (results.fraction < 1)).astype(np.float64))),
+            ("memory", (results.status != RAN).astype(np.float64)),
+            ("copying", self._copying(tasks, results)),
         ):
             self._sums[name] += float(column.sum())
         devices = len(self._busy)
         self._busy += np.bincount(self._cpu_of[results.device], results.cpu_time, devices)
         self._busy += np.bincount(results.device, results.accelerator_time, devices)
+        share = np.where(done, results.fraction, 0.0)
+        self._work += np.bincount(self._cpu_of[results.device], np.where(done, 1.0 - share, 0.0), devices)
+        self._work += np.bincount(results.device, share, devices)
+        self._note_longest_wait(tasks, results)
         self._first_arrival = min(self._first_arrival, float(tasks.arrival_time[0]))
         if len(latency):
             self._last_finish = max(self._last_finish, float(of(results.finish).max()))
         self.fill_window(latency)
+
+    def _copying(self, tasks: Workload, results: ResultColumns) -> Floats:
+        """Return the seconds that the accelerator part of each task copies data."""
+        share = np.nan_to_num(results.fraction) * tasks.host_data / self._bandwidth[results.device]
+        return np.minimum(share, np.nan_to_num(results.accelerator_time))
+
+    def _note_longest_wait(self, tasks: Workload, results: ResultColumns) -> None:
+        wait = np.nan_to_num(results.wait, nan=-1.0)
+        row, now = int(np.argmax(wait)), float(tasks.arrival_time[-1])
+        self._waits.append((now, float(wait[row]), int(tasks.task_id[row])))
+        while self._waits[0][0] < now - LOAD_WINDOW_S:
+            self._waits.popleft()
 
     def fill_window(self, latency: Floats) -> None:
         """Add latencies to the window of quantiles alone, as after a restart."""
         known = latency[~np.isnan(latency)][-WINDOW:]
         self._newest = np.concatenate([self._newest, known])[-WINDOW:]
 
-    def row(self, name: str, state: str, version: int | None) -> SchedulerStatistics:
-        """Return the scheduler's row of the comparison."""
+    def evidence(
+        self, row: SchedulerStatistics, label: str, loads: tuple[DeviceLoad, ...], window: tuple[float, float]
+    ) -> Evidence:
+        """Return the numbers that the verdict reads.
+
+        Parameters
+        ----------
+        row
+            The scheduler's row of the comparison.
+        label
+            The scheduler's name for people.
+        loads, window
+            Recent load of the devices without their work, and the stretch of time that it is about.
+        """
+        done, total = max(1, self.tasks - self.failed), float(self._work.sum())
+        shares = self._work / total if total > 0 else self._work
+        copying, batches = self._sums["copying"], self._latency.batch_means
+        devices = tuple(
+            DeviceLoad(d.name, d.kind, d.busy, float(shares[i]), d.backlog, d.backlog_before)
+            for i, d in enumerate(loads)
+        )
+        accelerators = float(self._busy[self._cpu_of != np.arange(len(self._cpu_of))].sum())
+        return Evidence(
+            name=row.name,
+            label=label,
+            tasks=row.tasks,
+            mean_latency=row.mean_latency,
+            # Paired with the oracle where it runs: that is narrower, because all have the same tasks.
+            half_width=row.latency_ci95 if row.regret_ci95 is None else row.regret_ci95,
+            mean_time=row.mean_time,
+            mean_wait=row.mean_wait,
+            p99_latency=row.p99_latency,
+            mean_energy=row.mean_energy,
+            mean_cost=row.mean_cost,
+            devices=devices,
+            window=window,
+            device_seconds=float(self._busy.sum()) / done,
+            split_share=self._sums["split"] / done,
+            memory_share=self._sums["memory"] / max(1, self.tasks),
+            transfer_seconds=copying / done,
+            transfer_share=copying / accelerators if accelerators > 0 else 0.0,
+            growing=_grows(batches),
+            swing=float(batches.max() / np.median(batches)) if len(batches) >= 8 else None,
+            state=row.state,
+            version=row.model_version,
+            worst_task=max(self._waits, key=lambda each: each[1])[2] if self._waits else None,
+        )
+
+    def row(self, name: str, state: str, version: int | None, floor: float | None = None) -> SchedulerStatistics:
+        """Return the scheduler's row of the comparison; `floor` is the lower bound on the mean latency."""
         done = self.tasks - self.failed
         sums = {key: total if total == total else None for key, total in self._sums.items()}
         average = {key: total / done if done and total is not None else None for key, total in sums.items()}
@@ -93,6 +175,7 @@ class LaneStatistics:
             mean_time=average["time"],
             mean_latency=self._latency.mean,
             latency_ci95=self._latency.half_width,
+            latency_over_bound=self._latency.mean / floor if floor and self._latency.mean is not None else None,
             mean_wait=average["wait"],
             mean_energy=average["energy"],
             mean_cost=average["cost"],
@@ -122,6 +205,7 @@ class LaneStatistics:
             "latency": self._latency.state(),
             "regret": self._regret.state(),
             "busy": self._busy.tolist(),
+            "work": self._work.tolist(),
             "span": [self._first_arrival, self._last_finish] if self.tasks > self.failed else None,
         }
 
@@ -129,9 +213,102 @@ class LaneStatistics:
         """Continue from what `state` returned."""
         self.forget()
         self.tasks, self.failed = int(state["tasks"]), int(state["failed"])
-        self._sums = {name: math.nan if (total := state["sums"][name]) is None else float(total) for name in _SUMS}
+        self._sums = {name: _restored(name, state["sums"]) for name in _SUMS}
         self._latency = RunningMean.from_state(state["latency"])
         self._regret = RunningMean.from_state(state["regret"])
         self._busy = np.array(state["busy"], dtype=np.float64)
+        self._work = np.array(state.get("work", self._busy), dtype=np.float64)
         if state["span"] is not None:
             self._first_arrival, self._last_finish = map(float, state["span"])
+
+
+def _restored(name: str, sums: dict[str, float | None]) -> float:
+    total = sums.get(name, None if name in _SINCE_FIRST else 0.0)
+    return math.nan if total is None else float(total)
+
+
+def _grows(batches: Floats) -> bool:
+    """Return whether the last quarter of the batches is more than three times as slow as the first."""
+    quarter = len(batches) // 4
+    return quarter >= 2 and float(batches[-quarter:].mean()) > 3.0 * float(batches[:quarter].mean())
+
+
+class LatencyFloor:
+    """Lower bound on the mean latency of a run's tasks under any scheduler.
+
+    Bounds of consecutive blocks add up, because leaving out tasks never makes the others slower. A block is bounded
+    by a thread of its own while the next one fills; tasks without such a bound count with their isolated optimum.
+
+    Parameters
+    ----------
+    machine
+        The machine and its rules. There is no floor where tasks can fail.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._exists = machine.memory_policy != "fail"
+        self._pool: ThreadPoolExecutor | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew."""
+        self._tasks, self._total = 0, 0.0
+        self._open: list[Workload] = []
+        self._filled = 0
+        #: The bound of the block before, and the isolated optima that it replaces.
+        self._pending: tuple[Future[float], float] | None = None
+
+    @property
+    def mean(self) -> float | None:
+        """The lower bound in seconds; None without tasks."""
+        return self._total / self._tasks if self._exists and self._tasks else None
+
+    def add(self, tasks: Workload, optimal: Floats) -> None:
+        """Add tasks with their isolated optima, in the order of their arrivals."""
+        if not self._exists:
+            return
+        machine = self._machine
+        if machine.noise.sigma:
+            optimal = isolated_optimum(tasks, machine.platform, machine.physics, machine.noise)
+        self._total += float(optimal.sum())
+        bounded = min(len(tasks), max(0, _MOST_BOUNDED - self._tasks))
+        self._tasks += len(tasks)
+        start = 0
+        while start < bounded:
+            stop = min(bounded, start + _BLOCK - self._filled)
+            self._open.append(tasks.rows(start, stop))
+            self._filled += stop - start
+            start = stop
+            if self._filled == _BLOCK:
+                self._bound(joined_tasks(self._open))
+                self._open, self._filled = [], 0
+
+    def compile(self, tasks: Workload) -> None:
+        """Bound some tasks for what that compiles."""
+        if self._exists:
+            mean_latency_bound(tasks, self._machine.platform, self._machine.physics)
+
+    def _bound(self, block: Workload) -> None:
+        # Waiting for the block before makes the floor the same in every run of the same tasks.
+        self._collect()
+        self._pool = self._pool or ThreadPoolExecutor(1, "floor")
+        machine = self._machine
+        parts = (block, machine.platform, machine.physics, machine.noise)
+        alone = float(isolated_optimum(*parts).sum())
+        self._pending = self._pool.submit(mean_latency_bound, *parts), alone
+
+    def _collect(self) -> None:
+        if self._pending is not None:
+            found, alone = self._pending
+            self._pending = None
+            self._total += max(0.0, _BLOCK * found.result() - alone)
+
+    def state(self) -> list[float]:
+        """Return tasks and seconds of the floor; an open block counts with its isolated optima."""
+        return [float(self._tasks), self._total] if self._exists else [0.0, 0.0]
+
+    def restore(self, state: list[float]) -> None:
+        """Continue from what `state` returned."""
+        self.forget()
+        self._tasks, self._total = int(state[0]), float(state[1])

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import Floats, Online, Outcomes, Scheduler, Workload
+from ..engine.comparison import label_of
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion
 from ..learning.duration.retraining import InlineTrainingWorker, TrainingWorker
 from ..learning.model_files import ModelFileError
 from ..metrics.running_statistics import busy_share
+from ..metrics.verdict import DeviceLoad, Evidence, Verdict, judge
 from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
 from .batch_records import Recent, Recovered, ResultColumns
+from .lane_statistics import LOAD_WINDOW_S, LatencyFloor
 from .live_config import LiveConfig, LiveTrace
 from .model_snapshots import with_model
 from .scheduler_lane import SchedulerLane
-from .status import LiveEpisode
+from .status import LiveEpisode, SchedulerStatistics
 
 _log = logging.getLogger(__name__)
 #: Number of tasks whose durations set the units of an objective with several goals.
@@ -32,6 +36,8 @@ _LOADED = ("pretrained", "restart")
 _CHECKPOINT_FORMAT = 1
 #: Tasks of a run that is made for what it compiles.
 _REHEARSED = 64
+#: Virtual seconds for which a drift counts as a reason.
+_DRIFT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,15 @@ class LaneEvent:
     version: int | None = None
     model: ModelVersion | None = None
     seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadMark:
+    """Busy seconds so far and queued seconds of every lane's devices at one time."""
+
+    at: float
+    busy: list[Floats]
+    backlog: list[Floats]
 
 
 class LiveRun:
@@ -99,7 +114,8 @@ class LiveRun:
         self._episode, self._episode_tasks = 1, 0
         sample = config.sample(_SAMPLE)
         self.lanes = [self._lane(spec, sample, trainer, snapshots, first_task) for spec in config.schedulers]
-        self._marks = (0.0, [lane.cluster.busy_by(0.0) for lane in self.lanes])
+        self.floor = LatencyFloor(config.machine)
+        self._marks: deque[_LoadMark] = deque([self._mark()])
 
     @classmethod
     def resume(
@@ -221,6 +237,7 @@ class LiveRun:
         platform, physics = self.config.platform, self.config.physics
         table, columns = physics.times(part, platform), physics.columns(platform)
         best = isolated_split(table, columns, platform, part.memory_required, part.divisible)
+        self.floor.add(part, best[1])
         return LiveChunk(part, results, *best)
 
     def _decide_one_by_one(self, tasks: Workload) -> int:
@@ -274,11 +291,14 @@ class LiveRun:
             for number, model, seconds in lane.learner.new_versions():
                 kind = "loaded" if model.trigger in _LOADED else "retrained"
                 message = f"version {number} from {model.samples} outcomes"
+                lane.retrained_at = self.now
                 self.lane_events.append(LaneEvent(kind, lane.name, message, at_task, number, model, seconds))
             lane.learner.start_training()
 
     def _add_learning_events(self, lane: SchedulerLane, events: Iterable[LearningEvent], at_task: int) -> None:
         for event in events:
+            if event.kind == "drift":
+                lane.drift_at = self.now
             if event.kind != "retrained":  # the event of the new version has its number
                 self.lane_events.append(LaneEvent(event.kind, lane.name, event.message, at_task, lane.version))
 
@@ -340,17 +360,51 @@ class LiveRun:
 
     # ---------------------------------------------------------------- load of the devices
 
+    def _mark(self) -> _LoadMark:
+        clusters = [lane.cluster for lane in self.lanes]
+        return _LoadMark(self.now, [c.busy_by(self.now) for c in clusters], [c.backlog(self.now) for c in clusters])
+
     def utilisations(self) -> dict[str, dict[str, float]]:
         """Return the busy share of every device since the last call, by scheduler."""
-        since, before = self._marks
-        after = [lane.cluster.busy_by(self.now) for lane in self.lanes]
-        self._marks = (self.now, after)
+        before, after = self._marks[-1], self._mark()
+        if after.at > before.at:
+            self._marks.append(after)
+        while len(self._marks) > 2 and self._marks[1].at <= self.now - LOAD_WINDOW_S:
+            self._marks.popleft()
         names = [device.name for device in self.config.platform.devices]
+        seconds = after.at - before.at
         return {
-            lane.name: dict(zip(names, busy_share(old, new, self.now - since).tolist(), strict=True))
-            for lane, old, new in zip(self.lanes, before, after, strict=True)
+            lane.name: dict(zip(names, busy_share(old, new, seconds).tolist(), strict=True))
+            for lane, old, new in zip(self.lanes, before.busy, after.busy, strict=True)
             if lane.failure is None
         }
+
+    # ---------------------------------------------------------------- comparison
+
+    def rows(self) -> list[SchedulerStatistics]:
+        """Return the statistics of all schedulers."""
+        floor = self.floor.mean
+        return [lane.statistics.row(lane.name, lane.state, lane.version, floor) for lane in self.lanes]
+
+    def verdict(self) -> Verdict:
+        """Return who leads and why; device loads are those of the last minute of virtual time."""
+        first, last = self._marks[0], self._mark()
+        window = (first.at, max(last.at, first.at))
+        devices = self.config.platform.devices
+        evidence: list[Evidence] = []
+        for number, (lane, row) in enumerate(zip(self.lanes, self.rows(), strict=True)):
+            busy = busy_share(first.busy[number], last.busy[number], window[1] - window[0])
+            loads = tuple(
+                DeviceLoad(device.name, device.kind, float(share), 0.0, float(backlog), float(earlier))
+                for device, share, backlog, earlier in zip(
+                    devices, busy, last.backlog[number], first.backlog[number], strict=True
+                )
+            )
+            found = lane.statistics.evidence(row, label_of(lane.name), loads, window)
+            if lane.drift_at is not None and self.now - lane.drift_at <= _DRIFT_S:
+                found = replace(found, drift_at=lane.drift_at, retrained_at=lane.retrained_at)
+            evidence.append(found)
+        return judge(evidence, self.floor.mean)
 
     def backlogs(self) -> dict[str, dict[str, float]]:
         """Return the seconds of queued work of every device, by scheduler."""
@@ -372,6 +426,7 @@ class LiveRun:
             "now": self.now,
             "ordinal": self.ordinal,
             "episode": [self._episode, self._episode_tasks],
+            "floor": self.floor.state(),
             "lanes": {lane.name: lane.checkpoint() for lane in self.lanes},
         }
 
@@ -392,7 +447,9 @@ class LiveRun:
                 warmed = replace(model, trigger="restart")
                 self.lane_events.append(LaneEvent("loaded", lane.name, "", next_task, number, warmed))
             self.learn(lane, next_task)
-        self._marks = (self.now, [lane.cluster.busy_by(self.now) for lane in self.lanes])
+        self._marks = deque([self._mark()])
+        if "floor" in state:
+            self.floor.restore(state["floor"])
 
 
 class _NoTraining(InlineTrainingWorker):
@@ -419,6 +476,7 @@ def compile_live_code(config: LiveConfig) -> None:
             break
     run.end_episode(run.ordinal + 1)  # every outcome is learned from
     run.checkpoint()
+    run.floor.compile(config.sample(8))
     for lane in run.live:
         lane.model_card()
         if lane.learner is not None:

@@ -62,7 +62,10 @@ class SchedulerLane:
             self.learner = LaneModel(scheduler, trainer)
             if "retrain_interval=" not in name.replace(" ", ""):  # a given parameter takes precedence
                 scheduler.times_.refresh = config.retrain_interval
-        self.statistics = LaneStatistics(config.platform.cpu_of)
+        self.statistics = LaneStatistics(config.platform.cpu_of, config.platform.column("bandwidth"))
+        #: Virtual time of the last drift that was found, and of the newest model.
+        self.drift_at: float | None = None
+        self.retrained_at: float | None = None
         #: The error after which the lane was switched off.
         self.failure: str | None = None
         # Outcomes by virtual finish. Those that an earlier process decided come with their task: the scheduler does

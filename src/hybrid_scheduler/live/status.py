@@ -24,6 +24,8 @@ class SchedulerStatistics:
     mean_latency: float | None
     #: Half the width of the 95 % interval, by batch means.
     latency_ci95: float | None
+    #: Mean latency over its lower bound.
+    latency_over_bound: float | None
     mean_wait: float | None
     mean_energy: float | None
     mean_cost: float | None
@@ -86,7 +88,11 @@ class LiveStatus:
     unsaved_batches: int
     storage: str
     notes: tuple[str, ...]
+    #: Lower bound on the mean latency of the tasks so far.
+    latency_bound: float | None
     comparison: tuple[SchedulerStatistics, ...]
+    #: Who leads and why, as `metrics.verdict.Verdict.as_dict` returns it; None without a run.
+    verdict: dict[str, Any] | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status ready for JSON."""
@@ -164,5 +170,7 @@ def read_status(
         unsaved_batches=journal.unsaved,
         storage="away" if journal.unavailable else "ok",
         notes=(*notes, *(f"{lane.name} is off: {lane.failure}" for lane in lanes if lane.failure is not None)),
-        comparison=tuple(lane.statistics.row(lane.name, lane.state, lane.version) for lane in lanes),
+        latency_bound=run.floor.mean if run else None,
+        comparison=tuple(run.rows()) if run else (),
+        verdict=run.verdict().as_dict() if run else None,
     )

@@ -117,6 +117,8 @@ class UpdateBuilder:
             "task": task,
             "latest_results": latest,
             "comparison": [row.as_dict() for row in status.comparison],
+            "latency_bound": status.latency_bound,
+            "verdict": status.verdict,
             "utilization": {
                 "average_utilization": mean,
                 **{name: {"utilization": share} for name, share in devices.items()},

@@ -11,7 +11,7 @@ from .statistics import (
     dependent_interval,
     t_interval,
 )
-from .summary import Charges, Spread, Summary, jain_index, summarise, win_rates
+from .summary import Charges, Spread, Summary, jain_index, queue_grows, summarise, win_rates
 
 __all__ = [
     "Charges",
@@ -27,6 +27,7 @@ __all__ = [
     "compare_pairs",
     "dependent_interval",
     "jain_index",
+    "queue_grows",
     "summarise",
     "t_interval",
     "win_rates",

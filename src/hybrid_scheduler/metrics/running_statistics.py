@@ -75,6 +75,11 @@ class RunningMean:
         return self.total / self.count if self.count else None
 
     @property
+    def batch_means(self) -> Floats:
+        """Means of the complete batches, oldest first."""
+        return np.array(self._sums, dtype=np.float64) / self._size
+
+    @property
     def half_width(self) -> float | None:
         """Half width of the 95 % interval; None until there are eight complete batches."""
         batches = len(self._sums)

@@ -176,6 +176,22 @@ def summarise(
     )
 
 
+def queue_grows(arrival: Floats, latency: Floats, isolated: Floats) -> bool:
+    """Return whether latency keeps growing, so that its mean depends on the length of the run.
+
+    That is the case if the last quarter of the tasks takes more than three times as long as the first, and more
+    than ten times as long as on an empty machine. A batch, whose tasks all arrive at once, never counts.
+    """
+    quarter = len(arrival) // 4
+    if quarter == 0 or arrival[0] == arrival[-1]:
+        return False
+    first, last = latency[:quarter], latency[-quarter:]
+    if np.isnan(first).all() or np.isnan(last).all():
+        return False
+    late = float(np.nanmean(last))
+    return late > 3 * float(np.nanmean(first)) and late > 10 * float(isolated[-quarter:].mean())
+
+
 def win_rates(latencies: dict[str, Floats]) -> dict[str, dict[str, float]]:
     """Return how often each scheduler has the lower latency than each other one; ties are not wins."""
     return {

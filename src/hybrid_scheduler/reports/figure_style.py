@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import require
+from ..engine.comparison import label_of as label_of
 from ..schedulers import Look, schedulers
 from ..workload.argument_checks import parse_spec
 
@@ -45,14 +46,6 @@ _MARKERS = {
     "⬟": ("p", True), "⬢": ("h", True), "⬣": ("H", True), "✕": ("x", True), "✦": ("P", True),
     "▽": ("v", False), "△": ("^", False), "◇": ("D", False), "▣": ("s", False), "◈": ("d", False),
 }  # fmt: skip
-
-
-def label_of(spec: str) -> str:
-    """Return a scheduler's label, such as "Round Robin (variant=half)"."""
-    name, arguments = parse_spec(spec)
-    known = schedulers().get(name)
-    label = known.label if known else name
-    return f"{label} ({', '.join(f'{key}={value}' for key, value in arguments.items())})" if arguments else label
 
 
 def look_of(spec: str) -> Look:

@@ -1,31 +1,62 @@
+import { useMemo } from "react";
 import { SchedulerBars } from "../../charts/SchedulerBars";
 import { SegmentedControl } from "../../components/ui/SegmentedControl";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { METRICS, metricOf } from "../../lib/metrics";
+import { LOG_FROM } from "../../lib/raceScale";
 import type { TableData } from "../../lib/tableData";
+import { useLive } from "../../store/liveStore";
+import { useSchedulerStyles } from "../../store/schedulerStyles";
 import { useStandings } from "../../store/selectors";
 import { setUi, useUi } from "../../store/uiStore";
 import { useIntervals } from "./useConfidenceIntervals";
 
-/** Bar chart of the schedulers by one metric, with the oracle as reference. */
+const NO_ROWS = new Map<string, never>();
+
+/** Bar chart of the schedulers by one metric. By latency it starts at the floor and repeats the verdict's words. */
 export function PerformanceRace() {
   const metric = metricOf(useUi((s) => s.metric));
+  const chosen = useUi((s) => s.scale);
   const standings = useStandings(metric.key);
   const { halves, note } = useIntervals(metric, standings);
   const state = useLiveBody({ shape: "bars" });
   const tag = useLiveTag();
+  const verdict = useLive((s) => s.verdict);
+  const bound = useLive((s) => s.latencyBound);
+  const styles = useSchedulerStyles();
+  const judged = metric.key === "latency" ? verdict : null;
+  const floor = metric.key === "latency" ? bound : null;
+  const values = standings.map((s) => s.value).filter((value) => value > 0);
+  const wide = Math.max(...values) / Math.min(...values) > LOG_FROM;
+  const scale = chosen ?? (floor !== null || wide ? "log" : "linear");
+  const rows = useMemo(() => (judged ? new Map(judged.rows.map((row) => [row.name, row])) : NO_ROWS), [judged]);
+  const byName = useMemo(() => new Map(styles.map((style) => [style.name, style])), [styles]);
   const table = (): TableData => ({
     name: `race-${metric.key}`,
     columns: [
-      { key: "scheduler", label: "scheduler" },
+      { key: "scheduler", label: "scheduler", show: (name) => byName.get(name as string)?.label ?? String(name) },
       { key: metric.key, label: metric.long, numeric: true },
       { key: "ci95_half_width", label: "± 95 %", numeric: true },
-      { key: "ratio_to_oracle", label: "÷ oracle", numeric: true },
+      { key: "ratio_to_floor", label: "÷ floor", numeric: true },
+      { key: "ratio_to_oracle", label: "÷ per-task best", numeric: true },
       { key: "tasks", label: "tasks", numeric: true },
     ],
-    rows: standings.map((s) => [s.style.name, s.value, halves.get(s.style.name) ?? null, s.ratio, s.row.tasks]),
+    rows: standings.map((s) => [
+      s.style.name,
+      s.value,
+      halves.get(s.style.name) ?? null,
+      floor ? s.value / floor : null,
+      s.ratio,
+      s.row.tasks,
+    ]),
   });
+  const words =
+    scale === "log"
+      ? floor === null
+        ? "Log scale: bars do not start at zero. "
+        : "Log scale: a bar's length is the ratio to the floor, and where it ends is seconds. "
+      : "";
   return (
     <Panel
       title="Performance race"
@@ -33,8 +64,8 @@ export function PerformanceRace() {
       state={state}
       tag={tag}
       table={table}
-      note={note}
-      bodyClass="flex flex-col gap-3"
+      note={words + note}
+      bodyClass="flex flex-col gap-2"
     >
       <div className="flex flex-wrap items-center gap-2">
         <SegmentedControl
@@ -44,8 +75,28 @@ export function PerformanceRace() {
           onChange={(key) => setUi({ metric: key })}
           className="max-md:w-full max-md:*:flex-1"
         />
+        <SegmentedControl
+          label="Scale"
+          choices={[
+            { value: "log", label: "log" },
+            { value: "linear", label: "linear" },
+          ]}
+          value={scale}
+          onChange={(value) => setUi({ scale: value })}
+        />
       </div>
-      <SchedulerBars standings={standings} halves={halves} metric={metric} />
+      {standings.length ? (
+        <SchedulerBars
+          standings={standings}
+          halves={halves}
+          metric={metric}
+          floor={floor}
+          scale={scale}
+          rows={rows}
+          leader={judged?.leader ?? null}
+          styles={byName}
+        />
+      ) : null}
     </Panel>
   );
 }

@@ -304,7 +304,9 @@ async def _comparison(context: AppContext, run_id: str) -> list[dict[str, Any]]:
     # A checkpoint has no quantiles: they are computed from the rows.
     newest = await context.repository.comparative(WINDOW, run_id=run_id)
     recent = {row["name"]: row for row in newest["schedulers"]}
-    return [_checkpoint_row(name, lane, recent.get(name)) for name, lane in lanes.items()]
+    tasks, total = (state or {}).get("floor", (0, 0.0))
+    floor = total / tasks if tasks else None
+    return [_checkpoint_row(name, lane, recent.get(name), floor) for name, lane in lanes.items()]
 
 
 async def _live_comparison(context: AppContext, run_id: str) -> list[dict[str, Any]] | None:
@@ -316,13 +318,15 @@ async def _live_comparison(context: AppContext, run_id: str) -> list[dict[str, A
     return rows if status["run_id"] == run_id else None
 
 
-def _checkpoint_row(name: str, lane: dict[str, Any], recent: dict[str, Any] | None) -> dict[str, Any]:
+def _checkpoint_row(
+    name: str, lane: dict[str, Any], recent: dict[str, Any] | None, floor: float | None
+) -> dict[str, Any]:
     saved = lane["statistics"]
     statistics = LaneStatistics(np.zeros(len(saved["busy"]), dtype=np.int64))
     statistics.restore(saved)
     version = lane.get("version")
     state = "off" if lane.get("failure") else "ready" if version is None else "learned"
-    row = statistics.row(name, state, version).as_dict()
+    row = statistics.row(name, state, version, floor).as_dict()
     if recent is not None:
         row |= {quantile: recent[quantile] for quantile in _QUANTILES}
         row["window"] = recent["tasks"] - recent["failed"]

@@ -35,6 +35,9 @@ class ComparisonRow(ResponseModel):
     mean_time: float | None = Field(description="Mean execution time.")
     mean_latency: float | None = Field(description="Mean time from arrival to finish, waiting included.")
     latency_ci95: float | None = Field(description="Half width of the 95 % interval (batch means).")
+    latency_over_bound: float | None = Field(
+        None, description="Mean latency over the lower bound that no scheduler can beat."
+    )
     mean_wait: float | None
     mean_energy: float | None
     mean_cost: float | None

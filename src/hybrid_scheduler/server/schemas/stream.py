@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from .base_models import ResponseModel
 from .runs import ComparisonRow
-from .simulation import Status
+from .simulation import Status, VerdictResponse
 
 
 class _Event(ResponseModel):
@@ -93,6 +93,8 @@ class SimulationUpdate(_Event):
     task: LatestTask | None
     latest_results: dict[str, LatestResult]
     comparison: list[ComparisonRow]
+    latency_bound: float | None = Field(None, description="Lower bound on the mean latency of the tasks so far.")
+    verdict: VerdictResponse | None = Field(None, description="Who leads and why.")
     utilization: Utilization
     utilization_of: str
     utilizations: dict[str, dict[str, float]] = Field(

@@ -1,0 +1,170 @@
+"""Verdict: the leader, its distance, its certainty, and a rule for every cause of a loss."""
+
+from dataclasses import replace
+
+import pytest
+
+from hybrid_scheduler import WorkloadGenerator, compare
+from hybrid_scheduler.metrics.verdict import PER_TASK_BEST, DeviceLoad, Evidence, compare_text, judge, reasons
+
+CALM = (DeviceLoad("cpu", "cpu", 0.6, 0.2), *(DeviceLoad(f"gpu_{n}", "gpu", 0.5, 0.2) for n in range(4)))
+LEADER = Evidence(
+    "late_binding", "Late binding (knows durations)", 1000, 0.1, 0.002, 0.08, 0.02, 0.4, 3.0, 2e-6, CALM,
+    (60.0, 120.0), device_seconds=0.1, transfer_seconds=0.01,
+)  # fmt: skip
+LOSER = replace(LEADER, name="greedy", label="Greedy", mean_latency=5.1, mean_wait=5.0, worst_task=77)
+
+
+def loads(**change: float) -> tuple[DeviceLoad, ...]:
+    """Return the calm loads with another CPU."""
+    return (replace(CALM[0], **change), *CALM[1:])
+
+
+def test_headline_has_plain_multiples_of_floor_and_runner_up() -> None:
+    found = judge([LOSER, LEADER], floor=0.05)
+    assert found.title == "Late binding leads"
+    assert found.distance == "2.0 × the floor, 51 × faster than Greedy"
+    assert (found.certainty, found.certainty_text) == ("certain", "certain and worth it")
+    assert found.lead == pytest.approx(51)
+    assert found.as_dict()["sentence"] == found.sentence
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "certainty"),
+    [(0.2, 0.01, "certain"), (0.1005, 0.0, "small"), (0.101, 0.01, "close"), (0.2, None, "early")],
+)
+def test_certainty_needs_an_interval_and_a_difference_of_one_per_cent(
+    mean: float, half: float | None, certainty: str
+) -> None:
+    leader = replace(LEADER, half_width=0.0004)
+    found = judge([leader, replace(LOSER, mean_latency=mean, half_width=half)])
+    assert found.certainty == certainty
+    assert ("is ahead" in found.title) == (certainty in ("close", "early"))
+
+
+def test_one_run_says_that_it_has_no_interval() -> None:
+    assert judge([LEADER, replace(LOSER, half_width=None)], one_run=True).certainty == "one_run"
+
+
+def test_per_task_best_is_compared_and_does_not_compete() -> None:
+    best = replace(LEADER, name="oracle", label="Oracle", mean_latency=0.05)
+    found = judge([best, LEADER, LOSER])
+    assert (found.leader, found.runner_up) == ("late_binding", "greedy")
+    assert found.rows[0].label == PER_TASK_BEST
+    assert found.rows[0].reasons == ()
+
+
+def test_only_contestant_is_explained_against_the_per_task_best() -> None:
+    best = replace(LEADER, name="oracle", label="Oracle")
+    found = judge([best, LOSER], floor=0.05)
+    assert found.sentence == (
+        "Greedy: 102 × the floor, 51 × slower than Per-task best (oracle); certain and worth it."
+    )
+    assert found.why[0].sentence == "Greedy loses: it lets tasks wait 5.00 s instead of 20.0 ms."
+
+
+def test_without_a_completed_task_nobody_leads() -> None:
+    found = judge([replace(LEADER, mean_latency=None)])
+    assert (found.leader, found.sentence) == (None, "No task was completed.")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "text", "tone"),
+    [
+        (1.0, 51.3, "51 × faster", "better"),
+        (3680.0, 1.0, "3,680 × slower", "worse"),
+        (1.0, 1.047, "4.5 % faster", "better"),
+        (1.0, 1.0, "equal", "close"),
+        (None, 1.0, "–", "close"),
+    ],
+)
+def test_differences_are_multiples_or_per_cent(mine: float | None, theirs: float, text: str, tone: str) -> None:
+    found = compare_text(mine, theirs, "faster", "slower")
+    assert (found.text, found.tone) == (text, tone)
+
+
+OVERLOADED = loads(busy=1.0, work=0.49, backlog=543.0, backlog_before=300.0)
+EVERYTHING = tuple(replace(d, busy=0.99, backlog=50.0) for d in CALM)
+IDLE = tuple(replace(d, busy=0.8 if d.kind == "cpu" else 0.1) for d in CALM)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (
+            {"devices": OVERLOADED},
+            "overload",
+            "sends 49 % of the work to the CPU, which is busy 100 %; its queue is 543 s and growing",
+        ),
+        (
+            {"devices": EVERYTHING},
+            "unstable",
+            "keeps every device busy and still falls behind: its queue is 50.0 s",
+        ),
+        ({"devices": IDLE}, "idle", "leaves all 4 GPUs idle 90 % of the time while tasks wait 5.00 s"),
+        (
+            {"devices": loads(backlog=20.0, backlog_before=2.0), "growing": True},
+            "queue",
+            "gets further behind: its queue grew from 2.00 s to 20.0 s",
+        ),
+        (
+            {"split_share": 0.71, "device_seconds": 0.23},
+            "splitting",
+            "splits 71 % of the tasks and uses 2.3 × the device time",
+        ),
+        ({"device_seconds": 0.23}, "placement", "picks slower devices: it uses 2.3 × the device time"),
+        (
+            {"transfer_share": 0.62, "transfer_seconds": 0.05},
+            "transfer",
+            "spends 62 % of its accelerator time copying data",
+        ),
+        (
+            {"memory_share": 0.12},
+            "memory",
+            "has 12 % of its tasks wait for memory: they do not fit into the accelerator",
+        ),
+        ({"state": "warming"}, "cold", "has not learned yet after 1,000 tasks"),
+        ({"state": "fallback"}, "cold", "does not trust its model yet, so that a simpler rule decides"),
+        (
+            {"drift_at": 360.0, "retrained_at": 371.0},
+            "drift",
+            "was wrong when the mix of tasks changed at 360 s, until it was trained again at 371 s",
+        ),
+        ({"swing": 14.0}, "unstable", "is unstable: its worst stretch takes 14 × as long as its usual one"),
+        ({}, "waiting", "lets tasks wait 5.00 s instead of 20.0 ms"),
+        (
+            {"mean_wait": 0.02, "mean_time": 0.2},
+            "placement",
+            "takes 200 ms to run a task instead of 80.0 ms",
+        ),
+    ],
+)
+def test_rule_names_the_cause_with_its_numbers(change: dict[str, object], code: str, words: str) -> None:
+    found = reasons(replace(LOSER, **change), LEADER)[0]
+    assert (found.code, found.text) == (code, words)
+    assert found.scheduler == "greedy"
+    if code != "drift":
+        assert (found.window, found.task) == ((60.0, 120.0), 77)
+
+
+def test_same_causes_are_named_once_for_the_slowest() -> None:
+    slow = replace(LOSER, devices=OVERLOADED)
+    others = [
+        replace(slow, name=name, label=name.title(), mean_latency=mean) for name, mean in (("b", 2.0), ("c", 9.0))
+    ]
+    (cause,) = judge([LEADER, slow, *others]).why
+    assert cause.schedulers == ("c", "greedy", "b")
+    assert cause.sentence.startswith("C loses: it sends 49 %")
+    assert cause.also == "Greedy and B: same cause"
+
+
+def test_saturated_schedulers_lose_by_the_overload_of_the_cpu() -> None:
+    workload = WorkloadGenerator(seed=1).generate_workload(1000, utilisation=0.5)
+    found = compare(workload, ["round_robin", "earliest_finish", "oracle"])
+    verdict = found.verdict
+    assert verdict.leader == "earliest_finish"
+    assert verdict.floor == found.latency_bound
+    cause = verdict.why[0]
+    assert (cause.reason.code, cause.schedulers) == ("overload", ("round_robin",))
+    assert cause.reason.numbers["busy"] == pytest.approx(1.0, abs=0.01)
+    assert found.as_dict()["verdict"] == verdict.as_dict()
