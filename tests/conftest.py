@@ -1,8 +1,10 @@
 """Shared by all tests: fixed seeds for hypothesis, so that a failure can be repeated, and the order of tests."""
 
+import itertools
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,29 @@ os.environ.setdefault("HYBRID_SERVER__WARM_WHATIF", "false")
 # In the background of a shell Ctrl-C is ignored, and programs that tests start and interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_cache_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep learned run times out of the user's cache folder, also those of fixtures that serve several tests."""
+    folder = tmp_path_factory.mktemp("cache")
+    before = os.environ.get("HYBRID_SCHEDULER_CACHE")
+    os.environ["HYBRID_SCHEDULER_CACHE"] = str(folder)
+    yield folder
+    os.environ.pop("HYBRID_SCHEDULER_CACHE")
+    if before is not None:
+        os.environ["HYBRID_SCHEDULER_CACHE"] = before
+
+
+@pytest.fixture(autouse=True)
+def _cache_of_the_test(_cache_of_the_session: Path) -> Iterator[None]:
+    """Let every test begin without learned run times; the folder is made by the test that writes to it."""
+    os.environ["HYBRID_SCHEDULER_CACHE"] = str(_cache_of_the_session / str(next(_cache_numbers)))
+    yield
+    os.environ["HYBRID_SCHEDULER_CACHE"] = str(_cache_of_the_session)
+
 
 #: Parts that take long, with their seconds on two cores. Each worker begins with its share of them. The short tests
 #: at the end are what an idle worker takes over from another (xdist's work stealing takes from the end).

@@ -101,6 +101,8 @@ class HybridExecutor(Executor):
         for worker in self.graph.workers:
             worker.start()
         _living.add(self)
+        self._finalizer = weakref.finalize(self, _end_later, self.graph, self._store)
+        self._finalizer.atexit = False
 
     def _choose_policy(self, scheduler: str | Online, seed: int) -> None:
         if scheduler == _DEFAULT:
@@ -201,14 +203,14 @@ class HybridExecutor(Executor):
         self.graph.shutdown(wait=wait, cancel=cancel_futures)
         if self._kernels is not None:
             self._kernels.shutdown(wait, cancel_futures=cancel_futures)
+        if self._finalizer.detach() is not None and not wait:
+            _end_later(self.graph, self._store)
         if wait:
             self.save_history()
 
     def save_history(self) -> None:
         """Write what was learned to disk now."""
-        if self._store is not None:
-            self.graph.wait_learned()
-            self._store.save(self.graph.durations.as_document())
+        _save(self.graph, self._store)
 
 
 def _gpu(device_type: str) -> Any:
@@ -270,15 +272,45 @@ def run(function: TaskFunction | Callable[..., Any], /, *args: Any, **kwargs: An
     >>> hs.run(sum, [1, 2, 3])
     6
     """
+    return shared_executor().submit(function, *args, **kwargs).result()
+
+
+def shared_executor() -> HybridExecutor:
+    """Return the executor of programs that have none of their own; it is made when it is first asked for."""
     with _sharing:
         if not _shared:
             _shared.append(HybridExecutor())
-    return _shared[0].submit(function, *args, **kwargs).result()
+    return _shared[0]
+
+
+def _save(graph: TaskGraph, store: DurationStore | None) -> None:
+    if store is not None:
+        graph.wait_learned()
+        store.save(graph.durations.as_document())
+
+
+#: Threads that wait for the last tasks of executors that were closed without waiting, or dropped.
+_endings: set[threading.Thread] = set()
+
+
+def _end_later(graph: TaskGraph, store: DurationStore | None) -> None:
+    """End an executor after its last task, without waiting for it here."""
+
+    def end() -> None:
+        graph.shutdown(wait=True, cancel=False)
+        _save(graph, store)
+        _endings.discard(threading.current_thread())
+
+    thread = threading.Thread(target=end, name="hybrid-shutdown", daemon=True)
+    _endings.add(thread)
+    thread.start()
 
 
 def _shut_down_all() -> None:
     for executor in list(_living):
         executor.shutdown(wait=True)
+    for thread in list(_endings):
+        thread.join()
 
 
 atexit.register(_shut_down_all)

@@ -25,9 +25,8 @@ from .function_durations import FunctionDurations
 from .task_function import TaskFunction, check_argument, flattened, is_array, is_tensor, replaced
 from .task_future import DependencyError, TaskFuture
 
-#: Containers in whose elements futures are looked for, and how many of them a call may have.
+#: Containers in whose elements futures are looked for.
 _CONTAINERS = {list, tuple, dict}
-_MOST_CONTAINERS = 100_000
 
 _log = logging.getLogger(__name__)
 #: Calls that are expected to take fewer seconds run in the thread that submits them: another one would cost more.
@@ -104,6 +103,7 @@ class TaskGraph:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
+        self._ending = threading.Lock()
         self._open = 0
         self._closed = False
         self._outcomes: SimpleQueue[TaskFuture | threading.Event | None] = SimpleQueue()
@@ -161,16 +161,14 @@ class TaskGraph:
         """Return the futures among the arguments of a plain function."""
         found: list[TaskFuture] = []
         stack: list[Any] = [args, kwargs] if kwargs else [args]
-        depth = 0
+        seen: set[int] = set()  # a container may contain itself
         while stack:
             value = stack.pop()
             items = value.values() if isinstance(value, dict) else value
             kinds = set(map(type, items))
-            if not kinds & _CONTAINERS and TaskFuture not in kinds:
+            if id(value) in seen or (not kinds & _CONTAINERS and TaskFuture not in kinds):
                 continue
-            depth += 1
-            if depth > _MOST_CONTAINERS:
-                raise InvalidInputError("arguments", f"at most {_MOST_CONTAINERS:,} nested containers", "more")
+            seen.add(id(value))
             for one in items:
                 if type(one) is TaskFuture:
                     self._check_own(one)
@@ -533,7 +531,9 @@ class TaskGraph:
             for worker in self.workers:
                 worker.cancel_waiting()
             self.cores.cancel_waiting()
-        if wait:
+        if not wait:
+            return
+        with self._ending:
             with self._idle:
                 while self._open:
                     self._idle.wait()
