@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from .runtime import TaskFuture as TaskFuture
     from .runtime import array_namespace as array_namespace
     from .runtime import auto as auto
+    from .runtime import register_joblib as register_joblib
     from .runtime import run as run
     from .runtime import task as task
     from .schedulers import HybridML as HybridML
@@ -217,6 +218,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "TaskFuture",
             "array_namespace",
             "auto",
+            "register_joblib",
             "run",
             "task",
         ),

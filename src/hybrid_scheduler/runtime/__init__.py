@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .data_handle import DataHandle as DataHandle
     from .executor import HybridExecutor as HybridExecutor
     from .executor import run as run
+    from .front_ends import register_joblib as register_joblib
     from .kernel_executor import KernelExecutor as KernelExecutor
     from .ray_executor import RayExecutor as RayExecutor
     from .simulated_vs_real import compare_real as compare_real
@@ -28,6 +29,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "accelerators": ("AcceleratorBackend", "TorchAccelerator"),
         "data_handle": ("DataHandle",),
         "executor": ("HybridExecutor", "run"),
+        "front_ends": ("register_joblib",),
         "kernel_executor": ("KernelExecutor",),
         "ray_executor": ("RayExecutor",),
         "simulated_vs_real": ("compare_real",),

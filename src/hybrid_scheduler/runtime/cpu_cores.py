@@ -69,6 +69,11 @@ class CpuCores:
         """Whether a task would start at once."""
         return len(self._busy) + len(self._queue) < self.cores
 
+    @property
+    def runs_caller(self) -> bool:
+        """Whether the calling thread is one of the cores, running a task."""
+        return threading.get_ident() in self._busy
+
     def cancel_waiting(self) -> None:
         """Cancel the tasks that have not begun."""
         for task, _ in self._queue.drain():

@@ -162,6 +162,34 @@ class HybridExecutor(Executor):
             raise InvalidInputError("future", "a future of this executor", type(future).__name__)
         return _explanation(future)
 
+    def dask_get(self, dsk: Any, keys: Any, **_: Any) -> Any:
+        """Compute keys of a Dask graph; ``dask.config.set(scheduler=executor.dask_get)`` makes it Dask's scheduler.
+
+        With ``scheduler=executor`` all tasks run on the CPU's cores. This function chooses a device for every
+        `auto` and `task` function in the graph, and their results stay on the device between tasks.
+
+        Parameters
+        ----------
+        dsk : mapping or Dask expression
+            The graph.
+        keys : key or list
+            What to compute.
+
+        Examples
+        --------
+        >>> import dask
+        >>> import numpy as np
+        >>> import hybrid_scheduler as hs
+        >>> double = hs.auto(lambda values: values * 2)
+        >>> with hs.HybridExecutor(device_type="cpu", history=False) as executor:
+        ...     with dask.config.set(scheduler=executor.dask_get):
+        ...         print(dask.delayed(double)(np.arange(3)).sum().compute())
+        6
+        """
+        from .front_ends import dask_get
+
+        return dask_get(self, dsk, keys)
+
     @property
     def records(self) -> list[CallRecord]:
         """Ended calls of `auto` and `task` functions, oldest first."""
