@@ -73,7 +73,8 @@ def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     env = QueueEnv(64, seed=1, **ONE_CASE)
     agent = DQN(FEATURES["queue"], ACTIONS, seed=0)
     workload = generate(scenario_named("mixed"), tasks, 1, utilisation=0.5)
-    known, whole = RLAgent(model=None, learn=False), RLAgent(model=None)
+    forest = {"model": None, "durations": "forest"}
+    known, whole, guarded = RLAgent(learn=False, **forest), RLAgent(**forest), RLAgent()
     results = {
         "network, one row": _each(lambda i: agent.act_row(env.features[i % 64], env.known[i % 64]), 20_000),
     }
@@ -82,13 +83,17 @@ def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     view.free_at.flags.writeable = False
     rows = list(workload)
     known.start(Setting(workstation()))
-    known.times_ = _KnownTimes(workload)  # type: ignore[assignment]
+    known.forest_ = _KnownTimes(workload)  # type: ignore[assignment]
     results["decide, durations at hand"] = _each(lambda i: known.decide(rows[i % tasks], view), 10_000)
     results["durations by the forest"] = _each(lambda i: whole.times_.row(rows[i % tasks]), 10_000)
     whole._learns_values = False
     results["decide with the forest"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
     whole._learns_values = True
     results["decide with the forest, remembered"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
+    Cluster().run(workload, guarded)
+    results["decide with the regression and the guard"] = _each(
+        lambda i: guarded.decide(rows[i % tasks], view), 10_000
+    )
     hybrid = create("hybrid_ml")
     Cluster().run(workload, hybrid)
     results["hybrid_ml decides"] = _each(lambda i: hybrid.decide(rows[i % tasks], view), 10_000)

@@ -33,7 +33,7 @@ COLUMNS = ("mean latency", "p99 latency", "busiest GPU's share")
 
 def trained(state: str, actions: str, updates: int, **environment: Any) -> RLAgent:
     """Return one form of the agent, trained in an environment with the arguments of `QueueEnv`."""
-    agent = RLAgent(state=state, actions=actions)
+    agent = RLAgent(state=state, actions=actions, durations="forest")  # no guard: the network itself is compared
     agent.pretrain(updates, **environment)
     return agent
 

@@ -6,10 +6,10 @@
     python -m studies.agent_safety --seeds 2 --draws 3        a quick look
 
 Result: docs/results/learning/agent_safety.txt and .json. Every case runs on paired seeds, 2,000 tasks each. The
-agent starts with the shipped network and knows no durations; `earliest_finish` and `price_index` know them. A ratio
-is mean latency (or its 99th percentile) over that of `earliest_finish`. For objectives it is the normalised
-objective: the weighted sum of mean latency, energy and cost, each divided by its payoff range. "network" is the
-share of the seeds at whose end the guard lets the network decide. Intervals are 95 % t-intervals.
+agent starts with the shipped network and prior, and knows no durations; `earliest_finish` and `price_index` know
+them. A ratio is mean latency (or its 99th percentile) over that of `earliest_finish`. For objectives it is the
+normalised objective: the weighted sum of mean latency, energy and cost, each divided by its payoff range. "network"
+is the share of the seeds at whose end the guard lets the network decide. Intervals are 95 % t-intervals.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hybrid_scheduler.workload.trace_formats import import_trace
 
 from .learning_cases import RANDOM_PLATFORMS, TASKS, Case, cases
 
-AGENT = "rl_agent(durations=hierarchical)"
+AGENT = "rl_agent"
 REFERENCE, RULE = "earliest_finish", "price_index"
 _FIRST_SEED = 3000
 _OUT = Path("docs/results/learning/agent_safety")
@@ -179,7 +179,8 @@ def measure(case: Case, first: int, seeds: int, goal: str | None = None, spec: s
             (mean(cluster, result) / least, tail / least_tail, mean(cluster, known[RULE]) / least,
              rule_tail / least_tail)
         )  # fmt: skip
-        network.append(isinstance(agent, RLAgent) and POLICIES[agent.guard_.active] == "network")
+        acting = agent.guard_.active if isinstance(agent, RLAgent) and agent.durations == "hierarchical" else None
+        network.append(acting is not None and POLICIES[acting] == "network")
     columns = dict(zip(("mean", "p99", "rule", "rule_p99"), np.array(ratios).T, strict=True))
     row: dict[str, Any] = {
         "case": f"{case.name}, {goal}" if goal else case.name,

@@ -49,6 +49,7 @@ CASES = (
             "hybrid_ml(durations=forest)",
             "hybrid_ml(prices=False)",
             "hybrid_ml(target=fraction)",
+            "rl_agent(durations=forest)",
             "rl_agent(replay=bandit)",
             "rl_agent(state=task)",
             "rl_agent(actions=placement)",

@@ -5,9 +5,11 @@ import pytest
 
 from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameError, create, workstation
 from hybrid_scheduler.core import Objective
+from hybrid_scheduler.core.platform import platform_named
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
 from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model
 from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights
+from hybrid_scheduler.learning.duration import online_duration_model
 from hybrid_scheduler.learning.model_files import ModelFileError
 from hybrid_scheduler.schedulers import rl_agent
 from hybrid_scheduler.schedulers.rl_agent import RLAgent
@@ -37,8 +39,8 @@ def assert_same(a, b):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"replay": "bandit"}, {"state": "task", "actions": "placement"}],
-    ids=["default", "bandit", "published"],
+    [{}, {"replay": "bandit"}, {"durations": "forest"}, {"state": "task", "actions": "placement"}],
+    ids=["default", "bandit", "forest", "published"],
 )
 def test_contract(options):
     check_scheduler(lambda: RLAgent(model=None, **options))
@@ -54,8 +56,24 @@ def test_it_is_registered_as_published():
     assert isinstance(create("rl_agent(state=task, actions=placement, model=None)"), RLAgent)
 
 
-def test_it_acts_as_greedy_until_it_knows_durations():
-    agent = RLAgent(model=None)
+@pytest.mark.parametrize(
+    ("options", "durations"),
+    [
+        ({}, "hierarchical"),
+        ({"model": None}, "hierarchical"),
+        ({"model": "agent.safetensors"}, "hierarchical"),
+        ({"model": "old.pth"}, "forest"),
+        ({"state": "task"}, "forest"),
+        ({"actions": "placement"}, "forest"),
+        ({"actions": "placement", "durations": "hierarchical"}, "hierarchical"),
+    ],
+)
+def test_forest_is_for_published_forms_and_files_of_earlier_versions(options, durations):
+    assert RLAgent(**options).durations == durations
+
+
+def test_forest_form_acts_as_greedy_until_it_knows_durations():
+    agent = RLAgent(model=None, durations="forest")
     batch = generate(scenario_named("mixed"), 25, 5, batch=True)  # decided before the first of them finishes
     assert_same(Cluster().run(batch, agent).outcomes, Cluster().run(batch, create("greedy")).outcomes)
     agent.start(Setting(workstation()))
@@ -66,9 +84,9 @@ def test_it_acts_as_greedy_until_it_knows_durations():
     assert agent.versions
 
 
-def test_without_the_shipped_model_it_stays_warming(tmp_path, monkeypatch):
+def test_without_the_shipped_model_the_forest_form_stays_warming(tmp_path, monkeypatch):
     monkeypatch.setattr(rl_agent, "SHIPPED_MODEL", tmp_path / "none.safetensors")
-    agent = RLAgent()
+    agent = RLAgent(durations="forest")
     assert_same(Cluster().run(mixed(), agent).outcomes, Cluster().run(mixed(), create("greedy")).outcomes)
     assert agent.state == "warming"
     assert agent.events_[0].kind == "model_refused"
@@ -76,11 +94,21 @@ def test_without_the_shipped_model_it_stays_warming(tmp_path, monkeypatch):
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_explores_elsewhere():
     def run(seed):
-        agent = RLAgent(model=None, replay="bandit", epsilon=0.3)
+        agent = RLAgent(model=None, replay="bandit", epsilon=0.3, durations="forest")
         return Cluster().run(mixed(), agent, seed=seed).outcomes
 
     assert_same(run(1), run(1))
     assert not np.array_equal(run(1).fraction, run(2).fraction)
+
+
+def test_without_the_shipped_network_a_rule_decides(tmp_path, monkeypatch):
+    monkeypatch.setattr(rl_agent, "SHIPPED_MODEL", tmp_path / "none.safetensors")
+    agent = RLAgent()
+    workload = mixed(600, load=0.7)
+    ours = Cluster().run(workload, agent).outcomes.latency.mean()
+    assert ours < 1.05 * Cluster().run(workload, create("earliest_finish")).outcomes.latency.mean()
+    assert agent.state == "fallback"
+    assert agent.events_[0].kind == "model_refused"
 
 
 def test_save_and_load_give_the_same_decisions(tmp_path):
@@ -127,7 +155,7 @@ def test_a_frozen_network_does_not_change(tmp_path):
 
 @pytest.mark.parametrize("how", ["weight", "objective"])
 def test_energy_alone_goes_where_joules_are_fewer(how):
-    agent = RLAgent(model=None, energy_weight=1.0 if how == "weight" else 0.0)
+    agent = RLAgent(model=None, energy_weight=1.0 if how == "weight" else 0.0, durations="forest")
     goal = Objective(0.0, 1.0) if how == "objective" else None
     workload = mixed(600)
     outcomes = Cluster().run(workload, agent, objective=goal).outcomes
@@ -139,7 +167,8 @@ def test_energy_alone_goes_where_joules_are_fewer(how):
 
 def test_latency_alone_is_earliest_finish_before_training():
     workload = mixed(600, load=0.2)
-    ours = Cluster().run(workload, RLAgent(model=None, learn=False)).outcomes.latency[200:]
+    agent = RLAgent(model=None, learn=False, durations="forest")
+    ours = Cluster().run(workload, agent).outcomes.latency[200:]
     best = Cluster().run(workload, create("earliest_finish")).outcomes.latency[200:]
     assert ours.mean() < 1.05 * best.mean()
 
@@ -180,13 +209,9 @@ def test_published_energy_weight_is_a_half():
 # ---------------------------------------------------------------- guarded by rules
 
 
-def guarded(**options):
-    return RLAgent(durations="hierarchical", **options)
-
-
 def test_guarded_agent_starts_from_nothing_without_harm():
     workload = mixed(800, load=0.5)
-    agent = guarded()
+    agent = RLAgent()
     ours = Cluster().run(workload, agent).outcomes.latency.mean()
     assert ours < 1.05 * Cluster().run(workload, create("earliest_finish")).outcomes.latency.mean()
     assert agent.agent_.updates > 0
@@ -197,7 +222,7 @@ def test_guarded_agent_does_not_follow_a_harmful_network(tmp_path):
     for part in model.shape.split(model.weights)[6:]:
         part[:] = np.linspace(100.0, -100.0, part.shape[-1])  # prefers the CPU for every task
     save_model(tmp_path / "bad.safetensors", model)
-    agent = guarded(model=tmp_path / "bad.safetensors", learn=False)
+    agent = RLAgent(model=tmp_path / "bad.safetensors", learn=False)
     workload = mixed(800, load=0.7)
     ours = Cluster().run(workload, agent).outcomes.latency.mean()
     assert agent.state == "fallback"
@@ -206,5 +231,82 @@ def test_guarded_agent_does_not_follow_a_harmful_network(tmp_path):
 
 @pytest.mark.parametrize("replay", ["counterfactual", "bandit"])
 def test_guarded_agent_is_deterministic(replay):
-    first, again = (Cluster().run(mixed(), guarded(replay=replay), seed=3).outcomes for _ in range(2))
+    first, again = (Cluster().run(mixed(), RLAgent(replay=replay), seed=3).outcomes for _ in range(2))
     assert_same(first, again)
+
+
+def test_batch_is_placed_by_the_shipped_prior():
+    batch = generate(scenario_named("mixed"), 200, 5, batch=True)  # no outcome before the last decision
+    agent = RLAgent()
+    ours = Cluster().run(batch, agent).outcomes.latency.mean()
+    assert ours < 1.05 * Cluster().run(batch, create("earliest_finish")).outcomes.latency.mean()
+
+
+# ---------------------------------------------------------------- files with learned durations
+
+
+def saved(tmp_path, tasks=400):
+    """Return an agent after a run, and the file of all that it has learned."""
+    agent, path = RLAgent(), tmp_path / "agent.safetensors"
+    Cluster().run(mixed(tasks), agent)
+    agent.save_model(path)
+    return agent, path
+
+
+def test_file_continues_with_durations_and_record(tmp_path):
+    agent, path = saved(tmp_path)
+    again = RLAgent(model=path)
+    again.start(Setting(workstation()))
+    assert again.safe_.seen == agent.safe_.seen > 0
+    assert again.guard_.active == agent.guard_.active
+    for name, array in agent._guard_arrays().items():
+        assert np.array_equal(array, again._guard_arrays()[name]), name
+    assert np.array_equal(again.safe_.model.weights, agent.safe_.model.weights)
+    assert again.versions[-1].trigger == "pretrained"
+
+
+def test_new_run_from_a_file_starts_with_empty_simulated_queues(tmp_path):
+    agent, path = saved(tmp_path)
+    agent.guard_.free_at[:] += 1e6
+    agent.save_model(path)
+    again = RLAgent(model=path)
+    Cluster().run(mixed(20), again)
+    assert again.guard_.free_at.max() < 1e5
+
+
+def test_network_of_another_machine_is_used_without_its_durations(tmp_path):
+    _, path = saved(tmp_path)
+    agent = RLAgent(model=path)
+    agent.start(Setting(platform_named("mixed-gpus")))
+    assert agent.safe_.seen == 0
+    assert [event.kind for event in agent.events_] == ["model_refused"]
+    assert np.array_equal(agent.agent_.weights, load_model(path).weights)
+
+
+@pytest.mark.parametrize("damage", ["nan", "policy", "shape", "missing"])
+def test_damaged_record_is_refused(tmp_path, damage):
+    _, path = saved(tmp_path, 100)
+    model = load_model(path)
+    if damage == "nan":
+        model.guard["means"][0] = np.nan
+    elif damage == "policy":
+        model.guard["numbers"][0] = 7
+    elif damage == "shape":
+        model.guard["free_at"] = model.guard["free_at"][:, :2]
+    else:
+        del model.guard["task_means"]
+    save_model(path, model)
+    with pytest.raises(ModelFileError, match=r"record|guard\."):
+        RLAgent(model=path).start(Setting(workstation()))
+
+
+def test_versions_and_events_are_bounded(monkeypatch):
+    monkeypatch.setattr(online_duration_model, "MOST_KEPT", 5)
+    agent = RLAgent()
+    Cluster().run(mixed(1000), agent)
+    numbers = [version.version for version in agent.versions]
+    assert len(numbers) <= 10
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert numbers[-1] > 15
+    assert len(agent.events_) <= 10
+    assert agent.events_ is agent.safe_.events_

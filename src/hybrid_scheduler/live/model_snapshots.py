@@ -108,17 +108,12 @@ def with_model(spec: str, model: Path | None) -> Scheduler:
 
 
 def _frozen(scheduler: Any) -> Any:
-    """Return a copy whose weights the engine does not change; None if the scheduler has nothing to save."""
+    """Return a copy to save; None if the scheduler has nothing to save."""
     if not hasattr(scheduler, "save_model"):
         return None
     if hasattr(scheduler, "snapshot"):
         return scheduler.snapshot()
-    frozen = copy.copy(scheduler)
-    agent = getattr(scheduler, "agent_", None)
-    if agent is not None:
-        frozen.agent_ = copy.copy(agent)
-        frozen.agent_.weights = agent.weights.copy()
-    return frozen
+    return copy.copy(scheduler)
 
 
 def _write(jobs: list[tuple[Any, Path]]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from ..compiled import FastRule
 from ..core import Decision, Floats, InvalidInputError, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
-from ..learning.duration.online_duration_model import LearningEvent, ModelVersion
+from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, newest_number
 from ..learning.duration.retraining import BackgroundRetraining, LearnsDurations, TrainingWorker
 from ..physics import EnergyAndCost
 from .batch_records import Recent, ResultColumns
@@ -305,12 +305,11 @@ class LaneModel:
     @property
     def version(self) -> int | None:
         """The number of the model that decides now; None before the first."""
-        count = len(self.times.versions)
-        return self._base + count if count else self._base or None
+        return self._base + newest_number(self.times.versions) or None
 
     def resume_from(self, version: int) -> None:
         """Count the models so far as one, with the number after the checkpoint's `version`."""
-        count = len(self.times.versions)
+        count = newest_number(self.times.versions)
         self._base = version + (1 if count else 0) - count
         self._reported = max(0, count - 1)
 
@@ -326,8 +325,8 @@ class LaneModel:
 
     def new_versions(self) -> list[tuple[int, ModelVersion, float | None]]:
         """Return the versions since the last call: number, description, and seconds of training."""
-        fresh = self.times.versions[self._reported :]
-        first = self._base + self._reported + 1
-        self._reported = len(self.times.versions)
+        versions = self.times.versions
+        fresh = versions[max(0, len(versions) + self._reported - newest_number(versions)) :]
+        self._reported = newest_number(versions)
         seconds, self._seconds = self._seconds, None
-        return [(first + i, version, seconds) for i, version in enumerate(fresh)]
+        return [(self._base + version.version, version, seconds) for version in fresh]

@@ -54,7 +54,13 @@ from ..learning.duration.features import FEATURE_NAMES
 from ..learning.duration.fitting import Pretrained
 from ..learning.duration.hierarchical_learner import DurationSnapshot, HierarchicalLearner, load_prior
 from ..learning.duration.late_learner import LateLearner
-from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
+from ..learning.duration.online_duration_model import (
+    LearningEvent,
+    ModelVersion,
+    OnlineDurationModel,
+    append_bounded,
+    newest_number,
+)
 from ..learning.duration.sliding_window import observed, tasks_as_workload
 from ..learning.fallback_guard import FallbackGuard
 from ..learning.fraction_model import FractionForest
@@ -301,13 +307,7 @@ class HybridML(Online):
 
     def accuracy(self) -> dict[str, Any] | None:
         """Return how wrong recent predictions were: typical relative error of all, and of each task kind."""
-        if self.durations == "forest" or self.hierarchical_.error is None:
-            return None
-        return {
-            "error": self.hierarchical_.error,
-            "kinds": self.hierarchical_.errors_by_kind(),
-            "outcomes": self.hierarchical_.seen,
-        }
+        return None if self.durations == "forest" else self.hierarchical_.accuracy()
 
     def snapshot(self) -> DurationSnapshot | None:
         """Return a copy of what was learned, with a method `save_model(path)`; None for the forest."""
@@ -413,7 +413,7 @@ class HybridML(Online):
             for event in events:
                 if event.kind == "retrained":
                     self.fractions_.refit(self.forest_)
-        self.events_ += events
+        append_bounded(self.events_, *events)
 
     def _compare(self, task: Task, note: Floats, outcome: Outcome) -> None:
         """Give the guard the costs of the learned and the greedy placement at the realised durations."""
@@ -427,7 +427,8 @@ class HybridML(Online):
                 kind, message = "fallback", "greedy acts until the learned policy no longer trails it"
             else:
                 kind, message = "recovered", "the learned policy acts again"
-            self.events_.append(LearningEvent(kind, outcome.task_id, message, len(self.versions)))
+            event = LearningEvent(kind, outcome.task_id, message, newest_number(self.versions))
+            append_bounded(self.events_, event)
 
     def _cost(self, placement: Floats, seconds: Floats) -> float:
         device, share, wait, cpu_wait = placement.tolist()

@@ -1,16 +1,18 @@
-"""RL agent: a dueling double DQN that learns how a placement affects later tasks.
+"""RL agent: a dueling double DQN that learns how a placement affects later tasks, guarded by simpler rules.
 
 Assumes that backlogs are exact and that durations resemble earlier ones. It knows no durations and estimates them
 from finished tasks.
 Rule: of five options (CPU, three shares around the balancing one, all on the accelerator) the one with the least
 estimated latency now plus learned cost for later tasks. A network trained in simulation ships with the package and
-continues to learn from outcomes. With durations `forest` it is `warming` until durations can be estimated, and acts
-as greedy does: fraction = compute intensity, on the accelerator that is free earliest.
+continues to learn from outcomes.
 
-With durations `hierarchical` a Bayesian regression learns durations from executed parts, from the first task on. It
-also tries devices that are still unknown, see `learning/duration/learned_placement.py`. The network acts only while
-it leads: a guard keeps a record of network, price index and earliest finish, each on simulated queues with
-predicted durations (`ShadowGuard`). The one with the lowest record decides; at the start that is the price index.
+A Bayesian regression learns durations from executed parts, from a wide prior on. It also tries devices that are
+still unknown, see `learning/duration/learned_placement.py`. The network acts only while it leads: a guard keeps a
+record of network, price index and earliest finish, each on simulated queues with predicted durations
+(`ShadowGuard`). The one with the lowest record decides; at the start that is the price index.
+
+With durations `forest`, the form before, the network always decides. It is `warming` until durations can be
+estimated, and acts as greedy does: fraction = compute intensity, on the accelerator that is free earliest.
 
 Counterfactual replay also scores the options not taken; only a simulator can do that. Bandit replay learns from
 executed placements alone, as on real hardware. `state="task"` is the published state of three numbers: it has no
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..compiled import FastRule, device_table
 from ..core import (
@@ -43,13 +46,27 @@ from ..core import (
     View,
     Workload,
 )
-from ..learning.dqn.decision_options import ACTIONS, FEATURES, describe_one, kernel, new_task_means, option_params
+from ..learning.dqn.decision_options import (
+    ACTIONS,
+    FEATURES,
+    describe_one,
+    kernel,
+    new_task_means,
+    option_params,
+    restart_clock,
+)
 from ..learning.dqn.double_dqn import DQN, DQNSettings
 from ..learning.dqn.model_file import AgentModel, load_model, save_model
 from ..learning.dqn.online_experience import OnlineExperience, Step
 from ..learning.dqn.training import train_agent
-from ..learning.duration.hierarchical_learner import HierarchicalLearner
-from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
+from ..learning.duration.hierarchical_learner import HierarchicalLearner, device_kinds_of, load_prior
+from ..learning.duration.online_duration_model import (
+    LearningEvent,
+    ModelVersion,
+    OnlineDurationModel,
+    append_bounded,
+    newest_number,
+)
 from ..learning.fallback_guard import ShadowGuard
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError
 from ..physics import Tariff, dollars_per_second
@@ -78,11 +95,13 @@ _EXPLORATION_DECAY = 0.001
 _KEEP_ON_DRIFT = 3
 #: Limit on tasks that were placed but not yet observed; the oldest are dropped.
 _MAX_PENDING = 20_000
+#: Ending of networks' files that earlier versions wrote, in torch's format.
+_OLD_SUFFIX = ".pth"
 
 
 @register("rl_agent", label="RL agent", look=Look("#C85FFD", "#7E19E8", "◆", "dashed"), published=True)
 class RLAgent(Online):
-    """Dueling double DQN: least estimated latency now plus learned cost for later tasks.
+    """Dueling double DQN: least estimated latency now plus learned cost for later tasks, while that pays.
 
     Parameters
     ----------
@@ -100,11 +119,16 @@ class RLAgent(Online):
         Weight of energy against latency in [0, 1], each divided by its payoff range; 0 uses the run's objective.
         ``"published"`` is the published half and half.
     model
-        ``"default"`` for the network that ships with the package, a path, or None for an untrained one.
+        ``"default"`` for the network that ships with the package, a path, or None for an untrained one, without
+        the shipped prior of durations. A file of `save_model` also continues with the learned durations, on a
+        machine with the same classes of device.
     durations
-        ``"forest"``, or ``"hierarchical"`` for a regression that needs no shipped model and knows task kinds, with
-        a guard that lets the network decide only while it leads.
+        ``"hierarchical"`` (a regression that needs no shipped model and knows task kinds, with a guard that lets
+        the network decide only while it leads) or ``"forest"`` (the network always decides). By default the
+        regression; the forest for the published state or actions, and for a ``.pth`` file of an earlier version.
     """
+
+    times_: OnlineDurationModel | HierarchicalLearner
 
     def __init__(
         self,
@@ -115,7 +139,7 @@ class RLAgent(Online):
         epsilon: float | None = None,
         energy_weight: float | str = 0.0,
         model: str | Path | None = "default",
-        durations: str = "forest",
+        durations: str | None = None,
     ) -> None:
         if state not in ("queue", "task"):
             raise UnknownNameError("state", state, ("queue", "task"))
@@ -123,6 +147,10 @@ class RLAgent(Online):
             raise UnknownNameError("actions", actions, ("split", "placement"))
         if replay not in _REPLAYS:
             raise UnknownNameError("replay", replay, _REPLAYS)
+        if durations is None:
+            published = state == "task" or actions == "placement"
+            old_file = model is not None and Path(model).suffix == _OLD_SUFFIX
+            durations = "forest" if published or old_file else "hierarchical"
         if durations not in _DURATIONS:
             raise UnknownNameError("durations", durations, _DURATIONS)
         if isinstance(energy_weight, str):
@@ -155,7 +183,17 @@ class RLAgent(Online):
         )
 
     def save_model(self, path: str | Path) -> None:
-        """Write the current network to a file.
+        """Write the current network, learned durations and the guard's record to a file.
+
+        Raises
+        ------
+        InvalidInputError
+            If the agent has no network yet.
+        """
+        save_model(Path(path), self.snapshot())
+
+    def snapshot(self) -> AgentModel:
+        """Return a copy of everything that was learned, with a method `save_model(path)`.
 
         Raises
         ------
@@ -167,9 +205,12 @@ class RLAgent(Online):
             weights = self.agent_.weights.copy()
             notes = {**(model.notes if model else {}), "online_updates": self.agent_.updates}
             model = AgentModel(self.state_kind, self.actions, self.agent_.settings.gamma, weights, notes)
+            if self.durations == "hierarchical":
+                guard = {name: array.copy() for name, array in self._guard_arrays().items()}
+                model = replace(model, durations=self.safe_.snapshot(), guard=guard)
         if model is None:
             raise InvalidInputError("agent", "pretrained, loaded or started before it is saved", "none of these")
-        save_model(Path(path), model)
+        return model
 
     def load_model(self, path: str | Path) -> None:
         """Use a stored network in later runs.
@@ -183,6 +224,7 @@ class RLAgent(Online):
 
     def _read(self, path: Path) -> AgentModel:
         model = load_model(path)
+        self._path = path
         if (model.state, model.actions) != (self.state_kind, self.actions):
             expected = f"state {self.state_kind!r} and actions {self.actions!r}"
             raise ModelFileError(
@@ -208,8 +250,41 @@ class RLAgent(Online):
             return self._read(SHIPPED_MODEL)
         except ModelFileError as error:
             self._refused = True
-            self.events_.append(LearningEvent("model_refused", 0, str(error), 0))
+            self._note("model_refused", 0, str(error))
             return None
+
+    def _continue_from(self, model: AgentModel) -> None:
+        """Continue with the durations and the record of a file, if it has them and they are of this machine."""
+        if model.durations is None:
+            return
+        path, platform = self._path, self.setting.platform
+        if model.durations.device_kinds != device_kinds_of(platform):
+            devices = ", ".join(model.durations.device_kinds)
+            message = f"durations start anew: those of the file were learned on other classes of device: {devices}"
+            self._note("model_refused", 0, message)
+            return
+        arrays = self._guard_arrays()
+        for name, target in arrays.items():
+            stored = model.guard.get(name)
+            if stored is None or stored.shape != target.shape or stored.dtype != target.dtype:
+                raise ModelFileError(path, f"does not fit this machine: guard.{name}")
+            if not np.isfinite(stored).all():
+                raise ModelFileError(path, "has a record that is not finite")
+        numbers = model.guard["numbers"]
+        if not 0 <= numbers[0] < len(POLICIES) or (numbers < 0).any():
+            raise ModelFileError(path, "has a record without such a policy")
+        self.safe_.restore(model.durations, path)
+        for name, target in arrays.items():
+            target[...] = model.guard[name]
+        self._restored = True
+
+    def _guard_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the record and of the running means, as they are stored."""
+        record = self.guard_.record
+        return {
+            "free_at": record.free_at, "means": record.means, "numbers": record.numbers,
+            "task_means": self._task_means, "shadow_means": self._shadow_means,
+        }  # fmt: skip
 
     # ---------------------------------------------------------------- a run
 
@@ -223,7 +298,7 @@ class RLAgent(Online):
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         if self.durations == "forest":
-            self.times_ = self._started_times(setting)
+            self.times_ = self.forest_ = self._started_forest(setting)
         else:
             self._start_guarded(setting)
         self._devices = device_table(platform, platform.class_of)
@@ -232,6 +307,8 @@ class RLAgent(Online):
         self._params = option_params(platform, self.state_kind, self.actions, goal)
         self._survey, self._task_means = kernel(describe_one), new_task_means()
         model = self._model()
+        if model is not None and self.durations == "hierarchical":
+            self._continue_from(model)
         self.agent_ = DQN(
             FEATURES[self.state_kind], ACTIONS, seed=setting.seed, width=ACTIONS if self.wants_labels else 1,
             settings=DQNSettings(gamma=model.gamma, learning_rate=_ONLINE_RATE) if model else DQNSettings(),
@@ -264,23 +341,27 @@ class RLAgent(Online):
 
     @property
     def versions(self) -> list[ModelVersion]:
-        """Versions of the duration model so far; none where it changes with every outcome."""
-        return self.times_.versions if self.durations == "forest" else []
+        """Versions of the duration model so far."""
+        return self.times_.versions
 
     @property
     def _warming(self) -> bool:
         if self.durations == "hierarchical":
             return self.safe_.seen == 0
-        return not self.times_.ready or self._refused
+        return not self.forest_.ready or self._refused
 
-    def _started_times(self, setting: Setting) -> OnlineDurationModel:
+    def _note(self, kind: str, task_id: int, message: str) -> None:
+        version = newest_number(self.versions) if hasattr(self, "times_") else 0
+        append_bounded(self.events_, LearningEvent(kind, task_id, message, version))
+
+    def _started_forest(self, setting: Setting) -> OnlineDurationModel:
         feedback = "oracle" if self.wants_labels else "bandit"
         shipped = DEFAULT_TIMES if self.model is not None and DEFAULT_TIMES.exists() else None
         times = OnlineDurationModel(feedback, pretrained=shipped)
         try:
             times.start(setting.platform, setting.seed)
         except ModelFileError as error:
-            self.events_.append(LearningEvent("model_refused", 0, str(error), 0))
+            self._note("model_refused", 0, str(error))
             times = OnlineDurationModel(feedback)
             times.start(setting.platform, setting.seed)
         return times
@@ -295,14 +376,18 @@ class RLAgent(Online):
         if self._warming:
             self._experience.break_sequence()
             return self._as_greedy(task, view)
-        self._times = self.times_.row(task)
+        self._times = self.forest_.row(task)
         return self._decide_by_network(task, view, self._times)
 
     def prediction(self) -> Prediction | None:
         """Return the predicted durations of the task that was decided last; None while it is warming."""
         if self.durations == "hierarchical":
             return self.safe_.prediction()
-        return None if self._warming else Prediction(self._times, self.times_.confidence)
+        return None if self._warming else Prediction(self._times, self.forest_.confidence)
+
+    def accuracy(self) -> dict[str, Any] | None:
+        """Return how wrong recent predictions were: typical relative error of all, and of each task kind."""
+        return None if self.durations == "forest" else self.safe_.accuracy()
 
     def _options(self, task: Task, view: View, times: Floats, task_means: Floats) -> tuple[Any, ...]:
         """Return features, known costs, devices and shares of the options, and the network's choice among them."""
@@ -315,32 +400,53 @@ class RLAgent(Online):
         )  # fmt: skip
         return features, known, device, fraction
 
+    def _step(self, task: Task, view: View, times: Floats, options: tuple[Any, ...], action: int = 0) -> Step:
+        features, known, device, fraction = options
+        return Step(
+            task, view.now, times, view.free_at.copy(), self._task_means.copy(), features, known, device, fraction,
+            action,
+        )  # fmt: skip
+
     def _decide_by_network(self, task: Task, view: View, times: Floats) -> Decision:
-        features, known, device, fraction = self._options(task, view, times, self._task_means)
+        options = self._options(task, view, times, self._task_means)
+        features, known, device, fraction = options
         action = self.agent_.act_row(features, known, max(self._explore, self._exploration), self._network_weight)
         if self._learns_values:
             self._exploration = max(0.0, self._exploration - _EXPLORATION_DECAY)
-            self._experience.add_decision(
-                Step(task, view.now, times, view.free_at.copy(), self._task_means.copy(),
-                     features, known, device, fraction, action)
-            )  # fmt: skip
+            self._experience.add_decision(self._step(task, view, times, options, action))
         return Decision(int(device[action]), float(fraction[action]))
 
     # ---------------------------------------------------------------- guarded by rules
 
     def _start_guarded(self, setting: Setting) -> None:
         platform = setting.platform
-        self.safe_ = HierarchicalLearner()
+        prior, refused = None, None
+        if self.model is not None:
+            try:
+                prior = load_prior()
+            except ModelFileError as error:
+                refused = str(error)
+        self.times_ = self.safe_ = HierarchicalLearner(prior=prior)
         self.safe_.start(setting)
+        self.events_ = self.safe_.events_
+        if refused is not None:
+            self._note("model_refused", 0, refused)
         self.guard_ = ShadowGuard(len(POLICIES), platform.class_of, platform.cpu_of)
         self._predicted = _PredictedTimes(platform.class_of)
         self._rules = [cast(FastRule, create(name)) for name in POLICIES[:_NETWORK]]
         for one in self._rules:
             one.start(replace(setting, times=self._predicted))
         self._shadow_means = new_task_means()
+        self._restored = False
 
     def _decide_guarded(self, task: Task, view: View) -> Decision:
         """Let the policy with the best record decide; trials and uncertain durations are left to the safe rule."""
+        if self._restored:
+            self._restored = False
+            # Queues of another run, which a file may hold, are empty now; those of a continued run are kept.
+            restart_clock(self._task_means, view.now)
+            if restart_clock(self._shadow_means, view.now):
+                self.guard_.free_at[:] = view.now
         placement = self.safe_.placement
         tried = placement.trials
         decision = self.safe_.decide(task, view)
@@ -354,12 +460,16 @@ class RLAgent(Online):
         active = self.guard_.active
         certain = placement.trials == tried and float(placement.deviation.max()) < _UNCERTAIN
         acts = certain and active == _NETWORK
-        # Counterfactual replay scores every option, whatever decides; bandit replay needs own decisions.
+        # Counterfactual replay scores every option, whatever decides; bandit replay the one that is executed.
         if acts or (self._learns_values and self.wants_labels):
             own = self._decide_by_network(task, view, times)
             return own if acts else self._rule_decision(task, view, decision, active, certain)
-        self._experience.break_sequence()
-        return self._rule_decision(task, view, decision, active, certain)
+        decision = self._rule_decision(task, view, decision, active, certain)
+        if self._learns_values:
+            options = self._options(task, view, times, self._task_means)
+            step = self._step(task, view, times, options)
+            self._experience.add_other_decision(step, decision.device, decision.fraction)
+        return decision
 
     def _rule_decision(self, task: Task, view: View, safe: Decision, active: int, certain: bool) -> Decision:
         by_rule = certain and POLICIES[active] == "earliest_finish"
@@ -383,8 +493,10 @@ class RLAgent(Online):
                 device, share = decision.device, decision.fraction
             guard.place(policy, now, device, share, times, weight, prices)
         if guard.end_task(allowed=(True, True, not self._refused)):
-            message = f"{POLICIES[guard.active]} has the lowest record and decides from now on"
-            self.events_.append(LearningEvent("fallback", task.task_id, message, 0))
+            kind = "recovered" if guard.active == _NETWORK else "fallback"
+            self._note(
+                kind, task.task_id, f"{POLICIES[guard.active]} has the lowest record and decides from now on"
+            )
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
@@ -400,13 +512,14 @@ class RLAgent(Online):
         if task is None:
             return
         if self.durations == "hierarchical":
-            events = self._drift(outcome) if self.safe_.learn_decided(outcome) else []
+            changed = self.safe_.learn_decided(outcome)
         else:
-            events = self.times_.learn(task, outcome)
-        self.events_.extend(events)
+            events = self.forest_.learn(task, outcome)
+            append_bounded(self.events_, *events)
+            changed = any(event.kind == "drift" for event in events)
         if self._learns_values:
             self._experience.flush_completed()
-        if any(event.kind == "drift" for event in events):
+        if changed:
             self.agent_.replay.flush(_KEEP_ON_DRIFT)
         if not self._learns_values:
             return
@@ -420,14 +533,9 @@ class RLAgent(Online):
     def learn_from(self, task: Task, outcome: Outcome) -> None:
         """Learn durations from a task that an earlier process decided."""
         if self.durations == "forest":
-            self.times_.learn(task, outcome)
+            self.forest_.learn(task, outcome)
         else:
             self.safe_.learn_from(task, outcome)
-
-    @staticmethod
-    def _drift(outcome: Outcome) -> list[LearningEvent]:
-        message = "a device's durations changed; what was learned about it counts less"
-        return [LearningEvent("drift", outcome.task_id, message, 0)]
 
     def _as_greedy(self, task: Task, view: View) -> Decision:
         accelerators = view.platform.accelerators

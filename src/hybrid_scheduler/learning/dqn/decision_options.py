@@ -435,6 +435,14 @@ def new_task_means(*clusters: int) -> NDArray[np.float64]:
     return np.zeros((*clusters, _NUM_MEANS))
 
 
+def restart_clock(task_means: Floats, now: float) -> bool:
+    """Count gaps from `now` on if the last task lies after it, as in stored means; return whether it does."""
+    later = bool(task_means[_LAST] > now)
+    if later:
+        task_means[_LAST] = now
+    return later
+
+
 def typical_time(task_means: Floats) -> float:
     """Return the unit of all costs: mean seconds of an isolated task at its best split."""
     return max(float(task_means[_TYPICAL]), 1e-12)

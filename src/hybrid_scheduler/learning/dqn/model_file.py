@@ -1,21 +1,24 @@
 """Model file of the agent: weights and metadata as safetensors, read without running any code.
 
-A file is refused, with the reason, if it is missing, truncated or altered (a digest
-goes with the weights), not an agent's file, of another version, for another state or number of features, or holds a
-number that is not finite. Saving writes beside the old file and then replaces it, so a full disk leaves the old one
-as it was. Files that earlier versions wrote in torch's format can be read where torch is installed.
+A file is refused, with the reason, if it is missing, truncated or altered (a digest goes with the weights), not an
+agent's file, of another version, for another state or number of features, or holds a number that is not finite. It
+may also hold what the agent has learned about durations, and the guard's record. Saving writes beside the old file
+and then replaces it, so a full disk leaves the old one as it was. Files that earlier versions wrote in torch's
+format can be read where torch is installed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..duration.hierarchical_learner import DurationSnapshot, snapshot_from
 from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
 from .decision_options import ACTION_SETS, ACTIONS, FEATURES
 from .q_network import NAMES, Floats32, NetworkShape
@@ -27,6 +30,8 @@ _MAX_BYTES = 64 * 2**20
 _WHAT = "an agent's file"
 #: First bytes of files that torch wrote: a zip archive, or a pickle.
 _TORCH_FILE = (b"PK\x03\x04", b"\x80")
+#: Beginnings of the names of arrays and texts: learned durations, and the guard's record.
+_DURATIONS, _GUARD = "durations.", "guard."
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,13 @@ class AgentModel:
     weights: Floats32
     notes: dict[str, Any] = field(default_factory=dict)
     hidden: int = 256
+    #: What was learned about durations, with the guard's record; None and empty in a network's file.
+    durations: DurationSnapshot | None = None
+    guard: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def save_model(self, path: str | Path) -> None:
+        """Write the file; see `save_model`."""
+        save_model(Path(path), self)
 
     @property
     def shape(self) -> NetworkShape:
@@ -59,7 +71,13 @@ def save_model(path: Path, model: AgentModel) -> None:
         "gamma": repr(model.gamma), "hidden": str(model.hidden), "notes": json.dumps(model.notes),
     }  # fmt: skip
     parts = np.split(model.weights.astype("<f4"), np.cumsum(model.shape.sizes)[:-1])
-    arrays = {name: part.reshape(shape) for name, part, shape in zip(NAMES, parts, model.shape.parts, strict=True)}
+    arrays: dict[str, NDArray[Any]] = {
+        name: part.reshape(shape) for name, part, shape in zip(NAMES, parts, model.shape.parts, strict=True)
+    }
+    arrays |= {_GUARD + name: array for name, array in model.guard.items()}
+    if model.durations is not None:
+        metadata |= {_DURATIONS + name: text for name, text in model.durations.metadata().items()}
+        arrays |= {_DURATIONS + name: array for name, array in model.durations.arrays.items()}
     save_safetensors(Path(path), arrays, metadata)
 
 
@@ -73,8 +91,20 @@ def load_model(path: Path) -> AgentModel:
     """
     path = Path(path)
     content = read_file(path, _MAX_BYTES, _WHAT)
-    read = _read_torch if content.startswith(_TORCH_FILE) else _read_safetensors
-    return _checked(path, *read(path, content))
+    torch_file = content.startswith(_TORCH_FILE)
+    metadata, arrays = (_read_torch if torch_file else _read_safetensors)(path, content)
+    durations = _below(_DURATIONS, arrays)
+    model = _checked(path, metadata, {name: array for name, array in arrays.items() if "." not in name})
+    if torch_file and hashlib.sha256(model.weights.astype("<f4").tobytes()).hexdigest() != metadata.get("sha256"):
+        raise ModelFileError(path, "was altered: its weights do not match their digest")
+    if not durations:
+        return model
+    snapshot = snapshot_from(path, _below(_DURATIONS, metadata), durations)
+    return replace(model, durations=snapshot, guard=_below(_GUARD, arrays))
+
+
+def _below(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
 def _read_safetensors(path: Path, content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -132,10 +162,4 @@ def _checked(path: Path, metadata: dict[str, Any], arrays: dict[str, Any]) -> Ag
     weights = np.concatenate([arrays[name].ravel() for name in NAMES])
     if not np.isfinite(weights).all():
         raise ModelFileError(path, "has weights that are not finite")
-    if _digest(weights) != metadata.get("sha256"):
-        raise ModelFileError(path, "was altered: its weights do not match their digest")
     return AgentModel(state, actions, gamma, weights, notes, hidden)
-
-
-def _digest(weights: Floats32) -> str:
-    return hashlib.sha256(weights.astype("<f4").tobytes()).hexdigest()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Decisions whose outcome never comes (a task that failed) are dropped when so many wait.
 _MOST_WAITING = 20_000
+#: Shares that differ by less count as the same option.
+_SAME_SHARE = 0.05
 
 
 @dataclass(slots=True)
@@ -39,6 +41,11 @@ class Step:
     action: int
     successor: Step | None = None
     outcome: Outcome | None = None
+
+    def same_options(self, device: int, fraction: float) -> NDArray[np.bool_]:
+        """Return which of the considered options are this placement, or nearly."""
+        same: NDArray[np.bool_] = np.isfinite(self.known) & (np.abs(self.fraction - fraction) < _SAME_SHARE)
+        return same & (self.device == device) if fraction > 0.0 else same
 
 
 class OnlineExperience:
@@ -61,10 +68,27 @@ class OnlineExperience:
 
         Nothing is learned here, because the task waits for the decision.
         """
-        previous, self._last = self._last, step
+        self._add_successor(step)
+        self._last = step
         self._waiting[step.task.task_id] = step
         if len(self._waiting) > _MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
+
+    def add_other_decision(self, step: Step, device: int, fraction: float) -> None:
+        """Add a decision of another policy, from which is learned as well if it is one of the options.
+
+        Q-learning may learn from any policy. Otherwise the step is only the successor of the previous one.
+        """
+        same = step.same_options(device, fraction)
+        if same.any():
+            step.action = int(np.argmax(same))
+            self.add_decision(step)
+        else:
+            self._add_successor(step)
+            self._last = None
+
+    def _add_successor(self, step: Step) -> None:
+        previous = self._last
         if previous is not None:
             previous.successor = step
             if previous.outcome is not None:
@@ -80,7 +104,10 @@ class OnlineExperience:
         """Add an outcome, and the step it completes to the replay buffer."""
         self.flush_completed()
         step = self._waiting.pop(outcome.task_id, None)
-        if step is not None:
+        if step is None:
+            return
+        # Bandit replay learns from the option that was executed; the caller may have executed another placement.
+        if self.counterfactual or step.same_options(outcome.device, outcome.fraction)[step.action]:
             step.outcome = outcome
             self._complete(step)
 

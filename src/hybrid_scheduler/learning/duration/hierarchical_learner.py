@@ -76,10 +76,11 @@ from .learned_placement import (
     learn_outcome,
     new_placement,
     recent_window,
+    restart_clock,
     set_objective,
     with_more_kinds,
 )
-from .online_duration_model import LearningEvent, ModelVersion
+from .online_duration_model import LearningEvent, ModelVersion, append_bounded, newest_number
 from .sliding_window import tasks_as_workload
 
 #: Number of tasks whose predicted durations give the units of the objective, and how often they are renewed.
@@ -178,6 +179,7 @@ class HierarchicalLearner(Online):
             self.versions.append(ModelVersion(1, 0, None, "pretrained", 0))
         #: Finish and task of the last outcome, and of the last one that a loaded model had learned from.
         self._last, self._loaded_last = (-math.inf, -1), (-math.inf, -1)
+        self._restored = False
         self._decided: dict[int, tuple[Task, Decision]] = {}
         self._recent: deque[tuple[float, float, float, int]] = deque(maxlen=_SCALE_TASKS)
         self._scales_in = 1
@@ -244,6 +246,12 @@ class HierarchicalLearner(Online):
                 found[name] = math.expm1(float(self.model.errors[:, number] @ counts / counts.sum()))
         return dict(sorted(found.items(), key=lambda entry: -entry[1]))
 
+    def accuracy(self) -> dict[str, Any] | None:
+        """Return how wrong recent predictions were, of all tasks and of each kind; None before the first ones."""
+        if self.error is None:
+            return None
+        return {"error": self.error, "kinds": self.errors_by_kind(), "outcomes": self.seen}
+
     @property
     def deviation(self) -> Floats:
         """Standard deviation of the last task's predicted log seconds, per class of device."""
@@ -258,6 +266,8 @@ class HierarchicalLearner(Online):
 
     def decide(self, task: Task, view: View) -> Decision:
         """Return the placement of a task; see `Online.decide`."""
+        if self._restored:
+            self._restart_clock(view.now)
         kind = self.number(task.kind)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
             self.update_objective(task, kind)
@@ -271,6 +281,12 @@ class HierarchicalLearner(Online):
         decision = Decision(int(device), float(share))
         self.remember(task, decision)
         return decision
+
+    def _restart_clock(self, now: float) -> None:
+        """Let a stored model start with empty queues in another run; a continued run keeps them."""
+        self._restored = False
+        if restart_clock(self.placement, now):
+            self.record.free_at[:] = now
 
     def remember(self, task: Task, decision: Decision) -> None:
         """Keep a decision until its outcome is observed."""
@@ -315,22 +331,23 @@ class HierarchicalLearner(Online):
         self._add_version(task_id, self.seen, r2, error, trigger)
 
     def _add_version(self, task_id: int, samples: int, r2: float, error: float, trigger: str = "schedule") -> None:
-        number = len(self.versions) + 1
+        number = newest_number(self.versions) + 1
         known = [None if math.isnan(value) else float(value) for value in (r2, error)]
-        self.versions.append(ModelVersion(number, samples, known[0], trigger, task_id, known[1]))
-        message = f"version {number} from {samples} outcomes"
-        self.events_.append(LearningEvent("retrained", task_id, message, number))
+        append_bounded(self.versions, ModelVersion(number, samples, known[0], trigger, task_id, known[1]))
+        self._note("retrained", task_id, f"version {number} from {samples} outcomes")
+
+    def _note(self, kind: str, task_id: int, message: str) -> None:
+        append_bounded(self.events_, LearningEvent(kind, task_id, message, newest_number(self.versions)))
 
     def _note_guard(self, task_id: int, *, fallen_back: bool) -> None:
         if fallen_back:
             kind, message = "fallback", "the safe rule acts until the learned one no longer trails it"
         else:
             kind, message = "recovered", "the learned rule acts again"
-        self.events_.append(LearningEvent(kind, task_id, message, len(self.versions)))
+        self._note(kind, task_id, message)
 
     def _note_change(self, task_id: int) -> None:
-        message = "a device's durations changed; what was learned about it counts less"
-        self.events_.append(LearningEvent("drift", task_id, message, len(self.versions)))
+        self._note("drift", task_id, "a device's durations changed; what was learned about it counts less")
 
     def _learn_outcome(self, task: Task, decision: Decision | None, outcome: Outcome) -> bool:
         kind = self.number(task.kind)
@@ -390,6 +407,8 @@ class HierarchicalLearner(Online):
         """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
             self._running = empty_heap(len(workload))
+            if self._restored and len(workload):
+                self._restart_clock(float(workload.arrival_time[0]))
         numbers, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
         events = compiled(_learner_loop, _LOOP)(
             self.model, self.placement, self.record, self.devices, log, self.refresh,
@@ -469,7 +488,7 @@ class HierarchicalLearner(Online):
         }
         kinds = sorted(self.kinds, key=self.kinds.__getitem__)
         informed = self.prior is not None
-        return DurationSnapshot(arrays, kinds, _device_kinds(self.setting.platform), self._last, informed)
+        return DurationSnapshot(arrays, kinds, device_kinds_of(self.setting.platform), self._last, informed)
 
     def load(self, path: Path) -> None:
         """Continue from a file that `DurationSnapshot.save_model` wrote; tasks under way are not part of it.
@@ -479,8 +498,17 @@ class HierarchicalLearner(Online):
         ModelFileError
             If the file cannot be used; the learner stays as it is.
         """
-        found = load_snapshot(path)
-        if found.device_kinds != _device_kinds(self.setting.platform):
+        self.restore(load_snapshot(path), path)
+
+    def restore(self, found: DurationSnapshot, path: Path) -> None:
+        """Continue from a snapshot; `path` names its file in errors.
+
+        Raises
+        ------
+        ModelFileError
+            If it cannot be used; the learner stays as it is.
+        """
+        if found.device_kinds != device_kinds_of(self.setting.platform):
             devices = ", ".join(found.device_kinds)
             raise ModelFileError(path, f"was learned on a machine with other classes of device: {devices}")
         platform, capacity = self.setting.platform, max(len(found.kinds), 1)
@@ -503,6 +531,7 @@ class HierarchicalLearner(Online):
         self.model, self.placement, self.record, self.prior = model, placement, record, prior
         self.kinds = {name: number for number, name in enumerate(found.kinds)}
         self._last = self._loaded_last = found.last
+        self._restored = True
         self.versions = [ModelVersion(1, self.seen, None, "pretrained", 0)]
 
     def _parts(self) -> dict[str, dict[str, NDArray[Any]]]:
@@ -521,7 +550,11 @@ class DurationSnapshot(NamedTuple):
 
     def save_model(self, path: str | Path) -> None:
         """Write a safetensors file, completely or not at all."""
-        metadata = {
+        save_safetensors(Path(path), self.arrays, self.metadata())
+
+    def metadata(self) -> dict[str, str]:
+        """Return the texts that are stored beside the arrays."""
+        return {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "kinds": json.dumps(self.kinds),
@@ -529,7 +562,6 @@ class DurationSnapshot(NamedTuple):
             "informed": json.dumps(self.informed),
             "last": json.dumps([self.last[0] if math.isfinite(self.last[0]) else None, self.last[1]]),
         }
-        save_safetensors(Path(path), self.arrays, metadata)
 
 
 def load_snapshot(path: Path) -> DurationSnapshot:
@@ -540,7 +572,17 @@ def load_snapshot(path: Path) -> DurationSnapshot:
     ModelFileError
         If the file is missing, damaged or not such a file.
     """
-    metadata, arrays = parse_safetensors(path, read_file(path, _MAX_BYTES, _WHAT), _WHAT)
+    return snapshot_from(path, *parse_safetensors(path, read_file(path, _MAX_BYTES, _WHAT), _WHAT))
+
+
+def snapshot_from(path: Path, metadata: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> DurationSnapshot:
+    """Return the snapshot that a file's texts and arrays describe; the arrays are checked when it is used.
+
+    Raises
+    ------
+    ModelFileError
+        If the texts are damaged or do not describe learned durations.
+    """
     if metadata.get("format") != FORMAT:
         raise ModelFileError(path, f"is not {_WHAT}")
     if metadata.get("version") != FORMAT_VERSION:
@@ -617,7 +659,8 @@ def _short(name: str) -> str:
     return name if len(name) <= _MAX_NAME else "sha256 " + hashlib.sha256(name.encode()).hexdigest()
 
 
-def _device_kinds(platform: Platform) -> list[str]:
+def device_kinds_of(platform: Platform) -> list[str]:
+    """Return the kind of device of each class, by which a snapshot is matched to a machine."""
     return [device.kind for device in platform.classes]
 
 

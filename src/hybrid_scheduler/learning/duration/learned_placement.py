@@ -180,6 +180,14 @@ def set_objective(placement: PlacementState, weight: float, per_device: Floats, 
     placement.limits[_LATENCY] = np.inf  # energy or cost may justify any delay
 
 
+def restart_clock(placement: PlacementState, now: float) -> bool:
+    """Count arrivals from `now` on if the last one lies after it, as in a stored rule; return whether it does."""
+    later = bool(placement.numbers[_LAST] > now)
+    if later:
+        placement.numbers[_LAST] = now
+    return later
+
+
 def recent_window(placement: PlacementState) -> Floats:
     """Return size, intensity, memory and kind of the last tasks, the newest last."""
     seen = int(placement.numbers[_TASKS])

@@ -15,8 +15,10 @@ is never deferred.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -55,6 +57,9 @@ _LENGTH, _RESIDUALS = 500, 200
 _LEAST_FOR_TRUST, _LEAST_FOR_R2 = 50, 30
 #: Errors below two per cent are never outliers.
 _NEGLIGIBLE = 0.02
+#: Newest versions and events that a learner keeps at least; a run without end would keep them all.
+MOST_KEPT = 10_000
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,18 @@ class LearningEvent:
     at_task: int
     message: str
     version: int
+
+
+def append_bounded(items: list[_T], *new: _T) -> None:
+    """Append to a list of versions or events; of a long one only the newest are kept."""
+    items.extend(new)
+    if len(items) > 2 * MOST_KEPT:
+        del items[:-MOST_KEPT]
+
+
+def newest_number(versions: Sequence[ModelVersion]) -> int:
+    """Return the number of the newest version; 0 if there is none."""
+    return versions[-1].version if versions else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +357,10 @@ class OnlineDurationModel:
         self._whole_at, self._before, self._head_start = 0, self._fits[-1], False
         self._era, self.pending_request = self._era + 1, None
         message = "durations no longer follow the model: older outcomes are dropped"
-        return [LearningEvent("drift", at_task, message, len(self.versions)), *self._refresh(at_task, "drift")]
+        return [
+            LearningEvent("drift", at_task, message, newest_number(self.versions)),
+            *self._refresh(at_task, "drift"),
+        ]
 
     def _refresh(self, at_task: int, trigger: str = "schedule") -> list[LearningEvent]:
         seen = self._window.seen
@@ -353,7 +373,7 @@ class OnlineDurationModel:
         whole = few or (seen >= 2 * self._whole_at and self._whole_at < self.window)
         keep = self._before if seen < _OFTEN else None if whole else self._fits[-1]
         trees = 0 if few else self.trees if whole else max(1, self.trees // 10)
-        seed = self.seed * 1_000_003 + len(self.versions)
+        seed = self.seed * 1_000_003 + newest_number(self.versions)
         request = TrainingRequest(self._window.samples(), seed, trees, keep, whole, trigger, self._era)
         if trees and not self.synchronous:
             self.pending_request = request
@@ -361,14 +381,15 @@ class OnlineDurationModel:
         try:
             fitted = request.fit()
         except Exception as error:  # any failure: the old model is better than none
-            return [LearningEvent("retrain_failed", at_task, f"kept the old model: {error}", len(self.versions))]
+            version = newest_number(self.versions)
+            return [LearningEvent("retrain_failed", at_task, f"kept the old model: {error}", version)]
         return self.swap(fitted, at_task, whole=whole, trigger=trigger)
 
     def request_training(self, trigger: str = "request") -> bool:
         """Request a whole forest from the current window; False if the window holds too few samples."""
         if len(self._window) < LEAST_SAMPLES:
             return False
-        seed = self.seed * 1_000_003 + len(self.versions)
+        seed = self.seed * 1_000_003 + newest_number(self.versions)
         self.pending_request = TrainingRequest(
             self._window.samples(), seed, self.trees, None, True, trigger, self._era
         )
@@ -404,12 +425,13 @@ class OnlineDurationModel:
                     missing -= len(kept[-1].trees)
             self._fits = kept[::-1]
         self._install(fitted.samples, trigger, at_task)
-        version = len(self.versions)
+        version = newest_number(self.versions)
         return [LearningEvent("retrained", at_task, f"version {version} from {fitted.samples} outcomes", version)]
 
     def _install(self, samples: int, trigger: str, at_task: int) -> None:
         self.model_ = DurationModel.of(self._fits, self._scores.trust())
-        self.versions.append(ModelVersion(len(self.versions) + 1, samples, self._scores.r2(), trigger, at_task))
+        number = newest_number(self.versions) + 1
+        append_bounded(self.versions, ModelVersion(number, samples, self._scores.r2(), trigger, at_task))
 
     def _misfits(self) -> bool:
         """Whether a pretrained model errs much more than a fit of the few outcomes seen would."""

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ...core.worker_process import WorkerProcess
 from .fitting import FittedDurations
 from .hierarchical_learner import HierarchicalLearner
-from .online_duration_model import LearningEvent, OnlineDurationModel, TrainingRequest
+from .online_duration_model import LearningEvent, OnlineDurationModel, TrainingRequest, newest_number
 
 #: The priority value added to a training process, so that it gives way to the run.
 _NICENESS = 5
@@ -255,7 +255,7 @@ class BackgroundRetraining:
             events, self.seconds = job.swap_in(at_task)
         except Exception as error:  # any error: an older model is better than none
             self.failed += 1
-            reason, version = str(error) or type(error).__name__, len(job.forest.versions)
+            reason, version = str(error) or type(error).__name__, newest_number(job.forest.versions)
             return [LearningEvent("retrain_failed", at_task, f"kept the old model: {reason}", version)]
         return events
 
