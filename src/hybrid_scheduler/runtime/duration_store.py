@@ -7,25 +7,37 @@ import json
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..core.atomic_files import exclusive_lock, write_atomically
+from ..core.atomic_files import exclusive_lock, remove_leftovers, write_atomically
 from ..profiling.machine_info import cpu_model, usable_cores
 
 _log = logging.getLogger(__name__)
-#: Version of the file's format; files of another version are ignored.
+#: Version of the file's format, which is part of its name; files of another version are ignored.
 _VERSION = 1
 _FORMAT = "hybrid-scheduler run times"
 #: Seconds to wait for another program that is writing.
-_PATIENT = 5.0
-#: Rows that are kept; those of functions that ran longest ago go first.
+_LOCK_TIMEOUT = 5.0
+#: Rows that are kept; those that were measured longest ago go first.
 _MOST_ROWS = 20_000
+#: Largest size in a row: sizes are logarithms.
+_LARGEST_SIZE = 100.0
+#: Files whose problem was reported; one program may have many executors.
+_reported: set[Path] = set()
 
 
-def _default_folder() -> Path:
-    """Return the folder for learned run times: HYBRID_SCHEDULER_CACHE, or one in the user's cache folder."""
+def history_folder(folder: bool | str | Path = True) -> Path:
+    """Return the folder for learned run times.
+
+    Parameters
+    ----------
+    folder : bool or path, optional
+        A folder; True stands for HYBRID_SCHEDULER_CACHE, or for one in the user's cache folder.
+    """
+    if not isinstance(folder, bool):
+        return Path(folder)
     given = os.environ.get("HYBRID_SCHEDULER_CACHE")
     if given:
         return Path(given)
@@ -33,10 +45,45 @@ def _default_folder() -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "hybrid-scheduler" / "run-times"
 
 
-def _machine_id(device_classes: Sequence[str]) -> str:
-    """Return an id of this machine's processors; run times of other machines say nothing here."""
-    text = "\n".join((cpu_model(), str(usable_cores()), *sorted(device_classes)))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+class StoredRun(NamedTuple):
+    """Run time of one function on one device, for calls of one size.
+
+    Attributes
+    ----------
+    function : str
+        Name of the function and hash of its code.
+    device_class : str
+        Where it ran.
+    signature : str
+        Ranks and types of the arguments, as JSON.
+    sizes : list of float
+        Dimensions and whole numbers among the arguments, each as ``ln(1 + value)``.
+    nbytes : int
+        Bytes of the arrays.
+    seconds : float
+        Mean run time.
+    runs : int
+        Number of runs.
+    measured_at : int
+        When it ran last, in seconds since 1970.
+    """
+
+    function: str
+    device_class: str
+    signature: str
+    sizes: list[float]
+    nbytes: int
+    seconds: float
+    runs: int
+    measured_at: int
+
+
+class HistoryFile(NamedTuple):
+    """Content of a file: id and description of the machine, and what was measured on it."""
+
+    machine: str
+    description: str
+    rows: list[StoredRun]
 
 
 class DurationStore:
@@ -50,88 +97,155 @@ class DurationStore:
         Folder of the file; True stands for the user's cache folder.
     device_classes : sequence of str
         Accelerators of this machine.
+    cores : int, optional
+        CPU cores that the program uses; all usable ones if left out.
     """
 
-    def __init__(self, folder: bool | str | Path, device_classes: Sequence[str]) -> None:
-        self.folder = _default_folder() if isinstance(folder, bool) else Path(folder)
-        self.machine = _machine_id(device_classes)
-        self.path = self.folder / f"{self.machine}.json"
-        self._reported = False
+    def __init__(self, folder: bool | str | Path, device_classes: Sequence[str], cores: int | None = None) -> None:
+        self.folder = history_folder(folder)
+        # Run times of other processors say nothing here.
+        parts = cpu_model(), f"{cores or usable_cores()} cores", *sorted(device_classes)
+        self.description = ", ".join(parts)
+        self.machine = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+        self.path = self.folder / f"{self.machine}-v{_VERSION}.json"
 
     def load(self) -> list[list[Any]]:
-        """Return the rows of `FunctionDurations.as_document` that are on disk."""
-        return [row[:7] for row in self._rows()]
+        """Return the rows that are on disk, for `FunctionDurations.add_document`."""
+        return [list(row[:7]) for row in self._read().rows]
 
     def save(self, rows: list[list[Any]]) -> None:
-        """Add rows to the file; those of other programs stay."""
+        """Add rows of `FunctionDurations.as_document` to the file; others stay as they are."""
         if not rows:
             return
         now = int(time.time())
+
+        def add() -> None:
+            merged = {_key(row): row for row in self._read().rows}
+            for row in rows:
+                new = StoredRun._make((*row, now))
+                merged[_key(new)] = new
+            kept = sorted(merged.values(), key=lambda row: row.measured_at)[-_MOST_ROWS:]
+            _write(self.path, HistoryFile(self.machine, self.description, kept))
+
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            deadline = time.monotonic() + _PATIENT
-            while True:
-                with exclusive_lock(self.folder / f".{self.machine}.lock") as mine:
-                    if mine:
-                        merged = {_key(row): row for row in self._rows()}
-                        for row in rows:
-                            before = merged.pop(_key(row), None)
-                            when = before[7] if before is not None and before[:7] == row else now
-                            merged[_key(row)] = [*row, when]
-                        kept = sorted(merged.values(), key=lambda row: row[7])[-_MOST_ROWS:]
-                        document = {"format": _FORMAT, "version": _VERSION, "machine": self.machine, "rows": kept}
-                        write_atomically(self.path, json.dumps(document) + "\n")
-                        return
-                if time.monotonic() > deadline:
-                    raise TimeoutError("another program holds the lock")
-                time.sleep(0.01)
+            _locked(self.folder, add)
         except OSError as error:
             self._report(f"run times are not kept: {self.folder}: {error}")
 
-    def clear(self) -> bool:
-        """Remove the file; return whether there was one."""
-        there = self.path.exists()
-        self.path.unlink(missing_ok=True)
-        return there
-
-    def _rows(self) -> list[list[Any]]:
+    def _read(self) -> HistoryFile:
         try:
-            text = self.path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return []
-        except (OSError, UnicodeDecodeError) as error:
-            self._report(f"run times were not read: {self.path}: {error}")
-            return []
-        try:
-            document = json.loads(text)
-            if document["format"] != _FORMAT or document["version"] != _VERSION:
-                raise ValueError(f"version {document.get('version')}, not {_VERSION}")
-            if document["machine"] != self.machine:
+            found = read_history(self.path)
+            if found.machine != self.machine:
                 raise ValueError("made on another machine")
-            rows = document["rows"]
-            for row in rows:
-                _check(row)
-        except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError) as error:
             self._report(f"run times were not read: {self.path}: {error}")
-            return []
-        return list(rows)
+        else:
+            return found
+        return HistoryFile(self.machine, self.description, [])
 
     def _report(self, message: str) -> None:
-        if not self._reported:
-            self._reported = True
+        if self.path not in _reported:
+            _reported.add(self.path)
             _log.warning("%s", message)
 
 
-def _key(row: list[Any]) -> tuple[Any, ...]:
-    return row[0], row[1], row[2], tuple(row[3])
+def history_files(folder: Path) -> list[Path]:
+    """Return the files of learned run times in a folder, one for each machine."""
+    return sorted(folder.glob("*.json"))
 
 
-def _check(row: Any) -> None:
-    function, device_class, signature, sizes, nbytes, seconds, runs, when = row
-    texts = isinstance(function, str) and isinstance(device_class, str) and isinstance(signature, str)
-    numbers = [nbytes, seconds, runs, when, *sizes]
-    if not texts or not all(type(one) in (int, float) and abs(one) < 1e18 for one in numbers):
+def read_history(path: Path) -> HistoryFile:
+    """Read a file of learned run times.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is damaged, or of another version.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != _FORMAT or document["version"] != _VERSION:
+            raise ValueError(f"version {str(document['version'])[:20]}, not {_VERSION}")
+        rows = [StoredRun(*row) for row in document["rows"]]
+        dimensions: dict[tuple[str, str, str], int] = {}
+        for row in rows:
+            _check(row)
+            if dimensions.setdefault(row[:3], len(row.sizes)) != len(row.sizes):
+                raise ValueError("rows that contradict each other")
+        return HistoryFile(str(document["machine"]), str(document.get("description", "")), rows)
+    except (KeyError, TypeError, RecursionError, AttributeError) as error:
+        raise ValueError(f"damaged ({type(error).__name__})") from None
+
+
+def forget_history(path: Path, functions: set[str] | None = None) -> None:
+    """Remove functions from a file of learned run times, or the whole file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    functions : set of str, optional
+        Functions to remove, as in `StoredRun.function`; all if left out.
+    """
+
+    def remove() -> None:
+        found = read_history(path) if functions is not None else None
+        kept = [row for row in found.rows if row.function not in (functions or ())] if found else []
+        if found and kept:
+            _write(path, found._replace(rows=kept))
+        else:
+            path.unlink(missing_ok=True)
+
+    _locked(path.parent, remove)
+
+
+def _locked(folder: Path, change: Callable[[], None]) -> None:
+    """Change a file while no other program changes one; raises TimeoutError if another program does not end."""
+    deadline = time.monotonic() + _LOCK_TIMEOUT
+    while True:
+        with exclusive_lock(folder / ".lock") as mine:
+            if mine:
+                remove_leftovers(folder)
+                change()
+                return
+        if time.monotonic() > deadline:
+            raise TimeoutError("another program holds the lock")
+        time.sleep(0.01)
+
+
+def _write(path: Path, content: HistoryFile) -> None:
+    document = {"format": _FORMAT, "version": _VERSION, **content._asdict()}
+    write_atomically(path, json.dumps(document) + "\n")
+
+
+def _key(row: StoredRun) -> tuple[Any, ...]:
+    return row.function, row.device_class, row.signature, tuple(row.sizes)
+
+
+def _check(row: StoredRun) -> None:
+    """Raise ValueError for a row that cannot be a measurement."""
+    texts = all(isinstance(one, str) for one in row[:3])
+    numbers = [row.nbytes, row.seconds, row.runs, row.measured_at, *row.sizes]
+    if (
+        not texts
+        or type(row.sizes) is not list
+        or not all(type(one) in (int, float) and 0 <= one < 1e18 for one in numbers)
+        or not 0 < row.seconds < 1e9
+        or not all(one < _LARGEST_SIZE for one in row.sizes)
+    ):
         raise ValueError("a row that is no measurement")
-    if not 0 < seconds < 1e9:
-        raise ValueError("a run time that is not above 0")
-    json.loads(signature)
+    signature = json.loads(row.signature)
+    if type(signature) is not list or not all(_is_plain(one) for one in signature):
+        raise ValueError("a row with a damaged signature")
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is one of those in the signature of a call: a word, a number, or a list of them."""
+    return not isinstance(value, dict | list) or (
+        isinstance(value, list) and not any(isinstance(one, dict | list) for one in value)
+    )

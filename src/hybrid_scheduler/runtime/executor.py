@@ -89,7 +89,8 @@ class HybridExecutor(Executor):
         self._lock = threading.Lock()
         found = list(accelerators) if accelerators is not None else find_accelerators(_gpu(device_type))
         durations = FunctionDurations()
-        self._store = DurationStore(history, [one.device_class for one in found]) if history is not False else None
+        classes = [one.device_class for one in found]
+        self._store = DurationStore(history, classes, cores) if history is not False else None
         self.graph = TaskGraph(cores or usable_cores(), found, durations)
         #: Read by Dask, which keeps this many tasks in flight.
         self._max_workers = self.graph.cores.cores + len(found)

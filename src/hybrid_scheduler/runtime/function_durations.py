@@ -133,6 +133,8 @@ class FunctionDurations:
     def __init__(self) -> None:
         self._calls: dict[tuple[str, str], dict[tuple[Any, ...], _Calls]] = {}
         self._typical: dict[tuple[str, str], float] = {}
+        #: What was measured here, as opposed to what another program measured.
+        self._own: set[tuple[str, str, tuple[Any, ...], tuple[float, ...]]] = set()
 
     def learn(
         self, function: str, device_class: str, call: CallSizes, seconds: float, *, first: bool = False
@@ -152,6 +154,12 @@ class FunctionDurations:
         """
         if not (math.isfinite(seconds) and seconds > 0):
             return
+        self._add(function, device_class, call, seconds, first=first)
+        self._own.add((function, device_class, call.signature, call.sizes))
+
+    def _add(
+        self, function: str, device_class: str, call: CallSizes, seconds: float, *, first: bool = False
+    ) -> _Calls:
         by_signature = self._calls.setdefault((function, device_class), {})
         calls = by_signature.get(call.signature)
         if calls is None:
@@ -159,6 +167,7 @@ class FunctionDurations:
         calls.add(call, seconds, first=first)
         before = self._typical.get((function, device_class), seconds)
         self._typical[function, device_class] = before + _NEWEST * (seconds - before)
+        return calls
 
     def estimate(self, function: str, device_class: str, call: CallSizes) -> DurationEstimate | None:
         """Return the expected run time; None if the function has not run there with such arguments."""
@@ -180,20 +189,21 @@ class FunctionDurations:
                     yield function, device_class, CallSizes(signature, sizes, nbytes), math.exp(log), runs
 
     def as_document(self) -> list[list[Any]]:
-        """Return what was measured as JSON values; first runs are left out."""
+        """Return what was measured here as JSON values; first runs are left out."""
         return [
             [function, device_class, json.dumps(call.signature), list(call.sizes), call.nbytes, seconds, runs]
             for function, device_class, call, seconds, runs in self.rows()
-            if runs > 0
+            if runs > 0 and (function, device_class, call.signature, call.sizes) in self._own
         ]
 
     def add_document(self, rows: list[list[Any]]) -> None:
-        """Learn what another program measured; its own measurements count for more."""
-        for function, device_class, signature, sizes, nbytes, seconds, _ in rows:
+        """Learn what another program measured, for calls that were not measured here."""
+        for function, device_class, signature, sizes, nbytes, seconds, runs in rows:
             call = CallSizes(_tuples(json.loads(signature)), tuple(map(float, sizes)), int(nbytes))
             known = self.estimate(function, device_class, call)
             if known is None or known.distance > 0:
-                self.learn(function, device_class, call, float(seconds))
+                calls = self._add(function, device_class, call, float(seconds))
+                calls.means[call.sizes] = math.log(seconds), max(1, int(runs)), call.nbytes
 
 
 def _tuples(value: Any) -> Any:

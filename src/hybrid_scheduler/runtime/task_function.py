@@ -325,5 +325,12 @@ def _code_hash(function: Callable[..., Any] | None) -> str:
 
 
 def _code_parts(code: CodeType) -> tuple[Any, ...]:
-    constants = tuple(_code_parts(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts)
-    return code.co_code.hex(), code.co_names, code.co_varnames, constants
+    return code.co_code.hex(), code.co_names, code.co_varnames, tuple(map(_constant, code.co_consts))
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, CodeType):
+        return _code_parts(value)
+    if isinstance(value, frozenset):  # Python writes its elements in another order at every start
+        return sorted(map(repr, value))
+    return repr(value)
