@@ -174,7 +174,8 @@ class Study:
             results = {name: way() for name, way in ways.items()}
             ours()
             error = float(np.abs(results["executor"] - results["CPU"]).max())
-            self.note("chain of 10 steps", f"n={n}", {**take_turns(ways, self.rounds), "error": error})
+            times = take_turns(ways, self.rounds)
+            self.note("chain of 10 steps", f"n={n}", {**times, "error": error, "calls": _calls(executor)})
 
     def graphs(self) -> None:
         """Measure tiled factorisations."""
@@ -212,7 +213,7 @@ class Study:
             began = time.perf_counter()
             library(torch.from_numpy(matrix))
             times["library on the CPU"] = [time.perf_counter() - began]
-            self.note("tiled graphs", row, {**times, "error": error, "tasks": len(executor.records)})
+            self.note("tiled graphs", row, {**times, "error": error, "calls": _calls(executor)})
 
     def twelve(self) -> None:
         """Measure the twelve programs."""
@@ -250,14 +251,12 @@ class Study:
             if self.gpu:
                 ways["GPU by hand"] = by_hand
             times = take_turns(ways, self.rounds)
-            devices: dict[str, int] = {}
-            for one in executor.records:
-                devices[one.device] = devices.get(one.device, 0) + 1
+            calls = _calls(executor)
         self.note(
             "programs",
             program.name,
             {**times, "first start": first, "second start": second, "error": error, "tolerance": program.tolerance,
-             "devices": devices},
+             "calls": calls},
         )  # fmt: skip
 
     def granularity(self) -> None:
@@ -290,6 +289,14 @@ class Study:
     def report(self) -> str:
         """Return the results as a table."""
         return table(self.found)
+
+
+def _calls(executor: hs.HybridExecutor) -> dict[str, list[float]]:
+    """Return, by function and device, the calls of all rounds and their median milliseconds."""
+    found: dict[str, list[float]] = {}
+    for one in executor.records:
+        found.setdefault(f"{one.function.rpartition('.')[2]} on {one.device}", []).append(one.seconds * 1e3)
+    return {name: [len(times), round(statistics.median(times), 4)] for name, times in sorted(found.items())}
 
 
 def _nothing() -> None:
@@ -384,11 +391,13 @@ def table(found: dict[str, Any]) -> str:
             lines += ["", f"{part}, milliseconds:"]
         for row, values in found.get(part, {}).items():
             times = {name: one for name, one in values.items() if isinstance(one, list)}
+            calls = values["calls"]
             ours = statistics.median(times["executor"])
             others = {name: statistics.median(one) for name, one in times.items() if name != "executor"}
             best = min(others, key=others.__getitem__)
             lines.append(f"  {row:20} {ours / others[best]:.3f} of {best}; error {values['error']:.2g}")
             lines += [f"      {name:32} {_spread(one)}" for name, one in times.items()]
+            lines += [f"        {name}: {count} calls, {median:.4g} ms" for name, (count, median) in calls.items()]
     rows = found.get("programs", {})
     if rows:
         lines += ["", "Programs, milliseconds; ratio to the better fixed device; first and second start:"]
@@ -401,9 +410,10 @@ def table(found: dict[str, Any]) -> str:
             lines.append(
                 f"  {name:32} {ours / best:.3f} of the better; {ours / cpu:.3f} of the CPU; first start"
                 f" {values['first start'] / best:.3f}, second {values['second start'] / best:.3f};"
-                f" error {values['error']:.2g} (allowed {values['tolerance']:g}); {values['devices']}"
+                f" error {values['error']:.2g} (allowed {values['tolerance']:g})"
             )
             lines += [f"      {key:32} {_spread(one)}" for key, one in times.items()]
+            lines += [f"        {key}: {n} calls, {median:.4g} ms" for key, (n, median) in values["calls"].items()]
         lines.append(f"  geometric mean of CPU / executor: {statistics.geometric_mean(gains):.3f}")
     for name, values in found.get("granularity", {}).items():
         lines += ["", f"{name}:"]

@@ -103,23 +103,36 @@ def solve_upper(lu: Any, tile: Any) -> Any:
     return solve_triangular(lu, tile.T, lower=False, trans="T", check_finite=False).T
 
 
-@hs.auto
-def factor_qr(panel: Any) -> Any:
-    """Return Q and R of a panel."""
-    return tuple(hs.array_namespace(panel).linalg.qr(panel))
+def _orthogonal_gpu(panel: Any) -> Any:
+    import torch
+
+    for _ in range(2):
+        lower = torch.linalg.cholesky(panel.mT @ panel)
+        panel = torch.linalg.solve_triangular(lower.mT, panel, upper=True, left=False)
+    return panel
+
+
+@hs.task(gpu=_orthogonal_gpu)
+def orthogonal(panel: Any) -> Any:
+    """Return an orthonormal basis of a panel's columns, by Cholesky QR done twice."""
+    from scipy.linalg import solve_triangular
+
+    for _ in range(2):
+        lower = np.linalg.cholesky(panel.T @ panel)
+        panel = solve_triangular(lower, panel.T, lower=True, check_finite=False).T
+    return panel
 
 
 @hs.auto
-def project(factors: Any, panel: Any) -> Any:
+def project(q: Any, panel: Any) -> Any:
     """Return what is left of a panel without its part in the span of Q."""
-    q = factors[0]
     return panel - q @ (q.T @ panel)
 
 
 @hs.auto
-def q_of(*factors: Any) -> Any:
-    """Join the Q of all panels."""
-    return hs.array_namespace(factors[0][0]).concat([one[0] for one in factors], axis=1)
+def side_by_side(*panels: Any) -> Any:
+    """Join panels."""
+    return hs.array_namespace(panels[0]).concat(panels, axis=1)
 
 
 Submit = Callable[..., Any]
@@ -163,12 +176,15 @@ def lu(submit: Submit, matrix: Any, tiles: int) -> Any:
 
 
 def qr(submit: Submit, matrix: Any, tiles: int) -> Any:
-    """Submit a QR factorisation by panels (block Gram-Schmidt); return the future of Q."""
+    """Submit a QR factorisation by panels (block Gram-Schmidt); return the future of Q.
+
+    Meant for matrices that are well conditioned: a panel's basis comes from the Cholesky factor of its Gram matrix.
+    """
     step = len(matrix) // tiles
     panel = [matrix[:, j * step : (j + 1) * step] for j in range(tiles)]
-    factors = []
+    bases = []
     for k in range(tiles):
-        factors.append(submit(factor_qr, panel[k]))
+        bases.append(submit(orthogonal, panel[k]))
         for j in range(k + 1, tiles):
-            panel[j] = submit(project, factors[k], panel[j])
-    return submit(q_of, *factors)
+            panel[j] = submit(project, bases[k], panel[j])
+    return submit(side_by_side, *bases)

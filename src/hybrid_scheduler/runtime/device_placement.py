@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .data_handle import HOST
 from .function_durations import NEAR, DurationEstimate, FunctionDurations
+from .task_function import CallSizes
 
 if TYPE_CHECKING:
     from .cpu_cores import CpuCores
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
 ONE_CORE, ALL_CORES = "cpu", "cpu (all cores)"
 #: A device is not tried where its transfers alone, or a careful guess, take this many times as long as the best.
 _HOPELESS = 4.0
-#: A guess that is at most this many times the best may be wrong enough to win, for so many trials of a function.
-_WORTH_KNOWING, _MOST_EXPLORED = 2.0, 8
+#: What trials of a function may cost: a share of its seconds so far, and a few milliseconds for a start.
+_TRIAL_SHARE, _TRIAL_SECONDS = 0.05, 0.02
+#: How many times as long as on a GPU a call may take on a CPU that has not run it.
+_WORST_CPU = 30.0
+#: No call is shorter than this on a GPU: starting kernels takes as long.
+_LEAST_GPU = 30e-6
+#: Choices that are kept for calls that are too short to choose again, and how often one is used.
+_MOST_FIXED, _FIXED_USES = 1_000, 1_000
 #: Calls with fewer bytes are tried on the CPU first.
 _SMALL = 256 * 1024
 #: Bytes per second of a link, until copies have been measured.
@@ -91,8 +98,10 @@ class FunctionFacts:
         Device classes that cannot run it, with the error.
     runs : dict
         Runs so far by device class; the first one includes loading and planning.
-    explored : int
-        Trials of sizes for which there was a guess.
+    seconds : float
+        Measured seconds of all its runs.
+    fixed : dict
+        By the sizes of calls that are too short to choose for: the choice, and how often it was used.
     forms : dict
         Form of its results by device class.
     """
@@ -103,7 +112,8 @@ class FunctionFacts:
     trials: dict[str, int] = field(default_factory=dict)
     unusable: dict[str, str] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
-    explored: int = 0
+    seconds: float = 0.0
+    fixed: dict[CallSizes, tuple[Choice, int]] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
 
 
@@ -163,6 +173,10 @@ class DevicePlacement:
             return _CPU_ONLY if known is None else _CPU_ONLY._replace(predicted=known.seconds)
         function = call.function
         facts = self.facts_of(function.key)
+        fixed = facts.fixed.get(call.sizes)
+        if fixed is not None and fixed[1] < _FIXED_USES and all(HOST in one.copies for one in call.handles):
+            facts.fixed[call.sizes] = fixed[0], fixed[1] + 1
+            return fixed[0]
         usable = [
             (space, one)
             for space, one in enumerate(self._accelerators, 1)
@@ -191,7 +205,26 @@ class DevicePlacement:
         space = spaces[best]
         if space == HOST:
             self._credit(call, spaces, candidates)
+            if candidates[0].known and candidates[0].run < _LEAST_GPU:
+                if len(facts.fixed) >= _MOST_FIXED:
+                    facts.fixed.clear()
+                choice = Choice(
+                    HOST, candidates[0].run, "choosing would take longer than it could gain", candidates
+                )
+                facts.fixed[call.sizes] = choice, 0
         return Choice(space, candidates[best].run, "it is expected to end first here", candidates)
+
+    def must_wait(self, call: TaskFuture) -> bool:
+        """Return whether a call should wait for the first measurement of its function, which is under way.
+
+        Without it all calls that are submitted at once would go where nothing is known.
+        """
+        facts = self.facts.get(call.key or "")
+        if facts is None or not facts.trials or not self._accelerators:
+            return False
+        classes = {ONE_CORE, ALL_CORES, *(one.device_class for one in self._accelerators)}
+        estimates = (self.durations.estimate(call.key or "", one, call.sizes) for one in classes)
+        return not any(one is not None and one.warm for one in estimates)
 
     def observe(self, call: TaskFuture) -> None:
         """Learn from a finished call; what is learned here is learned from durations."""
@@ -228,12 +261,15 @@ class DevicePlacement:
         transfers: dict[int, float],
     ) -> tuple[Candidate, ...]:
         guess = max((one.seconds for one in estimates.values() if one is not None), default=0.0)
+        certain = any(one is not None and one.warm and one.distance <= NEAR for one in estimates.values())
         ahead = self._ahead(call, list(estimates))
         moved = call.sizes.nbytes / _BANDWIDTH
         cheapest = min(ahead.values())
         found = []
         for space, estimate in estimates.items():
-            run = estimate.seconds if estimate is not None else guess
+            near = estimate is not None and estimate.distance <= NEAR
+            known = estimate or DurationEstimate(guess, math.inf, False, guess)
+            run = known.most if certain and not near else known.seconds
             after = min(ahead[space], cheapest + moved)
             if space == HOST:
                 wait = 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
@@ -244,7 +280,6 @@ class DevicePlacement:
                 if not call.waiting():
                     share = facts.fetched / facts.made
                     after += share * (_COPY_START + facts.result_bytes / self.download[space - 1])
-            near = estimate is not None and estimate.distance <= NEAR
             found.append(Candidate(name, wait, transfers[space], run, after, near))
         return tuple(found)
 
@@ -300,18 +335,21 @@ class DevicePlacement:
                 return min(idle, key=idle.__getitem__)
             return HOST
         best = min(transfers[space] + one.seconds for space, one in known.items())
+        allowed = _TRIAL_SECONDS + _TRIAL_SHARE * facts.seconds
         for space, estimate in estimates.items():
             if facts.trials.get(self._class(space)):
                 continue
             if estimate is None or not estimate.warm:
-                if transfers[space] < _HOPELESS * best:
-                    return space
-            elif (
-                # Where it may win, it is worth knowing; elsewhere the nearest measurement will do.
-                estimate.distance > NEAR
-                and facts.explored < _MOST_EXPLORED
-                and best < transfers[space] + estimate.seconds < _WORTH_KNOWING * best
-            ):
-                facts.explored += 1
+                if space == HOST:
+                    worth = _WORST_CPU * best <= allowed
+                else:
+                    worth = best > _LEAST_GPU and transfers[space] < _HOPELESS * best
+            else:
+                # Where the fit says that it would win and the careful guess does not, measuring decides.
+                end = transfers[space] + estimate.most
+                worth = (
+                    estimate.distance > NEAR and transfers[space] + estimate.seconds < best < end <= best + allowed
+                )
+            if worth:
                 return space
         return None

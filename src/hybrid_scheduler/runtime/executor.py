@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ from .task_graph import CallRecord, TaskGraph
 
 #: The policy that this executor has built in; other schedulers come from the registry.
 _DEFAULT = "hybrid_ml"
+#: Seconds of a thread's turn while accelerators are used.
+_TURN = 1e-4
 
 
 class HybridExecutor(Executor):
@@ -87,6 +90,7 @@ class HybridExecutor(Executor):
         self._scheduler = scheduler
         self._kernels: KernelExecutor | None = None
         self._lock = threading.Lock()
+        self._closed = False
         found = list(accelerators) if accelerators is not None else find_accelerators(_gpu(device_type))
         durations = FunctionDurations()
         classes = [one.device_class for one in found]
@@ -101,6 +105,8 @@ class HybridExecutor(Executor):
                 self.graph.placement.facts_of(function).runs[device_class] = runs
         for worker in self.graph.workers:
             worker.start()
+        if found:
+            _switching.enter()
         _living.add(self)
         self._finalizer = weakref.finalize(self, _end_later, self.graph, self._store)
         self._finalizer.atexit = False
@@ -230,6 +236,10 @@ class HybridExecutor(Executor):
             Whether to cancel tasks that have not begun.
         """
         self.graph.shutdown(wait=wait, cancel=cancel_futures)
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if self.graph.workers and not closed:
+            _switching.leave()
         if self._kernels is not None:
             self._kernels.shutdown(wait, cancel_futures=cancel_futures)
         if self._finalizer.detach() is not None and not wait:
@@ -280,6 +290,33 @@ def _time(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} µs"
 
 
+class _SwitchInterval:
+    """Shorter turns of Python's threads while executors with accelerators are open.
+
+    A thread that starts kernels gives up the interpreter's lock at each of them. It gets it back only after the
+    turn of another thread, which is 5 ms by default and longer than most kernels.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before = 0.0
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(_TURN)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                sys.setswitchinterval(self._before)
+
+
+_switching = _SwitchInterval()
 _living: weakref.WeakSet[HybridExecutor] = weakref.WeakSet()
 _shared: list[HybridExecutor] = []
 _sharing = threading.Lock()

@@ -41,11 +41,14 @@ class DurationEstimate(NamedTuple):
         Distance (in ln of the sizes) to the nearest measured call; 0 if this size was measured.
     warm : bool
         False if only a first run was seen, which includes loading and planning.
+    most : float
+        Careful guess: as if time grew with every size of the call at once.
     """
 
     seconds: float
     distance: float
     warm: bool
+    most: float
 
 
 class _Calls:
@@ -94,18 +97,22 @@ class _Calls:
     def at(self, call: CallSizes) -> DurationEstimate | None:
         found = self.means.get(call.sizes)
         if found is not None:
-            return DurationEstimate(math.exp(found[0]), 0.0, found[1] > 0)
+            seconds = math.exp(found[0])
+            return DurationEstimate(seconds, 0.0, found[1] > 0, seconds)
         warm = [(sizes, mean) for sizes, mean in list(self.means.items()) if mean[1] > 0]
         if not warm or not self.weights:
             cold = next(iter(list(self.means.items())), None)
             if cold is None:
                 return None
-            return DurationEstimate(math.exp(cold[1][0]), _distance(call.sizes, cold[0]), False)
+            seconds = math.exp(cold[1][0])
+            return DurationEstimate(seconds, _distance(call.sizes, cold[0]), False, seconds)
         nearest, (log, _, nbytes) = min(warm, key=lambda one: _distance(call.sizes, one[0]))
         distance = _distance(call.sizes, nearest)
         shift = log - self._fitted(nearest, nbytes)
         fitted = self._fitted(call.sizes, call.nbytes) + shift * math.exp(-distance / _REACH)
-        return DurationEstimate(math.exp(min(max(fitted, -25.0), 15.0)), distance, True)
+        growth = sum(max(0.0, a - b) for a, b in zip(call.sizes, nearest, strict=True))
+        seconds, most = math.exp(min(max(fitted, -25.0), 15.0)), math.exp(min(log + growth, 15.0))
+        return DurationEstimate(seconds, distance, True, max(seconds, most))
 
     def _fitted(self, sizes: tuple[float, ...], nbytes: int) -> float:
         slopes = self.weights

@@ -104,6 +104,8 @@ class TaskGraph:
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._ending = threading.Lock()
+        #: By function: calls that wait for its first measurement.
+        self._parked: dict[str, list[TaskFuture]] = {}
         self._open = 0
         self._closed = False
         self._outcomes: SimpleQueue[TaskFuture | threading.Event | None] = SimpleQueue()
@@ -253,6 +255,16 @@ class TaskGraph:
                 self.cores.put(node)
                 return
             self._resolve(node)
+        except BaseException as error:
+            self.fail(node, error)
+            return
+        self._place(node, here=here)
+
+    def _place(self, node: TaskFuture, *, here: bool = False) -> None:
+        """Choose a device for a call and put it into its queue."""
+        try:
+            if self._park(node):
+                return
             choice = self.placement.choose(node)
         except BaseException as error:
             self.fail(node, error)
@@ -265,6 +277,25 @@ class TaskGraph:
                 self._put_on_cores(node)
         else:
             self.workers[choice.space - 1].put(node)
+
+    def _park(self, node: TaskFuture) -> bool:
+        """Let a call wait if the first measurement of its function is under way; return whether it waits."""
+        key = node.function.key
+        if not self.placement.must_wait(node):
+            return False
+        with self._lock:
+            if not self.placement.facts_of(key).trials:  # it has just ended
+                return False
+            self._parked.setdefault(key, []).append(node)
+            return True
+
+    def _unpark(self, key: str) -> None:
+        """Place the calls that waited for a measurement."""
+        with self._lock:
+            waiting = self._parked.pop(key, [])
+        for node in waiting:
+            if not node.ended:
+                self._place(node)
 
     def _put_on_cores(self, node: TaskFuture) -> None:
         node.queued = True
@@ -420,9 +451,10 @@ class TaskGraph:
 
     def _end_trial(self, node: TaskFuture) -> None:
         if node.trial is not None:
-            facts = self.placement.facts_of(node.function.key)
-            facts.trials.pop(node.trial, None)
+            with self._lock:
+                self.placement.facts_of(node.function.key).trials.pop(node.trial, None)
             node.trial = None
+            self._unpark(node.function.key)
 
     def fail(self, node: TaskFuture, error: BaseException) -> None:
         """End a task with an error, and all that wait for it."""
@@ -486,6 +518,7 @@ class TaskGraph:
         runs = facts.runs.get(node.device_class, 0)
         facts.runs[node.device_class] = runs + 1
         first = node.space != HOST and runs == 0
+        facts.seconds += node.seconds
         self.durations.learn(function.key, node.device_class, node.sizes, node.seconds, first=first)
         self._end_trial(node)
         self.placement.observe(node)
@@ -528,6 +561,10 @@ class TaskGraph:
         with self._lock:
             self._closed = True
         if cancel:
+            with self._lock:
+                parked = [node for waiting in self._parked.values() for node in waiting]
+            for node in parked:
+                node.cancel()
             for worker in self.workers:
                 worker.cancel_waiting()
             self.cores.cancel_waiting()
