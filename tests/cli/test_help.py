@@ -12,7 +12,17 @@ Run = Callable[..., Any]
 
 @pytest.mark.parametrize(
     "command",
-    [(), ("simulate",), ("pipeline",), ("train",), ("shift",), ("schedulers",), ("scenarios",), ("platforms",)],
+    [
+        (),
+        ("simulate",),
+        ("pipeline",),
+        ("train",),
+        ("shift",),
+        ("schedulers",),
+        ("scenarios",),
+        ("platforms",),
+        ("models",),
+    ],
 )
 def test_help_has_an_example_and_fits(command: tuple[str, ...], run: Run) -> None:
     result = run(*command, "--help")

@@ -247,6 +247,7 @@ NAMES = [
     "objects",
     "other_version",
     "other_format",
+    "other_machine",
 ]
 
 

@@ -23,6 +23,7 @@ from .execute import execute
 from .heavy import heavy
 from .import_trace import import_trace
 from .listings import platforms, scenarios, schedulers
+from .models import models
 from .pipeline import pipeline
 from .printer import Printer
 from .profile import calibrate, profile
@@ -184,6 +185,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
+app.add_typer(models)
 app.add_typer(db)
 
 

@@ -1,0 +1,423 @@
+"""`hybrid-scheduler models`: the run times that `HybridExecutor` keeps on disk."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from rich.text import Text
+
+from .command_context import CommandContext
+from .options import JsonOption
+from .printer import NOTHING, SECONDS, Column, significant, unit_for
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..runtime.duration_store import HistoryFile, StoredRun
+
+models = typer.Typer(
+    name="models",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+_Folder = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder of the run times instead of the user's cache.", show_default=False),
+]
+_FUNCTION_HELP = "Function: its name, the end of its name, or NAME:CODE for an older version."
+#: Panels of a plot: calls with other types of arguments have a panel of their own.
+_MOST_PANELS = 4
+
+
+class _Model(NamedTuple):
+    """Run times of one function on one machine."""
+
+    path: Path
+    file: HistoryFile
+    key: str
+    rows: list[StoredRun]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition(":")[0] or self.key
+
+    @property
+    def code(self) -> str:
+        return self.key.rpartition(":")[2]
+
+    @property
+    def devices(self) -> list[str]:
+        return sorted({row.device_class for row in self.rows})
+
+    @property
+    def measured_at(self) -> int:
+        return max(row.measured_at for row in self.rows)
+
+
+class _Call(NamedTuple):
+    """Calls of one size: seconds by device, and whether they were measured or come from other sizes."""
+
+    arguments: str
+    nbytes: int
+    size: float
+    seconds: dict[str, float]
+    runs: dict[str, int]
+
+    @property
+    def best(self) -> str:
+        return min(self.seconds, key=self.seconds.__getitem__)
+
+
+class _Crossover(NamedTuple):
+    """A size from which on another device is faster."""
+
+    size: float
+    before: str
+    after: str
+
+
+@models.callback()
+def list_models(context: typer.Context, as_json: JsonOption = False, folder: _Folder = None) -> None:
+    """List the functions whose run times are kept on disk.
+
+    `HybridExecutor` measures the functions that `auto` and `task` make, and its next start begins with these times.
+
+    \b
+    Examples:
+      hybrid-scheduler models
+      hybrid-scheduler models show my_program.step --plot step.png
+      hybrid-scheduler models clear --yes
+    """
+    if context.invoked_subcommand is not None:
+        if as_json or folder:
+            from ..core import InvalidInputError
+
+            name = context.invoked_subcommand
+            raise InvalidInputError("--json" if as_json else "--folder", f"after {name}", f"before {name}")
+        return
+    command: CommandContext = context.obj
+    where = _folder(folder)
+    found = _read(command, where)
+    if as_json:
+        command.printer.document({"folder": str(where), "functions": [_entry(one) for one in found]})
+        return
+    if not found:
+        command.printer.text(f"{where}: no run times are kept here")
+        return
+    machines = {one.file.machine: one.file.description for one in found}
+    columns = [
+        Column("function", [one.name for one in found], number=False),
+        Column("code", [Text(one.code[:6], "dim") for one in found], 4, number=False),
+        Column("devices", [", ".join(one.devices) for one in found], 1, number=False),
+        Column("sizes", [str(len({(row.signature, *row.sizes) for row in one.rows})) for one in found], 2),
+        Column("runs", [f"{sum(row.runs for row in one.rows):,}" for one in found], 1),
+        Column("last measured", [_time(one.measured_at) for one in found], 3, number=False),
+    ]
+    if len(machines) > 1:
+        columns.append(Column("machine", [one.file.machine for one in found], 2, number=False))
+    command.printer.table(columns)
+    command.printer.text()
+    for machine, description in machines.items():
+        command.printer.text(Text(f"machine {machine}: {description}", style="dim"))
+
+
+@models.command()
+def show(
+    context: typer.Context,
+    function: Annotated[str, typer.Argument(metavar="FUNCTION", help=_FUNCTION_HELP, show_default=False)],
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw the run times.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+    folder: _Folder = None,
+) -> None:
+    """Show a function's run times by size and device, and where another device becomes faster.
+
+    Copies between devices are not part of these times; the executor adds them for each call.
+
+    Example: hybrid-scheduler models show step --plot step.png
+    """
+    from ..core import InvalidInputError
+
+    if plot is not None and plot.suffix.lower() != ".png":
+        raise InvalidInputError("--plot", "a file name that ends in .png", plot)
+    command: CommandContext = context.obj
+    matching = _matching(_read(command, _folder(folder)), function)
+    model = max(matching, key=lambda one: one.measured_at)
+    tables = list(_tables(model))
+    if as_json:
+        calls = [_call_entry(call, signature) for signature, calls, _ in tables for call in calls]
+        crossovers = [{"signature": kind, **one._asdict()} for kind, _, found in tables for one in found]
+        command.printer.document({**_entry(model), "calls": calls, "crossovers": crossovers})
+    else:
+        _print(command, model, tables)
+        if len(matching) > 1:
+            names = ", ".join(sorted(f"{one.name}:{one.code[:6]}" for one in matching if one is not model))
+            command.printer.note(f"also kept: {names}")
+    if plot is not None:
+        from ..reports.figure_style import save_png, style_context
+
+        with style_context():
+            save_png(_draw(model, tables), plot)
+        command.printer.note(f"wrote {plot}")
+
+
+@models.command()
+def clear(
+    context: typer.Context,
+    function: Annotated[
+        str | None, typer.Argument(metavar="[FUNCTION]", help=_FUNCTION_HELP, show_default=False)
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+    folder: _Folder = None,
+) -> None:
+    """Delete the run times of a function, or all of them.
+
+    The executor then measures anew. Without a function also files of older versions and damaged ones are deleted.
+
+    Example: hybrid-scheduler models clear step --yes
+    """
+    from ..core import InvalidInputError
+    from ..runtime.duration_store import forget_history, history_files
+
+    command: CommandContext = context.obj
+    where = _folder(folder)
+    found = _read(command, where, warn=function is not None)
+    chosen = found if function is None else _matching(found, function)
+    files = history_files(where) if function is None else sorted({one.path for one in chosen})
+    names = f"the run times of {len(chosen)} function{'' if len(chosen) == 1 else 's'} in {where}"
+    if files and not yes:
+        if not sys.stdin.isatty():
+            raise InvalidInputError("--yes", f"given, to delete {names}", "no --yes", hint="add --yes")
+        typer.confirm(f"Delete {names}?", abort=True, err=True)
+    for path in files:
+        keys = None if function is None else {one.key for one in chosen if one.path == path}
+        forget_history(path, keys)
+    if as_json:
+        command.printer.document({"folder": str(where), "deleted": [_entry(one) for one in chosen]})
+    else:
+        command.printer.text(f"deleted {names}" if files else f"{where}: no run times are kept here")
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def _folder(given: Path | None) -> Path:
+    from ..core import InvalidInputError
+    from ..runtime.duration_store import history_folder
+
+    if given is not None and not given.is_dir():
+        raise InvalidInputError("--folder", "a folder", given, hint="leave it out for the user's cache folder")
+    return given or history_folder()
+
+
+def _read(command: CommandContext, folder: Path, *, warn: bool = True) -> list[_Model]:
+    """Return the functions of all files in a folder, by name."""
+    from ..runtime.duration_store import history_files, read_history
+
+    found: list[_Model] = []
+    for path in history_files(folder):
+        try:
+            file = read_history(path)
+        except (OSError, ValueError) as error:
+            if warn:
+                command.show_warning(f"{path}: not read: {error}")
+            continue
+        rows: dict[str, list[StoredRun]] = {}
+        for row in file.rows:
+            rows.setdefault(row.function, []).append(row)
+        found += [_Model(path, file, key, kept) for key, kept in rows.items()]
+    return sorted(found, key=lambda one: (one.name, -one.measured_at))
+
+
+def _matching(found: list[_Model], function: str) -> list[_Model]:
+    from ..core import InvalidInputError, UnknownNameError
+
+    if not found:
+        raise InvalidInputError("FUNCTION", "one whose run times are kept; there is none", function)
+    name, _, code = function.partition(":")
+    for matches in (
+        [one for one in found if one.name == name and one.code.startswith(code)],
+        [one for one in found if one.name.endswith(f".{name}") and one.code.startswith(code)],
+    ):
+        if matches:
+            return matches
+    raise UnknownNameError("FUNCTION", function, {one.name for one in found})
+
+
+def _tables(model: _Model) -> Iterator[tuple[str, list[_Call], list[_Crossover]]]:
+    """Yield (types of the arguments, calls by size, crossovers) for each kind of call."""
+    import json
+
+    from ..runtime.function_durations import FunctionDurations
+    from ..runtime.task_function import CallSizes
+
+    learned = FunctionDurations()
+    learned.add_document([list(row[:7]) for row in model.rows])
+    calls: dict[str, dict[CallSizes, dict[str, int]]] = {}
+    for function, device, call, _, runs in learned.rows():
+        assert function == model.key
+        calls.setdefault(json.dumps(call.signature), {}).setdefault(call, {})[device] = runs
+    for signature in sorted(calls, key=lambda one: -len(calls[one])):
+        devices = sorted({device for measured in calls[signature].values() for device in measured})
+        rows = []
+        for call, measured in calls[signature].items():
+            seconds = {
+                device: estimate.seconds
+                for device in devices
+                if (estimate := learned.estimate(model.key, device, call)) is not None
+            }
+            size = math.prod(map(math.expm1, call.sizes))
+            rows.append(_Call(_arguments(call), call.nbytes, call.nbytes or size, seconds, measured))
+        rows.sort(key=lambda one: (one.size, one.arguments))
+        yield signature, rows, _crossovers(rows)
+
+
+def _crossovers(calls: list[_Call]) -> list[_Crossover]:
+    """Return the sizes at which another device becomes the fastest, between two neighbours on a log scale."""
+    found = []
+    for low, high in pairwise(calls):
+        before, after = low.best, high.best
+        if before == after or high.size <= low.size or low.size <= 0:
+            continue
+        lead = math.log(low.seconds[after] / low.seconds[before])
+        gain = math.log(high.seconds[before] / high.seconds[after])
+        share = lead / (lead + gain) if lead + gain > 0 else 0.5
+        found.append(_Crossover(low.size * (high.size / low.size) ** share, before, after))
+    return found
+
+
+def _arguments(call: Any) -> str:
+    """Return the arguments of a call as text: 512×512 float64, 7."""
+    sizes = [round(math.expm1(one)) for one in call.sizes]
+    if call.signature == ("size",):
+        return f"size {significant(math.expm1(call.sizes[0]))}"
+    words = []
+    for one in call.signature:
+        if isinstance(one, tuple) and len(sizes) >= one[0]:
+            shape, sizes = sizes[: one[0]], sizes[one[0] :]
+            words.append(f"{'×'.join(map(str, shape)) or 'scalar'} {one[1].removeprefix('torch.')}")
+        elif one == "int" and sizes:
+            words.append(str(sizes.pop(0)))
+        else:
+            words.append(str(one))
+    return ", ".join(words) or "no arguments"
+
+
+def _kinds(signature: str) -> str:
+    """Return the types of a call's arguments as text: rank 2 float64, int."""
+    import json
+
+    words = [f"rank {one[0]} {one[1]}" if isinstance(one, list) else str(one) for one in json.loads(signature)]
+    return ", ".join(words) or "no arguments"
+
+
+# ------------------------------------------------------------------------------------------ showing
+
+
+def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]) -> None:
+    command.printer.facts([model.name, f"code {model.code[:6]}", f"measured {_time(model.measured_at)}"])
+    command.printer.text(Text(f"machine {model.file.machine}: {model.file.description}", style="dim"))
+    for _, calls, crossovers in tables:
+        devices = sorted({device for call in calls for device in call.seconds})
+        unit = unit_for([one for call in calls for one in call.seconds.values()], SECONDS)
+        columns = [
+            Column("arguments", [call.arguments for call in calls], number=False),
+            Column("bytes", [_bytes(call.nbytes) for call in calls], 1),
+        ]
+        for device in devices:
+            cells = [
+                ("" if device in call.runs else "~") + unit.show(call.seconds[device])
+                if device in call.seconds
+                else NOTHING
+                for call in calls
+            ]
+            best = frozenset(row for row, call in enumerate(calls) if call.best == device)
+            columns.append(
+                Column(f"{device}\n{unit.symbol}", cells, best=best if len(devices) > 1 else frozenset())
+            )
+        columns.append(Column("fastest", [call.best for call in calls], 1, number=False))
+        command.printer.text()
+        command.printer.table(columns)
+        for one in crossovers:
+            size = _bytes(one.size) if calls[0].nbytes else f"size {significant(one.size)}"
+            command.printer.text(f"from about {size} on, {one.after} is faster than {one.before}")
+    remark = "~: not measured at this size; estimated from others. Copies between devices are not included."
+    command.printer.text()
+    command.printer.text(Text(remark, style="dim"))
+
+
+def _draw(model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]) -> Figure:
+    from ..reports.figure_style import heading, new_figure
+
+    shown = tables[:_MOST_PANELS]
+    figure = new_figure(7.0, 3.4 * len(shown), above=0.02)
+    devices = sorted({device for _, calls, _ in shown for call in calls for device in call.seconds})
+    for number, (signature, calls, crossovers) in enumerate(shown):
+        axes = figure.add_subplot(len(shown), 1, number + 1)
+        for index, device in enumerate(devices):
+            line = [(call.size, call.seconds[device]) for call in calls if device in call.seconds]
+            dots = [(call.size, call.seconds[device]) for call in calls if device in call.runs]
+            if line:
+                axes.plot(*zip(*line, strict=True), "-", color=f"C{index}", linewidth=1.0, label=device)
+                axes.plot(*zip(*dots, strict=True), "o", color=f"C{index}", markersize=4)
+        for one in crossovers:
+            axes.axvline(one.size, color="0.5", linestyle=":", linewidth=1.0)
+        axes.set_xscale("log" if min(call.size for call in calls) > 0 else "symlog")
+        axes.set_yscale("log")
+        axes.set_xlabel("bytes of the arguments" if calls[0].nbytes else "size of the call")
+        axes.set_ylabel("seconds")
+        axes.legend()
+        heading(
+            axes, chr(ord("a") + number), model.name, f"arguments {signature}; dotted: another device is faster"
+        )
+    return figure
+
+
+def _entry(model: _Model) -> dict[str, Any]:
+    return {
+        "function": model.name,
+        "code": model.code,
+        "machine": model.file.machine,
+        "machine_description": model.file.description,
+        "devices": model.devices,
+        "sizes": len({(row.signature, *row.sizes) for row in model.rows}),
+        "runs": sum(row.runs for row in model.rows),
+        "measured_at": _time(model.measured_at),
+    }
+
+
+def _call_entry(call: _Call, signature: str) -> dict[str, Any]:
+    return {
+        "signature": signature,
+        "arguments": call.arguments,
+        "bytes": call.nbytes,
+        "size": call.size,
+        "fastest": call.best,
+        "devices": {
+            device: {"seconds": seconds, "runs": call.runs.get(device, 0)}
+            for device, seconds in call.seconds.items()
+        },
+    }
+
+
+def _time(seconds: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _bytes(number: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{significant(number / size)} {unit}"
+    return f"{number:.0f} B"
