@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import re
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,22 +24,49 @@ import httpx
 FAST = "round_robin,greedy,oracle"
 _PROGRAM = "from hybrid_scheduler.cli import main; main()"
 
-# One fork per start: every start needs the same modules, and importing them takes far longer than failing.
-_FORKING_PROGRAM = """
-import json, os, sys
+# A start is a fork of a process that has imported everything: importing takes far longer than what is tested.
+# Between the two is a process that waits for the server and reports its exit code.
+_FORK_SERVER = """
+import json, os, signal, socket, sys
+import aiosqlite, asyncpg
 import hybrid_scheduler.server.server_process
+from hybrid_scheduler import LiveConfig
 from hybrid_scheduler.cli import main
+from hybrid_scheduler.live.live_run import compile_live_code
+from hybrid_scheduler.storage import SqlJournal, schema_version
 
-for number, (arguments, environment) in enumerate(json.load(sys.stdin)):
-    if not os.fork():
-        os.mkdir(str(number))
-        os.chdir(str(number))
-        for stream, name in ((1, "output"), (2, "errors")):
-            os.dup2(os.open(f"../{name}{number}", os.O_WRONLY | os.O_CREAT, 0o600), stream)
-        os.environ.update(environment)
-        sys.argv = ["hybrid-scheduler", "serve", "--port", "0", *arguments]
-        sys.exit(main())
-    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+compile_live_code(LiveConfig(schedulers=sys.argv[1].split(",")))
+requests = socket.socket(fileno=0)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    message, files, _, _ = socket.recv_fds(requests, 2**16, 3)
+    if not message:
+        break
+    if os.fork():
+        for file in files:
+            os.close(file)
+        continue
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    *output, status = files
+    server = os.fork()
+    if server:
+        for file in output:
+            os.close(file)
+        os.write(status, f"{server}\\n".encode())
+        os.write(status, f"{os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])}\\n".encode())
+        os._exit(0)
+    os.close(status)
+    folder, arguments, environment = json.loads(message)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # in place of the connection
+    for number, file in enumerate(output, 1):
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdout, sys.stderr = open(1, "w"), open(2, "w", buffering=1)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["hybrid-scheduler", *arguments]
+    sys.exit(main())
 """
 
 
@@ -44,6 +75,49 @@ def base_environment() -> dict[str, str]:
     passed_on = ("PATH", "HOME", "NUMBA_CACHE_DIR", "PYTHONPATH", "HYBRID_SERVER__WARM_WHATIF")
     inherited = {key: os.environ[key] for key in passed_on if key in os.environ}
     return {**inherited, "HYBRID_SIMULATION__SCHEDULERS": FAST}
+
+
+@cache
+def _fork_server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """The connection and the process, one for all tests; the process ends with the connection."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-c", _FORK_SERVER, FAST]
+    with theirs:
+        return ours, subprocess.Popen(command, stdin=theirs, env=base_environment())
+
+
+class ForkedProcess:
+    """A server that the fork server started, with as much of `subprocess.Popen` as tests need."""
+
+    def __init__(self, folder: Path, arguments: Sequence[str], environment: dict[str, str]) -> None:
+        pipes = [os.pipe() for _ in range(3)]
+        message = json.dumps([str(folder), arguments, environment]).encode()
+        socket.send_fds(_fork_server()[0], [message], [write for _, write in pipes])
+        for _, write in pipes:
+            os.close(write)
+        self.stdout, self.stderr, self._status = (os.fdopen(read, encoding="utf-8") for read, _ in pipes)
+        self.pid = int(self._status.readline())
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("serve", timeout or 0.0)
+            with self._status:
+                self.returncode = int(self._status.readline())
+        return self.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 class FailedStart(NamedTuple):
@@ -56,15 +130,12 @@ class FailedStart(NamedTuple):
 
 def failed_starts(folder: Path, starts: Sequence[tuple[Sequence[str], dict[str, str]]]) -> list[FailedStart]:
     """Start a server with each of these arguments and environments; each must end by itself."""
-    done = subprocess.run(
-        [sys.executable, "-c", _FORKING_PROGRAM],
-        cwd=folder, env=base_environment(), input=json.dumps(starts), capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return [
-        FailedStart(int(code), *((folder / f"{name}{number}").read_text() for name in ("output", "errors")))
-        for number, code in enumerate(done.stdout.split())
-    ]
+    failed = []
+    for number, (arguments, environment) in enumerate(starts):
+        with served(folder / str(number), *arguments, environment=environment, ready=False) as server:
+            code = server.wait(240)
+            failed.append(FailedStart(code, "\n".join(server.output), "\n".join(server.errors)))
+    return failed
 
 
 class Served:
@@ -72,14 +143,19 @@ class Served:
 
     def __init__(self, folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, "serve", "--port", "0", *arguments],
-            cwd=folder,
-            env={**base_environment(), **(environment or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        words = ("serve", "--port", "0", *arguments)
+        self.process: ForkedProcess | subprocess.Popen[str]
+        if environment is None or "PYTHONPATH" not in environment:
+            self.process = ForkedProcess(folder, words, {**base_environment(), **(environment or {})})
+        else:  # other packages than those that the fork server has imported
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, *words],
+                cwd=folder,
+                env={**base_environment(), **environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         self.lines: queue.Queue[str | None] = queue.Queue()
         self.output: list[str] = []
         self.errors: list[str] = []
