@@ -2,33 +2,30 @@
 
 import csv
 import json
-import os
 import socket
 import subprocess
-import sys
 import time
 
 import pytest
 from process import served
+from typer.testing import CliRunner
 
+from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.storage import DatabaseAddress, SqlJournal
 from hybrid_scheduler.storage.integrity_check import verify
 
 pytestmark = pytest.mark.slow
-_PROGRAM = "from hybrid_scheduler.cli import main; main()"
 TINY = ("execute", "--sizes", "16,48", "--tasks", "6", "--mix", "sort,matmul", "--scheduler", "greedy,cpu_only")
 
 
 def program(folder, *words, **environment):
-    inherited = {key: os.environ[key] for key in ("PATH", "HOME", "NUMBA_CACHE_DIR") if key in os.environ}
-    return subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *words],
-        cwd=folder,
-        env={**inherited, "CUDA_VISIBLE_DEVICES": "", **environment},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    """The command in this process, which has loaded the libraries already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in {"CUDA_VISIBLE_DEVICES": "", **environment}.items():
+            patch.setenv(name, value)
+        done = CliRunner().invoke(app, words, prog_name="hybrid-scheduler")
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
 
 
 def runs_of(process):
