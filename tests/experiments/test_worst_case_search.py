@@ -14,12 +14,15 @@ def make_spec(*schedulers):
     return ExperimentSpec(scenario_named("mixed"), 80, schedulers)
 
 
-def test_search_finds_a_bad_workload_reproducibly():
-    found = find_worst(make_spec("greedy", "oracle"), evaluations=12, confirmation_seeds=3)
-    again = find_worst(make_spec("greedy", "oracle"), evaluations=12, confirmation_seeds=3)
+@pytest.mark.slow
+def test_search_finds_the_same_bad_workload_with_any_number_of_processes():
+    spec = make_spec("greedy", "oracle")
+    found, again = (
+        find_worst(spec, evaluations=8, confirmation_seeds=3, processes=processes) for processes in (1, 2)
+    )
     assert found.spec == again.spec
     assert found.ratio == again.ratio
-    assert found.evaluations == 12 + len(list(ordinary_cases(make_spec("greedy", "oracle"))))
+    assert found.evaluations == 8 + len(list(ordinary_cases(spec)))
     assert found.ratio.mean > 2
     assert [run.seed for run in found.paired.runs] == [3000, 3001, 3002]  # not those of the search
 
@@ -52,16 +55,6 @@ def test_every_point_gives_a_workload():
 def test_machine_stays_where_it_is_not_varied():
     spec = make_spec("greedy", "oracle")
     assert case_at(spec, np.ones(DIMENSIONS), vary_machine=False).machine == spec.machine
-
-
-@pytest.mark.slow
-def test_result_does_not_depend_on_the_number_of_processes():
-    alone, together = (
-        find_worst(make_spec("greedy", "oracle"), evaluations=4, confirmation_seeds=2, processes=processes)
-        for processes in (1, 2)
-    )
-    assert alone.spec == together.spec
-    assert alone.ratio == together.ratio
 
 
 def test_search_refuses_bad_arguments():
