@@ -17,7 +17,7 @@ from services import database_url, empty_database_url, fresh_database, postgres_
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.outcome import STATUS_NAMES
-from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, VersionRecord
+from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, RunLabels, VersionRecord
 from hybrid_scheduler.live.journal import EngineBusy, JournalFull, JournalUnavailable
 from hybrid_scheduler.live.published_names import published_name
 from hybrid_scheduler.storage import (
@@ -701,11 +701,29 @@ async def rows_of(repository, run_id):
     }
 
 
+async def test_labels_are_stored_after_the_run_they_belong_to(address, repository):
+    with opened(address) as journal:
+        batch = Engine().batch(5)
+        journal.append(batch)
+        done = Future()
+        journal.describe(RUN, RunLabels("First", ("a", "b"), "note"), done)
+        done.result(30)
+        found = await repository.run(RUN)
+        assert (found["name"], found["tags"], found["note"]) == ("First", ["a", "b"], "note")
+        unknown = Future()
+        journal.describe(OTHER, RunLabels("x"), unknown)
+        unknown.result(30)
+        assert await repository.run(OTHER) is None
+
+
 async def test_deleting_a_run_removes_all_its_rows_and_no_others(address, repository, monkeypatch):
     monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 3)
     engine = Engine()
     with opened(address) as journal:
         await store_two_runs(journal, engine)
+        labelled = Future()
+        journal.describe(RUN, RunLabels("First"), labelled)
+        labelled.result(30)
         other = await rows_of(repository, OTHER)
         assert all((await rows_of(repository, RUN)).values())
         assert deleted_run(journal, RUN) == 10
@@ -717,6 +735,9 @@ async def test_deleting_a_run_removes_all_its_rows_and_no_others(address, reposi
         assert (counts["runs"], counts["tasks"], counts["training_data"]) == (1, 10, 10)
         assert (await repository.events_after(0)).oldest_seq == 4  # a client that saw less begins anew
         assert deleted_run(journal, RUN) == 0
+        engine.run = replace(engine.run, run_id=RUN)
+        stored(journal, engine.batch(5))
+        assert (await repository.run(RUN))["name"] == ""  # its labels went with it
     journal = SqlJournal(address)
     assert journal.open().counters == engine.counters  # numbers are not reused
     journal.close()

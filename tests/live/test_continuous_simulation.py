@@ -18,13 +18,15 @@ from hybrid_scheduler import (
     compare,
     create,
     offered_load,
+    platform_named,
     workstation,
 )
-from hybrid_scheduler.live import EngineClosed, LiveConfig
+from hybrid_scheduler.live import EngineClosed, LiveConfig, SubmittedTask
 from hybrid_scheduler.live.batch_records import RESULT_COLUMNS
 from hybrid_scheduler.live.live_config import LiveTrace
 from hybrid_scheduler.live.live_run import LiveRun
 from hybrid_scheduler.metrics import jain_index
+from hybrid_scheduler.physics import Tariff
 from hybrid_scheduler.testing import FakeClock
 from hybrid_scheduler.workload import generate, save_workload, scenario_named
 
@@ -222,6 +224,63 @@ def test_changed_settings_end_the_old_run(live):
     stopped = [batch.run for batch in first.journal.batches if batch.run.status == "stopped"]
     assert stopped[0].run_id == first.journal.batches[0].run.run_id
     assert "settings have changed" in second.notifications("run_stopped")[0]["message"]
+
+
+def test_run_goes_on_without_the_options_it_began_with(live):
+    defaults = LiveConfig(schedulers=["greedy"])
+    options = replace(defaults, seed=7, scenario=scenario_named("mixed"))
+    first = live(options, defaults=defaults).started()
+    first.run(5.0)
+    run_id = first.engine.status().run_id
+    first.engine.close()
+    second = live(defaults, defaults=defaults, journal=first.journal, clock=first.clock)
+    status = second.engine.open()
+    assert (status.run_id, status.seed, status.scenario) == (run_id, 7, "mixed")
+    second.engine.close()
+    third = live(options, defaults=defaults, journal=first.journal, clock=first.clock)
+    assert third.engine.open().run_id == run_id  # its own options again
+    third.engine.close()
+    fourth = live(replace(options, seed=8), defaults=defaults, journal=first.journal, clock=first.clock)
+    assert fourth.engine.open().run_id != run_id
+
+
+def test_changed_defaults_end_the_old_run_also_without_options(live):
+    defaults = LiveConfig(schedulers=["greedy"])
+    first = live(replace(defaults, seed=7), defaults=defaults).started()
+    first.run(5.0)
+    first.engine.close()
+    changed = replace(defaults, memory_policy="fail")
+    second = live(changed, defaults=changed, journal=first.journal, clock=first.clock)
+    assert second.engine.open().seed == changed.seed
+    assert "settings have changed" in second.notifications("run_stopped")[0]["message"]
+
+
+def test_run_on_another_machine_is_resumed_on_that_machine(live):
+    home = LiveConfig(schedulers=["greedy"])
+    first = live(home).started()
+    first.engine.restart(replace(home, platform=platform_named("laptop"), tariff=Tariff(0.5)))
+    first.run(5.0)
+    before = first.engine.pause()
+    first.engine.close()
+    second = live(home, journal=first.journal, clock=first.clock)
+    after = second.engine.open()
+    assert (after.run_id, after.platform) == (before.run_id, before.platform)
+    assert after.platform["name"] == "laptop"
+
+
+def test_record_lists_later_changes_and_submissions(live):
+    one = live(schedulers=["greedy"]).started()
+    one.run(5.0)
+    done = one.engine.status().tasks_processed
+    one.engine.set_scenario(scenario_named("mixed"), 0.5)
+    one.engine.submit(SubmittedTask(500.0, 0.5, 10.0))
+    one.engine.pause()
+    config = one.journal.batches[-1].run.config
+    assert config["changes"] == [{"task": done, "change": "scenario mixed at 0.5 of capacity"}]
+    assert config["submitted"] == 1
+    one.engine.close()
+    second = live(one.config, journal=one.journal, clock=one.clock)
+    assert second.engine.open().state == "paused"  # resumed
 
 
 def test_damaged_checkpoint_is_reported_and_a_new_run_begins(live):

@@ -15,12 +15,18 @@ import orjson
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.canonical_json import plain_value
-from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, MeasuredRun
+from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, LiveConfig, MeasuredRun, RunLabels
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
 from hybrid_scheduler.metrics.verdict import Evidence, judge
 from hybrid_scheduler.server.app_context import AppContext, ServerOptions
-from hybrid_scheduler.server.engine_control import NewTask, StartOptions
+from hybrid_scheduler.server.engine_control import (
+    NewTask,
+    StartOptions,
+    chosen_machine,
+    machine_fields,
+    preview_of,
+)
 from hybrid_scheduler.server.prometheus_metrics import Metrics
 from hybrid_scheduler.server.rate_limits import RateLimiter
 from hybrid_scheduler.server.stream_hub import StreamHub
@@ -101,6 +107,7 @@ class FakeRepository:
     def __init__(self, tasks: int = 20) -> None:
         self.tasks_by_id: dict[int, dict[str, Any]] = {}
         self.keys: dict[str, tuple[str, int]] = {}
+        self.labels: dict[str, dict[str, Any]] = {}
         self.payloads: list[bytes] = []
         self.outage: Exception | None = None
         self.next_id = 1
@@ -180,6 +187,7 @@ class FakeRepository:
             "config": {"seed": 42},
             "config_hash": "abc",
             "tasks": len(self.tasks_by_id) if run_id == RUN else 0,
+            **self.labels.get(run_id, {"name": "", "tags": [], "note": ""}),
         }
 
     async def run_state(self, run_id: str) -> dict[str, Any] | None:
@@ -382,6 +390,17 @@ class FakeControl:
 
     async def start(self, options: StartOptions) -> dict[str, Any]:
         return await self._obey(("start", options), "running")
+
+    async def begin(self, options: StartOptions) -> dict[str, Any]:
+        return await self._obey(("begin", options), "running")
+
+    async def preview(self, options: StartOptions) -> dict[str, Any]:
+        config = LiveConfig(schedulers=options.schedulers or SCHEDULERS)
+        return preview_of(replace(config, **machine_fields(chosen_machine(config.machine, options))))
+
+    async def describe_run(self, run_id: str, labels: RunLabels) -> None:
+        self.orders.append(("describe_run", run_id, labels))
+        self.repository.labels[run_id] = {"name": labels.name, "tags": list(labels.tags), "note": labels.note}
 
     async def stop(self) -> dict[str, Any]:
         return await self._obey("stop", "stopped")

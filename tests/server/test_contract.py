@@ -91,6 +91,13 @@ async def test_every_documented_route_is_tested(app):
         ("post", "/api/runs"),
         ("get", "/api/metrics"),
         ("get", "/api/runs/{run_id}/evidence"),
+        ("get", "/api/runs/{run_id}/report"),
+        ("patch", "/api/runs/{run_id}"),
+        ("post", "/api/simulation/runs"),
+        ("post", "/api/simulation/preview"),
+        ("post", "/api/traces/inspect"),
+        ("get", "/api/machines"),
+        ("get", "/api/scenarios/previews"),
     }
     elsewhere |= {(method, path) for method, path in templates if path.startswith("/api/export/")}
     for method, template in templates - elsewhere:

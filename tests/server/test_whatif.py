@@ -135,7 +135,7 @@ def test_evidence_of_a_stored_run_can_be_replayed(tmp_path):
     config = LiveConfig(schedulers=("greedy", "oracle"))
     rows = [asdict(task) for task in generate(config.scenario, 40, 3)]
     html = compute_evidence(EvidenceQuestion("01JCQ4W3E8Z0V6M8T1S9Y5K2RB", config.as_dict(), rows))
-    (tmp_path / "evidence.html").write_text(html, encoding="utf-8")
+    (tmp_path / "evidence.html").write_bytes(html)
     record = unpack_evidence(tmp_path / "evidence.html", tmp_path / "run")
     assert record.spec.schedulers == ("greedy", "oracle")
     assert len(record.spec.workload(0)) == 40

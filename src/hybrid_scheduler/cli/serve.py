@@ -43,7 +43,8 @@ def serve(
     """Start the server: a continuous run, its API and its dashboard.
 
     The command starts a new run, or resumes the one that was in progress. All results are kept in the database.
-    Ctrl-C stops the server; the next start resumes the run. A trace is played with its own arrivals at the run's
+    Ctrl-C stops the server; the next start resumes the run, also without its options. Other options, or a changed
+    configuration, start a new run. A trace is played with its own arrivals at the run's
     speed, or at the load of --utilisation; a restart continues at its next task.
 
     \b
@@ -59,6 +60,7 @@ def serve(
 
     command: CommandContext = context.obj
     command.keeps_log = True
+    from ..config import load_settings
     from ..core import InvalidInputError
     from .options import check_sources
 
@@ -91,4 +93,5 @@ def serve(
 
     with compile_notice(command.printer.note):
         given_speed = settings.live.speed if speed is not None else None
-        run_server(settings, role=role, start=not no_start, speed=given_speed, ready=ready)
+        defaults = load_settings(command.config_file)
+        run_server(settings, role=role, start=not no_start, speed=given_speed, ready=ready, defaults=defaults)

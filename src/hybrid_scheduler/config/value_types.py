@@ -141,28 +141,48 @@ def read_platform(file: str) -> Platform:
     ['cpu', 'gpu_0', 'gpu_1']
     """
     path = Path(file)
+    return parse_platform(_text(path), str(path), path.stem)
+
+
+def parse_platform(text: str, path: str, name: str) -> Platform:
+    """Return the platform that a YAML text describes.
+
+    Parameters
+    ----------
+    text
+        The text, as in the file of `read_platform`.
+    path
+        Name of the text in messages.
+    name
+        Name of the platform, if the text gives none.
+
+    Raises
+    ------
+    InvalidInputError
+        If a key or value is wrong.
+    """
     try:
-        content = yaml.safe_load(_text(path))
+        content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        where = f"{path}:{mark.line + 1}" if mark else path
         raise InvalidInputError("platform", "valid YAML", getattr(error, "problem", None), where=where) from None
     if not isinstance(content, dict) or not isinstance(content.get("devices"), list):
         raise InvalidInputError(
-            "platform", "a mapping with a list of devices", content, where=str(path),
+            "platform", "a mapping with a list of devices", content, where=path,
             hint="devices: [{name: cpu, kind: cpu}, {name: gpu, count: 2, memory: 24000}]",
         )  # fmt: skip
-    _check_keys(content, _PLATFORM_KEYS, str(path))
+    _check_keys(content, _PLATFORM_KEYS, path)
     devices: list[Device] = []
     for number, entry in enumerate(content["devices"], 1):
         devices += _devices(entry, f"{path}, device {number}")
     network = {key: content[key] for key in _PLATFORM_KEYS[2:] if key in content}
     for key, value in network.items():
-        _check_number(key, value, str(path))
+        _check_number(key, value, path)
     try:
-        return Platform(str(content.get("name", path.stem)), tuple(devices), **network)
+        return Platform(str(content.get("name", name)), tuple(devices), **network)
     except InvalidInputError as error:
-        where = f"{path}: {error.where}" if error.where else str(path)
+        where = f"{path}: {error.where}" if error.where else path
         raise InvalidInputError(error.field, error.allowed, error.got, where=where, hint=error.hint) from None
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -314,3 +315,22 @@ def platform_named(name: str) -> Platform:
     if name not in PLATFORMS:
         raise UnknownNameError("platform", name, PLATFORMS)
     return PLATFORMS[name]()
+
+
+def platform_from_json(data: Mapping[str, Any]) -> Platform:
+    """Return the platform whose fields a record holds; an amount without a limit is null or "infinite" there.
+
+    Parameters
+    ----------
+    data
+        Fields of the platform and of its devices.
+    """
+
+    def device(values: Mapping[str, Any]) -> Device:
+        known: dict[str, Any] = {
+            key: math.inf if value is None or value == "infinite" else value for key, value in values.items()
+        }
+        return Device(**known)
+
+    devices = tuple(device(values) for values in data["devices"])
+    return Platform(data["name"], devices, data["network_bandwidth"], data["network_latency"])

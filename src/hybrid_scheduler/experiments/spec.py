@@ -6,7 +6,6 @@ A specification is plain data: it crosses process borders, is written into the r
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -16,10 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from ..cluster import Machine, Noise
-from ..core import Device, InvalidInputError, Objective, Platform, Workload
+from ..core import InvalidInputError, Objective, Platform, Workload
 from ..core.canonical_json import content_hash, plain_value
+from ..core.platform import platform_from_json
 from ..engine import Comparison, compare
-from ..physics import AnalyticPhysics, Physics, ProfiledPhysics, SerialPhysics, TablePhysics, Tariff
+from ..physics import (
+    PHYSICS,
+    PHYSICS_WITH_DATA,
+    AnalyticPhysics,
+    Physics,
+    ProfiledPhysics,
+    TablePhysics,
+    Tariff,
+    physics_from_json,
+)
 from ..schedulers import create
 from ..schedulers import schedulers as known_schedulers
 from ..workload.argument_checks import parse_spec
@@ -28,11 +37,6 @@ from ..workload.task_graphs import graph_of, is_drawn
 from .trace_source import TraceSource
 
 _SHIPPED_MODELS = Path(__file__).parent.parent / "models"
-_PHYSICS = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
-_PHYSICS_WITH_DATA: dict[str, type[ProfiledPhysics] | type[TablePhysics]] = {
-    "profiled": ProfiledPhysics,
-    "table": TablePhysics,
-}
 
 
 @dataclass(frozen=True)
@@ -223,8 +227,8 @@ class ExperimentSpec:
     def from_json(cls, data: dict[str, Any], trace: TraceSource | None = None) -> ExperimentSpec:
         """Return the specification that `as_json` wrote; the tasks of a trace come from elsewhere."""
         machine = Machine(
-            _platform_from_json(data["platform"]),
-            _physics_from_json(data["physics"]),
+            platform_from_json(data["platform"]),
+            physics_from_json(data["physics"]),
             Noise(data["noise"]),
             data["memory_policy"],
             Tariff(**data["tariff"]),
@@ -287,31 +291,11 @@ def _physics_to_json(physics: Physics) -> dict[str, Any]:
         return {"name": physics.name, **{f.name: getattr(physics, f.name) for f in fields(physics)}}
     if isinstance(physics, ProfiledPhysics | TablePhysics):
         return physics.as_dict()
-    known = ", ".join((*_PHYSICS, *_PHYSICS_WITH_DATA))
+    known = ", ".join((*PHYSICS, *PHYSICS_WITH_DATA))
     raise InvalidInputError("physics", f"one of {known} in a run that is recorded", physics.name)
-
-
-def _physics_from_json(data: dict[str, Any]) -> Physics:
-    name = data["name"]
-    if name in _PHYSICS_WITH_DATA:
-        return _PHYSICS_WITH_DATA[name].from_dict(data)
-    return _PHYSICS[name](**{key: value for key, value in data.items() if key != "name"})
 
 
 def _platform_to_json(platform: Platform) -> dict[str, Any]:
     """Return plain values for JSON; unlimited memory becomes "infinite", because JSON has no infinity."""
     plain: dict[str, Any] = plain_value(asdict(platform))
     return plain
-
-
-def _platform_from_json(data: dict[str, Any]) -> Platform:
-    """Return the platform that `_platform_to_json` wrote."""
-
-    def device(values: dict[str, Any]) -> Device:
-        known: dict[str, Any] = {
-            key: math.inf if value is None or value == "infinite" else value for key, value in values.items()
-        }
-        return Device(**known)
-
-    devices = tuple(device(values) for values in data["devices"])
-    return Platform(data["name"], devices, data["network_bandwidth"], data["network_latency"])

@@ -9,6 +9,7 @@ from .batch_records import (
     Recent,
     Recovered,
     ResultColumns,
+    RunLabels,
     RunRecord,
     VersionRecord,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Recent",
     "Recovered",
     "ResultColumns",
+    "RunLabels",
     "RunRecord",
     "SchedulerStatistics",
     "SubmittedTask",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,10 @@ from ..core import Floats, InvalidInputError, Workload
 
 #: Longest name, in characters.
 _MAX_TEXT = 200
+#: Changes of a run that its record lists.
+_MAX_CHANGES = 100
+#: Keys of a stored configuration that say what happened to the run later: they are not part of its hash.
+LATER_KEYS = ("changes", "submitted")
 
 
 class Counters(NamedTuple):
@@ -43,6 +47,24 @@ class RunRecord:
     #: "running", "paused" or "stopped". A run that was not stopped goes on after a restart.
     status: str = "running"
     ended_at: float | None = None
+
+    def with_change(self, ordinal: int, text: str) -> RunRecord:
+        """Return the record with a change of the run from this task on; the configuration's hash stays."""
+        changes = [*self.config.get("changes", ()), {"task": ordinal, "change": text}]
+        return replace(self, config={**self.config, "changes": changes[:_MAX_CHANGES]})
+
+    def with_submission(self) -> RunRecord:
+        """Return the record with one more task that a client sent."""
+        return replace(self, config={**self.config, "submitted": self.config.get("submitted", 0) + 1})
+
+
+@dataclass(frozen=True, slots=True)
+class RunLabels:
+    """Name, tags and note that people give to a run."""
+
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ..core.ulid import UlidGenerator
 from ..learning.duration.retraining import ProcessTrainingWorker, TrainingWorker
 from ..workload import Scenario
 from ..workload.argument_checks import positive_number
-from .batch_records import IdempotencyKey, check_text
+from .batch_records import IdempotencyKey, RunLabels, check_text
 from .clock import Clock, WallClock, checked_speed
 from .command_queue import CommandQueue, EngineClosed, SubmittedTask, pending_future
 from .controller import LiveController
@@ -58,6 +58,8 @@ class ContinuousSimulation:
         Called with an error of the engine itself, which also stops the run and appears in the status.
     entropy
         Returns random bytes for the ids of runs.
+    defaults
+        The configuration without the options of the command line, see `LiveController`.
 
     Examples
     --------
@@ -79,13 +81,16 @@ class ContinuousSimulation:
         snapshots: Path | None = None,
         on_error: Callable[[BaseException], None] | None = None,
         entropy: Callable[[int], bytes] = os.urandom,
+        defaults: LiveConfig | None = None,
     ) -> None:
         self._journal, self._on_error = journal, on_error
         self._clock: Clock = clock or WallClock()
         self._trainer = trainer or ProcessTrainingWorker()
         self._snapshots = ModelSnapshots(snapshots, self._clock)
         new_id = UlidGenerator(self._clock.unix, entropy)
-        self._controller = LiveController(config, journal, self._clock, self._trainer, self._snapshots, new_id)
+        self._controller = LiveController(
+            config, journal, self._clock, self._trainer, self._snapshots, new_id, defaults
+        )
         self._commands = CommandQueue()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -251,6 +256,23 @@ class ContinuousSimulation:
         deleted: Future[int] = Future()
         self._run_command(lambda: self._controller.delete_run(run_id, deleted))
         return deleted
+
+    def describe_run(self, run_id: str, labels: RunLabels) -> Future[None]:
+        """Replace name, tags and note of a run; does not wait.
+
+        Parameters
+        ----------
+        run_id
+            The run.
+        labels
+            Its new labels.
+
+        Returns
+        -------
+        Future
+            Done when they are durable, or gets `JournalUnavailable`.
+        """
+        return self._run_later(lambda stored: self._controller.describe_run(run_id, labels, stored))
 
     def models(self) -> list[ModelCard]:
         """Return descriptions of the learned schedulers' models."""

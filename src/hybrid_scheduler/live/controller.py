@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..core import InvalidInputError
@@ -18,7 +19,7 @@ from ..core.canonical_json import content_hash
 from ..learning.duration.retraining import TrainingWorker
 from ..workload import Scenario
 from .batch_builder import BatchBuilder
-from .batch_records import Counters, IdempotencyKey, Recovered, RunRecord
+from .batch_records import Counters, IdempotencyKey, Recovered, RunLabels, RunRecord
 from .clock import ChunkSize, Clock, TaskRate, VirtualTime
 from .command_queue import SubmittedTask, forward_result
 from .journal import Journal, JournalUnavailable
@@ -56,6 +57,9 @@ class LiveController:
         Keeps weights that a restart could not learn again.
     new_id
         Returns a new run id.
+    defaults
+        The configuration without the options of the command line; by default `config` itself. If no option was
+        given, the stored run is resumed whatever options it began with.
     """
 
     def __init__(
@@ -66,10 +70,14 @@ class LiveController:
         trainer: TrainingWorker,
         snapshots: ModelSnapshots,
         new_id: Callable[[], str],
+        defaults: LiveConfig | None = None,
     ) -> None:
         self._journal, self._clock = journal, clock
         self._trainer, self._snapshots, self._new_id = trainer, snapshots, new_id
         self._initial_config, self._initial_hash = config, content_hash(config.as_dict())
+        self._defaults_hash = self._initial_hash if defaults is None else content_hash(defaults.as_dict())
+        #: Of the configuration under which the active run began.
+        self._home = self._initial_hash
         #: Of the active run, or of the next one.
         self._config = config
         self._run: LiveRun | None = None
@@ -150,9 +158,12 @@ class LiveController:
         self._pass_time()
         self._config = config
         run.change_scenario(scenario, config.load)
-        self._record = replace(self._record, scenario=scenario.name, utilisation=config.load)
+        text = f"scenario {scenario.name} at {config.load:g} of capacity"
+        self._record = replace(
+            self._record.with_change(run.ordinal, text), scenario=scenario.name, utilisation=config.load
+        )
         self._warnings = replace(config, schedulers=run.config.schedulers).warnings()
-        self._announce("scenario", f"scenario {scenario.name} at {config.load:g} of capacity")
+        self._announce("scenario", text)
 
     def retrain(self, name: str) -> None:
         """Train the model of a learned scheduler from its window, unless it is being trained."""
@@ -179,7 +190,9 @@ class LiveController:
         if self._run is None:
             self.begin(self._config, "stopped")
         assert self._run is not None
+        assert self._record is not None
         self._pass_time()
+        self._record = self._record.with_submission()
         new_id, before = self._next_task, self._checkpoint()
         self._add_chunk(self._run.place(task.arriving(new_id, self._run.now)), before)
         self._batches.acknowledge(new_id, task_id, key)
@@ -238,6 +251,12 @@ class LiveController:
             self._run = self._record = None
         self._journal.forget(deleted, run_id)
 
+    def describe_run(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
+        """Replace name, tags and note of a run; `stored` is done when they are durable."""
+        self._flush()
+        self._require_capacity("take it")
+        self._journal.describe(run_id, labels, stored)
+
     def _watch_deletion(self) -> None:
         """Begin the statistics anew when the journal has accepted a deletion, and report its end."""
         if self._deletion is None:
@@ -293,6 +312,7 @@ class LiveController:
             self._notify("run_stopped", "another run begins")
             self._flush()
         self._activate(run, config.new_record(self._new_id(), self._clock.unix(), mode), warnings)
+        self._home = self._initial_hash
         run.begin(first)
         message = f"{config.scenario.name} at {config.load:g} of capacity, seed {config.seed}"
         self._announce("run_started", message)
@@ -304,7 +324,7 @@ class LiveController:
             return
         if checkpoint is None:
             reason = "it has no checkpoint"
-        elif checkpoint.get("home") != self._initial_hash:
+        elif not self._settings_match(checkpoint):
             reason = "the settings have changed"
         else:
             try:
@@ -320,17 +340,25 @@ class LiveController:
         self._record = None
         self.begin(self._initial_config)
 
+    def _settings_match(self, checkpoint: dict[str, Any]) -> bool:
+        """Return whether the run began with these settings, or with options that are left out now."""
+        if checkpoint.get("home") == self._initial_hash:
+            return True
+        without_options = self._initial_hash == self._defaults_hash
+        return without_options and checkpoint.get("defaults") == self._defaults_hash
+
     def _resume_stored(self, old: RunRecord, recovered: Recovered) -> None:
-        config = self._initial_config.resumed(old.config)
+        file = (recovered.state or {}).get("trace_file")
+        config = self._initial_config.resumed(old.config, None if file is None else Path(file))
         if config is None:
-            raise InvalidInputError("config", "one on the same machine", old.platform)
+            raise InvalidInputError("config", "one that this program can repeat", old.config_hash[:12])
         run = LiveRun.resume(
             config, self._trainer, recovered, snapshots=lambda spec: self._snapshots.schedulers(old.run_id, spec)
         )
         scenario, load = run.source.scenario, run.source.utilisation
         now = replace(run.config, scenario=scenario, utilisation=load, trace=run.trace)
         self._activate(run, old, now.warnings())
-        self._config = now
+        self._config, self._home = now, str((recovered.state or {})["home"])
         self._announce("resumed", f"resumed after a restart, at task {recovered.counters.next_task_id}")
 
     def _activate(self, run: LiveRun, record: RunRecord, warnings: list[str]) -> None:
@@ -526,9 +554,12 @@ class LiveController:
 
     def _checkpoint(self) -> dict[str, Any]:
         assert self._run is not None
+        trace = self._run.trace
         self._last_checkpoint = {
             **self._run.checkpoint(),
-            "home": self._initial_hash,
+            "home": self._home,
+            "defaults": self._defaults_hash,
+            "trace_file": None if trace is None or trace.path is None else str(trace.path),
             "speed": None if self._time.speed == math.inf else self._time.speed,
         }
         return self._last_checkpoint

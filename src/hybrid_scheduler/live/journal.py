@@ -1,7 +1,7 @@
 """Protocol of the journal: where the live engine writes its batches.
 
-Call order: `open` once, before anything else; then `append` and `forget` as often as needed; `close` at the end.
-Only the engine thread calls `append`. Only `open` and `close` wait for a disk.
+Call order: `open` once, before anything else; then `append`, `forget` and `describe` as often as needed; `close` at
+the end. Only the engine thread calls `append`. Only `open` and `close` wait for a disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from ..core import HybridSchedulerError
-from .batch_records import Batch, Recovered
+from .batch_records import Batch, Recovered, RunLabels
 
 
 class JournalUnavailable(HybridSchedulerError):
@@ -68,6 +68,12 @@ class Journal(Protocol):
 
         `deleted` is running once the request is durable, and gets the number of tasks at the end. Until it is
         running it may be cancelled or get an error; then nothing was deleted.
+        """
+
+    def describe(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
+        """Replace name, tags and note of a run, after the batches that wait; never waits itself.
+
+        `stored` is done once that is durable, or gets an error; then nothing was changed.
         """
 
     def close(self, timeout: float = 5.0) -> None:

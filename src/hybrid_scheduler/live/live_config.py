@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import numpy as np
 from ..cluster import MEMORY_POLICIES, Machine, Noise
 from ..core import InvalidInputError, Objective, Online, Platform, UnknownNameError, Workload, workstation
 from ..core.canonical_json import content_hash, plain_value
+from ..core.platform import platform_from_json
 from ..engine.stability import instability_warnings
-from ..physics import AnalyticPhysics, Physics, Tariff
+from ..physics import PHYSICS, AnalyticPhysics, Physics, Tariff, physics_from_json
 from ..schedulers import create
+from ..schedulers import schedulers as registered
 from ..workload import (
     EndlessSource,
     Scenario,
@@ -27,9 +30,9 @@ from ..workload import (
     stretch_arrivals,
     trace_named,
 )
-from ..workload.argument_checks import positive_number, whole_number
+from ..workload.argument_checks import parse_spec, positive_number, whole_number
 from ..workload.endless_source import TracePlayer, trace_scenario
-from .batch_records import RunRecord
+from .batch_records import LATER_KEYS, RunRecord
 from .clock import checked_speed
 
 DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
@@ -141,34 +144,50 @@ class LiveConfig:
             "tariff": _plain(self.tariff),
             "objective": _plain(self.objective),
             "retrain_interval": self.retrain_interval,
-            # Without a trace there is no such key, so that older runs keep their hash.
+            # Without a trace or plug-ins there is no such key, so that older runs keep their hash.
             **({"trace": self.trace.as_dict()} if self.trace else {}),
+            **({"plugins": plugins} if (plugins := _plugin_files(self.schedulers)) else {}),
         }
 
-    def resumed(self, config: dict[str, Any]) -> LiveConfig | None:
-        """Return the configuration of an earlier run; None if that ran on another machine.
+    def resumed(self, config: dict[str, Any], trace_file: Path | None = None) -> LiveConfig | None:
+        """Return the configuration of an earlier run; None if this program cannot repeat it exactly.
+
+        Speed, update interval and folder of traces are those of this configuration.
 
         Parameters
         ----------
         config
             What `as_dict` returned for the earlier run.
+        trace_file
+            File of its trace, which may lie outside the folder of traces.
 
         Raises
         ------
         InvalidInputError
             If the run's trace is missing or was changed.
         """
-        trace = None
-        if "trace" in config:
-            trace = LiveTrace.of_run(config["trace"], self)
+        config = {key: value for key, value in config.items() if key not in LATER_KEYS}
+        # Physics of a user's own class, and tables, are not stored: they have to be those of this configuration.
+        physics = config["physics"]
+        own_physics = physics["name"] not in PHYSICS and "curves" not in physics
         resumed = replace(
             self,
-            trace=trace,
+            platform=platform_from_json(config["platform"]),
+            physics=self.physics if own_physics else physics_from_json(physics),
+            noise=Noise(**config["noise"]),
+            memory_policy=config["memory_policy"],
+            tariff=Tariff(**config["tariff"]),
+            objective=Objective(**config["objective"]),
+            retrain_interval=int(config["retrain_interval"]),
+            trace=None,
             scenario=scenario_from_json(config["scenario"]),
             utilisation=float(config["utilisation"]),
             seed=int(config["seed"]),
             schedulers=tuple(config["schedulers"]),
         )
+        if "trace" in config:
+            # The trace of this configuration, if it is the same, need not be read again.
+            resumed = replace(resumed, trace=LiveTrace.of_run(config["trace"], resumed, self.trace, trace_file))
         return resumed if content_hash(resumed.as_dict()) == content_hash(config) else None
 
     def new_record(self, run_id: str, now: float, mode: str) -> RunRecord:
@@ -238,6 +257,8 @@ class LiveTrace:
         Load that the arrivals were stretched to; None for the trace's own.
     offered
         Load that the tasks offer to the machine; None if all arrive at once.
+    path
+        File that the tasks were read from.
     """
 
     name: str
@@ -246,6 +267,7 @@ class LiveTrace:
     repeat: bool = False
     load: float | None = None
     offered: float | None = None
+    path: Path | None = field(default=None, compare=False)
 
     @classmethod
     def read(
@@ -278,14 +300,20 @@ class LiveTrace:
             tasks = stretch_arrivals(tasks, load, platform, physics)
         name = path.name.removesuffix(".gz").rpartition(".")[0]
         offered = offered_load(tasks, platform, physics)
-        return cls(name, tasks, hashlib.sha256(path.read_bytes()).hexdigest(), repeat, load, offered)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        return cls(name, tasks, digest, repeat, load, offered, path.absolute())
 
     @classmethod
-    def of_run(cls, data: dict[str, Any], config: LiveConfig) -> LiveTrace:
-        """Return the trace of a stored run, which `config` has or which is in its folder."""
-        known = config.trace
+    def of_run(
+        cls,
+        data: dict[str, Any],
+        config: LiveConfig,
+        known: LiveTrace | None = None,
+        file: Path | None = None,
+    ) -> LiveTrace:
+        """Return the trace of a stored run: the known one, that of the file, or of its name in the folder."""
         if known is None or (known.sha256, known.load) != (data["sha256"], data["load"]):
-            path = trace_named(data["name"], config.trace_folder)
+            path = file if file is not None and file.is_file() else trace_named(data["name"], config.trace_folder)
             known = cls.read(path, config.platform, config.physics, load=data["load"])
         if known.sha256 != data["sha256"]:
             raise InvalidInputError("trace", "the file that the run began with", f"{data['name']}, changed since")
@@ -298,6 +326,18 @@ class LiveTrace:
 
 #: The name of `LiveConfig` before 0.2, kept for programs of users.
 Course = LiveConfig
+
+
+def _plugin_files(specs: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Return file name and SHA-256 of each scheduler that is not the package's own, by its specification."""
+    files = {}
+    for spec in specs:
+        module = registered()[parse_spec(spec)[0]].factory.__module__
+        source = getattr(sys.modules.get(module), "__file__", None)
+        if module.partition(".")[0] != __name__.partition(".")[0] and source is not None:
+            path = Path(source)
+            files[spec] = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return files
 
 
 def _plain(value: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Physics: seconds, joules and dollars of tasks on devices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..core import UnknownNameError
 from .analytic import AnalyticPhysics, SerialPhysics
@@ -13,6 +14,12 @@ from .table import TablePhysics
 
 #: Physics that need no data of their own and can be chosen by name.
 PHYSICS: dict[str, Callable[[], Physics]] = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
+
+#: Physics that a record holds with all of its data.
+PHYSICS_WITH_DATA: dict[str, type[ProfiledPhysics] | type[TablePhysics]] = {
+    "profiled": ProfiledPhysics,
+    "table": TablePhysics,
+}
 
 
 def physics_named(name: str) -> Physics:
@@ -39,8 +46,30 @@ def physics_named(name: str) -> Physics:
     return PHYSICS[name]()
 
 
+def physics_from_json(data: Mapping[str, Any]) -> Physics:
+    """Return the physics that a record holds: its name, and its parameters or its data.
+
+    Parameters
+    ----------
+    data
+        The name with the fields beside it.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such physics.
+    """
+    name = data["name"]
+    if name in PHYSICS_WITH_DATA:
+        return PHYSICS_WITH_DATA[name].from_dict(data)
+    if name not in PHYSICS:
+        raise UnknownNameError("physics", name, (*PHYSICS, *PHYSICS_WITH_DATA))
+    return PHYSICS[name](**{key: value for key, value in data.items() if key != "name"})
+
+
 __all__ = [
     "PHYSICS",
+    "PHYSICS_WITH_DATA",
     "AnalyticPhysics",
     "Curve",
     "EnergyAndCost",
@@ -60,5 +89,6 @@ __all__ = [
     "objective_scales",
     "optimal_fraction",
     "pair_split",
+    "physics_from_json",
     "physics_named",
 ]

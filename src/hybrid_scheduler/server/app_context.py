@@ -17,6 +17,7 @@ from starlette.requests import HTTPConnection
 
 from .. import __version__
 from ..cluster import Machine
+from ..workload.scenarios import Scenario, scenario_named
 from .whatif_worker import ThreadWhatIfWorker, WhatIfWorker
 
 if TYPE_CHECKING:
@@ -154,6 +155,8 @@ class AppContext:
     machine: Machine = field(default_factory=Machine)
     load: float | None = None
     whatif_worker: WhatIfWorker = field(default_factory=ThreadWhatIfWorker)
+    #: Returns the scenario of that name, with the configured ranges.
+    scenario: Callable[[str], Scenario] = scenario_named
 
 
 def context_of(connection: HTTPConnection) -> AppContext:

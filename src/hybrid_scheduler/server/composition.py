@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -30,7 +30,7 @@ from ..workload.trace_files import find_trace
 from .access_control import resolve_token
 from .app_context import AppContext, ServerOptions
 from .dashboard_files import find_dashboard
-from .engine_control import EngineControl
+from .engine_control import EngineControl, machine_fields
 from .local_engine_control import LocalEngineControl
 from .prometheus_metrics import Metrics
 from .rate_limits import RateLimiter
@@ -111,7 +111,7 @@ def _live_config(settings: Settings, traces: Path) -> LiveConfig:
         seed=chosen.seed,
         speed=settings.live.speed,
         schedulers=names,
-        **{part.name: getattr(machine, part.name) for part in fields(machine)},
+        **machine_fields(machine),
         retrain_interval=chosen.retrain_interval,
         update_every=settings.live.update_interval,
         trace=trace,
@@ -139,6 +139,7 @@ async def open_server(
     start: bool = True,
     speed: float | None = None,
     options: ServerOptions | None = None,
+    defaults: Settings | None = None,
 ) -> AsyncIterator[RunningServer]:
     """Open the parts that a role needs, and close them in reverse order.
 
@@ -154,6 +155,9 @@ async def open_server(
         Virtual seconds per second. By default a resumed run keeps the speed it had.
     options
         Options of the server, instead of those in the settings.
+    defaults
+        The settings without the options of the command line; by default `settings` themselves. If no option was
+        given, the stored run is resumed whatever options it began with.
 
     Yields
     ------
@@ -201,7 +205,7 @@ async def open_server(
             local.subscribe(hub.publish_from_thread)
             journal = _journal(settings, address, _LocalAndSharedBus(local, shared), on_failure)
             engine, control = await _engine(
-                settings, journal, stack, start=start, speed=speed, traces=chosen.traces
+                settings, journal, stack, start=start, speed=speed, traces=chosen.traces, defaults=defaults
             )
             if role == "engine":
                 await _serve_commands(control, journal, EngineCommandTable(database, shared), stack)
@@ -227,6 +231,7 @@ async def open_server(
             machine=settings.machine(noise_seed=settings.simulation.seed),
             load=settings.simulation.utilisation,
             whatif_worker=whatif_worker,
+            scenario=settings.scenario,
         )
         yield RunningServer(context, address, engine, role, failure)
 
@@ -268,9 +273,11 @@ async def _engine(
     start: bool,
     speed: float | None,
     traces: Path,
+    defaults: Settings | None,
 ) -> tuple[ContinuousSimulation, LocalEngineControl]:
     config = _live_config(settings, traces)
-    engine = ContinuousSimulation(config, journal, snapshots=_SNAPSHOTS)
+    without_options = None if defaults is None else _live_config(defaults, traces)
+    engine = ContinuousSimulation(config, journal, snapshots=_SNAPSHOTS, defaults=without_options)
     # Blocking calls of the engine run in a thread, so that signals are handled meanwhile.
     status = await asyncio.to_thread(engine.open)
     stack.push_async_callback(asyncio.to_thread, engine.close, _ENGINE_CLOSE_TIMEOUT_S)

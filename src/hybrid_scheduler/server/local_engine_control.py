@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from ..core import InvalidInputError
 from ..live import (
     ContinuousSimulation,
     IdempotencyKey,
@@ -19,12 +20,13 @@ from ..live import (
     LiveConfig,
     LiveStatus,
     MeasuredRun,
+    RunLabels,
     SubmittedTask,
 )
 from ..live.live_config import LiveTrace
 from ..workload import trace_named
 from ..workload.scenarios import Scenario
-from .engine_control import NewTask, StartOptions
+from .engine_control import NewTask, StartOptions, chosen_machine, machine_fields, preview_of
 
 _T = TypeVar("_T")
 #: A task or run that is not durable after so many seconds is not acknowledged.
@@ -85,8 +87,29 @@ class LocalEngineControl:
             return self._engine.start()
         return self._engine.restart(self._config_with(options))
 
+    async def begin(self, options: StartOptions) -> dict[str, Any]:
+        """Begin a new run with these options; the run before ends."""
+        async with self._start_lock:
+            return await self._run_command(lambda: self._engine.restart(self._config_with(options)))
+
+    async def preview(self, options: StartOptions) -> dict[str, Any]:
+        """Return the tasks, load and limits of the run that `begin` would begin, without beginning it."""
+        return await asyncio.to_thread(lambda: preview_of(self._config_with(options)))
+
     def _config_with(self, options: StartOptions) -> LiveConfig:
         config = self._config
+        if options.repeats is not None:
+            stored = _stored_config(config, options.repeats)
+            if stored is None:
+                raise InvalidInputError("repeats", "a run that this program can repeat", "another version's")
+            config = stored
+        machine = chosen_machine(config.machine, options)
+        if machine != config.machine:
+            # Tasks of a trace are stretched to a load on one machine: for another they are read again.
+            trace = config.trace
+            config = replace(config, **machine_fields(machine), trace=None)
+            if trace is not None and options.scenario is None and options.trace is None:
+                config = replace(config, trace=LiveTrace.of_run(trace.as_dict(), config))
         if options.scenario is not None or options.trace is not None:
             config = replace(config, trace=None)
         scenario = config.scenario if options.scenario is None else self._scenario(options.scenario)
@@ -153,6 +176,10 @@ class LocalEngineControl:
         """Delete a run that has ended and return the number of its tasks; None if that is going on."""
         return await _deleted_tasks(await asyncio.to_thread(self._engine.delete_run, run_id))
 
+    async def describe_run(self, run_id: str, labels: RunLabels) -> None:
+        """Replace name, tags and note of a run; returns once they are durable."""
+        await _until_durable(self._engine.describe_run(run_id, labels))
+
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance, agent and accuracy of each learned scheduler of the run."""
         cards = await asyncio.to_thread(self._engine.models)
@@ -160,6 +187,16 @@ class LocalEngineControl:
 
     async def _run_command(self, command: Callable[[], LiveStatus]) -> dict[str, Any]:
         return (await asyncio.to_thread(command)).as_dict()
+
+
+def _stored_config(config: LiveConfig, stored: dict[str, Any]) -> LiveConfig | None:
+    """Return the configuration of a stored run; None if it cannot be repeated."""
+    try:
+        return config.resumed(stored)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        return None  # a run of another program's version, or one that a client stored
 
 
 async def _until_durable(future: Future[_T]) -> _T:

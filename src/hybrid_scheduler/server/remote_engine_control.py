@@ -18,6 +18,7 @@ from ..live import (
     JournalFull,
     JournalUnavailable,
     MeasuredRun,
+    RunLabels,
     measured_from_json,
     measured_to_json,
 )
@@ -71,6 +72,14 @@ class RemoteEngineControl:
         """Start or resume the run; begin a new one where the options differ from a run that does not run."""
         return await self._send("start", asdict(options))
 
+    async def begin(self, options: StartOptions) -> dict[str, Any]:
+        """Begin a new run with these options; the run before ends."""
+        return await self._send("begin", asdict(options))
+
+    async def preview(self, options: StartOptions) -> dict[str, Any]:
+        """Return the tasks, load and limits of the run that `begin` would begin, without beginning it."""
+        return await self._send("preview", asdict(options))
+
     async def stop(self) -> dict[str, Any]:
         """End the run."""
         return await self._send("stop")
@@ -113,6 +122,10 @@ class RemoteEngineControl:
         deleted: int | None = (await self._send("delete_run", {"run_id": run_id}))["deleted_tasks"]
         return deleted
 
+    async def describe_run(self, run_id: str, labels: RunLabels) -> None:
+        """Replace name, tags and note of a run; returns once they are durable."""
+        await self._send("describe_run", {"run_id": run_id, "labels": asdict(labels)})
+
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance, agent and accuracy of each learned scheduler of the run."""
         return await self._send("learners")
@@ -135,9 +148,15 @@ class RemoteEngineControl:
 
 async def execute_command(control: EngineControl, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
     """Execute a command from the table in the engine's process, and return the body of the reply."""
-    if kind == "start":
+    if kind in ("start", "begin", "preview"):
         given = payload.get("schedulers")
-        return await control.start(StartOptions(**{**payload, "schedulers": tuple(given) if given else None}))
+        options = StartOptions(**{**payload, "schedulers": tuple(given) if given else None})
+        commands = {"start": control.start, "begin": control.begin, "preview": control.preview}
+        return await commands[kind](options)
+    if kind == "describe_run":
+        labels = payload["labels"]
+        await control.describe_run(payload["run_id"], RunLabels(**{**labels, "tags": tuple(labels["tags"])}))
+        return {}
     if kind == "speed":
         return await control.set_speed(payload["speed"])
     if kind == "scenario":

@@ -40,6 +40,7 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _PROBES = ("/api/health/live", "/api/health/ready")
 _UNLIMITED = (*_PROBES, "/api/health", "/api/metrics")
 _TRACES = "/api/traces"
+_INSPECT = "/api/traces/inspect"
 _RUNS = "/api/runs"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9\-]{8,64}")
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -78,7 +79,11 @@ class SecurityMiddleware:
 
     def __init__(self, app: Application, *, options: ServerOptions, limiter: RateLimiter, metrics: Metrics) -> None:
         self.app, self.limiter, self.metrics = app, limiter, metrics
-        self.limits = {_TRACES: options.trace_limit, _RUNS: options.run_limit}
+        self.limits = {
+            _TRACES: options.trace_limit,
+            _INSPECT: options.trace_limit,
+            _RUNS: options.run_limit,
+        }
         self.body_limit = options.body_limit
         self.token = options.token.encode()
         own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
@@ -154,8 +159,9 @@ class SecurityMiddleware:
         has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
             raise ApiError(415, "Content-Encoding: must be left out", hint="send the body as it is")
-        allowed = tuple(FORMATS) if path == _TRACES else ("application/json",)
-        if kind not in allowed and (kind or has_body or path == _TRACES):
+        uploads = path in (_TRACES, _INSPECT)
+        allowed = tuple(FORMATS) if uploads else ("application/json",)
+        if kind not in allowed and (kind or has_body or uploads):
             raise ApiError(415, f"Content-Type: must be {' or '.join(allowed)}")
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > self._limit(path):

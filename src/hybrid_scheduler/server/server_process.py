@@ -181,6 +181,7 @@ def serve(
     start: bool = True,
     speed: float | None = None,
     ready: _ReadyCallback | None = None,
+    defaults: Settings | None = None,
 ) -> None:
     """Run the server until a signal ends it.
 
@@ -196,6 +197,8 @@ def serve(
         Virtual seconds per second; by default a resumed run keeps its speed.
     ready
         Called with the server's address and its parts once it is ready.
+    defaults
+        The settings without the options of the command line, see `open_server`.
 
     Raises
     ------
@@ -207,7 +210,7 @@ def serve(
     _redirect_logs()
     if role == "engine":
         _compile_kernels(settings, ServerOptions())
-        interrupted = asyncio.run(_run_engine(settings, start, speed, ready))
+        interrupted = asyncio.run(_run_engine(settings, start, speed, ready, defaults))
     else:
         options = options_of(settings)
         _raise_file_limit(options)
@@ -216,7 +219,9 @@ def serve(
                 _compile_kernels(settings, options)
             loop = _loop_factory()
             with asyncio.Runner(loop_factory=loop) as runner:
-                interrupted = runner.run(_run_server(settings, options, listener, role, start, speed, ready))
+                interrupted = runner.run(
+                    _run_server(settings, options, listener, role, start, speed, ready, defaults)
+                )
     if interrupted:
         raise KeyboardInterrupt
 
@@ -229,8 +234,11 @@ async def _run_server(
     start: bool,
     speed: float | None,
     ready: _ReadyCallback | None,
+    defaults: Settings | None,
 ) -> bool:
-    async with open_server(settings, role=role, start=start, speed=speed, options=options) as running:
+    async with open_server(
+        settings, role=role, start=start, speed=speed, options=options, defaults=defaults
+    ) as running:
         url = url_of(options.host, listener.getsockname()[1])
 
         def on_ready() -> None:
@@ -254,7 +262,13 @@ async def _run_server(
         return server.interrupted
 
 
-async def _run_engine(settings: Settings, start: bool, speed: float | None, ready: _ReadyCallback | None) -> bool:
+async def _run_engine(
+    settings: Settings,
+    start: bool,
+    speed: float | None,
+    ready: _ReadyCallback | None,
+    defaults: Settings | None,
+) -> bool:
     stop, numbers = asyncio.Event(), []
     loop = asyncio.get_running_loop()
 
@@ -264,7 +278,7 @@ async def _run_engine(settings: Settings, start: bool, speed: float | None, read
 
     with _stop_signals(end):
         async with open_server(
-            settings, role="engine", start=start, speed=speed, options=ServerOptions()
+            settings, role="engine", start=start, speed=speed, options=ServerOptions(), defaults=defaults
         ) as running:
             if ready is not None:
                 ready("", running)

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import secrets
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core import InvalidInputError
+from ..cluster import Machine
+from ..core import InvalidInputError, Workload
+from ..workload import REQUIRED, ReadReport, load_with_report, offered_load, save_workload, stretch_arrivals
 from ..workload.trace_columns import DecodedTooLarge
-from ..workload.trace_files import load_with_report
+from ..workload.trace_formats import FORMATS as TRACE_FORMATS
+from ..workload.trace_formats import ColumnSource, detect_format, first_rows, import_table, import_trace
 from .app_context import MIB, ServerOptions
+from .engine_control import shape_of
 from .errors import ApiError
 
 #: File format of each content type.
-FORMATS = {"text/csv": "csv", "application/vnd.apache.parquet": "parquet"}
+FORMATS = {
+    "text/csv": "csv",
+    "application/vnd.apache.parquet": "parquet",
+    "application/json": "json",
+    "text/plain": "txt",
+}
 #: Largest uncompressed size in bytes, and its largest ratio to the file's own size.
 _MAX_UNCOMPRESSED = 200 * MIB
 _MAX_RATIO = 100
 #: The ratio is taken to at least this size, because tiny files compress better.
 _MIN_SIZE_FOR_RATIO = 64 * 1024
+#: Bad rows that an inspection lists.
+_LISTED = 100
+_TITLES = {name: one.title for name, one in TRACE_FORMATS.items()} | {"parquet": "trace of this program, Parquet"}
 #: Beginning of the names of files that are being received.
 _TEMPORARY = ".upload-"
 
@@ -46,8 +60,155 @@ def sweep_uploads(folder: Path, older_than: float = 0.0) -> int:
     return swept
 
 
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """Reading of a file that is not a trace of this program, or not a clean one."""
+
+    #: Sources of the values of a task, for a table with columns of its own.
+    mapping: dict[str, ColumnSource] | None = None
+    #: Leave bad rows out instead of refusing the file.
+    skip_bad: bool = False
+    #: Stretch the arrivals to this load on the machine.
+    load: float | None = None
+
+
+def parse_mapping(text: str | None) -> dict[str, ColumnSource] | None:
+    """Return the mapping that a client sends as JSON: ``{"size": {"column": "work", "factor": 2}}``.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no such text.
+    """
+    if text is None:
+        return None
+    allowed = 'JSON such as {"size": {"column": "work"}, "compute_intensity": {"value": 0.5}}'
+    try:
+        given = json.loads(text)
+        sources = {name: ColumnSource(**source) for name, source in given.items()}
+        numbers = [value for one in sources.values() for value in (one.value, one.factor) if value is not None]
+        texts = [name for one in sources.values() for name in (one.column, one.minus) if name is not None]
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise InvalidInputError("mapping", allowed, text[:80]) from None
+    if not all(isinstance(value, int | float) for value in numbers) or not all(isinstance(t, str) for t in texts):
+        raise InvalidInputError("mapping", allowed, text[:80])
+    return sources
+
+
+async def inspect_trace(
+    chunks: AsyncIterator[bytes], suffix: str, how: ImportOptions, machine: Machine, options: ServerOptions
+) -> dict[str, Any]:
+    """Read a file without storing it.
+
+    Parameters
+    ----------
+    chunks
+        The uploaded body.
+    suffix
+        Kind of file, a value of `FORMATS`.
+    how
+        Mapping and treatment of bad rows.
+    machine
+        Machine for the offered load.
+    options
+        Folder and size limit.
+
+    Returns
+    -------
+    dict
+        The body of the response: format, columns, bad rows, load and histograms.
+    """
+    temporary = options.traces / f"{_TEMPORARY}{secrets.token_hex(8)}.{suffix}"
+    try:
+        await _receive(chunks, temporary, options.trace_limit)
+        return await asyncio.to_thread(_inspect, temporary, suffix, how, machine)
+    finally:
+        await asyncio.to_thread(temporary.unlink, True)
+
+
+def _inspect(file: Path, suffix: str, how: ImportOptions, machine: Machine) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "format": None, "title": "table with columns of its own", "columns": [], "mapping": {}, "notes": [],
+        "rows_read": 0, "rows_kept": 0, "rejected": [], "error": None, "hint": None,
+        "offered_load": None, "platform": machine.platform.name, "shape": None,
+    }  # fmt: skip
+    try:
+        name = _format_of(file, suffix)
+        if name is not None:
+            found |= {"format": name, "title": _TITLES[name]}
+        if suffix in ("csv", "parquet"):
+            found["columns"] = [{"name": key, "first": cells} for key, cells in first_rows(file).items()]
+        if name is None and how.mapping is None:
+            return found
+        tasks, report = _read(file, suffix, replace(how, skip_bad=True))
+    except InvalidInputError as error:
+        place = f"{error.where}: ".replace(file.name, "the file") if error.where else ""
+        problem = {"field": error.field, "allowed": f"{place}{error.allowed}", "got": _excerpt(error.got)}
+        return found | {"error": problem, "hint": error.hint}
+    if how.load is not None:
+        tasks = stretch_arrivals(tasks, how.load, machine.platform, machine.physics)
+    return found | {
+        "mapping": report.mapping,
+        "notes": list(report.notes),
+        "rows_read": report.rows_read,
+        "rows_kept": report.rows_kept,
+        "rejected": [
+            {"line": bad.line, "field": bad.field, "allowed": bad.allowed, "got": _excerpt(bad.got)}
+            for bad in report.rejected[:_LISTED]
+        ],
+        "offered_load": _offered(tasks, machine),
+        "shape": shape_of(tasks, float(tasks.arrival_time[-1] - tasks.arrival_time[0])),
+    }
+
+
+def _offered(tasks: Workload, machine: Machine) -> float | None:
+    try:
+        return offered_load(tasks, machine.platform, machine.physics)
+    except InvalidInputError:  # kinds of tasks that the machine's profile did not measure
+        return None
+
+
+def _excerpt(got: object) -> str:
+    return str(got)[:120]
+
+
+def _format_of(file: Path, suffix: str) -> str | None:
+    """Return the name of the format; None for a table that needs a mapping.
+
+    Raises
+    ------
+    InvalidInputError
+        If a file that is no table has none of the known formats.
+    """
+    if suffix == "parquet":
+        _check_uncompressed_size(file)
+        return "parquet" if set(REQUIRED) <= first_rows(file, 1).keys() else None
+    name = detect_format(file)
+    if name is None and suffix != "csv":
+        raise InvalidInputError("file", f"one of {', '.join(TRACE_FORMATS)}", "a file that looks like none of them")
+    return name
+
+
+def _read(file: Path, suffix: str, how: ImportOptions) -> tuple[Workload, ReadReport]:
+    """Return the tasks of a file in any known format."""
+    try:
+        if how.mapping is not None:
+            return import_table(file, how.mapping, skip_bad=how.skip_bad)
+        name = _format_of(file, suffix)
+        if name in ("csv", "parquet"):
+            return load_with_report(file, how.skip_bad, max_bytes=_MAX_UNCOMPRESSED)
+        return import_trace(file, name, skip_bad=how.skip_bad)
+    except DecodedTooLarge:
+        raise ApiError(413, f"the trace needs more than {_MAX_UNCOMPRESSED // MIB} MiB once it is read") from None
+
+
 async def store_trace(
-    chunks: AsyncIterator[bytes], suffix: str, name: str, options: ServerOptions
+    chunks: AsyncIterator[bytes],
+    suffix: str,
+    name: str,
+    options: ServerOptions,
+    how: ImportOptions | None = None,
+    machine: Machine | None = None,
 ) -> dict[str, Any]:
     """Validate a trace and store it. After an error no partial file remains.
 
@@ -56,11 +217,15 @@ async def store_trace(
     chunks
         The uploaded body.
     suffix
-        Format of the file, a value of `FORMATS`.
+        Kind of file, a value of `FORMATS`.
     name
         Name under which the trace is stored.
     options
         Folder and size limit.
+    how
+        Reading of a file in another format; without it, it is a trace of this program.
+    machine
+        Machine to which the load refers.
 
     Returns
     -------
@@ -78,12 +243,45 @@ async def store_trace(
     temporary = folder / f"{_TEMPORARY}{secrets.token_hex(8)}.{suffix}"
     try:
         size = await _receive(chunks, temporary, options.trace_limit)
+        if how is not None or suffix not in ("csv", "parquet"):
+            chosen, on = how or ImportOptions(), machine or Machine()
+            return await asyncio.to_thread(_import, temporary, suffix, name, chosen, on)
         target = folder / f"{name}.{suffix}"
         tasks, ignored = await asyncio.to_thread(_validate, temporary, suffix, f"{name}.{suffix}")
         await asyncio.to_thread(_publish, temporary, target, name)
     finally:
         await asyncio.to_thread(temporary.unlink, True)
     return {"name": name, "format": suffix, "tasks": tasks, "size_bytes": size, "ignored_columns": ignored}
+
+
+def _import(file: Path, suffix: str, name: str, how: ImportOptions, machine: Machine) -> dict[str, Any]:
+    """Store a file of another format as a CSV trace of this program."""
+    try:
+        tasks, report = _read(file, suffix, how)
+    except InvalidInputError as error:
+        raise _with_public_name(error, file, f"{name}.{suffix}") from None
+    if how.load is not None:
+        tasks = stretch_arrivals(tasks, how.load, machine.platform, machine.physics)
+    ready = file.with_suffix(".ready.csv")
+    try:
+        save_workload(tasks, ready)
+        size = ready.stat().st_size
+        _publish(ready, file.with_name(f"{name}.csv"), name)
+    finally:
+        ready.unlink(missing_ok=True)
+    return {
+        "name": name,
+        "format": "csv",
+        "tasks": len(tasks),
+        "size_bytes": size,
+        "ignored_columns": list(report.ignored_columns),
+    }
+
+
+def _with_public_name(error: InvalidInputError, file: Path, public_name: str) -> InvalidInputError:
+    """Return the error with the name that the client knows; the reader names the temporary file."""
+    where = (error.where or public_name).replace(file.name, public_name)
+    return InvalidInputError(f"{where}: {error.field}", error.allowed, error.got, hint=error.hint)
 
 
 async def _receive(chunks: AsyncIterator[bytes], file: Path, limit: int) -> int:
@@ -106,9 +304,7 @@ def _validate(file: Path, suffix: str, public_name: str) -> tuple[int, list[str]
     except DecodedTooLarge:
         raise ApiError(413, f"the trace needs more than {_MAX_UNCOMPRESSED // MIB} MiB once it is read") from None
     except InvalidInputError as error:
-        # The reader names the temporary file; the client knows only the public name.
-        where = (error.where or public_name).replace(file.name, public_name)
-        raise InvalidInputError(f"{where}: {error.field}", error.allowed, error.got, hint=error.hint) from None
+        raise _with_public_name(error, file, public_name) from None
     return len(workload), list(report.ignored_columns)
 
 

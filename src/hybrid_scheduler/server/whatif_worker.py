@@ -20,10 +20,13 @@ from ..cluster import Machine
 from ..core import Floats, InvalidInputError, Workload
 from ..core.worker_process import WorkerProcess
 from ..experiments import FIRST_REPORTED_SEED
-from ..experiments.report_builder import evidence_of
+from ..experiments.report_builder import evidence_of, make_report
 from ..experiments.spec import ExperimentSpec
 from ..experiments.trace_source import TraceSource
 from ..experiments.what_if import Change, WhatIfResult, baseline_figures, what_if
+from ..reports.figures import FIGURES
+from ..reports.html_report import as_html
+from ..reports.pdf_report import as_pdf
 from ..schedulers import schedulers
 from ..workload.scenarios import scenario_named
 
@@ -51,16 +54,29 @@ class EvidenceQuestion:
     config: dict[str, Any]
     #: Rows of tasks, oldest first.
     tasks: list[dict[str, Any]]
+    #: "evidence", or a report as "html" or "pdf".
+    kind: str = "evidence"
 
 
-def compute_evidence(question: EvidenceQuestion) -> str:
-    """Run the schedulers of a stored run on its tasks again, and return the evidence file.
+def compute_evidence(question: EvidenceQuestion) -> bytes:
+    """Run the schedulers of a stored run on its tasks again, and return the evidence file or the report.
 
     Raises
     ------
     InvalidInputError
         If the run has no tasks or no complete configuration, or was measured on real devices.
     """
+    spec, seed = _spec_of(question)
+    drawn = bool(find_spec("matplotlib"))
+    title = f"Tasks of run {question.run_id}"
+    if question.kind == "evidence":
+        names = ("gantt",) if drawn else ()
+        return evidence_of(spec, seed, title=title, figure_names=names).encode()
+    report = make_report(spec, seed, title=title, figure_names=tuple(FIGURES) if drawn else ())
+    return as_pdf(report) if question.kind == "pdf" else as_html(report).encode()
+
+
+def _spec_of(question: EvidenceQuestion) -> tuple[ExperimentSpec, int]:
     config, rows = question.config, question.tasks
     if "platform" not in config or not rows:
         raise InvalidInputError("run_id", "a simulated run with stored tasks", question.run_id)
@@ -74,8 +90,7 @@ def compute_evidence(question: EvidenceQuestion) -> str:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # another client stored its own
         raise InvalidInputError("run_id", "a run with a complete configuration", question.run_id) from error
-    drawn = ("gantt",) if find_spec("matplotlib") else ()
-    return evidence_of(spec, seed, title=f"Tasks of run {question.run_id}", figure_names=drawn)
+    return spec, seed
 
 
 _Compute = Callable[[WhatIfQuestion], list[WhatIfResult]]
@@ -143,8 +158,8 @@ class WhatIfWorker(Protocol):
             If the worker is not running.
         """
 
-    async def evidence(self, question: EvidenceQuestion) -> str:
-        """Return an evidence file; raises as `run` does."""
+    async def evidence(self, question: EvidenceQuestion) -> bytes:
+        """Return an evidence file or a report; raises as `run` does."""
 
     def close(self) -> None:
         """Stop the worker."""
@@ -163,8 +178,8 @@ class ThreadWhatIfWorker:
         """Compute a comparison in a thread."""
         return await asyncio.to_thread(self.work, question)
 
-    async def evidence(self, question: EvidenceQuestion) -> str:
-        """Make an evidence file in a thread."""
+    async def evidence(self, question: EvidenceQuestion) -> bytes:
+        """Make an evidence file or a report in a thread."""
         return await asyncio.to_thread(compute_evidence, question)
 
     def close(self) -> None:
@@ -204,8 +219,8 @@ class ProcessWhatIfWorker:
         """Compute a comparison; if the process dies, a second one tries once more."""
         return await self._submit(self._work, question)
 
-    async def evidence(self, question: EvidenceQuestion) -> str:
-        """Make an evidence file; if the process dies, a second one tries once more."""
+    async def evidence(self, question: EvidenceQuestion) -> bytes:
+        """Make an evidence file or a report; if the process dies, a second one tries once more."""
         return await self._submit(compute_evidence, question)
 
     async def _submit(self, work: Callable[[_Question], _Answer], question: _Question) -> _Answer:

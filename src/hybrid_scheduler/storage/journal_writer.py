@@ -16,13 +16,13 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import orjson
 
 from ..core import HybridSchedulerError
-from ..live.batch_records import Batch, Recovered
+from ..live.batch_records import Batch, Recovered, RunLabels
 from ..live.journal import JournalFull, JournalUnavailable
 from .batch_rows import PendingBatch, json_text
 from .batch_transaction import Store, last_stored, set_heartbeat, set_meta, write_group
@@ -30,6 +30,7 @@ from .database import DatabaseAddress, DatabaseUnusable, error_reason
 from .recovery import recover
 from .retention import (
     DELETION_KEY,
+    LABELS_KEY,
     PRUNE_EVERY,
     THIN_EVERY,
     Retention,
@@ -90,6 +91,16 @@ class _DeleteRequest:
         return json_text({"up_to": self.up_to, "tasks": self.tasks, "deleted_tasks": self.done})
 
 
+@dataclass(frozen=True, slots=True)
+class _LabelRequest:
+    """New labels of a run, and the last batch before the request."""
+
+    run_id: str
+    labels: RunLabels
+    stored: Future[None]
+    number: int
+
+
 class SqlJournal:
     """A `Journal` in SQLite or PostgreSQL.
 
@@ -133,6 +144,7 @@ class SqlJournal:
         self._lock = threading.Lock()
         self._queue: deque[PendingBatch] = deque()
         self._delete_requests: deque[_DeleteRequest] = deque()
+        self._label_requests: deque[_LabelRequest] = deque()
         self._heartbeat: str | None = None
         self._rows = 0
         self._number = 0
@@ -212,6 +224,15 @@ class SqlJournal:
             self._delete_requests.append(_DeleteRequest(deleted, run_id, self._number))
         self._wake_writer()
 
+    def describe(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
+        """Replace name, tags and note of a run, after the batches that wait; see `Journal.describe`."""
+        if self.failed is not None or self._closing or self._in_outage:
+            _resolve(stored, error=self._unavailable_error())
+            return
+        with self._lock:
+            self._label_requests.append(_LabelRequest(run_id, labels, stored, self._number))
+        self._wake_writer()
+
     def write_heartbeat(self, status: dict[str, Any]) -> None:
         """Store the engine's status for API processes, with the database's time; never waits."""
         self._heartbeat = json_text({"instance": self.instance, "status": status})
@@ -278,7 +299,8 @@ class SqlJournal:
         delay = _RETRY_DELAYS_S[0]
         while self.failed is None:
             self._wake.clear()
-            if self._closing and (time.monotonic() >= self._deadline or not (self._queue or self._delete_requests)):
+            waiting = self._queue or self._delete_requests or self._label_requests
+            if self._closing and (time.monotonic() >= self._deadline or not waiting):
                 break
             try:
                 busy = await self._step()
@@ -322,6 +344,9 @@ class SqlJournal:
             heartbeat, self._heartbeat = self._heartbeat, None
             async with self.store.transaction():
                 await set_heartbeat(self.store, heartbeat)
+        if self._label_requests and not (self._queue and self._queue[0].number <= self._label_requests[0].number):
+            worked = True
+            await self._write_labels(self._label_requests[0])
         # Deleting alternates with writing, so that a long history does not delay the engine.
         if self._delete_requests:
             worked = True
@@ -390,6 +415,13 @@ class SqlJournal:
         if done:
             self._mark_committed(done)
 
+    async def _write_labels(self, request: _LabelRequest) -> None:
+        async with self.store.transaction():
+            if await self.store.fetch("SELECT 1 FROM runs WHERE run_id = ?", request.run_id):
+                await set_meta(self.store, LABELS_KEY + request.run_id, json_text(asdict(request.labels)))
+        self._label_requests.popleft()
+        _resolve(request.stored)
+
     async def _delete_chunk(self, request: _DeleteRequest) -> None:
         if self._queue and self._queue[0].number <= request.number and request.up_to is None:
             return  # earlier batches are stored first
@@ -450,6 +482,8 @@ class SqlJournal:
             waiting = [pending.batch.committed for pending in self._queue]
         for future in waiting:
             _resolve(future, error=self._unavailable_error())
+        while self._label_requests:
+            _resolve(self._label_requests.popleft().stored, error=self._unavailable_error())
         while self._delete_requests and self._delete_requests[0].up_to is None:
             _resolve(self._delete_requests.popleft().deleted, error=self._unavailable_error())
 
@@ -470,6 +504,7 @@ class SqlJournal:
                 each for batch in batches for each in (batch.committed, batch.stored)
             ]
             waiting += [request.deleted for request in self._delete_requests]
+            waiting += [request.stored for request in self._label_requests]
         for future in waiting:
             _resolve(future, error=self._unavailable_error())
 

@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import ColumnElement, Select, func, select, text
+from sqlalchemy import ColumnElement, Select, func, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..live.published_names import LOAD_COLUMN
 from . import history_analysis, tables
 from .batch_transaction import COUNTED_TABLES
 from .database import Database
-from .retention import DELETION_KEY
+from .retention import DELETION_KEY, LABELS_KEY
 
 Row = dict[str, Any]
 
@@ -39,7 +39,10 @@ tasks, results, runs, events, meta = (
 
 
 _RUN_COLUMNS = tuple(column for column in runs.c if column.name not in ("state", "devices", "longest"))
-_RUN = tuple("load" if column.name == LOAD_COLUMN else column.name for column in _RUN_COLUMNS)
+_RUN = (*("load" if column.name == LOAD_COLUMN else column.name for column in _RUN_COLUMNS), "labels")
+_SELECT_RUNS = select(*_RUN_COLUMNS, meta.c.value).outerjoin(
+    meta, meta.c.key == literal(LABELS_KEY).concat(runs.c.run_id)
+)
 
 
 class EventsPage(NamedTuple):
@@ -106,16 +109,17 @@ class Repository:
 
     async def runs(self, limit: int, before: str | None = None) -> list[Row]:
         """Return runs, newest first; `before` is the last run_id of the previous page."""
-        query = select(*_RUN_COLUMNS).order_by(runs.c.run_id.desc()).limit(limit)
+        query = _SELECT_RUNS.order_by(runs.c.run_id.desc()).limit(limit)
         if before is not None:
             if _is_unstorable(before):
                 return []
             query = query.where(runs.c.run_id < before)
-        return await self._rows(query, _RUN)
+        return [_with_labels(row) for row in await self._rows(query, _RUN)]
 
     async def run(self, run_id: str) -> Row | None:
         """Return a run, or None."""
-        return await self._row(select(*_RUN_COLUMNS), _RUN, runs.c.run_id, run_id)
+        found = await self._row(_SELECT_RUNS, _RUN, runs.c.run_id, run_id)
+        return None if found is None else _with_labels(found)
 
     async def run_state(self, run_id: str) -> Row | None:
         """Return the run's last checkpoint, or None."""
@@ -431,6 +435,12 @@ async def _with_results(connection: AsyncConnection, rows: list[Row]) -> list[Ro
 async def _meta(connection: AsyncConnection, key: str) -> str | None:
     value: str | None = await connection.scalar(select(meta.c.value).where(meta.c.key == key))
     return value
+
+
+def _with_labels(row: Row) -> Row:
+    """Return a run with name, tags and note instead of the text that holds them."""
+    text = row.pop("labels")
+    return row | (orjson.loads(text) if text else {"name": "", "tags": [], "note": ""})
 
 
 def _dicts(found: Iterable[Any], names: Sequence[str]) -> list[Row]:

@@ -23,6 +23,8 @@ KEEP_VERSIONS, KEEP_OLD_VERSIONS = 200, 400
 THIN_EVERY = 20
 #: Entry of the table `meta` while the history is being deleted.
 DELETION_KEY = "deletion"
+#: Entries of the table `meta` with the labels of a run begin with this, and end with its id.
+LABELS_KEY = "labels:"
 
 
 class Retention:
@@ -155,6 +157,7 @@ async def delete_run(store: Store, run_id: str, chunk: int) -> int:
             await set_meta(store, "pruned_seq", str(last))
         for table in ("events", "model_versions", "runs"):
             await store.execute(f"DELETE FROM {table} WHERE run_id = ?", run_id)
+        await store.execute("DELETE FROM meta WHERE key = ?", LABELS_KEY + run_id)
     return deleted["tasks"]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-from ..live.batch_records import Batch, Counters, Event, Recent, Recovered
+from ..live.batch_records import Batch, Counters, Event, Recent, Recovered, RunLabels
 from ..live.journal import JournalFull, JournalUnavailable
 
 
@@ -29,6 +29,7 @@ class MemoryJournal:
     def __init__(self, *, most_batches: int = 256, on_events: Callable[[list[Event]], None] | None = None) -> None:
         self.batches: list[Batch] = []
         self.events: list[Event] = []
+        self.labels: dict[str, RunLabels] = {}
         self.forgotten = 0
         self.opened = False
         self._waiting: list[Batch] = []
@@ -88,6 +89,11 @@ class MemoryJournal:
             count = sum(map(len, self.batches)) - self.forgotten
             self.forgotten += count
         _settle(deleted, count)
+
+    def describe(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
+        """Keep the labels of a run; see `Journal.describe`."""
+        self.labels[run_id] = labels
+        _settle(stored)
 
     def close(self, timeout: float = 5.0) -> None:
         """Store what waits, and close."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,6 +17,7 @@ from ..core.workload import LARGEST_VALUE
 from .trace_columns import RULES, Bools, DecodedSize, Rejections, Rows, allowed_text, known_columns, select
 
 _ROWS_PER_BYTE = 20
+_ROWS_AT_ONCE = 4096
 _TEXTS = ("kind", "external_id")
 _LISTS = ("dependencies", "dependency_data")
 
@@ -67,6 +69,26 @@ def _read(file: BinaryIO, name: str, max_bytes: int | None) -> Rows:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidInputError("file", "a readable Parquet table", reason, where=name) from None
+
+
+def text_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield number and cells of each row of any table, the cells as text; an empty cell is an empty text.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is not a Parquet table.
+    """
+    try:
+        with path.open("rb") as file, pq.ParquetFile(file) as parquet:
+            line = 0
+            for batch in parquet.iter_batches(batch_size=_ROWS_AT_ONCE):
+                for row in batch.to_pylist():
+                    line += 1
+                    yield line, {str(name): "" if cell is None else str(cell) for name, cell in row.items()}
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidInputError("file", "a readable Parquet table", reason, where=path.name) from None
 
 
 def _count_announced(metadata: Any, position: dict[str, int], size: DecodedSize) -> None:

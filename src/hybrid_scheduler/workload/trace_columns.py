@@ -27,7 +27,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class _ColumnRule:
+class ColumnRule:
     """Rule for the numbers of a column, in words and as a test."""
 
     allowed: str
@@ -39,11 +39,11 @@ class _ColumnRule:
             return ~(np.isfinite(values) & self.holds(values) & (values <= LARGEST_VALUE))
 
 
-RULES: dict[str, _ColumnRule] = {
-    "size": _ColumnRule("finite and > 0", lambda x: x > 0),
-    "compute_intensity": _ColumnRule("a number in [0, 1]", lambda x: (x >= 0) & (x <= 1)),
-    "memory_required": _ColumnRule("finite and >= 0", lambda x: x >= 0),
-    "arrival_time": _ColumnRule("finite and >= 0", lambda x: x >= 0),
+RULES: dict[str, ColumnRule] = {
+    "size": ColumnRule("finite and > 0", lambda x: x > 0),
+    "compute_intensity": ColumnRule("a number in [0, 1]", lambda x: (x >= 0) & (x <= 1)),
+    "memory_required": ColumnRule("finite and >= 0", lambda x: x >= 0),
+    "arrival_time": ColumnRule("finite and >= 0", lambda x: x >= 0),
 }
 
 #: Peak memory while a workload is read and checked, measured: five columns and their copies; a Python text with its

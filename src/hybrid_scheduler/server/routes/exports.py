@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
+from ...cluster import Machine
 from ...storage.history_analysis import hosts_of
 from .. import file_exports
 from ..app_context import AppContext, RequestContext
+from ..engine_control import StartOptions, chosen_machine
 from ..errors import not_found
 from ..json_response import StrictJSONResponse
-from ..schemas import TraceAccepted, TraceList, base_models, problems
-from ..trace_uploads import FORMATS, list_traces, store_trace
+from ..schemas import TraceAccepted, TraceInspection, TraceList, base_models, problems
+from ..trace_uploads import FORMATS, ImportOptions, inspect_trace, list_traces, parse_mapping, store_trace
 from .strict_route import RUN_ID, RunQuery, SchedulerQuery, StrictRoute, current_run
 
 router = APIRouter(prefix="/api/export", tags=["exports"], route_class=StrictRoute)
@@ -123,6 +126,23 @@ async def trace(
 
 # ------------------------------------------------------------------------------------------ uploaded traces
 
+_UPLOAD_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FORMATS},
+    }
+}
+_MACHINE = r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,63}$"
+_MappingQuery = Annotated[
+    str | None,
+    Query(max_length=4000, description='Sources of a task\'s values as JSON: `{"size": {"column": "work"}}`.'),
+]
+_LoadQuery = Annotated[
+    float | None, Query(ge=0.001, le=10, description="Stretch the arrivals to this load on the machine.")
+]
+_PlatformQuery = Annotated[str | None, Query(pattern=_MACHINE, description="A built-in platform.")]
+_ProfileQuery = Annotated[str | None, Query(pattern=_MACHINE, description="A measured profile.")]
+
 
 @traces_router.post(
     "/traces",
@@ -131,21 +151,61 @@ async def trace(
     summary="Store a trace if every row is valid",
     response_model=TraceAccepted,
     responses=problems(409, 413, 415, 422, 503),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FORMATS},
-        }
-    },
+    openapi_extra=_UPLOAD_BODY,
 )
 async def upload(
     request: Request,
     context: RequestContext,
     name: Annotated[str, Query(pattern=base_models.TRACE_NAME, description="Name of the trace.")],
+    mapping: _MappingQuery = None,
+    skip_bad: Annotated[bool, Query(description="Leave bad rows out instead of refusing the file.")] = False,
+    load: _LoadQuery = None,
+    platform: _PlatformQuery = None,
+    profile: _ProfileQuery = None,
 ) -> Response:
-    """Store a trace completely or not at all. An error names the line, the field and the value."""
+    """Store a trace completely or not at all. An error names the line, the field and the value.
+
+    Other formats, tables with a mapping, and files with bad rows or a new load become a CSV trace.
+    """
+    how = None
+    if mapping is not None or skip_bad or load is not None:
+        how = ImportOptions(parse_mapping(mapping), skip_bad, load)
+    machine = await _machine(context, platform, profile)
+    stored = await store_trace(request.stream(), _suffix(request), name, context.options, how, machine)
+    return StrictJSONResponse(stored, 201)
+
+
+@traces_router.post(
+    "/traces/inspect",
+    operation_id="inspectTrace",
+    summary="Read a trace without storing it",
+    response_model=TraceInspection,
+    responses=problems(413, 415, 422, 503),
+    openapi_extra=_UPLOAD_BODY,
+)
+async def inspect(
+    request: Request,
+    context: RequestContext,
+    mapping: _MappingQuery = None,
+    load: _LoadQuery = None,
+    platform: _PlatformQuery = None,
+    profile: _ProfileQuery = None,
+) -> Response:
+    """Return format, columns, bad rows, offered load and histograms of a file."""
+    how = ImportOptions(parse_mapping(mapping), load=load)
+    machine = await _machine(context, platform, profile)
+    found = await inspect_trace(request.stream(), _suffix(request), how, machine, context.options)
+    return StrictJSONResponse(found)
+
+
+def _suffix(request: Request) -> str:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return StrictJSONResponse(await store_trace(request.stream(), FORMATS[media_type], name, context.options), 201)
+    return FORMATS[media_type]
+
+
+async def _machine(context: AppContext, platform: str | None, profile: str | None) -> Machine:
+    options = StartOptions(platform=platform, profile=profile)
+    return await asyncio.to_thread(chosen_machine, context.machine, options)
 
 
 @traces_router.get(

@@ -6,18 +6,34 @@ import asyncio
 import hashlib
 import math
 from concurrent.futures import BrokenExecutor
-from typing import Annotated, Any
+from shlex import quote
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
-from ...core import InvalidInputError
-from ...live import IdempotencyKey, MeasuredRun, measured_from_json
+from ...core import InvalidInputError, platform_named, workstation
+from ...core.platform import PLATFORMS, platform_from_json
+from ...live import IdempotencyKey, MeasuredRun, RunLabels, measured_from_json
 from ...live.lane_statistics import WINDOW, LaneStatistics
+from ...physics import PHYSICS, Tariff, physics_from_json, physics_named
+from ...workload.argument_checks import parse_spec
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, not_found
 from ..json_response import StrictJSONResponse, dumps
-from ..schemas import Deleted, Gantt, GanttDiff, MeasuredRunCreate, RunDetail, RunDiff, RunPage, RunStored, problems
+from ..schemas import (
+    Deleted,
+    Gantt,
+    GanttDiff,
+    MeasuredRunCreate,
+    Run,
+    RunDetail,
+    RunDiff,
+    RunLabelsRequest,
+    RunPage,
+    RunStored,
+    problems,
+)
 from ..whatif_worker import EvidenceQuestion
 from .strict_route import REPLAY, RUN_ID, SCHEDULER, KeyHeader, Limit, RunInPath, StrictRoute, used_key
 
@@ -108,9 +124,27 @@ def _stored_response(run: MeasuredRun, run_id: str, *, replay: bool = False) -> 
     response_model=RunDetail,
     responses=problems(404, 422, 503),
 )
-async def run(context: RequestContext, run_id: RunInPath) -> Response:
+async def run(request: Request, context: RequestContext, run_id: RunInPath) -> Response:
     """Return a run with one row per scheduler."""
-    return StrictJSONResponse(await _detail(context, run_id))
+    return StrictJSONResponse(await _detail(context, run_id, str(request.base_url).rstrip("/")))
+
+
+@router.patch(
+    "/runs/{run_id}",
+    operation_id="describeRun",
+    summary="Give a run a name, tags or a note",
+    response_model=Run,
+    responses=problems(404, 413, 415, 422, 503),
+)
+async def describe(context: RequestContext, run_id: RunInPath, request: RunLabelsRequest) -> Response:
+    """Replace the labels that are given; the response comes once they are durable."""
+    async with context.state.key_locks.hold(f"labels {run_id}"):
+        known = await context.repository.run(run_id)
+        if known is None:
+            raise not_found("run", run_id)
+        known |= {name: given for name, given in request.model_dump().items() if given is not None}
+        await context.control.describe_run(run_id, RunLabels(known["name"], tuple(known["tags"]), known["note"]))
+    return StrictJSONResponse(known)
 
 
 @router.delete(
@@ -189,23 +223,61 @@ async def evidence(
     `hybrid-scheduler report --verify FILE` repeats it and compares the hash. The machines start empty and models
     untrained by this run, so its numbers are those of these tasks alone.
     """
+    return _file(await _computed(context, run_id, limit, "evidence"), "text/html", f"evidence-{run_id}.html")
+
+
+@router.get(
+    "/runs/{run_id}/report",
+    operation_id="exportReport",
+    summary="Report on a run's newest tasks as HTML or PDF",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The file.",
+            "content": {
+                "text/html": {"schema": {"type": "string"}},
+                "application/pdf": {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+        **problems(404, 422, 503),
+    },
+)
+async def report(
+    context: RequestContext,
+    run_id: RunInPath,
+    format: Annotated[Literal["html", "pdf"], Query(description="Format of the file.")] = "html",
+    limit: Annotated[int, Query(ge=1, le=5_000, description="Number of tasks; the newest.")] = 500,
+) -> Response:
+    """Run the schedulers again on the newest stored tasks, and return tables, figures and method.
+
+    As in an evidence file, the machines start empty and models untrained by this run.
+    """
+    kind = "application/pdf" if format == "pdf" else "text/html"
+    return _file(await _computed(context, run_id, limit, format), kind, f"report-{run_id}.{format}")
+
+
+def _file(content: bytes, media_type: str, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=media_type, headers=headers)
+
+
+async def _computed(context: AppContext, run_id: str, limit: int, kind: str) -> bytes:
+    """Return an evidence file or a report of the run's newest tasks, from the what-if worker."""
     known = await context.repository.run(run_id)
     if known is None:
         raise not_found("run", run_id)
     rows = await context.repository.tasks(limit, run_id=run_id)
-    question = EvidenceQuestion(run_id, known["config"], rows[::-1])
+    question = EvidenceQuestion(run_id, known["config"], rows[::-1], kind)
     try:
         await asyncio.wait_for(context.state.whatif_slots.acquire(), _QUEUE_TIMEOUT_S)
     except TimeoutError:
         raise ApiError(503, "other requests are being computed", retry_after=2) from None
     try:
-        html = await context.whatif_worker.evidence(question)
+        return await context.whatif_worker.evidence(question)
     except BrokenExecutor:
         raise ApiError(503, "the what-if worker is not running", retry_after=2) from None
     finally:
         context.state.whatif_slots.release()
-    headers = {"Content-Disposition": f'attachment; filename="evidence-{run_id}.html"'}
-    return Response(html, media_type="text/html", headers=headers)
 
 
 @router.get(
@@ -273,20 +345,120 @@ def _by_task(columns: dict[str, Any]) -> dict[int, tuple[set[str], float, float]
     responses=problems(404, 422, 503),
 )
 async def diff(
+    request: Request,
     context: RequestContext,
     a: Annotated[str, Query(pattern=RUN_ID, description="First run.")],
     b: Annotated[str, Query(pattern=RUN_ID, description="Second run.")],
 ) -> Response:
     """Return both runs, the differences b - a, and the settings that differ."""
-    first, second = await _detail(context, a), await _detail(context, b)
+    server = str(request.base_url).rstrip("/")
+    first, second = await _detail(context, a, server), await _detail(context, b, server)
     return StrictJSONResponse({"a": first, "b": second, **_diff(first, second)})
 
 
-async def _detail(context: AppContext, run_id: str) -> dict[str, Any]:
+async def _detail(context: AppContext, run_id: str, server: str) -> dict[str, Any]:
     known = await context.repository.run(run_id)
     if known is None:
         raise not_found("run", run_id)
-    return {**known, "comparison": await _comparison(context, run_id)}
+    return {**known, "comparison": await _comparison(context, run_id), "replay": replay_of(known, server)}
+
+
+#: Most tasks of an evidence file.
+_EVIDENCE_TASKS = 5_000
+_LEARNERS = ("hybrid_ml", "rl_agent")
+
+
+def replay_of(run: dict[str, Any], server: str) -> dict[str, Any] | None:
+    """Return the commands that compute a run again, with what can differ; None for one that cannot be repeated.
+
+    Parameters
+    ----------
+    run
+        The stored run.
+    server
+        Address of this server, from which tasks and evidence are fetched.
+    """
+    config, run_id = run["config"], run["run_id"]
+    if run["source"] != "simulated" or not {"platform", "physics", "scenario"} <= config.keys():
+        return None
+    notes, exact = [], True
+    plugins = sorted({one["file"] for one in config.get("plugins", {}).values()})
+    for name in plugins:
+        digest = next(one["sha256"] for one in config["plugins"].values() if one["file"] == name)
+        notes.append(f"plug-in {name}, SHA-256 {digest[:16]}")
+    program = " ".join(["hybrid-scheduler", *(f"--plugin {quote(name)}" for name in plugins)])
+    changes, submitted = config.get("changes", []), config.get("submitted", 0)
+    notes += [f"from task {change['task']:,}: {change['change']}" for change in changes]
+    if submitted:
+        notes.append(f"tasks that clients sent: {submitted:,}")
+    machine = _machine_options(config)
+    commands = []
+    names = ",".join(run["schedulers"])
+    options = f"--seed {config['seed']} --schedulers {quote(names)}"
+    if machine is None:
+        # Machines of a user's own are inside the evidence file.
+        file = f"evidence-{run_id}.html"
+        commands.append(f"curl -o {file} '{server}/api/runs/{run_id}/evidence?limit={_EVIDENCE_TASKS}'")
+        commands.append(f"{program} report --verify {file}")
+        if run["tasks"] > _EVIDENCE_TASKS:
+            exact = False
+            notes.append(f"the evidence file holds the newest {_EVIDENCE_TASKS:,} of {run['tasks']:,} tasks")
+    else:
+        prefix, flags = machine
+        simulate = f"{prefix}{program} simulate"
+        if changes or submitted:
+            file = f"tasks-{run_id}.csv"
+            commands.append(f"curl -o {file} '{server}/api/export/tasks.csv?run_id={run_id}'")
+            source = f"--trace {file}"
+        elif "trace" in config:
+            trace = config["trace"]
+            load = "" if trace["load"] is None else f" --utilisation {trace['load']}"
+            source = f"--trace {quote(trace['name'])}{load}"
+            notes.append(f"trace {trace['name']}, SHA-256 {trace['sha256'][:16]}")
+        else:
+            source = (
+                f"--scenario {quote(run['scenario'])} --utilisation {run['load']} --tasks {max(1, run['tasks'])}"
+            )
+            if config["scenario"].get("then"):
+                exact = False
+                notes.append("the mix of tasks changes at another point there: the set-up repeats, not every task")
+        if config["scenario"].get("episode_length"):
+            exact = False
+            notes.append("the live run empties its clusters between episodes; the command does not")
+        commands.append(" ".join(filter(None, (simulate, source, options, flags))))
+    if any(parse_spec(spec)[0] in _LEARNERS for spec in run["schedulers"]):
+        notes.append("fixed rules repeat exactly; learners retrain by the clock and may differ slightly")
+    return {"commands": commands, "exact": exact, "notes": notes}
+
+
+def _machine_options(config: dict[str, Any]) -> tuple[str, str] | None:
+    """Return environment and options of the command line for a run's machine; None if they cannot name it."""
+    try:
+        platform, physics = platform_from_json(config["platform"]), physics_from_json(config["physics"])
+        tariff = Tariff(**config["tariff"])
+    except (KeyError, TypeError, ValueError):  # an incomplete record of another version
+        return None
+    flags, prefix = [f"--platform {quote(platform.name)}"], ""
+    gpus = len(platform) - 1
+    if platform.name not in PLATFORMS or tariff != Tariff():
+        return None
+    if platform_named(platform.name) != platform:
+        memory = platform.devices[-1].memory
+        if platform.name != "workstation" or platform != workstation(gpus, memory):
+            return None
+        prefix = f"NUM_GPUS={gpus} MEMORY_PER_GPU={memory:g} "
+    if physics.name not in PHYSICS or physics != physics_named(physics.name):
+        return None
+    if physics.name != "analytic":
+        flags.append(f"--physics {physics.name}")
+    if config["noise"]["sigma"]:
+        flags.append(f"--noise {config['noise']['sigma']}")
+    if config["memory_policy"] != "clip":
+        flags.append(f"--memory-policy {config['memory_policy']}")
+    weights = {name: weight for name, weight in config["objective"].items() if weight}
+    if list(weights) != ["latency"]:
+        flags.append("--objective " + ",".join(f"{name}={weight}" for name, weight in weights.items()))
+    return prefix, " ".join(flags)
 
 
 async def _comparison(context: AppContext, run_id: str) -> list[dict[str, Any]]:

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
+from ...core import Platform
+from ...core.platform import PLATFORMS
+from ...physics import ProfiledPhysics
+from ...profiling import platform_of, profile_named, shipped_profiles
 from ...schedulers import schedulers
 from ...workload.argument_checks import parse_spec
-from ...workload.scenarios import SCENARIOS, Scenario
-from ..app_context import RequestContext
+from ...workload.scenarios import SCENARIOS, Scenario, capacity_of, generate
+from ..app_context import AppContext, RequestContext
+from ..engine_control import shape_of
 from ..errors import not_found
 from ..json_response import StrictJSONResponse
-from ..schemas import Model, RetrainAccepted, ScenarioInfo, SchedulerResponse, problems
+from ..schemas import (
+    MachineOption,
+    Model,
+    RetrainAccepted,
+    ScenarioInfo,
+    ScenarioPreview,
+    SchedulerResponse,
+    problems,
+)
 from .strict_route import SchedulerInPath, StrictRoute
 
 #: Longest wait for the order of the run. Without it the list is complete, in the order of registration.
 _STATUS_TIMEOUT_S = 0.5
+#: Tasks of a preview, and bins of its time axis. A simulated day has 2,000 tasks.
+_PREVIEW_TASKS, _PREVIEW_BINS, _PREVIEW_SEED = 2_000, 60, 42
 
 _VersionLimit = Annotated[int, Query(ge=1, le=1000, description="Largest number of versions of each scheduler.")]
 _BeforeVersion = Annotated[
@@ -83,6 +99,71 @@ def _json_value(value: object) -> Any:
 async def list_scenarios() -> Response:
     """Return the built-in scenarios."""
     return StrictJSONResponse([_scenario(scenario) for scenario in SCENARIOS.values()])
+
+
+@router.get(
+    "/scenarios/previews",
+    operation_id="previewScenarios",
+    summary="Arrivals, sizes and intensities of every scenario",
+    response_model=list[ScenarioPreview],
+    responses=problems(),
+)
+async def scenario_previews(context: RequestContext) -> Response:
+    """Return histograms of the tasks that each scenario draws at its own load on the configured machine."""
+    return StrictJSONResponse(await asyncio.to_thread(_previews, context))
+
+
+def _previews(context: AppContext) -> list[dict[str, Any]]:
+    platform, physics = context.machine.platform, context.machine.physics
+    rows = []
+    for name in SCENARIOS:
+        scenario = context.scenario(name)
+        rate = scenario.utilisation * capacity_of(scenario, platform, physics)
+        tasks = generate(scenario, _PREVIEW_TASKS, _PREVIEW_SEED, platform=platform, physics=physics)
+        shape = shape_of(tasks, float(tasks.arrival_time[-1]), _PREVIEW_BINS)
+        rows.append({"name": name, "rate": rate, "shape": shape})
+    return rows
+
+
+@router.get(
+    "/machines",
+    operation_id="listMachines",
+    summary="Machines that a run can have",
+    response_model=list[MachineOption],
+    responses=problems(),
+)
+async def machines(context: RequestContext) -> Response:
+    """Return the configured machine, the built-in platforms and the measured profiles."""
+    return StrictJSONResponse(await asyncio.to_thread(_machines, context))
+
+
+def _machines(context: AppContext) -> list[dict[str, Any]]:
+    configured = context.machine
+    measured = isinstance(configured.physics, ProfiledPhysics)
+    rows = [_machine(configured.platform, "configured", "As configured", measured=measured)]
+    rows += [_machine(make(), "platform", _label(name), name=name) for name, make in PLATFORMS.items()]
+    for name in shipped_profiles():
+        rows.append(_machine(platform_of(profile_named(name)), "profile", _label(name), name=name, measured=True))
+    return rows
+
+
+def _label(name: str) -> str:
+    words = name.replace("-", " ").replace("_", " ")
+    return words.replace("gpus", "GPUs").replace("h200", "H200").replace("starpu", "StarPU").replace("cpu ", "CPU ")
+
+
+def _machine(
+    platform: Platform, kind: str, label: str, *, name: str | None = None, measured: bool = False
+) -> dict[str, Any]:
+    cpus = int(platform.is_cpu.sum())
+    return {
+        "name": name or platform.name,
+        "kind": kind,
+        "label": label[:1].upper() + label[1:],
+        "cpus": cpus,
+        "accelerators": len(platform) - cpus,
+        "measured": measured,
+    }
 
 
 def _scenario(scenario: Scenario) -> dict[str, Any]:

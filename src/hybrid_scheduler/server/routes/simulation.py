@@ -1,15 +1,18 @@
-"""Routes for commands to the live run. All are idempotent: repeating one changes nothing."""
+"""Routes for commands to the live run. All but the beginning of a new run are idempotent."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Response
 
-from ..app_context import RequestContext
-from ..engine_control import StartOptions
+from ...core import InvalidInputError
+from ...live import RunLabels
+from ..app_context import AppContext, RequestContext
+from ..engine_control import StartOptions, chosen_schedulers
 from ..json_response import StrictJSONResponse
-from ..schemas import ScenarioRequest, SpeedRequest, StartRequest, Status, problems
+from ..schemas import RunPreview, RunRequest, ScenarioRequest, SpeedRequest, StartRequest, Status, problems
 from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["simulation"], route_class=StrictRoute)
@@ -31,6 +34,64 @@ async def start(context: RequestContext, request: StartRequest | None = None) ->
         repeat=given.repeat,
     )
     return StrictJSONResponse(await context.control.start(options))
+
+
+@router.post(
+    "/simulation/runs",
+    status_code=201,
+    operation_id="beginRun",
+    summary="Begin a new run; the run before ends",
+    response_model=Status,
+    responses=problems(413, 415, 422, 503),
+)
+async def begin(context: RequestContext, request: RunRequest) -> Response:
+    """Begin a run with these settings, from a scenario or a stored trace, whatever runs now."""
+    status = await context.control.begin(await _options(context, request))
+    labels = RunLabels(request.name or "", tuple(request.tags or ()), request.note or "")
+    if labels != RunLabels():
+        await context.control.describe_run(status["run_id"], labels)
+    return StrictJSONResponse(status, 201)
+
+
+@router.post(
+    "/simulation/preview",
+    operation_id="previewRun",
+    summary="Tasks, load and limits of a run, without beginning it",
+    response_model=RunPreview,
+    responses=problems(413, 415, 422, 503),
+)
+async def preview(context: RequestContext, request: RunRequest) -> Response:
+    """Check the settings of a run and return what would arrive, and where schedulers saturate."""
+    return StrictJSONResponse(await context.control.preview(await _options(context, request)))
+
+
+async def _options(context: AppContext, request: RunRequest) -> StartOptions:
+    """Return the options of a request, with the configuration of the run that it repeats."""
+    chosen = None
+    if request.schedulers is not None:
+        pairs = [(one.name, dict(one.parameters)) for one in request.schedulers]
+        chosen = await asyncio.to_thread(chosen_schedulers, pairs)
+    repeats, speed = None, request.speed
+    if request.repeats is not None:
+        known = await context.repository.run(request.repeats)
+        if known is None or known["source"] != "simulated":
+            raise InvalidInputError("repeats", "the id of a stored, simulated run", request.repeats)
+        repeats = known["config"]
+        state = await context.repository.run_state(request.repeats)
+        speed = (state or {}).get("speed") if speed is None else speed
+    return StartOptions(
+        scenario=request.scenario,
+        utilisation=request.load,
+        seed=request.seed,
+        speed=speed,
+        schedulers=chosen,
+        trace=request.trace,
+        repeat=request.repeat,
+        platform=request.platform,
+        platform_yaml=request.platform_yaml,
+        profile=request.profile,
+        repeats=repeats,
+    )
 
 
 @router.post("/simulation/stop", operation_id="stopSimulation", summary="End the run", **_WITHOUT_BODY)

@@ -55,6 +55,12 @@ SchedulerName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", descript
 ScenarioName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9\-]{0,63}$", description="See `GET /api/scenarios`.")]
 TRACE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,63}$"
 TraceName = Annotated[str, Field(pattern=TRACE_NAME, description="A stored trace, see `GET /api/traces`.")]
+MachineName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,63}$")]
+RunName = Annotated[Text, Field(max_length=120, description="Name of the run; empty for none.")]
+Note = Annotated[Text, Field(max_length=2000, description="A note on the run; empty for none.")]
+Tags = Annotated[
+    list[Annotated[Text, Field(min_length=1, max_length=40)]], Field(max_length=12, description="Tags of the run.")
+]
 Seed = Annotated[int, Field(ge=0, le=_SEED_MAX, description="Same seed, same tasks, same results.")]
 Load = Annotated[
     float, Field(ge=0.001, le=10, description="Offered load as a share of the machine's capacity for these tasks.")
@@ -70,6 +76,21 @@ def response_example(**fields: Any) -> ConfigDict:
 def request_example(**fields: Any) -> ConfigDict:
     """Return the configuration of a request model with one example."""
     return ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, json_schema_extra={"examples": [fields]})
+
+
+def refuse_second(value: str | None, info: ValidationInfo, *others: str) -> str | None:
+    """Return the value; raise if one of the other fields, which exclude it, is given too."""
+    for other in others:
+        if value is not None and other != info.field_name and info.data.get(other) is not None:
+            raise PydanticCustomError("source", f"must be left out where `{other}` is given")
+    return value
+
+
+def refuse_without_trace(value: bool, info: ValidationInfo) -> bool:
+    """Return the value; raise if it asks for a repetition and no trace is given."""
+    if value and info.data.get("trace") is None:
+        raise PydanticCustomError("source", "must be left out without `trace`")
+    return value
 
 
 # ------------------------------------------------------------------------------------------ old names

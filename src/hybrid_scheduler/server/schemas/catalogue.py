@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base_models import ResponseModel, response_example
+from .base_models import FieldProblem, ResponseModel, response_example
+from .simulation import WorkloadShape
 
 
 class LookResponse(ResponseModel):
@@ -222,6 +223,65 @@ class TraceList(ResponseModel):
     """The traces in the server's folder, by name."""
 
     traces: list[Trace]
+
+
+class MachineOption(ResponseModel):
+    """A machine that a run can have."""
+
+    model_config = response_example(
+        name="laptop", kind="platform", label="Laptop", cpus=1, accelerators=1, measured=False
+    )
+
+    name: str
+    kind: Literal["configured", "platform", "profile"] = Field(
+        description="The field of the request; a configured machine is the one without any."
+    )
+    label: str
+    cpus: int
+    accelerators: int
+    measured: bool = Field(description="Durations were measured on real devices.")
+
+
+class ScenarioPreview(ResponseModel):
+    """Histograms of a scenario's tasks at its own load on the configured machine."""
+
+    name: str
+    rate: float = Field(description="Tasks per second.")
+    shape: WorkloadShape
+
+
+class TraceColumn(ResponseModel):
+    """A column of an uploaded table with its first cells."""
+
+    name: str
+    first: list[str]
+
+
+class TraceProblem(ResponseModel):
+    """A row that cannot be used, and what would be right."""
+
+    line: int = Field(description="Line of the file, from 1; row of a Parquet table.")
+    field: str
+    allowed: str
+    got: str
+
+
+class TraceInspection(ResponseModel):
+    """Content of a file before it is stored."""
+
+    format: str | None = Field(description="Recognised format; null for a table that needs a mapping.")
+    title: str
+    columns: list[TraceColumn]
+    mapping: dict[str, str] = Field(description="Source of each value of a task.")
+    notes: list[str]
+    rows_read: int
+    rows_kept: int
+    rejected: list[TraceProblem] = Field(description="The first bad rows.")
+    error: FieldProblem | None = Field(description="Why the file cannot be read at all, or not yet.")
+    hint: str | None
+    offered_load: float | None
+    platform: str
+    shape: WorkloadShape | None
 
 
 class TraceAccepted(ResponseModel):

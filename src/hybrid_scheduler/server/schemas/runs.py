@@ -23,6 +23,9 @@ _RUN = {
     "config": {"speed": 1.0},
     "config_hash": "9f86d081",
     "tasks": 105,
+    "name": "Mixed on a laptop",
+    "tags": ["baseline"],
+    "note": "",
 }
 
 
@@ -74,14 +77,26 @@ class Run(ResponseModel):
     config: dict[str, Any]
     config_hash: str
     tasks: int
+    name: str = Field(description="Name that people gave to the run; empty for none.")
+    tags: list[str]
+    note: str
+
+
+class RunReplay(ResponseModel):
+    """Commands that compute a run again."""
+
+    commands: list[str]
+    exact: bool = Field(description="Whether they give every task of the run, in its order.")
+    notes: list[str] = Field(description="Changes during the run, plug-ins, and what can differ.")
 
 
 class RunDetail(Run):
     """A run with its comparison as it was last stored."""
 
-    model_config = response_example(**_RUN, comparison=[])
+    model_config = response_example(**_RUN, comparison=[], replay=None)
 
     comparison: list[ComparisonRow]
+    replay: RunReplay | None = Field(description="Null for a measured run, whose times cannot be repeated.")
 
 
 class RunPage(ResponseModel):

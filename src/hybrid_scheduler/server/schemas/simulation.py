@@ -5,19 +5,26 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
 
 from .base_models import (
     Load,
+    MachineName,
+    Note,
     RequestModel,
     ResponseModel,
+    RunId,
+    RunName,
     ScenarioName,
     SchedulerName,
     Seed,
     Speed,
+    Tags,
+    Text,
     TraceName,
     old_load,
     refuse_both_names,
+    refuse_second,
+    refuse_without_trace,
     request_example,
     take_old_name,
 )
@@ -165,19 +172,137 @@ class StartRequest(RequestModel):
     @field_validator("trace")
     @classmethod
     def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is not None and info.data.get("scenario") is not None:
-            raise PydanticCustomError("source", "must be left out where `scenario` is given")
-        return value
+        return refuse_second(value, info, "scenario")
 
     @field_validator("repeat")
     @classmethod
     def _of_a_trace(cls, value: bool, info: ValidationInfo) -> bool:
-        if value and info.data.get("trace") is None:
-            raise PydanticCustomError("source", "must be left out without `trace`")
-        return value
+        return refuse_without_trace(value, info)
 
     _refuse_both = refuse_both_names
     _take_old = take_old_name
+
+
+_Parameter = Annotated[
+    Annotated[bool, Field(strict=True)]
+    | Annotated[int, Field(strict=True, ge=-(10**6), le=10**6)]
+    | Annotated[float, Field(strict=True, ge=-1e6, le=1e6)]
+    | Annotated[str, Field(strict=True, pattern=r"^[a-z][a-z0-9_\-]{0,39}$")]
+    | None,
+    Field(description="A number, a truth value, a lower-case word, or null."),
+]
+
+
+class SchedulerChoice(RequestModel):
+    """A scheduler that takes part, with the parameters that differ from its own."""
+
+    name: SchedulerName
+    parameters: Annotated[
+        dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")], _Parameter],
+        Field(max_length=20, default_factory=dict),
+    ]
+
+
+class RunRequest(RequestModel):
+    """Settings of a new run; missing ones come from the run to repeat, or from the configuration."""
+
+    model_config = request_example(
+        scenario="mixed",
+        load=0.4,
+        seed=7,
+        speed=4.0,
+        schedulers=[{"name": "greedy"}, {"name": "oracle", "parameters": {"grid": 11}}],
+        platform="laptop",
+        name="Mixed on a laptop",
+        tags=["baseline"],
+    )
+
+    repeats: RunId | None = Field(default=None, description="A stored run whose settings hold where none is given.")
+    scenario: ScenarioName | None = None
+    load: Load | None = None
+    trace: TraceName | None = None
+    repeat: bool = Field(
+        default=False, description="Begin the trace again at its end; otherwise the run ends there."
+    )
+    seed: Seed | None = None
+    speed: Speed | None = None
+    schedulers: Annotated[list[SchedulerChoice], Field(min_length=1, max_length=20)] | None = None
+    platform: MachineName | None = Field(default=None, description="A built-in platform, see `GET /api/machines`.")
+    platform_yaml: Annotated[Text, Field(min_length=1, max_length=20_000)] | None = Field(
+        default=None, description="A machine of your own, as in a platform file."
+    )
+    profile: MachineName | None = Field(default=None, description="A measured profile, see `GET /api/machines`.")
+    name: RunName | None = None
+    tags: Tags | None = None
+    note: Note | None = None
+
+    @field_validator("trace")
+    @classmethod
+    def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return refuse_second(value, info, "scenario")
+
+    @field_validator("repeat")
+    @classmethod
+    def _of_a_trace(cls, value: bool, info: ValidationInfo) -> bool:
+        return refuse_without_trace(value, info)
+
+    @field_validator("platform_yaml", "profile")
+    @classmethod
+    def _one_machine(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return refuse_second(value, info, "platform", "platform_yaml")
+
+
+class RunLabelsRequest(RequestModel):
+    """New name, tags or note of a run; missing ones stay."""
+
+    model_config = request_example(name="Mixed on a laptop", tags=["baseline"], note="Greedy saturates.")
+
+    name: RunName | None = None
+    tags: Tags | None = None
+    note: Note | None = None
+
+
+class WorkloadShape(ResponseModel):
+    """Histograms of tasks."""
+
+    seconds: float = Field(description="Virtual seconds that the arrivals cover.")
+    arrivals: list[int] = Field(description="Tasks per bin of time.")
+    size_low: float
+    size_high: float
+    sizes: list[int] = Field(description="Tasks per bin of size, on a logarithmic axis.")
+    intensities: list[int] = Field(description="Tasks per tenth of intensity.")
+
+
+class SaturationLimit(ResponseModel):
+    """Load above which the queues of a scheduler grow without end."""
+
+    scheduler: str
+    load: float
+
+
+class PreviewPlatform(ResponseModel):
+    """The machine of a run that was not begun."""
+
+    name: str
+    cpus: int
+    devices: int
+
+
+class RunPreview(ResponseModel):
+    """Tasks, load and limits of a run that was not begun."""
+
+    scenario: str
+    load: float | None = Field(description="Offered load; null if all tasks arrive at once.")
+    capacity: float | None = Field(description="Tasks per second that the machine can run.")
+    rate: float | None = Field(description="Tasks per second that arrive on average.")
+    schedulers: list[str]
+    seed: int
+    platform: PreviewPlatform
+    measured: bool = Field(description="Durations come from a measured profile.")
+    limits: list[SaturationLimit] = Field(description="Of the schedulers that ignore the queues.")
+    warnings: list[str]
+    tasks: int | None = Field(description="Tasks of the trace; null for a scenario.")
+    shape: WorkloadShape
 
 
 class SpeedRequest(RequestModel):
