@@ -99,6 +99,10 @@ describe("playback", () => {
 
 const run = (change: Partial<RunDetail> = {}): RunDetail => ({
   run_id: "01M7EYTG96DQDVM2239MTEERFN",
+  name: "",
+  tags: [],
+  note: "",
+  replay: null,
   created_at: 1_700_000_000,
   ended_at: null,
   status: "stopped",

@@ -3,7 +3,6 @@ import type { Run, RunDetail } from "../src/client/models";
 import { deviceKinds } from "../src/features/run/deviceKinds";
 import { flattenConfig } from "../src/features/run/flattenConfig";
 import { comparisonTable } from "../src/features/run/RunComparison";
-import { replayCommand } from "../src/features/run/replayCommand";
 import { row } from "./fixtures";
 
 const run: Run = {
@@ -26,42 +25,10 @@ const run: Run = {
   },
   config_hash: "0",
   tasks: 6620,
+  name: "",
+  tags: [],
+  note: "",
 };
-
-describe("replay command", () => {
-  it("has only options that differ from the defaults", () => {
-    expect(replayCommand(run)).toEqual({
-      command:
-        "hybrid-scheduler simulate --scenario default --utilisation 0.2 --seed 5 --tasks 6620 --platform workstation --schedulers greedy,oracle",
-      shifts: false,
-    });
-  });
-
-  it("quotes variants and adds changed settings", () => {
-    const other = {
-      ...run,
-      schedulers: ["oracle(grid=21)", "greedy"],
-      config: {
-        scenario: JSON.parse('{"physics":"serial","then":{}}'),
-        physics: { name: "analytic" },
-        noise: { sigma: 0.1 },
-        memory_policy: "fail",
-        objective: { latency: 1, energy: 2 },
-      },
-    };
-    const replay = replayCommand(other);
-    expect(replay?.command).toContain("--schedulers 'oracle(grid=21),greedy'");
-    expect(replay?.command).toContain(
-      "--physics analytic --noise 0.1 --memory-policy fail --objective latency=1,energy=2",
-    );
-    expect(replay?.shifts).toBe(true);
-  });
-
-  it("is missing for measured runs and works with an empty configuration", () => {
-    expect(replayCommand({ ...run, source: "measured" })).toBeNull();
-    expect(replayCommand({ ...run, config: {} })?.command).toContain("--seed 5");
-  });
-});
 
 describe("configuration", () => {
   it("merges devices that differ only in name", () => {
@@ -83,6 +50,7 @@ describe("comparison", () => {
   it("has the API's values and no regret for the oracle", () => {
     const detail: RunDetail = {
       ...run,
+      replay: null,
       comparison: [row("oracle", { mean_latency: 0.2 }), row("greedy", { mean_latency: 0.3, mean_regret: 0.1 })],
     };
     const table = comparisonTable(detail);

@@ -2,6 +2,7 @@ import { Component, type ComponentType, lazy, type ReactNode, Suspense, useCallb
 import { Link } from "../components/Link";
 import { Button } from "../components/ui/Button";
 import type { Route, ViewName } from "../store/routes";
+import { useStudio } from "../store/studioStore";
 import { useUi } from "../store/uiStore";
 import { useShortcuts } from "./keyboardShortcuts";
 import { RunContextBar } from "./RunContextBar";
@@ -26,6 +27,8 @@ const ViewProviders = lazy(() => import("./ViewProviders"));
 const DecisionDrawer = lazy(() => import("../features/decision/DecisionDrawer"));
 const Help = lazy(() => import("./HelpDialog"));
 const GuidedTour = lazy(() => import("./GuidedTour"));
+const Studio = lazy(() => import("../features/studio/StudioDialog"));
+const UndoToast = lazy(() => import("./UndoToast"));
 
 /** Error boundary for a view that cannot be loaded, e.g. after an update of the server. */
 class ViewGuard extends Component<{ children: ReactNode }, { failed: boolean }> {
@@ -93,6 +96,8 @@ function View({ route }: { route: Route }) {
 export function App() {
   const route = useUi((s) => s.route);
   const task = useUi((s) => s.task);
+  const studio = useStudio((s) => s.open);
+  const undo = useStudio((s) => s.undo !== null);
   const [help, setHelp] = useState(false);
   const openHelp = useCallback(() => setHelp(true), []);
   useShortcuts(openHelp);
@@ -115,6 +120,12 @@ export function App() {
             <DecisionDrawer taskId={task} />
           </ViewProviders>
         ) : null}
+        {studio ? (
+          <ViewProviders>
+            <Studio />
+          </ViewProviders>
+        ) : null}
+        {undo ? <UndoToast /> : null}
         {help ? <Help onClose={() => setHelp(false)} /> : null}
         <GuidedTour />
       </Suspense>

@@ -12,6 +12,7 @@ const KEYS: readonly [string, string][] = [
   ["Space", "Freeze this view; updates are buffered"],
   ["P", "Pause or resume the engine, for everyone"],
   ["1  2  3", "Compare, Scheduler, History"],
+  ["N", "New run"],
   ["T", "Dark or light"],
   ["[  ]", "Step back and forward"],
   ["E", "Export CSV of the widget in focus"],

@@ -1,10 +1,11 @@
-import { CircleHelp, Moon, Pause, Play, Snowflake, Sun } from "lucide-react";
+import { CircleHelp, Moon, Pause, Play, Plus, Snowflake, Sun } from "lucide-react";
 import { lazy, Suspense } from "react";
 import { Link } from "../components/Link";
 import { Button, IconButton } from "../components/ui/Button";
 import { classNames } from "../components/ui/classNames";
 import { useLive } from "../store/liveStore";
 import type { Route } from "../store/routes";
+import { openStudio } from "../store/studioStore";
 import { toggleTheme, useTheme, useUi } from "../store/uiStore";
 import { toggleFreeze, togglePause } from "./appActions";
 import { ConnectionStatus } from "./ConnectionStatus";
@@ -54,6 +55,7 @@ function Views() {
 export function TopBar({ onHelp }: { onHelp: () => void }) {
   const frozen = useLive((s) => s.frozen);
   const paused = useLive((s) => s.status?.is_paused ?? false);
+  const stopped = useLive((s) => s.status?.state === "stopped");
   const theme = useTheme();
   return (
     <header className="glass sticky top-0 z-30 border-hair border-b">
@@ -67,6 +69,15 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
         </Link>
         <Views />
         <div className="ml-auto flex min-w-0 items-center gap-2 xl:gap-3">
+          <Button
+            variant="primary"
+            title="Start a run from a scenario, a trace or an earlier run (N)"
+            icon={<Plus size={15} aria-hidden="true" />}
+            onClick={() => openStudio()}
+            className="max-xl:w-10 max-xl:px-0 md:max-xl:w-8"
+          >
+            <span className="max-xl:sr-only">New run</span>
+          </Button>
           <ConnectionStatus />
           <div className="max-xl:hidden">
             <RangePicker />
@@ -86,12 +97,14 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
           </Button>
           <Button
             title="Pause or resume the engine, for everyone (P)"
-            icon={paused ? <Play size={15} aria-hidden="true" /> : <Pause size={15} aria-hidden="true" />}
+            icon={
+              paused || stopped ? <Play size={15} aria-hidden="true" /> : <Pause size={15} aria-hidden="true" />
+            }
             hint="P"
             onClick={() => void togglePause()}
             className="max-xl:w-10 max-xl:px-0 md:max-xl:w-8"
           >
-            <span className="max-xl:sr-only">{paused ? "Resume" : "Pause"}</span>
+            <span className="max-xl:sr-only">{stopped ? "Restart" : paused ? "Resume" : "Pause"}</span>
           </Button>
           <div className="h-8 min-w-16 max-md:hidden">
             <Suspense fallback={null}>

@@ -44,12 +44,16 @@ function report(error: unknown): void {
   announce(error instanceof Error ? error.message : "The server rejected the command");
 }
 
-/** Pauses or resumes the engine through the API, for all users. */
+/** Pauses or resumes the engine through the API, for all users; a stopped run begins again. */
 export async function togglePause(): Promise<void> {
-  const paused = useLive.getState().status?.is_paused ?? false;
+  const { status } = useLive.getState();
+  const paused = status?.is_paused ?? false;
+  const stopped = status?.state === "stopped";
   try {
-    live.setStatus(await (paused ? api.resume() : api.pause()));
-    announce(paused ? "Engine resumed" : "Engine paused for everyone");
+    live.setStatus(await (stopped ? api.start() : paused ? api.resume() : api.pause()));
+    announce(
+      stopped ? "A new run with the same settings" : paused ? "Engine resumed" : "Engine paused for everyone",
+    );
   } catch (error) {
     report(error);
   }

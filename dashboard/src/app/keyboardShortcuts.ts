@@ -2,6 +2,7 @@
 import { useEffect } from "react";
 import { useLive } from "../store/liveStore";
 import { useShortcutHandlers } from "../store/shortcutHandlers";
+import { openStudio } from "../store/studioStore";
 import { navigate, setUi, toggleTheme, useUi } from "../store/uiStore";
 import { toggleFreeze, togglePause } from "./appActions";
 
@@ -27,6 +28,7 @@ function pressable(target: EventTarget | null): boolean {
 const SHORTCUTS: Record<string, () => void> = {
   " ": toggleFreeze,
   p: () => void togglePause(),
+  n: () => openStudio(),
   t: toggleTheme,
   "1": () => navigate({ view: "compare" }),
   "2": () => navigate({ view: "scheduler", name: null }),

@@ -1,10 +1,8 @@
 import { useState } from "react";
-// Only these four: Recharts' grid, tooltip and container would add 14 kB (gz) to the bundle.
-import { Bar, BarChart, XAxis, YAxis } from "recharts";
 import { useElementSize } from "../hooks/useElementSize";
 import { compact, count } from "../lib/format";
 import { niceCeiling, ticks } from "../lib/statistics";
-import { axis, TooltipBox, valueAxis } from "./rechartsTheme";
+import { TooltipBox } from "./TooltipBox";
 
 export interface Bin {
   low: number;
@@ -22,15 +20,18 @@ const LEFT = 36;
 const TOP = 8;
 const RIGHT = 8;
 const BELOW = 20;
+/** Pixels that a label of the axis needs. */
+const LABEL = 44;
 
 /** Histogram with logarithmic bins, each labelled by its lower edge. */
 export function Histogram({ bins, title, label }: HistogramProps) {
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const [hover, setHover] = useState<number | null>(null);
-  const data = bins.map((bin) => ({ ...bin, name: compact(Number(bin.low.toPrecision(2))) }));
   const top = niceCeiling(Math.max(...bins.map((bin) => bin.n), 1), 4);
   const marks = ticks(0, top, 4);
   const plot = height - TOP - BELOW;
+  const step = (width - LEFT - RIGHT) / Math.max(1, bins.length);
+  const every = Math.max(1, Math.ceil(LABEL / step));
   const bin = hover === null ? undefined : bins[hover];
   return (
     <div className="flex min-h-40 flex-1 flex-col" role="img" aria-label={label}>
@@ -51,21 +52,45 @@ export function Histogram({ bins, title, label }: HistogramProps) {
             style={{ left: LEFT, top: TOP + plot * (1 - mark / top) }}
           />
         ))}
+        {marks.map((mark) => (
+          <span
+            key={mark}
+            className="absolute -translate-y-1/2 pr-1 text-right text-faint"
+            style={{ width: LEFT, top: TOP + plot * (1 - mark / top) }}
+          >
+            {compact(mark)}
+          </span>
+        ))}
         {width > 0 && plot > 0 ? (
-          <div className="absolute inset-0">
-            <BarChart
-              width={width}
-              height={height}
-              data={data}
-              margin={{ top: TOP, right: RIGHT, bottom: 0, left: 0 }}
-              barCategoryGap={2}
-              accessibilityLayer={false}
-            >
-              <XAxis dataKey="name" {...axis} interval="preserveStartEnd" height={BELOW} />
-              <YAxis {...valueAxis} width={LEFT} domain={[0, top]} ticks={marks} tickFormatter={compact} />
-              <Bar dataKey="n" fill="var(--bar)" radius={[2, 2, 0, 0]} isAnimationActive={false} />
-            </BarChart>
-          </div>
+          // Plain boxes: a chart library would cost a quarter of all script for this one chart.
+          <svg aria-hidden="true" width={width} height={height} className="absolute inset-0">
+            {bins.map((one, index) => (
+              <rect
+                key={one.low}
+                x={LEFT + index * step + 1}
+                y={TOP + plot * (1 - one.n / top)}
+                width={Math.max(0.5, step - 2)}
+                height={(plot * one.n) / top}
+                rx={Math.min(2, step / 4)}
+                fill="var(--bar)"
+              />
+            ))}
+            <path d={`M${LEFT},${TOP + plot + 0.5}H${width - RIGHT}`} stroke="var(--baseline)" />
+            {bins.map((one, index) =>
+              index % every === 0 ? (
+                <text
+                  key={one.low}
+                  x={LEFT + (index + 0.5) * step}
+                  y={height - 5}
+                  textAnchor="middle"
+                  fontSize={12}
+                  fill="var(--faint)"
+                >
+                  {compact(Number(one.low.toPrecision(2)))}
+                </text>
+              ) : null,
+            )}
+          </svg>
         ) : null}
         {bin ? (
           <div className="pointer-events-none absolute top-0 z-10" style={{ left: LEFT + 8 }}>

@@ -4,7 +4,7 @@ import { compact, count, significant, tick } from "../lib/format";
 import { handleSliderKey } from "../lib/sliderKeys";
 import { niceCeiling, ticks } from "../lib/statistics";
 import { linearScale, logScale } from "./canvasAxes";
-import { TooltipBox } from "./rechartsTheme";
+import { TooltipBox } from "./TooltipBox";
 
 export interface VersionMark {
   version: number;

@@ -4,8 +4,8 @@ import { useElementSize } from "../hooks/useElementSize";
 import { compact, ratio, ratioEstimate } from "../lib/format";
 import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { linearScale, logScale } from "./canvasAxes";
-import { TooltipBox } from "./rechartsTheme";
 import { SeriesPath } from "./SeriesPath";
+import { TooltipBox } from "./TooltipBox";
 import { isLogarithmic, pieces, ratioTicks, spread, type TrendSeries } from "./trendScale";
 
 interface TrendLinesProps {

@@ -1,11 +1,24 @@
 /** Requests of the dashboard, by name. */
-import type { StartRequest, WhatIfRequest } from "./models";
-import { get, post, remove } from "./request";
+import type { RunLabels, RunRequest, StartRequest, TaskCreate, WhatIfRequest } from "./models";
+import { get, patch, post, remove, upload } from "./request";
 import { resultRecord, taskRecord } from "./resultRecords";
 
 interface Options {
   signal?: AbortSignal;
 }
+
+interface TraceFile {
+  content: Blob;
+  type: string;
+}
+
+type TraceQuery = {
+  mapping?: string | null;
+  skip_bad?: boolean;
+  load?: number | null;
+  platform?: string | null;
+  profile?: string | null;
+};
 
 /** Limit for requests that read many rows or run a simulation. */
 const LONG_MS = 30_000;
@@ -24,6 +37,7 @@ export const api = {
   runs: (limit = 50, before?: string | null, o: Options = {}) =>
     get("/api/runs", { query: { limit, before }, ...o }),
   run: (runId: string, o: Options = {}) => get("/api/runs/{run_id}", { path: { run_id: runId }, ...o }),
+  describeRun: (runId: string, body: RunLabels) => patch("/api/runs/{run_id}", { path: { run_id: runId }, body }),
   deleteRun: (runId: string) => remove("/api/runs/{run_id}", { path: { run_id: runId }, timeoutMs: LONG_MS }),
   gantt: (
     runId: string,
@@ -42,6 +56,19 @@ export const api = {
     get("/api/events", { query: { after, limit, type }, ...o }),
   whatif: (body: WhatIfRequest, o: Options = {}) => post("/api/whatif", { body, timeoutMs: LONG_MS, ...o }),
   start: (body?: StartRequest) => post("/api/simulation/start", { body }),
+  stop: () => post("/api/simulation/stop"),
+  beginRun: (body: RunRequest) => post("/api/simulation/runs", { body, timeoutMs: LONG_MS }),
+  previewRun: (body: RunRequest, o: Options = {}) =>
+    post("/api/simulation/preview", { body, timeoutMs: LONG_MS, ...o }),
+  scenarios: (o: Options = {}) => get("/api/scenarios", o),
+  scenarioPreviews: (o: Options = {}) => get("/api/scenarios/previews", { timeoutMs: LONG_MS, ...o }),
+  machines: (o: Options = {}) => get("/api/machines", { timeoutMs: LONG_MS, ...o }),
+  traces: (o: Options = {}) => get("/api/traces", o),
+  inspectTrace: (file: TraceFile, query: TraceQuery, o: Options = {}) =>
+    upload("/api/traces/inspect", file, query, { timeoutMs: LONG_MS, ...o }),
+  storeTrace: (file: TraceFile, query: TraceQuery & { name: string }) =>
+    upload("/api/traces", file, query, { timeoutMs: LONG_MS }),
+  submitTask: (body: TaskCreate) => post("/api/tasks", { body }),
   pause: () => post("/api/simulation/pause"),
   resume: () => post("/api/simulation/resume"),
   speed: (speed: number) => post("/api/simulation/speed", { body: { speed } }),

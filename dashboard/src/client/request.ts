@@ -1,7 +1,7 @@
 /** Typed requests to the server: paths, parameters, bodies and responses come from the OpenAPI document. */
 import type { components, paths } from "./types";
 
-type Method = "get" | "post" | "delete";
+type Method = "get" | "post" | "patch" | "delete";
 
 /** Paths that offer a method. */
 type PathOf<M extends Method> = {
@@ -12,7 +12,7 @@ type Operation<M extends Method, P extends PathOf<M>> = paths[P] extends Record<
 
 type Json<T> = T extends { content: { "application/json": infer B } } ? B : never;
 
-type ResponseBody<O> = O extends { responses: infer R } ? Json<R[keyof R & (200 | 202)]> : never;
+type ResponseBody<O> = O extends { responses: infer R } ? Json<R[keyof R & (200 | 201 | 202)]> : never;
 
 type Body<O> = O extends { requestBody: { content: { "application/json": infer B } } }
   ? { body: B }
@@ -41,6 +41,8 @@ interface UntypedOptions extends RequestOptions {
   path?: Record<string, string | number>;
   query?: Record<string, string | number | boolean | null | undefined>;
   body?: unknown;
+  /** A file to send as it is, instead of a JSON body. */
+  file?: { content: Blob; type: string };
 }
 
 type Problem = components["schemas"]["Problem"];
@@ -101,7 +103,7 @@ async function failure(response: Response, path: string): Promise<ApiError> {
 }
 
 async function send(method: Method, template: string, options: UntypedOptions = {}): Promise<unknown> {
-  const { body, signal, timeoutMs = TIMEOUT_MS } = options;
+  const { body, file, signal, timeoutMs = TIMEOUT_MS } = options;
   const url = address(template, options);
   const token = apiToken();
   const limit = AbortSignal.timeout(timeoutMs);
@@ -113,9 +115,13 @@ async function send(method: Method, template: string, options: UntypedOptions = 
       headers: {
         accept: "application/json",
         ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(file ? { "content-type": file.type } : {}),
         ...(token ? { authorization: `Bearer ${token}` } : {}),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(file ? { body: file.content } : {}),
+      // A deletion that is sent while the page closes still arrives.
+      keepalive: method === "delete",
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
@@ -146,6 +152,50 @@ export function post<P extends PathOf<"post">>(
   ...[options]: Arguments<Input<Operation<"post", P>> & RequestOptions>
 ): Promise<ResponseBody<Operation<"post", P>>> {
   return send("post", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"post", P>>>;
+}
+
+export function patch<P extends PathOf<"patch">>(
+  path: P,
+  ...[options]: Arguments<Input<Operation<"patch", P>> & RequestOptions>
+): Promise<ResponseBody<Operation<"patch", P>>> {
+  return send("patch", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"patch", P>>>;
+}
+
+/** Sends a file as the body of a POST request. */
+export function upload<P extends PathOf<"post">>(
+  path: P,
+  file: { content: Blob; type: string },
+  query: UntypedOptions["query"],
+  options: RequestOptions = {},
+): Promise<ResponseBody<Operation<"post", P>>> {
+  return send("post", path, { ...options, file, query }) as Promise<ResponseBody<Operation<"post", P>>>;
+}
+
+/** Reads a file that the server computes; `onBytes` gets the bytes so far and in all. */
+export async function fetchFile<P extends PathOf<"get">>(
+  path: P,
+  options: Input<Operation<"get", P>> & RequestOptions,
+  onBytes: (done: number, all: number | null) => void,
+): Promise<Blob> {
+  const url = address(path, options as UntypedOptions);
+  const token = apiToken();
+  const response = await fetch(url, {
+    ...(options.signal ? { signal: options.signal } : {}),
+    headers: token ? { authorization: `Bearer ${token}` } : {},
+  });
+  if (!response.ok || !response.body) throw await failure(response, url);
+  const all = Number(response.headers.get("content-length")) || null;
+  const parts: BlobPart[] = [];
+  let done = 0;
+  const reader = response.body.getReader();
+  for (;;) {
+    const { done: ended, value } = await reader.read();
+    if (ended) break;
+    parts.push(value);
+    done += value.length;
+    onBytes(done, all);
+  }
+  return new Blob(parts, { type: response.headers.get("content-type") ?? "" });
 }
 
 /** Sends a DELETE request. */

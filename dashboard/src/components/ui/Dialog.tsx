@@ -11,17 +11,20 @@ interface DialogProps {
   onClose: () => void;
   children: ReactNode;
   /** `sheet` opens at the right beside the page; `full` fills the window. */
-  kind?: "card" | "full" | "sheet";
+  kind?: "card" | "full" | "sheet" | "wide";
+  /** Stays at the bottom while the content scrolls. */
+  footer?: ReactNode;
 }
 
 const KINDS = {
   card: "m-auto w-[min(640px,calc(100vw-32px))] max-h-[calc(100dvh-32px)] rounded-panel",
   full: "m-auto h-[calc(100dvh-32px)] w-[calc(100vw-32px)] rounded-panel",
+  wide: "m-auto h-[calc(100dvh-32px)] max-h-[1000px] w-[min(1360px,calc(100vw-32px))] rounded-panel max-md:m-0 max-md:h-dvh max-md:max-h-none max-md:w-screen max-md:rounded-none",
   sheet: "ml-auto mr-0 my-0 h-dvh w-[min(496px,100vw)] max-h-none rounded-none border-y-0 border-r-0",
 } as const;
 
 /** Native modal dialog: it keeps the focus inside, closes on Escape and restores the focus. */
-export function Dialog({ title, subtitle, actions, onClose, children, kind = "card" }: DialogProps) {
+export function Dialog({ title, subtitle, actions, onClose, children, footer, kind = "card" }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
@@ -63,7 +66,8 @@ export function Dialog({ title, subtitle, actions, onClose, children, kind = "ca
             <X size={16} aria-hidden="true" />
           </IconButton>
         </header>
-        <div className="thin-scroll flex min-h-0 flex-1 flex-col overflow-auto p-5">{children}</div>
+        <div className="thin-scroll flex min-h-0 flex-1 flex-col overflow-auto p-5 max-md:p-4">{children}</div>
+        {footer ? <footer className="border-hair border-t px-5 py-3 max-md:px-4">{footer}</footer> : null}
       </div>
     </dialog>,
     document.body,

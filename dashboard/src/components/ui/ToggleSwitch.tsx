@@ -1,7 +1,8 @@
+import type { ReactNode } from "react";
 import { classNames } from "./classNames";
 
 interface ToggleProps {
-  label: string;
+  label: ReactNode;
   checked: boolean;
   onChange: (checked: boolean) => void;
 }

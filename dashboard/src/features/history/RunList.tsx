@@ -15,8 +15,8 @@ import { count, date, shortRunId, significant } from "../../lib/format";
 import { leaderOf } from "../../lib/runLeader";
 import { usePollInterval } from "../../store/queryClient";
 import { useStylesOf } from "../../store/schedulerStyles";
+import { useStudio } from "../../store/studioStore";
 import { setUi, useUi } from "../../store/uiStore";
-import { DeleteRunDialog } from "./DeleteRunDialog";
 import { useRunDetails } from "./historyQueries";
 import { RunCard, RunRow } from "./RunRow";
 import { matches, pick, runPages } from "./runSelection";
@@ -37,12 +37,12 @@ export function RunList() {
   const [text, setText] = useState("");
   const [status, setStatus] = useState("all");
   const [page, setPage] = useState(0);
-  const [deleting, setDeleting] = useState<Run | null>(null);
+  const deleting = useStudio((s) => s.deleting);
   const [box, size] = useElementSize<HTMLDivElement>();
   const narrow = useMediaQuery("(max-width: 767px)");
   const a = useUi((s) => s.a);
   const b = useUi((s) => s.b);
-  const all = query.data?.pages.flatMap((one) => one.runs) ?? [];
+  const all = query.data?.pages.flatMap((one) => one.runs).filter((run) => !deleting.includes(run.run_id)) ?? [];
   const found = all.filter((run) => matches(run, text, status));
   const perPage = narrow ? 5 : Math.max(4, Math.floor((size.height - ROW) / ROW));
   const pages = Math.max(1, Math.ceil(found.length / perPage));
@@ -67,7 +67,9 @@ export function RunList() {
       pending: pending && !leaders.has(run.run_id),
       letter: run.run_id === a ? ("A" as const) : run.run_id === b ? ("B" as const) : null,
       onPick: () => setUi(pick({ a, b }, run.run_id)),
-      onDelete: () => setDeleting(run),
+      onDeleted: () => {
+        if (run.run_id === a || run.run_id === b) setUi(pick({ a, b }, run.run_id));
+      },
     };
   };
   return (
@@ -79,6 +81,8 @@ export function RunList() {
         name: "runs",
         columns: [
           { key: "run_id", label: "run" },
+          { key: "name", label: "name" },
+          { key: "tags", label: "tags" },
           { key: "created_at", label: "started", numeric: true, show: (v) => date(v as number) },
           { key: "scenario", label: "scenario" },
           { key: "load", label: "load", numeric: true, show: (v) => significant(v as number) },
@@ -89,6 +93,8 @@ export function RunList() {
         ],
         rows: found.map((run) => [
           run.run_id,
+          run.name,
+          run.tags.join(" "),
           run.created_at,
           run.scenario,
           run.load,
@@ -149,7 +155,7 @@ export function RunList() {
                   </th>
                 ))}
                 <th scope="col">
-                  <span className="sr-only">delete</span>
+                  <span className="sr-only">actions</span>
                 </th>
               </tr>
             </thead>
@@ -187,7 +193,6 @@ export function RunList() {
           <ChevronRight size={15} aria-hidden="true" />
         </IconButton>
       </div>
-      {deleting ? <DeleteRunDialog run={deleting} onClose={() => setDeleting(null)} /> : null}
     </Panel>
   );
 }

@@ -1,7 +1,7 @@
-import { Trash2 } from "lucide-react";
 import type { Run } from "../../client/models";
 import { Link } from "../../components/Link";
-import { IconButton } from "../../components/ui/Button";
+import { RunMenu } from "../../components/RunMenu";
+import { classNames } from "../../components/ui/classNames";
 import { RunLetter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { count, date, NOTHING, ratio, shortRunId, significant } from "../../lib/format";
@@ -16,17 +16,7 @@ interface RunRowProps {
   pending: boolean;
   letter: "A" | "B" | null;
   onPick: () => void;
-  onDelete: () => void;
-}
-
-/** Button that deletes a run; a run that has not ended has none. */
-function DeleteButton({ run, onDelete }: Pick<RunRowProps, "run" | "onDelete">) {
-  if (run.status !== "stopped") return null;
-  return (
-    <IconButton label={`Delete the run of ${date(run.created_at)}`} onClick={onDelete}>
-      <Trash2 size={13} aria-hidden="true" />
-    </IconButton>
-  );
+  onDeleted: () => void;
 }
 
 /** Check box that selects a run for the comparison and shows its letter. */
@@ -49,12 +39,23 @@ function Name({ run }: { run: Run }) {
   return (
     <Link
       to={{ view: "run", id: run.run_id }}
-      className="rounded-[4px] font-mono underline decoration-hair underline-offset-4 hover:decoration-current"
-      title={run.run_id}
+      className={classNames(
+        "inline-block max-w-48 truncate rounded-[4px] align-bottom underline decoration-hair underline-offset-4 hover:decoration-current",
+        !run.name && "font-mono",
+      )}
+      title={[run.run_id, run.note].filter(Boolean).join(": ")}
     >
-      {shortRunId(run.run_id)}
+      {run.name || shortRunId(run.run_id)}
     </Link>
   );
+}
+
+function Tags({ run }: { run: Run }) {
+  return run.tags.map((tag) => (
+    <span key={tag} className="ml-1.5 rounded-[5px] bg-raised px-1.5 py-0.5 text-muted">
+      {tag}
+    </span>
+  ));
 }
 
 function LeaderName({ leader, style, pending }: Pick<RunRowProps, "leader" | "style" | "pending">) {
@@ -64,14 +65,15 @@ function LeaderName({ leader, style, pending }: Pick<RunRowProps, "leader" | "st
   return style ? <SchedulerName style={style} /> : leader.name;
 }
 
-export function RunRow({ run, leader, style, pending, letter, onPick, onDelete }: RunRowProps) {
+export function RunRow({ run, leader, style, pending, letter, onPick, onDeleted }: RunRowProps) {
   return (
     <tr className="h-8 border-hair border-t hover:bg-raised">
       <td>
         <PickBox run={run} letter={letter} onPick={onPick} />
       </td>
-      <td className="whitespace-nowrap">
+      <td className="max-w-64 truncate whitespace-nowrap">
         <Name run={run} />
+        <Tags run={run} />
       </td>
       <td className="whitespace-nowrap px-2 text-muted">{date(run.created_at)}</td>
       <td className="max-w-44 truncate px-2">
@@ -91,14 +93,14 @@ export function RunRow({ run, leader, style, pending, letter, onPick, onDelete }
         <RunStatus status={run.status} />
       </td>
       <td className="w-8 text-right">
-        <DeleteButton run={run} onDelete={onDelete} />
+        <RunMenu run={run} onDeleted={onDeleted} />
       </td>
     </tr>
   );
 }
 
 /** Row of the list of runs on a phone. */
-export function RunCard({ run, leader, style, pending, letter, onPick, onDelete }: RunRowProps) {
+export function RunCard({ run, leader, style, pending, letter, onPick, onDeleted }: RunRowProps) {
   return (
     <li className="flex items-start gap-3 border-hair border-t py-2.5 first:border-t-0">
       <span className="pt-0.5">
@@ -106,7 +108,10 @@ export function RunCard({ run, leader, style, pending, letter, onPick, onDelete 
       </span>
       <div className="min-w-0 flex-1">
         <p className="flex justify-between gap-2">
-          <Name run={run} />
+          <span className="min-w-0 truncate">
+            <Name run={run} />
+            <Tags run={run} />
+          </span>
           <RunStatus status={run.status} />
         </p>
         <p className="truncate text-muted">
@@ -122,7 +127,7 @@ export function RunCard({ run, leader, style, pending, letter, onPick, onDelete 
           <span>{ratio(leader?.ratio)}</span>
         </p>
       </div>
-      <DeleteButton run={run} onDelete={onDelete} />
+      <RunMenu run={run} onDeleted={onDeleted} />
     </li>
   );
 }

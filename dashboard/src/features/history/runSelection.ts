@@ -15,7 +15,17 @@ export const runPages = infiniteQueryOptions({
 /** Whether a run has the status and contains every word of the search text. */
 export function matches(run: Run, text: string, status: string): boolean {
   if (status !== "all" && run.status !== status) return false;
-  const hay = [run.run_id, run.scenario, run.platform, run.source, `seed ${run.seed}`, ...run.schedulers]
+  const hay = [
+    run.run_id,
+    run.scenario,
+    run.platform,
+    run.source,
+    run.name,
+    run.note,
+    `seed ${run.seed}`,
+    ...run.tags,
+    ...run.schedulers,
+  ]
     .join(" ")
     .toLowerCase();
   return text

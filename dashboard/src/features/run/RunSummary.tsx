@@ -1,12 +1,15 @@
 import { Copy, Download } from "lucide-react";
 import type { RunDetail } from "../../client/models";
 import { urlOf } from "../../client/request";
+import { FileDownload } from "../../components/FileDownload";
 import { Link } from "../../components/Link";
+import { RunMenu } from "../../components/RunMenu";
 import { announce } from "../../components/ui/announce";
 import { IconButton } from "../../components/ui/Button";
+import { classNames } from "../../components/ui/classNames";
 import { RunStatus, SourceTag } from "../../components/ui/RunBadges";
 import { age, count, date, significant } from "../../lib/format";
-import { replayCommand } from "./replayCommand";
+import { navigate } from "../../store/uiStore";
 
 const FILES = [
   { path: "/api/export/results.csv", label: "Results, CSV" },
@@ -16,6 +19,10 @@ const FILES = [
 ] as const;
 
 const copy = (text: string) => void navigator.clipboard?.writeText(text).then(() => announce("Copied"));
+
+/** Beginning of the names of files: the run's name, or its scenario and id. */
+const fileName = (run: RunDetail): string =>
+  `${run.name || run.scenario}-${run.run_id.slice(-6)}`.replace(/[^A-Za-z0-9._-]+/g, "-");
 
 function Fact({ label, value }: { label: string; value: string }) {
   return (
@@ -28,38 +35,45 @@ function Fact({ label, value }: { label: string; value: string }) {
   );
 }
 
+/** Commands that compute the run again, and what happened to it beside its settings. */
 function Replay({ run }: { run: RunDetail }) {
-  const replay = replayCommand(run);
+  const { replay } = run;
   if (!replay)
     return (
       <p className="text-12 text-muted">
-        These numbers were measured. The tasks can be repeated, the measured times cannot.
+        {run.source === "measured"
+          ? "These numbers were measured. The tasks can be repeated, the measured times cannot."
+          : "This run was stored without its settings and cannot be repeated."}
       </p>
     );
   return (
     <div className="min-w-0">
-      <p className="mb-1 text-12 text-muted">
-        Repeat this run:{" "}
-        <span className="text-faint">
-          {replay.shifts
-            ? "the mix of tasks changes at another point there, so the set-up repeats but not every task"
-            : "fixed rules repeat exactly; learning schedulers retrain by wall-clock time and may differ slightly"}
-        </span>
-      </p>
-      <div className="flex items-center gap-2 rounded-control border border-control/60 bg-bg py-0.5 pr-1 pl-3 font-mono text-12">
-        <span className="text-faint">$</span>
+      <h2 className="mb-1 text-12 text-muted">Compute it again{replay.exact ? "" : ", with differences"}</h2>
+      <div className="flex items-start gap-2 rounded-control border border-control/60 bg-bg py-0.5 pr-1 pl-3 font-mono text-12">
         <code className="min-w-0 flex-1 py-1">
-          {replay.command.split(/(?= --)/).map((part) => (
-            // Lines break before an option; only a long list of names breaks within one.
-            <span key={part} className="inline-block max-w-full break-words pr-[1ch]">
-              {part}
+          {replay.commands.map((command) => (
+            <span key={command} className="block">
+              <span className="text-faint">$ </span>
+              {command.split(/(?= --)/).map((part) => (
+                // Lines break before an option; only a long list of names breaks within one.
+                <span key={part} className="inline-block max-w-full break-words pr-[1ch]">
+                  {part}
+                </span>
+              ))}
             </span>
           ))}
         </code>
-        <IconButton label="Copy the command" onClick={() => copy(replay.command)}>
+        <IconButton label="Copy the command" onClick={() => copy(replay.commands.join("\n"))}>
           <Copy size={13} aria-hidden="true" />
         </IconButton>
       </div>
+      {replay.notes.length ? (
+        <ul className="mt-1 text-12 text-muted">
+          {replay.notes.map((note) => (
+            <li key={note}>{note}</li>
+          ))}
+        </ul>
+      ) : null}
     </div>
   );
 }
@@ -70,13 +84,23 @@ export function RunSummary({ run }: { run: RunDetail }) {
   return (
     <section className="panel space-y-4 p-4" aria-label="Run">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
-        <h1 className="min-w-0 break-all font-mono font-semibold text-16 sm:text-20">{run.run_id}</h1>
+        <h1 className={classNames("min-w-0 break-all font-semibold text-16 sm:text-20", !run.name && "font-mono")}>
+          {run.name || run.run_id}
+        </h1>
+        {run.name ? <span className="break-all font-mono text-12 text-muted">{run.run_id}</span> : null}
+        {run.tags.map((tag) => (
+          <span key={tag} className="rounded-[5px] bg-raised px-1.5 py-0.5 text-12 text-muted">
+            {tag}
+          </span>
+        ))}
         <SourceTag source={run.source} />
         <RunStatus status={run.status} />
         <Link to={{ view: "history" }} className="text-12 text-accent underline underline-offset-4 md:ml-auto">
           All runs
         </Link>
+        <RunMenu run={run} onDeleted={() => navigate({ view: "history" })} />
       </div>
+      {run.note ? <p className="max-w-prose whitespace-pre-wrap break-words text-12">{run.note}</p> : null}
       <dl className="grid grid-cols-2 gap-x-6 gap-y-3 text-12 md:grid-cols-4 xl:grid-cols-8">
         <Fact label="Scenario" value={run.scenario} />
         <Fact label="Load" value={significant(run.load)} />
@@ -88,6 +112,29 @@ export function RunSummary({ run }: { run: RunDetail }) {
         <Fact label="Took" value={run.ended_at === null ? "–" : age(run.ended_at - run.created_at)} />
       </dl>
       <div className="flex flex-wrap gap-2">
+        {run.source === "simulated" ? (
+          <>
+            <FileDownload
+              label="Report, HTML"
+              name={`${fileName(run)}-report.html`}
+              path="/api/runs/{run_id}/report"
+              runId={run.run_id}
+            />
+            <FileDownload
+              label="Report, PDF"
+              name={`${fileName(run)}-report.pdf`}
+              path="/api/runs/{run_id}/report"
+              runId={run.run_id}
+              query={{ format: "pdf" }}
+            />
+            <FileDownload
+              label="Evidence"
+              name={`${fileName(run)}-evidence.html`}
+              path="/api/runs/{run_id}/evidence"
+              runId={run.run_id}
+            />
+          </>
+        ) : null}
         {FILES.map((file) => (
           <a
             key={file.path}

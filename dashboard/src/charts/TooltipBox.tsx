@@ -1,15 +1,4 @@
-/** Axis and tooltip settings of Recharts in the page's design. */
 import type { ReactNode } from "react";
-
-export const axis = {
-  stroke: "var(--faint)",
-  tick: { fill: "var(--faint)", fontSize: 12 },
-  tickLine: false,
-  axisLine: { stroke: "var(--baseline)" },
-} as const;
-
-/** A value axis without a line; the grid lines mark it. */
-export const valueAxis = { ...axis, axisLine: false } as const;
 
 /** Tooltip with a title and rows of names and values. */
 export function TooltipBox({
