@@ -63,7 +63,7 @@ def test_history_lists_runs_and_compares_two_selected_ones(server: Served, two_r
     assert ended in page.url
 
 
-def test_run_is_deleted_after_a_confirmation(server: Served, two_runs: Runs, open_page: Open) -> None:
+def test_run_is_deleted_unless_it_is_undone(server: Served, two_runs: Runs, open_page: Open) -> None:
     newest, _ = two_runs
     with server.client() as api:
         run_id = api.post("/api/runs", json=measured_to_json(measured_run(20))).raise_for_status().json()["run_id"]
@@ -72,17 +72,21 @@ def test_run_is_deleted_after_a_confirmation(server: Served, two_runs: Runs, ope
     runs = page.locator("#runs")
     row = runs.get_by_role("row").filter(has_text=run_id[-8:])
     live = runs.get_by_role("row").filter(has_text=newest[-8:])
-    expect(live.get_by_role("button", name="Delete the run")).to_have_count(0)  # it has not ended
+    live.get_by_role("button", name="Actions for").click()
+    expect(page.get_by_role("menuitem", name="Delete")).to_have_count(0)  # it has not ended
+    page.keyboard.press("Escape")
 
-    row.get_by_role("button", name="Delete the run").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("20 tasks")
-    dialog.get_by_role("button", name="Cancel").click()
-    expect(dialog).to_have_count(0)
+    row.get_by_role("button", name="Actions for").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    expect(row).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(row).to_have_count(1)
     assert answer(server, f"/api/runs/{run_id}")["tasks"] == 20
 
-    row.get_by_role("button", name="Delete the run").click()
-    dialog.get_by_role("button", name="Delete", exact=True).click()
+    row.get_by_role("button", name="Actions for").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    with page.expect_response(lambda response: response.request.method == "DELETE"):
+        page.get_by_role("button", name="Dismiss").click()
     expect(row).to_have_count(0)
     expect(live).to_have_count(1)
     assert run_id not in page.url

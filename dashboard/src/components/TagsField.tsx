@@ -12,8 +12,9 @@ export function TagsField({ tags, onChange, error }: TagsFieldProps) {
   const id = useId();
   const [text, setText] = useState("");
   const add = () => {
-    const tag = text.trim();
-    if (tag && !tags.includes(tag)) onChange([...tags, tag].slice(0, 12));
+    const added = text.split(",").map((tag) => tag.trim());
+    const all = [...new Set([...tags, ...added])].filter(Boolean).slice(0, 12);
+    if (all.length > tags.length) onChange(all);
     setText("");
   };
   return (

@@ -5,9 +5,15 @@ import { live } from "./liveStore";
 import { queryClient } from "./queryClient";
 import { offerUndo, useStudio } from "./studioStore";
 
-const refresh = (): void => {
+const refreshNow = (): void => {
   void queryClient.invalidateQueries({ queryKey: ["runs"] });
   void queryClient.invalidateQueries({ queryKey: ["run"] });
+};
+
+/** Reads the runs again, and once more when the engine has stored the change. */
+const refresh = (): void => {
+  refreshNow();
+  setTimeout(refreshNow, 1000);
 };
 
 export const runTitle = (run: Pick<Run, "name" | "run_id">): string => run.name || `run ${run.run_id.slice(-6)}`;
@@ -19,7 +25,11 @@ export async function stopRun(run: Run): Promise<void> {
   offerUndo({
     text: `Stopped ${runTitle(run)}`,
     undo: () => {
-      if (!wasPaused) void api.resume().then((status) => live.setStatus(status));
+      if (wasPaused) return;
+      void api.resume().then((status) => {
+        live.setStatus(status);
+        refresh();
+      });
     },
     commit: () => {
       void api.stop().then((status) => {

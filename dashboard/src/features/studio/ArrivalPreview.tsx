@@ -7,16 +7,19 @@ import { MiniChart, Section } from "./fields";
 export function ArrivalPreview({
   shape,
   capacity,
+  rate,
   title,
 }: {
   shape: WorkloadShape;
   capacity: number | null;
+  /** Tasks per second on average; null for that of the tasks shown. */
+  rate: number | null;
   title: string;
 }) {
   const bin = shape.seconds / shape.arrivals.length;
   const rates = shape.arrivals.map((n) => (bin > 0 ? n / bin : n));
   const peak = Math.max(...rates);
-  const mean = rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
+  const mean = rate ?? rates.reduce((sum, one) => sum + one, 0) / rates.length;
   // The capacity is drawn where it does not press the arrivals to the ground.
   const top = capacity !== null && capacity < 3 * peak ? Math.max(peak, capacity) : peak;
   const line = capacity !== null && capacity <= top ? 1 - capacity / top : null;
@@ -68,13 +71,15 @@ interface TraceLoadProps {
   offered: number | null;
   load: number | null;
   platform: RunPreview["platform"]["name"];
+  /** Whether the load is that of another machine than the chosen one. */
+  unknownMachine: boolean;
   onLoad: (load: number | null) => void;
 }
 
 const RESCALED = 0.8;
 
 /** Load that a trace offers to the machine, with the way out where it is too much. */
-export function TraceLoad({ offered, load, platform, onLoad }: TraceLoadProps) {
+export function TraceLoad({ offered, load, platform, unknownMachine, onLoad }: TraceLoadProps) {
   if (offered === null)
     return (
       <Section title="Offered load">
@@ -87,7 +92,10 @@ export function TraceLoad({ offered, load, platform, onLoad }: TraceLoadProps) {
   return (
     <Section title="Offered load" note="log scale">
       <div className="relative mt-5 mb-6 h-2 rounded bg-track">
-        <i className="absolute inset-y-0 left-0 rounded bg-bar" style={{ width: at(Math.min(shown, 1)) }} />
+        <i
+          className="absolute inset-y-0 left-0 rounded"
+          style={{ width: at(Math.min(shown, 1)), background: "var(--bar)" }}
+        />
         {over ? (
           <i
             className="absolute inset-y-0 bg-error/60"
@@ -127,6 +135,11 @@ export function TraceLoad({ offered, load, platform, onLoad }: TraceLoadProps) {
       ) : (
         <p className="text-12 text-muted">Fits {platform}.</p>
       )}
+      {unknownMachine ? (
+        <p className="mt-1 text-12 text-muted">
+          This is the load on {platform}. For a machine of your own it is computed once the trace is stored.
+        </p>
+      ) : null}
     </Section>
   );
 }

@@ -2,6 +2,7 @@ import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { Dices, Gauge, Play, Terminal } from "lucide-react";
 import { useEffect, useState } from "react";
 import { api } from "../../client/api";
+import { ApiError } from "../../client/request";
 import { TagsField } from "../../components/TagsField";
 import { announce } from "../../components/ui/announce";
 import { Button, IconButton } from "../../components/ui/Button";
@@ -89,6 +90,7 @@ export default function StudioDialog() {
   );
   const [draft, setDraft] = useState<Draft | null>(null);
   const [ownLoad, setOwnLoad] = useState(0.7);
+  const [ownTraceLoad, setOwnTraceLoad] = useState<number | null>(null);
   const change = (more: Partial<Form>) => setForm((before) => ({ ...before, ...more }));
 
   const request = requestOf(form);
@@ -97,7 +99,8 @@ export default function StudioDialog() {
   const preview = useQuery({
     queryKey: ["preview", checked],
     queryFn: ({ signal }) => api.previewRun(checked, { signal }),
-    enabled: usable,
+    // Right after a change of the source the late request still names the other one.
+    enabled: usable && (form.source === "trace" ? Boolean(checked.trace) : checked.scenario !== undefined),
     placeholderData: keepPreviousData,
     retry: false,
     staleTime: Number.POSITIVE_INFINITY,
@@ -146,10 +149,16 @@ export default function StudioDialog() {
       announce("Run started");
     },
   });
-  const errors = [...errorsOf(starting.error), ...(usable ? errorsOf(preview.error) : [])];
+  const taken = starting.error instanceof ApiError && starting.error.status === 409 ? starting.error.message : null;
+  const errors = [...(taken ? [] : errorsOf(starting.error)), ...(usable ? errorsOf(preview.error) : [])];
   const known = usable && !preview.error ? preview.data : undefined;
   const shape = draft ? table?.shape : known?.shape;
-  const offered = draft ? (table?.offered_load ?? null) : (known?.load ?? null);
+  // A preview of a rescaled trace no longer tells the trace's own load.
+  const traceLoad = form.source === "trace" && form.load === null && known ? known.load : undefined;
+  useEffect(() => {
+    if (traceLoad !== undefined) setOwnTraceLoad(traceLoad);
+  }, [traceLoad]);
+  const offered = draft ? (table?.offered_load ?? null) : ownTraceLoad;
   const load = form.load ?? ownLoad;
   const number = Object.keys(form.chosen).length;
   const bad = table ? table.rows_read - table.rows_kept : 0;
@@ -253,7 +262,7 @@ export default function StudioDialog() {
                     inspection={table}
                     pending={inspection.isFetching}
                     error={draft ? (inspection.error?.message ?? null) : errorFor(errors, "trace")}
-                    nameError={draft ? (starting.error?.message ?? null) : null}
+                    nameError={taken}
                     onTrace={(trace) => change({ trace, load: null })}
                     onFile={(file) => {
                       starting.reset();
@@ -273,6 +282,7 @@ export default function StudioDialog() {
                 <ArrivalPreview
                   shape={shape}
                   capacity={known?.capacity ?? null}
+                  rate={known?.rate ?? null}
                   title={
                     form.source === "trace" ? "the whole trace" : `${form.scenario} at ${significant(known?.load)}`
                   }
@@ -292,6 +302,7 @@ export default function StudioDialog() {
                   offered={offered}
                   load={form.load}
                   platform={known?.platform.name ?? table?.platform ?? "this machine"}
+                  unknownMachine={draft !== null && (form.machine.kind === "yaml" || form.machine.kind === "same")}
                   onLoad={(value) => change({ load: value })}
                 />
               ) : null}

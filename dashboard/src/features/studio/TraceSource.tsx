@@ -233,11 +233,14 @@ function MappingTable({
                           {options("minus nothing")}
                         </select>
                       ) : null}
+                      <span aria-hidden="true" className="self-center px-1 text-muted">
+                        ×
+                      </span>
                       <input
                         aria-label={`Factor of the ${label}`}
                         title="Multiplies the column, for other units"
                         inputMode="decimal"
-                        className={classNames(INPUT, "w-20 flex-none")}
+                        className={classNames(INPUT, "!w-16 flex-none")}
                         defaultValue={source.factor ?? 1}
                         onChange={(event) => {
                           const factor = Number(event.target.value);
