@@ -32,6 +32,8 @@ from .runtime_programs import Program, programs
 from .tiled_graphs import cholesky, lu, qr
 
 ROUNDS = 5
+#: Seconds before each measurement: threads of BLAS libraries keep cores busy for a while after their last call.
+_PAUSE = 0.1
 Ways = dict[str, Callable[[], Any]]
 
 
@@ -55,6 +57,7 @@ def take_turns(ways: Ways, rounds: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
+            time.sleep(_PAUSE)
             began = time.perf_counter()
             way()
             found[name].append(time.perf_counter() - began)

@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -112,9 +113,11 @@ class AcceleratorWorker:
     def _serve(self) -> None:
         try:
             self.accelerator.enter()
-            self._graph.placement.upload[self._space - 1] = measured_bandwidth(self.accelerator)
         except Exception as error:
             self._lose(f"{self.accelerator.name} cannot be used: {type(error).__name__}: {error}"[:200])
+        else:
+            with suppress(Exception):  # a device without space for the test block has a bandwidth, too
+                self._graph.placement.upload[self._space - 1] = measured_bandwidth(self.accelerator)
         self.ready.set()
         while (node := self._queue.get()) is not None:
             if not node.begin():
@@ -191,6 +194,7 @@ class AcceleratorWorker:
             self._done(node)
             self._graph.fail(node, error)
             return
+        directory.make_space(self._space, 0)
         self._graph.launched(node, value)
         self._started.put((node, start, end, handles))
 

@@ -17,12 +17,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..profiling.machine_info import Gpu, need_torch
+from .cpu_cores import set_torch_threads
 from .task_function import is_tensor
 
 #: Smaller arrays are copied as they are: staging them costs a copy and gains nothing.
 _STAGED_FROM = 64 * 1024
 _CHUNK = 8 * 2**20
 _CHUNKS = 4
+#: Threads that fill the buffers: a few reach the link's bandwidth, and more would take cores from the program.
+_STAGING_THREADS = 4
 #: Larger results go into ordinary memory: page-locked memory is taken from all programs.
 _MOST_LOCKED = 4 * 2**30
 #: Share of a GPU's memory for arrays that are kept there; the rest is for the kernels' own use.
@@ -53,7 +56,7 @@ class AcceleratorBackend(Protocol):
         """Return whether an array is in its memory."""
 
     def upload(self, array: Any) -> Any:
-        """Return a copy of a host array in its memory, for the tasks that are started from now on."""
+        """Return a copy of a host array in its memory, for the tasks that are started after the next `mark`."""
 
     def download(self, array: Any, event: Any) -> Any:
         """Return a copy of an array in main memory, after the event; any thread may call it."""
@@ -102,6 +105,7 @@ class TorchAccelerator:
         self._staging: list[Any] = []
         self._staged: list[Any] = []
         self._next = 0
+        self._uploading = False
         if self._cuda:
             self._compute = self._torch.cuda.Stream(self.where)
             self._copies = self._torch.cuda.Stream(self.where)
@@ -112,6 +116,7 @@ class TorchAccelerator:
     def enter(self) -> None:
         """Make the compute stream current in the worker's thread, and load the libraries of common kernels."""
         torch = self._torch
+        set_torch_threads(torch, _STAGING_THREADS)
         if not self._cuda:
             return
         torch.cuda.set_device(self.where)
@@ -129,7 +134,7 @@ class TorchAccelerator:
     # ---------------------------------------------------------------- copies
 
     def upload(self, array: Any) -> Any:
-        """Copy to the GPU; kernels started later wait for the copy."""
+        """Copy to the GPU; kernels that are started after the next `mark` wait for the copy."""
         torch = self._torch
         source = array if is_tensor(array) else torch.from_numpy(_with_positive_strides(array))
         if not self._cuda:
@@ -140,9 +145,8 @@ class TorchAccelerator:
             else:
                 target = torch.empty(source.shape, dtype=source.dtype, device=self.where)
                 self._stage(source, target)
-            done = self._copies.record_event()
-        self._compute.wait_event(done)
         target.record_stream(self._compute)
+        self._uploading = True
         return target
 
     def _stage(self, source: Any, target: Any) -> None:
@@ -189,6 +193,9 @@ class TorchAccelerator:
         """Return an event on the compute stream."""
         if not self._cuda:
             return None
+        if self._uploading:  # what is started from now on waits for the copies
+            self._compute.wait_stream(self._copies)
+            self._uploading = False
         event = self._torch.cuda.Event(enable_timing=True)
         event.record(self._compute)
         return event

@@ -103,7 +103,7 @@ class FunctionFacts:
     fixed : dict
         By the sizes of calls that are too short to choose for: the choice, and how often it was used.
     forms : dict
-        Form of its results by device class.
+        Form of its results, by the signature of the call and the device class.
     """
 
     result_bytes: float = 0.0
@@ -114,7 +114,7 @@ class FunctionFacts:
     runs: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     fixed: dict[CallSizes, tuple[Choice, int]] = field(default_factory=dict)
-    forms: dict[str, str] = field(default_factory=dict)
+    forms: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
 
 
 class AcceleratorState(NamedTuple):
@@ -219,12 +219,16 @@ class DevicePlacement:
 
         Without it all calls that are submitted at once would go where nothing is known.
         """
-        facts = self.facts.get(call.key or "")
-        if facts is None or not facts.trials or not self._accelerators:
+        key = call.key or ""
+        facts = self.facts.get(key)
+        if facts is None or not facts.trials:
             return False
-        classes = {ONE_CORE, ALL_CORES, *(one.device_class for one in self._accelerators)}
-        estimates = (self.durations.estimate(call.key or "", one, call.sizes) for one in classes)
-        return not any(one is not None and one.warm for one in estimates)
+        for device_class in list(facts.trials):  # an accelerator's first runs are short, the CPU's may not be
+            if device_class != ONE_CORE:
+                estimate = self.durations.estimate(key, device_class, call.sizes)
+                if estimate is None or not estimate.warm:
+                    return True
+        return False
 
     def observe(self, call: TaskFuture) -> None:
         """Learn from a finished call; what is learned here is learned from durations."""
@@ -260,7 +264,8 @@ class DevicePlacement:
         estimates: dict[int, DurationEstimate | None],
         transfers: dict[int, float],
     ) -> tuple[Candidate, ...]:
-        guess = max((one.seconds for one in estimates.values() if one is not None), default=0.0)
+        measured = [one.seconds for one in estimates.values() if one is not None]
+        guess = max(measured, default=0.0) * (_WORST_CPU if estimates[HOST] is None else 1.0)
         certain = any(one is not None and one.warm and one.distance <= NEAR for one in estimates.values())
         ahead = self._ahead(call, list(estimates))
         moved = call.sizes.nbytes / _BANDWIDTH
@@ -326,14 +331,12 @@ class DevicePlacement:
         """Return a device that should be measured with this call; None if all are known well enough."""
         known = {space: one for space, one in estimates.items() if one is not None and one.warm}
         if not known:
-            if facts.trials:
-                return None
-            accelerators = [space for space in estimates if space != HOST]
-            resident = [space for space in accelerators if transfers[space] == 0.0 and call.handles]
-            if resident or call.sizes.nbytes >= _SMALL:
-                idle = {space: self._accelerators[space - 1].backlog() for space in resident or accelerators}
+            untried = [space for space in estimates if space != HOST and not facts.trials.get(self._class(space))]
+            resident = [space for space in untried if transfers[space] == 0.0 and call.handles]
+            if resident or (untried and call.sizes.nbytes >= _SMALL):
+                idle = {space: self._accelerators[space - 1].backlog() for space in resident or untried}
                 return min(idle, key=idle.__getitem__)
-            return HOST
+            return None if facts.trials.get(ONE_CORE) else HOST
         best = min(transfers[space] + one.seconds for space, one in known.items())
         allowed = _TRIAL_SECONDS + _TRIAL_SHARE * facts.seconds
         for space, estimate in estimates.items():

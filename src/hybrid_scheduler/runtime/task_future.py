@@ -80,13 +80,19 @@ class TaskFuture(Future[Any]):
         """
         if self.available or self.failed:
             return False
-        self.dependents.append(other)
-        return _ENDED not in self.dependents or self.dependents.index(_ENDED) > self.dependents.index(other)
+        waiting = self.dependents
+        waiting.append(other)
+        if _ENDED not in waiting or waiting.index(_ENDED) > waiting.index(other):
+            return True
+        waiting.remove(other)
+        return False
 
     def end_dependents(self) -> list[TaskFuture]:
         """Return the tasks that wait for this one, now that it has ended; none are added afterwards."""
-        self.dependents.append(_ENDED)
-        return self.dependents[: self.dependents.index(_ENDED)]
+        waiting = self.dependents
+        waiting.append(_ENDED)
+        self.dependents = [_ENDED]  # else a future that is kept would keep all that depend on it
+        return waiting[: waiting.index(_ENDED)]
 
     def result(self, timeout: float | None = None) -> Any:
         """Return the result, with arrays in main memory: NumPy arrays, or torch tensors if tensors were passed.

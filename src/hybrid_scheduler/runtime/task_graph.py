@@ -104,6 +104,8 @@ class TaskGraph:
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._ending = threading.Lock()
+        #: By thread: the task with which it goes on.
+        self._following = threading.local()
         #: By function: calls that wait for its first measurement.
         self._parked: dict[str, list[TaskFuture]] = {}
         self._open = 0
@@ -273,10 +275,18 @@ class TaskGraph:
         if choice.space == HOST:
             if here and 0.0 < choice.predicted < _NOT_WORTH_A_THREAD and node.function.threads is None:
                 self.run_on_cores(node, self.cores.cores)
-            else:
+            elif here or node.function.threads is not None or not self._follows(node):
                 self._put_on_cores(node)
         else:
             self.workers[choice.space - 1].put(node)
+
+    def _follows(self, node: TaskFuture) -> bool:
+        """Let a task run next in this thread, if it runs tasks of the CPU and has no other one to go on with."""
+        tasks = getattr(self._following, "tasks", None)
+        if tasks is None or tasks:
+            return False
+        tasks.append(node)
+        return True
 
     def _park(self, node: TaskFuture) -> bool:
         """Let a call wait if the first measurement of its function is under way; return whether it waits."""
@@ -330,7 +340,21 @@ class TaskGraph:
     # ---------------------------------------------------------------- running
 
     def run_on_cores(self, node: TaskFuture, threads: int) -> None:
-        """Run a task on the CPU; called by the pool of cores."""
+        """Run a task on the CPU, and then tasks that waited for it and belong there; called by the pool of cores.
+
+        A task that follows runs in the same thread: handing it to another one takes longer than many calls do.
+        """
+        following = self._following
+        # A task may itself submit one that runs in this thread, and then wait for what follows on that one.
+        before, following.tasks = getattr(following, "tasks", None), []
+        try:
+            self._run_here(node, threads)
+            while following.tasks:
+                self._run_here(following.tasks.pop(), threads)
+        finally:
+            following.tasks = before
+
+    def _run_here(self, node: TaskFuture, threads: int) -> None:
         if not node.begin():
             return
         learns = node.key is not None
@@ -379,13 +403,14 @@ class TaskGraph:
         return self.directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
 
     def check_result(self, node: TaskFuture, value: Any) -> None:
-        """Raise InvalidInputError if a function returns something else here than on another device."""
-        facts = self.placement.facts_of(node.function.key)
-        if facts.runs.get(node.device_class):
+        """Raise InvalidInputError if two variants of a function return different things for such arguments."""
+        if node.function.cpu is node.function.gpu:
             return
-        form = _form(value)
-        facts.forms.setdefault(node.device_class, form)
-        for device_class, other in facts.forms.items():
+        forms = self.placement.facts_of(node.function.key).forms.setdefault(node.sizes.signature, {})
+        if node.device_class in forms:
+            return
+        form = forms[node.device_class] = _form(value)
+        for device_class, other in list(forms.items()):
             if other != form:
                 raise InvalidInputError(
                     f"result of {node.function.name}", f"the same on every device; on {device_class}: {other}",

@@ -1,0 +1,464 @@
+"""Ordinary functions on the executor: dependencies, data that stays where it is, failures, and what is refused."""
+
+import gc
+import random
+import threading
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future, wait
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import hybrid_scheduler as hs
+from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.runtime.device_backends import DeviceLostError
+from hybrid_scheduler.runtime.task_function import TaskFunction
+from hybrid_scheduler.testing import FakeAccelerator
+
+MANY = np.ones((300, 300))
+
+
+@hs.auto
+def step(x: Any, w: Any) -> Any:
+    """Take one step of a chain."""
+    return hs.array_namespace(x).tanh(x @ w)
+
+
+@hs.auto
+def add(*values: Any) -> Any:
+    """Add numbers or arrays."""
+    total = values[0]
+    for one in values[1:]:
+        total = total + one
+    return total
+
+
+@pytest.fixture
+def fake() -> FakeAccelerator:
+    return FakeAccelerator(speedup=100.0)
+
+
+@pytest.fixture
+def executor(fake: FakeAccelerator) -> Iterator[hs.HybridExecutor]:
+    with hs.HybridExecutor(accelerators=[fake], history=False, cores=2) as made:
+        yield made
+
+
+def _learn(executor: hs.HybridExecutor, function: TaskFunction, *args: Any) -> None:
+    """Call a function until both devices have run it."""
+    for _ in range(6):
+        executor.submit(function, *args).result()
+        executor.graph.wait_learned()
+
+
+# ------------------------------------------------------------------------------------------ results
+
+
+def test_futures_are_arguments(executor: hs.HybridExecutor) -> None:
+    x, w = np.full((8, 8), 0.1), np.eye(8)
+    value: Any = x
+    for _ in range(5):
+        value = executor.submit(step, value, w)
+    expected = x
+    for _ in range(5):
+        expected = np.tanh(expected @ w)
+    np.testing.assert_allclose(value.result(), expected)
+
+
+def test_futures_inside_containers_are_replaced(executor: hs.HybridExecutor) -> None:
+    one, two = executor.submit(add, 1, 2), executor.submit(add, MANY, 1.0)
+    plain = executor.submit(lambda parts, named: parts[0] + named["x"].sum(), [one, (5,)], named={"x": two})
+    assert plain.result() == 3 + MANY.size * 2
+    total = executor.submit(hs.auto(lambda parts: parts[0] + parts[1][0]), [one, (two,)])
+    np.testing.assert_allclose(total.result(), MANY + 4)
+
+
+def test_the_library_of_the_arguments_comes_back(executor: hs.HybridExecutor) -> None:
+    _learn(executor, add, MANY, 1.0)
+    assert isinstance(executor.submit(add, MANY, 1.0).result(), np.ndarray)
+    tensor = executor.submit(hs.task()(lambda x: x * 2), torch.ones(3))
+    assert isinstance(tensor.result(), torch.Tensor)
+    assert executor.submit(add, tensor, 1.0).result().tolist() == [3.0, 3.0, 3.0]
+
+
+def test_results_may_be_containers_and_numbers(executor: hs.HybridExecutor) -> None:
+    halves = hs.auto(lambda x: (x[:1], {"rest": x[1:], "name": "x"}))
+    for _ in range(4):
+        first, rest = executor.submit(halves, np.arange(3.0)).result()
+        assert first.tolist() == [0.0]
+        assert rest["rest"].tolist() == [1.0, 2.0]
+        assert rest["name"] == "x"
+        executor.graph.wait_learned()
+    assert executor.submit(hs.auto(lambda x: x.sum()), np.arange(4)).result() == 6
+
+
+def test_map_and_run(executor: hs.HybridExecutor) -> None:
+    assert list(executor.map(hs.auto(lambda x: x + 1), range(5))) == [1, 2, 3, 4, 5]
+    assert hs.run(add, 1, 2) == 3
+
+
+def test_a_task_may_submit_tasks_and_wait_for_them(executor: hs.HybridExecutor) -> None:
+    _learn(executor, add, 1, 2)  # so short that it runs in the submitting thread
+
+    def outer() -> Any:
+        first = executor.submit(add, 1, 1)
+        return executor.submit(add, first, executor.submit(add, first, 1)).result(timeout=60)
+
+    assert executor.submit(outer).result(timeout=60) == 5
+
+
+# ------------------------------------------------------------------------------------------ data
+
+
+def test_data_stays_on_the_device_until_it_is_asked_for(executor: hs.HybridExecutor, fake: FakeAccelerator) -> None:
+    w = np.eye(300)
+    _learn(executor, step, MANY, w)
+    before = dict(fake.counts)
+    value: Any = MANY
+    for _ in range(10):
+        value = executor.submit(step, value, w)
+    handle = value.handle()
+    assert fake.counts["upload"] - before["upload"] == 2
+    assert fake.counts["download"] == before["download"]
+    assert handle.shape == (300, 300)
+    np.testing.assert_allclose(np.asarray(handle), value.result())
+    assert fake.counts["download"] == before["download"] + 1
+
+
+def test_data_that_was_put_is_copied_once(executor: hs.HybridExecutor, fake: FakeAccelerator) -> None:
+    _learn(executor, add, MANY, 1.0)
+    kept = executor.put(MANY)
+    executor.submit(add, kept, 1.0).result()
+    before = fake.counts["upload"]
+    for i in range(5):
+        executor.submit(add, kept, float(i)).result()
+    assert fake.counts["upload"] == before
+
+
+def test_memory_is_free_when_futures_are_dropped(executor: hs.HybridExecutor, fake: FakeAccelerator) -> None:
+    _learn(executor, add, MANY, 1.0)
+    kept = [executor.submit(add, MANY, float(i)) for i in range(5)]
+    wait(kept)
+    first = executor.submit(add, kept[0], 1.0)
+    first.result()
+    del first
+    kept.clear()
+    executor.graph.wait_learned()
+    gc.collect()
+    assert fake.allocated == 0
+    assert executor.graph.directory.bytes_in(1) == 0
+
+
+def test_copies_are_evicted_and_written_back() -> None:
+    fake = FakeAccelerator(speedup=100.0, capacity=3.5 * MANY.nbytes)
+    with hs.HybridExecutor("gpu_only", accelerators=[fake], history=False, cores=2) as executor:
+        futures = [executor.submit(add, MANY, float(i)) for i in range(12)]
+        results = [one.result() for one in futures]
+        directory = executor.graph.directory
+        assert directory.evicted > 0
+        assert directory.written_back > 0
+        assert directory.bytes_in(1) <= fake.capacity + MANY.nbytes
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result, MANY + i)
+
+
+def test_out_of_memory_is_retried_after_eviction() -> None:
+    fake = FakeAccelerator(speedup=100.0, memory=4.5 * MANY.nbytes, capacity=1e12)
+    with hs.HybridExecutor("gpu_only", accelerators=[fake], history=False, cores=2) as executor:
+        futures = [executor.submit(add, MANY + i, 1.0) for i in range(8)]
+        for i, future in enumerate(futures):
+            np.testing.assert_array_equal(future.result(timeout=60), MANY + i + 1)
+        assert fake.counts["recover"] > 0
+
+
+def test_a_call_too_large_for_the_device_runs_on_the_cpu() -> None:
+    fake = FakeAccelerator(memory=MANY.nbytes / 2, capacity=1e12)
+    with hs.HybridExecutor(accelerators=[fake], history=False, cores=2) as executor:
+        for _ in range(3):
+            np.testing.assert_array_equal(executor.submit(add, MANY, 1.0).result(timeout=60), MANY + 1)
+
+
+# ------------------------------------------------------------------------------------------ failures
+
+
+def test_a_failed_input_fails_what_depends_on_it(executor: hs.HybridExecutor) -> None:
+    def bad() -> None:
+        raise ValueError("broken")
+
+    root = executor.submit(bad)
+    late = executor.submit(add, executor.submit(add, root, 1), 1)
+    with pytest.raises(hs.DependencyError, match="an input failed") as caught:
+        late.result(timeout=60)
+    assert isinstance(caught.value.__cause__, ValueError)
+    after = executor.submit(add, root, 1)
+    assert isinstance(after.exception(timeout=60), hs.DependencyError)
+
+
+def test_cancelled_tasks_do_not_run_and_fail_what_depends_on_them() -> None:
+    gate, begun = threading.Event(), threading.Event()
+
+    def block() -> None:
+        begun.set()
+        gate.wait()
+
+    with hs.HybridExecutor(accelerators=[], history=False, cores=1) as executor:
+        running = executor.submit(block)
+        begun.wait()
+        ran: list[int] = []
+        waiting = executor.submit(ran.append, 1)
+        behind = executor.submit(add, waiting, 1)
+        assert waiting.cancel()
+        assert not running.cancel()
+        gate.set()
+        error = behind.exception(timeout=60)
+        assert isinstance(error, hs.DependencyError)
+        assert isinstance(error.__cause__, CancelledError)
+    assert ran == []
+
+
+def test_a_variant_that_fails_on_the_device_runs_on_the_cpu(
+    executor: hs.HybridExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_: Any) -> Any:
+        raise TypeError("no such operation")
+
+    doubled = hs.task(gpu=broken)(lambda x: x * 2)
+    for _ in range(4):
+        future = executor.submit(doubled, MANY)
+        np.testing.assert_array_equal(future.result(timeout=60), MANY * 2)
+    assert "no such operation" in executor.explain(future)
+    assert sum("runs on the CPU from now on" in one.message for one in caplog.records) == 1
+
+
+def test_a_lost_device_loses_no_task() -> None:
+    calls = [0]
+
+    def fault(what: str) -> None:
+        if what == "run":
+            calls[0] += 1
+            if calls[0] > 4:
+                raise DeviceLostError("unplugged")
+
+    fake = FakeAccelerator(speedup=100.0, fault=fault)
+    with hs.HybridExecutor(accelerators=[fake], history=False, cores=2) as executor:
+        futures = [executor.submit(add, MANY, float(i)) for i in range(30)]
+        lost = 0
+        for i, future in enumerate(futures):
+            future.handle(timeout=60)  # every task ends with a result
+            try:
+                np.testing.assert_array_equal(future.result(), MANY + i)
+            except DeviceLostError:
+                lost += 1
+        assert executor.graph.workers[0].lost == "unplugged"
+    assert lost <= 4  # results that had been nowhere else
+
+
+def test_data_that_is_lost_with_its_device_is_an_error() -> None:
+    lost = threading.Event()
+
+    def fault(what: str) -> None:
+        if lost.is_set():
+            raise DeviceLostError("unplugged")
+
+    fake = FakeAccelerator(speedup=100.0, fault=fault)
+    with hs.HybridExecutor("gpu_only", accelerators=[fake], history=False, cores=2) as executor:
+        kept = executor.submit(add, MANY, 1.0)
+        kept.handle()
+        lost.set()
+        error = executor.submit(add, kept, 1.0).exception(timeout=60)
+        assert isinstance(error, DeviceLostError)
+
+
+def test_a_device_that_cannot_be_used_is_left_out() -> None:
+    def fault(what: str) -> None:
+        if what == "enter":
+            raise RuntimeError("no driver")
+
+    with hs.HybridExecutor(accelerators=[FakeAccelerator(fault=fault)], history=False, cores=2) as executor:
+        np.testing.assert_array_equal(executor.submit(add, MANY, 1.0).result(timeout=60), MANY + 1)
+
+
+def test_variants_whose_results_differ_are_refused(executor: hs.HybridExecutor) -> None:
+    odd = hs.task(gpu=lambda x: (x, x))(lambda x: x)
+    errors = []
+    for _ in range(6):
+        errors.append(executor.submit(odd, np.ones(4)).exception(timeout=60))
+        errors.append(executor.submit(odd, MANY).exception(timeout=60))
+        executor.graph.wait_learned()
+    assert any(isinstance(one, InvalidInputError) and "the same on every device" in str(one) for one in errors)
+
+
+# ------------------------------------------------------------------------------------------ refused
+
+
+class _Foreign:
+    """An array of another library."""
+
+    def __dlpack__(self) -> Any:
+        raise NotImplementedError
+
+
+def test_arguments_that_cannot_be_moved_are_refused_at_once(executor: hs.HybridExecutor) -> None:
+    with pytest.raises(InvalidInputError, match=r"argument 0 of .*add.*numbers or booleans.*object"):
+        executor.submit(add, np.array([object()]))
+    with pytest.raises(InvalidInputError, match=r"argument 1 of .*add.*NumPy array.*_Foreign"):
+        executor.submit(add, 1, _Foreign())
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(InvalidInputError, match="cycle"):
+        executor.submit(add, loop)
+    with pytest.raises(InvalidInputError, match="a callable"):
+        executor.submit(3)  # type: ignore[arg-type]
+
+
+def test_futures_and_data_of_another_executor_are_refused(executor: hs.HybridExecutor) -> None:
+    with hs.HybridExecutor(accelerators=[], history=False, cores=1) as other:
+        foreign = other.submit(add, 1, 2)
+        data = other.put(MANY)
+        for function in (add, print):
+            with pytest.raises(InvalidInputError, match="another executor"):
+                executor.submit(function, foreign)
+        with pytest.raises(InvalidInputError, match="data of this executor"):
+            executor.submit(add, data)
+        with pytest.raises(InvalidInputError, match="a future of this executor"):
+            executor.explain(foreign)
+        with pytest.raises(InvalidInputError, match="a future of this executor"):
+            executor.explain(Future())
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), "large"])
+def test_sizes_that_are_no_sizes_are_refused(executor: hs.HybridExecutor, value: Any) -> None:
+    sized = hs.auto(size=lambda _: value)(lambda x: x)
+    error = executor.submit(sized, MANY).exception(timeout=60)
+    assert isinstance(error, InvalidInputError)
+    assert "size of" in str(error)
+
+
+def test_a_call_that_fits_nowhere_is_refused(executor: hs.HybridExecutor) -> None:
+    huge = hs.auto(memory=1e15)(lambda x: x)
+    executor.graph.states[0] = executor.graph.states[0]._replace(capacity=1e6)
+    error = executor.submit(huge, MANY).exception(timeout=60)
+    assert isinstance(error, InvalidInputError)
+    assert "the largest memory here" in str(error)
+
+
+def test_bad_options_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="cores"):
+        hs.HybridExecutor(cores=0)
+    with pytest.raises(InvalidInputError, match="online scheduler"):
+        hs.HybridExecutor("oracle", accelerators=[])
+    with pytest.raises(InvalidInputError, match="threads of"):
+        hs.auto(threads=0)(lambda: 1)
+    with pytest.raises(InvalidInputError, match="gpu variant"):
+        hs.task(gpu=3)(lambda: 1)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------ choices
+
+
+def test_the_faster_device_is_chosen_and_explained(executor: hs.HybridExecutor) -> None:
+    _learn(executor, step, MANY, np.eye(300))
+    future = executor.submit(step, MANY, np.eye(300))
+    future.result()
+    text = executor.explain(future)
+    assert "on fake_0, because it is expected to end first here" in text
+    assert "cpu:" in text
+    assert "measured:" in text
+    assert "plain function" in executor.explain(executor.submit(print, end=""))
+
+
+def test_short_calls_stay_on_the_cpu(executor: hs.HybridExecutor, fake: FakeAccelerator) -> None:
+    for i in range(50):
+        assert executor.submit(add, i, 1).result() == i + 1
+    assert fake.counts["run"] <= 2
+
+
+@pytest.mark.parametrize(
+    "name", ["earliest_finish", "min_completion", "round_robin", "gpu_only", "greedy", "rl_agent"]
+)
+def test_schedulers_of_the_registry_place_calls(name: str, fake: FakeAccelerator) -> None:
+    with hs.HybridExecutor(name, accelerators=[fake], history=False, cores=2) as executor:
+        for i in range(12):
+            np.testing.assert_array_equal(executor.submit(add, MANY, float(i)).result(timeout=60), MANY + i)
+        devices = {one.device for one in executor.records}
+    if name == "gpu_only":
+        assert devices == {"fake_0"}
+
+
+def test_a_large_call_is_not_a_trial_on_the_cpu(fake: FakeAccelerator) -> None:
+    on_cpu: list[int] = []
+
+    def slow(n: int) -> int:
+        on_cpu.append(n)
+        return n
+
+    counted = hs.task(gpu=lambda n: n, size=lambda n: n)(slow)
+    fake.speedup = 1.0
+    with hs.HybridExecutor(accelerators=[fake], history=False, cores=2) as executor:
+        facts = executor.graph.placement.facts_of(counted.key)
+        for _ in range(3):  # as if the accelerator had taken 10 s each time
+            executor.graph.durations.learn(counted.key, "fake", _sizes(1000), 10.0)
+        facts.seconds = 30.0
+        for _ in range(3):
+            assert executor.submit(counted, 1000).result(timeout=60) == 1000
+            executor.graph.durations.learn(counted.key, "fake", _sizes(1000), 10.0)
+    assert on_cpu == []
+
+
+def _sizes(n: int) -> Any:
+    return hs.auto(size=n)(lambda: None).sizes_of([], (), {})
+
+
+# ------------------------------------------------------------------------------------------ everything at once
+
+
+@pytest.mark.timeout(300)
+def test_large_random_graphs_end_whatever_happens() -> None:
+    """10,000 tasks with failures, cancellations, lack of memory and evictions: every task ends once."""
+    draw = random.Random(3000)
+
+    def fault(what: str) -> None:
+        if what == "run" and draw.random() < 0.01:
+            raise RuntimeError("a kernel failed")
+
+    def merge(*values: Any) -> Any:
+        total = np.zeros(64)
+        for one in values:
+            total = total + one
+        if draw.random() < 0.005:
+            raise ValueError("unlucky")
+        return total
+
+    functions = [TaskFunction(merge, merge, name=f"merge_{i}") for i in range(5)]
+    fake = FakeAccelerator(memory=200 * 512, capacity=100 * 512, speedup=3.0, fault=fault)
+    source = np.ones(64)
+    with hs.HybridExecutor(accelerators=[fake], history=False, cores=2) as executor:
+        futures: list[Any] = []
+        ended = [0]
+        counting = threading.Lock()
+
+        def count(_: Any) -> None:
+            with counting:
+                ended[0] += 1
+
+        for number in range(10_000):
+            inputs = [draw.choice(futures[-50:]) for _ in range(draw.randint(0, 3))] if futures else []
+            future = executor.submit(draw.choice([*functions, merge]), source, *inputs)
+            future.add_done_callback(count)
+            futures.append(future)
+            if number % 97 == 0:
+                draw.choice(futures[-20:]).cancel()
+        done, missing = wait(futures, timeout=240)
+        assert not missing
+        assert ended[0] == 10_000
+        kinds = {type(one.exception()) if not one.cancelled() else CancelledError for one in done}
+        assert kinds <= {type(None), ValueError, hs.DependencyError, CancelledError}
+        assert type(None) in kinds
+        del future, done
+        futures.clear()
+        executor.graph.wait_learned()
+        gc.collect()
+        assert executor.graph.directory.bytes_in(1) == 0
+        assert fake.allocated == 0
