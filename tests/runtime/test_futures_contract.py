@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from hybrid_scheduler import HybridExecutor
+from hybrid_scheduler import HybridExecutor, InvalidInputError
 from hybrid_scheduler.testing import FakeAccelerator
 
 #: Seconds after which something that should happen at once has failed.
@@ -67,6 +67,12 @@ def gate(executor: Executor) -> Iterator[Gate]:
 
 def broken(*_: object) -> None:
     raise ZeroDivisionError("on purpose")
+
+
+def test_unknown_option_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="option of HybridExecutor: must be one of") as caught:
+        HybridExecutor(histroy=False)
+    assert caught.value.hint == "did you mean 'history'?"
 
 
 # ---------------------------------------------------------------- submit

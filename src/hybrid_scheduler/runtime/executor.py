@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import sys
 import threading
 import weakref
@@ -11,7 +12,7 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
-from ..core import InvalidInputError, Online
+from ..core import InvalidInputError, Online, UnknownNameError
 from ..core.scheduler_protocols import Knowledge
 from ..profiling.machine_info import find_gpu, usable_cores
 from ..schedulers import create
@@ -86,6 +87,12 @@ class HybridExecutor(Executor):
     ) -> None:
         if cores is not None and (type(cores) is not int or cores < 1):
             raise InvalidInputError("cores", "a whole number >= 1, or None for all", cores)
+        allowed = inspect.signature(KernelExecutor).parameters
+        for name in kernels:
+            if name not in allowed:
+                raise UnknownNameError(
+                    "option of HybridExecutor", name, {*allowed, "cores", "history", "accelerators"}
+                )
         self._kernel_options = {"device_type": device_type, "seed": seed, **kernels}
         self._scheduler = scheduler
         self._kernels: KernelExecutor | None = None
