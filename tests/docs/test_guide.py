@@ -84,7 +84,8 @@ def named_commands(page: Path) -> list[tuple[str, list[str]]]:
     found = []
     for line in re.findall(r"hybrid-scheduler((?: --config \S+)? [a-z][^`\n|)#&;]*)", text):
         words = [word for word in line.replace("--config", "", 1).split() if word not in ("mine.yaml",)]
-        name = " ".join(words[:2]) if words[0] == "db" else words[0]
+        group = words[0] == "db" or words[:2] in (["models", "show"], ["models", "clear"])
+        name = " ".join(words[:2]) if group else words[0]
         found.append((name.rstrip(".,:"), [word.rstrip(".,:]") for word in words if re.match(r"--[a-z]", word)]))
     return found
 
