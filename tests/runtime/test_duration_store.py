@@ -36,14 +36,25 @@ def product(x: Any, y: Any) -> Any:
     return x @ y
 
 
-def _program(folder: Path, *, calls: int, speedup: float) -> tuple[FakeAccelerator, list[str]]:
+@hs.auto
+def power(x: Any, y: Any) -> Any:
+    """Take much longer than the least time of a GPU, with few bytes."""
+    for _ in range(30):
+        x = x @ y / 120
+    return x
+
+
+def _program(
+    folder: Path, *, calls: int, speedup: float, function: Any = product, n: int = 300
+) -> tuple[FakeAccelerator, list[str]]:
     """Run a program from its start to its end; return the accelerator and the reasons of its choices."""
     fake = FakeAccelerator(speedup=speedup)
+    square = SQUARE[:n, :n].copy()
     reasons = []
     with hs.HybridExecutor(cores=2, accelerators=[fake], history=folder) as executor:
         executor.graph.wait_ready()
         for _ in range(calls):
-            future = executor.submit(product, SQUARE, SQUARE)
+            future = executor.submit(function, square, square)
             future.result()
             executor.graph.wait_learned()
             assert future.choice is not None
@@ -80,9 +91,11 @@ def test_second_start_of_a_program_chooses_without_trials(tmp_path: Path) -> Non
 
 
 def test_second_start_does_not_try_a_slow_device_again(tmp_path: Path) -> None:
-    fake, _ = _program(tmp_path, calls=6, speedup=1e-6)
-    assert fake.counts["run"] > 0
-    fake, reasons = _program(tmp_path, calls=3, speedup=1e-6)
+    fake, _ = _program(
+        tmp_path, calls=6, speedup=1e-6, function=power, n=120
+    )  # small arrays are tried on the CPU first
+    assert 0 < fake.counts["run"] < 6
+    fake, reasons = _program(tmp_path, calls=3, speedup=1e-6, function=power, n=120)
     assert fake.counts["run"] == 0
     assert "it has not been measured here yet" not in reasons
 
