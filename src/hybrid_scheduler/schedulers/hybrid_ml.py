@@ -280,7 +280,7 @@ class HybridML(Online):
             if self.target == "fraction":
                 self._shares = self.fractions_.predict(task, self.forest_)
             self._choose(
-                now, task.size, intensity, memory, *model.arrays, free_at, devices,
+                now, task.size, intensity, memory, task.divisible, *model.arrays, free_at, devices,
                 self._params, self._price_state, self._shares, self._answer, self._row, note,
             )  # fmt: skip
             chosen = GREEDY if self.guard_.active else 0

@@ -395,7 +395,7 @@ class RLAgent(Online):
         cost, known, fraction = np.empty((3, self.agent_.shape.actions))
         device = np.empty(self.agent_.shape.actions, np.int64)
         self._survey(
-            view.now, task.size, task.compute_intensity, task.memory_required, times, view.free_at,
+            view.now, task.size, task.compute_intensity, task.memory_required, task.divisible, times, view.free_at,
             self._devices, self._rates, self._params, task_means, features, cost, known, device, fraction,
         )  # fmt: skip
         return features, known, device, fraction

@@ -8,7 +8,8 @@ thousand.
 The `split` options give the accelerator none, half, exactly, half-way beyond, or the largest part that fits, of the
 balancing share. With the balancing share CPU and accelerator finish together; the accelerator is the one on which
 the balanced task would finish first. The `placement` options put the whole task on that node's CPU or on one of its
-first four accelerators. An option that does not fit into memory costs infinity.
+first four accelerators. An option that does not fit into memory costs infinity, and so does a split of a task that
+is indivisible.
 """
 
 from __future__ import annotations
@@ -78,15 +79,21 @@ def _balancing(d, now, memory, times, free_at, devices):  # type: ignore[no-unty
 
 
 @inner
-def _best_accelerator(now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
-    """Return the accelerator on which the balanced task finishes first; a CPU only where its node has no other."""
+def _best_accelerator(now, memory, divisible, times, free_at, devices):  # type: ignore[no-untyped-def]
+    """Return the accelerator on which the balanced task finishes first; a CPU only where its node has no other.
+
+    An indivisible task is not balanced but runs whole.
+    """
     best, best_end, best_free = 0, np.inf, np.inf
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
         first = devices[first].group_end
         free = np.inf if devices[d].is_cpu == 1 else free_at[d]
-        _, _, end = _balancing(d, now, memory, times, free_at, devices)
+        _, most, end = _balancing(d, now, memory, times, free_at, devices)
+        if not divisible and devices[d].is_cpu == 0:
+            whole = times[devices[d].column, 0] + times[devices[d].column, 1]
+            end = max(0.0, free_at[d] - now) + whole if most == 1.0 else np.inf
         if beats(end, free, best_end, best_free):
             best, best_end, best_free = d, end, free
     return best
@@ -154,6 +161,7 @@ def _describe_options(  # type: ignore[no-untyped-def]
     size,
     intensity,
     memory,
+    divisible,
     times,
     free_at,
     devices,
@@ -172,7 +180,7 @@ def _describe_options(  # type: ignore[no-untyped-def]
     part of it that the agent's value starts from: infinity also for options far worse than the best.
     """
     typical = max(task_means[_TYPICAL], 1e-12)
-    best = _best_accelerator(now, memory, times, free_at, devices)
+    best = _best_accelerator(now, memory, divisible, times, free_at, devices)
     share, most, _ = _balancing(best, now, memory, times, free_at, devices)
     cpu = devices[best].cpu
     begin, end = best, best + 1
@@ -194,6 +202,9 @@ def _describe_options(  # type: ignore[no-untyped-def]
         for a in range(1, ACTIONS):
             device[a], cost[a] = best, 0.0
         fraction[1], fraction[2], fraction[3], fraction[4] = 0.5 * share, share, 0.5 * (share + most), most
+        if not divisible:
+            for a in range(1, ACTIONS):
+                cost[a] = 0.0 if fraction[a] == 1.0 else np.inf
 
     price = np.empty(len(devices))
     _device_prices(rates, params, task_means, price)
@@ -254,26 +265,26 @@ _devices = from_dtype(DEVICE)[::1]
 _actions = types.int64[::1]
 
 _describe_signature = types.void(
-    *(types.float64,) * 4, _row, _readonly, _devices, _row, _vector, _vector,
+    *(types.float64,) * 4, types.boolean, _row, _readonly, _devices, _row, _vector, _vector,
     types.float32[::1], _vector, _vector, _actions, _vector,
 )  # fmt: skip
 
 
 @inner
 def _observe_task(  # type: ignore[no-untyped-def]
-    now, size, intensity, memory, times, free_at, devices, rates, params, task_means,
+    now, size, intensity, memory, divisible, times, free_at, devices, rates, params, task_means,
     features, cost, known, device, fraction,
 ):  # fmt: skip
     """Add an arriving task to the running means and describe its options."""
     _update_task_means(now, times, devices, rates, params, task_means)
-    _describe_options(now, size, intensity, memory, times, free_at, devices, rates, params, task_means,
+    _describe_options(now, size, intensity, memory, divisible, times, free_at, devices, rates, params, task_means,
            features, cost, known, device, fraction)  # fmt: skip
 
 
 @inner
 def _counterfactuals(  # type: ignore[no-untyped-def]
     device, fraction, known, memory, now, times, free_at, devices,
-    next_now, next_size, next_intensity, next_memory, next_times, rates, params, next_task_means,
+    next_now, next_size, next_intensity, next_memory, next_divisible, next_times, rates, params, next_task_means,
     paid, next_features, next_known,
 ):  # fmt: skip
     """Compute the cost of every option in seconds, and the state that the next task would have seen after it.
@@ -293,14 +304,14 @@ def _counterfactuals(  # type: ignore[no-untyped-def]
         paid[a] = _cost_of(device[a], fraction[a], now, times, free_at, devices, params[_LATENCY], price)
         queues[:] = free_at
         place(device[a], fraction[a], 0, memory, now, times, devices, queues, busy, 0.0, 0, CLIP)
-        _describe_options(next_now, next_size, next_intensity, next_memory, next_times, queues, devices, rates,
-               params, next_task_means, next_features[a], cost, next_known[a],
+        _describe_options(next_now, next_size, next_intensity, next_memory, next_divisible, next_times, queues,
+               devices, rates, params, next_task_means, next_features[a], cost, next_known[a],
                next_device, next_fraction)  # fmt: skip
 
 
 _counterfactuals_signature = types.void(
     _actions, _vector, _vector, types.float64, types.float64, _row, _vector, _devices,
-    *(types.float64,) * 4, _row, _row, _vector, _vector, _vector, types.float32[:, ::1], _row,
+    *(types.float64,) * 4, types.boolean, _row, _row, _vector, _vector, _vector, types.float32[:, ::1], _row,
 )  # fmt: skip
 
 
@@ -333,7 +344,7 @@ def describe_all(  # type: ignore[no-untyped-def]
     for e in range(len(position)):
         if which[e]:
             i = position[e]
-            _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e],
+            _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], True, times[e, i], free_at[e],
                  devices, rates, params, task_means[e], features[e], cost[e], known[e],
                  device[e], fraction[e])  # fmt: skip
 
@@ -353,8 +364,9 @@ def step_all(  # type: ignore[no-untyped-def]
               0.0, 0, CLIP)  # fmt: skip
         i += 1
         position[e] = i
-        _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], times[e, i], free_at[e], devices,
-             rates, params, task_means[e], features[e], cost[e], known[e], device[e], fraction[e])  # fmt: skip
+        _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], True, times[e, i], free_at[e],
+             devices, rates, params, task_means[e], features[e], cost[e], known[e], device[e],
+             fraction[e])  # fmt: skip
 
 
 @entry
@@ -370,7 +382,7 @@ def counterfactuals_all(  # type: ignore[no-untyped-def]
         _update_task_means(arrival[e, i + 1], times[e, i + 1], devices, rates, params, next_task_means)
         _counterfactuals(device[e], fraction[e], known[e], memory[e, i], arrival[e, i], times[e, i], free_at[e],
                 devices,
-                arrival[e, i + 1], size[e, i + 1], intensity[e, i + 1], memory[e, i + 1], times[e, i + 1],
+                arrival[e, i + 1], size[e, i + 1], intensity[e, i + 1], memory[e, i + 1], True, times[e, i + 1],
                 rates, params, next_task_means, paid, next_features[e], next_known[e])  # fmt: skip
 
 

@@ -134,8 +134,9 @@ class OnlineExperience:
             self._counterfactuals(
                 step.device, step.fraction, step.known, step.task.memory_required, step.now,
                 np.ascontiguousarray(outcome.labels), step.free_at, self._devices,
-                after.now, after.task.size, after.task.compute_intensity, after.task.memory_required, after.times,
-                self._rates, self._params, after.task_means, self._paid, self._next_features, self._next_known,
+                after.now, after.task.size, after.task.compute_intensity, after.task.memory_required,
+                after.task.divisible, after.times, self._rates, self._params, after.task_means, self._paid,
+                self._next_features, self._next_known,
             )  # fmt: skip
             considered = np.isfinite(step.known)
             self.agent.replay.add(

@@ -28,6 +28,8 @@ EARLIEST, PRICED, FRACTION = 0, 1, 2
 # params: [mode, number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
 _COEFFICIENTS = 3
 WEIGHT = _COEFFICIENTS + len(PRICE_COEFFICIENTS)
+#: Index of the fee of a split among the coefficients, and a fee that no task pays.
+_SPLIT_FEE, _NEVER = 5, 1e300
 #: A note is (device, fraction, the device's wait, its CPU's wait), of the learned placement and of greedy's.
 NOTE, GREEDY = 8, 4
 
@@ -69,7 +71,7 @@ _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
 _VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
 _DEVICES = from_dtype(DEVICE)[::1]
 _CHOOSE = types.void(
-    *(types.float64,) * 4, *MODEL, _READ_ONLY, _DEVICES, _VECTOR, _VECTOR, _VECTOR, _MATRIX, _MATRIX, _VECTOR
+    *(types.float64,) * 4, types.boolean, *MODEL, _READ_ONLY, _DEVICES, *(_VECTOR,) * 3, *(_MATRIX,) * 2, _VECTOR
 )
 _GREEDILY = types.void(*(types.float64,) * 3, _READ_ONLY, _DEVICES, _VECTOR)
 
@@ -86,7 +88,7 @@ def compiled_greedy_choice() -> Any:
 
 @entry
 def _choose(  # type: ignore[no-untyped-def]
-    now, size, intensity, memory,
+    now, size, intensity, memory, divisible,
     numbers, coefficients, reference, feature, threshold, child, values, roots, depth,
     free_at, devices, params, state, fractions, prediction, times, note,
 ):  # fmt: skip
@@ -97,13 +99,17 @@ def _choose(  # type: ignore[no-untyped-def]
     to_times(numbers, prediction, times)
     weight, prices = params[WEIGHT], params[WEIGHT + 1 :]
     if params[0] == PRICED:
+        theta = params[_COEFFICIENTS:WEIGHT]
+        if not divisible:
+            theta = theta.copy()
+            theta[_SPLIT_FEE] = _NEVER
         device, fraction = priced_placement(
-            now, memory, times, free_at, devices, params[1], params[2], params[_COEFFICIENTS:WEIGHT],
-            weight, prices, state,
-        )  # fmt: skip
-    elif params[0] == EARLIEST:
+            now, memory, times, free_at, devices, params[1], params[2], theta, weight, prices, state
+        )
+    elif params[0] == EARLIEST or not divisible:
+        fee = 0.0 if divisible else _NEVER
         device, fraction = best_placement(
-            now, memory, times, free_at, devices, 0, len(devices), weight, prices, 0.0
+            now, memory, times, free_at, devices, 0, len(devices), weight, prices, fee
         )
     else:
         device, fraction = _best_for_share(now, memory, times, free_at, devices, weight, prices, fractions)

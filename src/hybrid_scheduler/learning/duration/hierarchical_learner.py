@@ -110,8 +110,7 @@ _MAX_PRIOR_BYTES = 2**16
 NEW_KIND, _NO_KIND = -2, -1
 
 _DECIDE = types.Tuple((types.int64, types.float64))(
-    STATE, PLACEMENT, RECORD, types.float64, types.float64, types.float64, types.float64, types.int64, _READ_ONLY,
-    DEVICES,
+    STATE, PLACEMENT, RECORD, *(types.float64,) * 4, types.int64, types.boolean, _READ_ONLY, DEVICES,
 )  # fmt: skip
 _END = types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, DEVICES)
 _LEARN = types.boolean(STATE, *(types.float64,) * 3, types.int64, types.int64, *(types.float64,) * 3, DEVICES)
@@ -123,6 +122,7 @@ _LOOP = types.int64(
     STATE, PLACEMENT, RECORD, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
     ROW_HEAP, types.int64, types.int64,  # the running tasks, the rows
     _READ_ONLY_INTS, _READ_ONLY, _READ_ONLY, _READ_ONLY, _READ_ONLY, _READ_ONLY_INTS, types.int64[::1],  # the tasks
+    types.Array(types.boolean, 1, "C", readonly=True),  # whether they are divisible
     types.float64[:, :, ::1], DEVICES, _VECTOR, _VECTOR, types.float64, types.int64, types.int64,  # the cluster
     types.int32[::1], _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, types.uint8[::1],  # the outcomes
 )  # fmt: skip
@@ -274,7 +274,7 @@ class HierarchicalLearner(Online):
         before = self.fallen_back
         device, share = compiled(_decide_one, _DECIDE)(
             self.model, self.placement, self.record, view.now, task.size, task.compute_intensity,
-            task.memory_required, kind, view.free_at, self.devices,
+            task.memory_required, kind, task.divisible, view.free_at, self.devices,
         )  # fmt: skip
         if self.fallen_back != before:
             self._note_guard(task.task_id, fallen_back=not before)
@@ -414,7 +414,7 @@ class HierarchicalLearner(Online):
             self.model, self.placement, self.record, self.devices, log, self.refresh,
             self._running, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
-            workload.arrival_time, workload.kind, numbers, table, *arrays,
+            workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
             *outcome_columns(outcomes),
         )  # fmt: skip
         self.finish_rows(workload, numbers, log[:events])
@@ -684,10 +684,10 @@ def _parts_of(
 
 @entry
 def _decide_one(  # type: ignore[no-untyped-def]
-    state, placement, guard, now, size, intensity, memory, kind, free_at, devices
+    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices
 ):
     """Call `choose` from Python."""
-    return choose(state, placement, guard, now, size, intensity, memory, kind, free_at, devices)
+    return choose(state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices)
 
 
 @entry
@@ -778,7 +778,7 @@ def push_running(  # type: ignore[no-untyped-def]
 @entry
 def _learner_loop(  # type: ignore[no-untyped-def]
     state, placement, guard, rule_devices, log, refresh, running, begin, end,
-    task_id, size, intensity, memory, arrival, kind, kind_number,
+    task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
@@ -801,8 +801,8 @@ def _learner_loop(  # type: ignore[no-untyped-def]
             kind_number[kind[i]] = add_kind(state)
         active = guard.numbers[ACTIVE]
         device, fraction = choose(
-            state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]], free_at,
-            rule_devices,
+            state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]],
+            divisible[i], free_at, rule_devices,
         )  # fmt: skip
         if guard.numbers[ACTIVE] != active:
             log[events, 0], log[events, 1] = _GUARD, task_id[i]

@@ -243,8 +243,12 @@ def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-un
 
 
 @inner
-def _best_known_placement(placement, now, memory, free_at, devices, prices, split_price):  # type: ignore[no-untyped-def]
+def _best_known_placement(  # type: ignore[no-untyped-def]
+    placement, now, memory, divisible, free_at, devices, prices, split_price
+):
     """Return device, share and latency of the least ``weight * finish + prices * busy seconds``.
+
+    An indivisible task runs whole, on a device into which it fits or on a CPU.
 
     As `best_placement`, with three differences. Latencies include the risk of uncertain durations. Splits need
     durations that are known. Prices may delay a task to a multiple of the least possible latency and of the typical
@@ -283,6 +287,9 @@ def _best_known_placement(placement, now, memory, free_at, devices, prices, spli
             # that its share is small.
             known = min(deviation[column], deviation[cpu_column]) < unknown
             known = known and max(deviation[column], deviation[cpu_column]) < rough
+            known = known and divisible
+            if not divisible and cap < 1.0:
+                continue
             for whole_task in (True, False):
                 share = cap
                 if not whole_task:
@@ -376,7 +383,7 @@ def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _record(state, placement, guard, now, log_size, memory, kind, devices):  # type: ignore[no-untyped-def]
+def _record(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
     """Let both rules place the task on their simulated queues."""
     weight, objective = placement.params[_WEIGHT], placement.params[_PRICES:]
     trusted = placement.trusted
@@ -394,9 +401,9 @@ def _record(state, placement, guard, now, log_size, memory, kind, devices):  # t
     free_at = guard.free_at[LEARNED]
     if placement.params[_ACCELERATORS] > 0.0:
         fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, _ = _best_known_placement(placement, now, memory, free_at, devices, prices, fee)
+    device, share, _ = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, fee)
     shadow_place(guard, LEARNED, now, device, share, trusted, weight, objective)
-    device, share = _safe_placement(placement, now, memory, guard.free_at[SAFE], devices)
+    device, share = _safe_placement(placement, now, memory, divisible, guard.free_at[SAFE], devices)
     shadow_place(guard, SAFE, now, device, share, trusted, weight, objective)
     acts = guard.numbers[ACTIVE] == LEARNED
     shadow_end(guard, np.ones(2, np.bool_), _LEAD if acts else 1.0)
@@ -406,10 +413,11 @@ def _record(state, placement, guard, now, log_size, memory, kind, devices):  # t
 
 
 @inner
-def _safe_placement(placement, now, memory, free_at, devices):  # type: ignore[no-untyped-def]
+def _safe_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
     """Return (device, share) of the least objective at trusted durations; prices may be wrong and do not count."""
     weight, objective = placement.params[_WEIGHT], placement.params[_PRICES:]
-    return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, 0.0)
+    fee = 0.0 if divisible else np.inf
+    return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, fee)
 
 
 @inner
@@ -479,7 +487,9 @@ def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-de
 
 
 @inner
-def choose(state, placement, guard, now, size, intensity, memory, kind, free_at, devices):  # type: ignore[no-untyped-def]
+def choose(  # type: ignore[no-untyped-def]
+    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices
+):
     """Return (device, share) for one task, and note it in the rule's state.
 
     Without queues in `guard` there is no safe rule.
@@ -503,13 +513,13 @@ def choose(state, placement, guard, now, size, intensity, memory, kind, free_at,
         if due:
             renew_prices(state, placement, devices)
         fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, latency = _best_known_placement(placement, now, memory, free_at, devices, prices, fee)
+    device, share, latency = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, fee)
     if informed:
         # While durations are unknown, caution and trials are right, and a record would say nothing.
         if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
-            _record(state, placement, guard, now, log_size, memory, kind, devices)
+            _record(state, placement, guard, now, log_size, memory, kind, divisible, devices)
             if guard.numbers[ACTIVE] == SAFE:
-                device, share = _safe_placement(placement, now, memory, free_at, devices)
+                device, share = _safe_placement(placement, now, memory, divisible, free_at, devices)
         trial = try_device(state, placement, now, memory, kind, latency, free_at, devices)
         if trial >= 0 and trial != device:
             device, share = trial, begin_trial(placement, kind, trial, devices)
