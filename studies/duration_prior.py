@@ -18,7 +18,8 @@ import numpy as np
 from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.core import Floats, Platform
 from hybrid_scheduler.core.platform import platform_named, workstation
-from hybrid_scheduler.learning.duration.hierarchical_learner import SHIPPED_PRIOR, HierarchicalLearner, save_prior
+from hybrid_scheduler.learning.duration.duration_files import SHIPPED_PRIOR, save_prior
+from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.hierarchical_regression import FEATURES, DurationPrior, class_weights
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 

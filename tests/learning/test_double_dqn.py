@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import HybridSchedulerError
-from hybrid_scheduler.learning.dqn.adam import Adam
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
-from hybrid_scheduler.learning.dqn.double_dqn import DQN, DQNSettings
+from hybrid_scheduler.learning.dqn.double_dqn import DQN, Adam, DQNSettings
 from hybrid_scheduler.learning.dqn.q_network import (
     NetworkShape,
     QNetwork,

@@ -23,7 +23,8 @@ from hybrid_scheduler import (
 )
 from hybrid_scheduler.core import View, cpu
 from hybrid_scheduler.learning import ModelFileError
-from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner, load_prior, save_prior
+from hybrid_scheduler.learning.duration.duration_files import load_prior, save_prior
+from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.hierarchical_regression import FEATURES, MOST_KINDS
 from hybrid_scheduler.learning.duration.learned_placement import Limits
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML

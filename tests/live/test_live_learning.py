@@ -18,9 +18,9 @@ from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
 from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model
 from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights
 from hybrid_scheduler.learning.dqn.replay_buffer import ReplayBuffer
+from hybrid_scheduler.learning.duration.duration_files import load_snapshot
 from hybrid_scheduler.learning.duration.features import features
 from hybrid_scheduler.learning.duration.fitting import Samples
-from hybrid_scheduler.learning.duration.hierarchical_learner import load_snapshot
 from hybrid_scheduler.learning.duration.online_duration_model import TrainingRequest
 from hybrid_scheduler.learning.duration.retraining import (
     InlineTrainingWorker,

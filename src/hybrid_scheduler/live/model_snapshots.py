@@ -104,7 +104,7 @@ class ModelSnapshots:
 def with_model(spec: str, model: Path | None) -> Scheduler:
     """Return a new scheduler with another model than its spec says; None means untrained."""
     name, arguments = parse_spec(spec)
-    return schedulers()[name].factory(**{**arguments, "model": model})
+    return schedulers()[name].make(**{**arguments, "model": model})
 
 
 def _frozen(scheduler: Any) -> Any:

@@ -34,6 +34,7 @@ from ..core import (
     Online,
     Outcome,
     Prediction,
+    Scheduler,
     Setting,
     Task,
     UnknownNameError,
@@ -50,9 +51,10 @@ from ..learning.duration.compiled_placement import (
     compiled_greedy_choice,
 )
 from ..learning.duration.drift import DETECTORS
+from ..learning.duration.duration_files import DurationSnapshot, load_prior
 from ..learning.duration.features import FEATURE_NAMES
-from ..learning.duration.fitting import Pretrained
-from ..learning.duration.hierarchical_learner import DurationSnapshot, HierarchicalLearner, load_prior
+from ..learning.duration.fitting import Pretrained, observed, tasks_as_workload
+from ..learning.duration.hierarchical_learner import HierarchicalLearner
 from ..learning.duration.late_learner import LateLearner
 from ..learning.duration.online_duration_model import (
     LearningEvent,
@@ -61,7 +63,6 @@ from ..learning.duration.online_duration_model import (
     append_bounded,
     newest_number,
 )
-from ..learning.duration.sliding_window import observed, tasks_as_workload
 from ..learning.fallback_guard import FallbackGuard
 from ..learning.fraction_model import FractionForest
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError, load_duration_model
@@ -80,7 +81,14 @@ _IMPORTANCE_TASKS = 256
 _REGRESSION_SUFFIXES = (".safetensors", ".previous")
 
 
-@register("hybrid_ml", label="Hybrid ML", look=Look("#22D3EE", "#157A8B", "●", "solid"), published=True)
+def _make(binding: str = "early", **options: Any) -> Scheduler:
+    """Return the scheduler that decides at arrival, or the one with a queue: they have different protocols."""
+    return LateHybridML(**options) if binding == "late" else HybridML(binding=binding, **options)
+
+
+@register(
+    "hybrid_ml", label="Hybrid ML", look=Look("#22D3EE", "#157A8B", "●", "solid"), published=True, maker=_make
+)
 class HybridML(Online):
     """Model that learns durations from outcomes; tasks go where they finish first at current device prices.
 
@@ -109,8 +117,9 @@ class HybridML(Online):
     guard
         Whether a simpler rule decides while it leads.
     binding
-        ``"early"`` (a task is placed when it arrives) or ``"late"`` (tasks wait in one queue and are placed when
-        they start, as in `late_binding`; for the regression, without a guard).
+        ``"early"`` (a task is placed when it arrives). In a specification also ``"late"``: `LateHybridML`, where
+        tasks wait in one queue and are placed when they start, as in `late_binding`; for the regression, without a
+        guard.
     boost
         With late binding, how far small tasks go before large ones.
     """
@@ -118,14 +127,6 @@ class HybridML(Online):
     times_: OnlineDurationModel | HierarchicalLearner
     #: Whether learning costs little more than deciding: true of the regression.
     learns_quickly = True
-
-    def __new__(cls, *values: Any, binding: str = "early", boost: float = BOOST, **options: Any) -> Any:
-        """Return a scheduler that decides at arrival, or one with a queue: the two have different protocols."""
-        if binding not in _BINDINGS:
-            raise UnknownNameError("binding", binding, _BINDINGS)
-        if cls is HybridML and binding == "late":
-            return LateHybridML(cls(*values, **{"guard": False, **options}), boost)
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -141,6 +142,10 @@ class HybridML(Online):
         binding: str = "early",
         boost: float = BOOST,
     ) -> None:
+        if binding not in _BINDINGS:
+            raise UnknownNameError("binding", binding, _BINDINGS)
+        if binding == "late":
+            raise InvalidInputError("binding", "early", binding, hint='create("hybrid_ml(binding=late)")')
         if target not in _TARGETS:
             raise UnknownNameError("target", target, _TARGETS)
         if not (model is None or isinstance(model, str | Path)):
@@ -451,13 +456,14 @@ class LateHybridML(LateLearner):
 
     Parameters
     ----------
-    model
-        Options of the model; it must be the regression, and learn.
     boost
         How far small tasks go before large ones.
+    options
+        Parameters of `HybridML`; durations must be those of the regression.
     """
 
-    def __init__(self, model: HybridML, boost: float = BOOST) -> None:
+    def __init__(self, boost: float = BOOST, **options: Any) -> None:
+        model = HybridML(**{"guard": False, **options})
         if model.durations != "hierarchical":
             raise InvalidInputError("binding", "early with durations=forest", "late")
         if not 0.0 <= boost < math.inf:

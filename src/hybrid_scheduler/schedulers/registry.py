@@ -50,6 +50,12 @@ class SchedulerInfo:
     look: Look = Look()
     #: Whether it is part of the published comparison; other schedulers are additional references.
     published: bool = False
+    #: Function that makes a scheduler where a parameter chooses its class; by default the class itself.
+    maker: Callable[..., Scheduler] | None = None
+
+    def make(self, **arguments: Any) -> Scheduler:
+        """Return a new scheduler with these parameters."""
+        return (self.maker or self.factory)(**arguments)
 
     @property
     def summary(self) -> str:
@@ -72,7 +78,7 @@ class SchedulerInfo:
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of the constructor with their defaults."""
-        signature = inspect.signature(self.factory.__init__)  # a class may have its own __new__
+        signature = inspect.signature(self.factory)
         return {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
 
 
@@ -81,7 +87,12 @@ _S = TypeVar("_S", bound=type[Scheduler])
 
 
 def register(
-    name: str, *, label: str | None = None, look: Look | None = None, published: bool = False
+    name: str,
+    *,
+    label: str | None = None,
+    look: Look | None = None,
+    published: bool = False,
+    maker: Callable[..., Scheduler] | None = None,
 ) -> Callable[[_S], _S]:
     """Return a class decorator that registers a scheduler.
 
@@ -95,6 +106,8 @@ def register(
         Colours and marker.
     published
         Whether it is part of the published comparison.
+    maker
+        Function of the parameters that returns the scheduler, where one of them chooses its class.
 
     Raises
     ------
@@ -118,7 +131,7 @@ def register(
         if known is not None and known.factory.__qualname__ != factory.__qualname__:
             raise InvalidInputError("scheduler name", "unique", name, hint=f"{known.factory.__module__} has it")
         text = label or name.replace("_", " ").title()
-        _registry[name] = SchedulerInfo(name, text, factory, look or Look(), published)
+        _registry[name] = SchedulerInfo(name, text, factory, look or Look(), published, maker)
         return factory
 
     return add
@@ -169,7 +182,7 @@ def create(spec: str) -> Scheduler:
     for parameter in arguments:
         if parameter not in info.parameters:
             raise UnknownNameError(f"parameter of scheduler {name}", parameter, info.parameters)
-    return info.factory(**arguments)
+    return info.make(**arguments)
 
 
 def split_specs(text: str) -> list[str]:

@@ -59,7 +59,8 @@ from ..learning.dqn.double_dqn import DQN, DQNSettings
 from ..learning.dqn.model_file import AgentModel, load_model, save_model
 from ..learning.dqn.online_experience import OnlineExperience, Step
 from ..learning.dqn.training import train_agent
-from ..learning.duration.hierarchical_learner import HierarchicalLearner, device_kinds_of, load_prior
+from ..learning.duration.duration_files import load_prior
+from ..learning.duration.hierarchical_learner import HierarchicalLearner, device_kinds_of
 from ..learning.duration.online_duration_model import (
     LearningEvent,
     ModelVersion,

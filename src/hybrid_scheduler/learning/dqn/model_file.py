@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..duration.hierarchical_learner import DurationSnapshot, snapshot_from
+from ..duration.duration_files import DurationSnapshot, snapshot_from
 from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
 from .decision_options import ACTION_SETS, ACTIONS, FEATURES
 from .q_network import NAMES, Floats32, NetworkShape

@@ -1,7 +1,7 @@
 """Scheduler that learns durations from its own outcomes, on machines and task kinds it has not seen.
 
-Whole workloads run in one compiled loop. It learns from finishes at or before an arrival before that task is
-decided, in the order of (finish, row). That is the order of the event loop, so both give the same numbers.
+Whole workloads run in one compiled loop (`learner_loop.py`), with the same results as the event loop. Snapshots and
+the prior are files of `duration_files.py`.
 
 The model changes with every outcome. A version is therefore a mark: every `refresh` finished parts and after every
 change of the machine, with the score of the predictions since the mark before.
@@ -10,20 +10,17 @@ change of the machine, with the score of the predictions since the mark before.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections import deque
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from ...cluster.arrival_loop import ClusterArrays, outcome_columns, place_row
-from ...compiled import compiled, device_table, entry, inner
-from ...compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
+from ...cluster.arrival_loop import ClusterArrays, outcome_columns
+from ...compiled import device_table
+from ...compiled.row_heap import empty_heap
 from ...core import (
     Decision,
     Floats,
@@ -39,49 +36,51 @@ from ...core import (
     View,
     Workload,
 )
-from ...core.atomic_files import write_atomically
-from ...core.outcome import FAILED
 from ...physics import objective_scales
-from ..fallback_guard import ACTIVE, RECORD, ShadowRecord, new_record
-from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
+from ..fallback_guard import ACTIVE, ShadowRecord, new_record
+from ..model_files import ModelFileError
+from .duration_files import DurationSnapshot, load_prior, load_snapshot
 from .duration_model import DurationModel
-from .fitting import LEAST_SAMPLES, Pretrained, evenly_spread
+from .fitting import LEAST_SAMPLES, Pretrained, evenly_spread, tasks_as_workload
 from .hierarchical_regression import (
-    FEATURES,
     MOST_KINDS,
     SCORED,
-    STATE,
     DurationPrior,
     ModelState,
-    add_kind,
     doubt,
     flaw_of,
     kind_capacity,
     new_state,
-    predict,
-    relearn,
-    take_scores,
-    task_features,
     with_kinds,
 )
 from .learned_placement import (
-    DEVICES,
-    PLACEMENT,
     SAFE,
     Limits,
     PlacementState,
-    choose,
-    end_parts,
     flaw_in,
-    learn_outcome,
     new_placement,
     recent_window,
     restart_clock,
     set_objective,
     with_more_kinds,
 )
+from .learner_loop import (
+    CHANGE,
+    GUARD,
+    LOG_COLUMNS,
+    NEW_KIND,
+    VERSION,
+    compiled_entry,
+    decide_one,
+    end_one,
+    learn_one,
+    learner_loop,
+    number_kind,
+    predict_table,
+    relearn_recent,
+    take_scores_one,
+)
 from .online_duration_model import LearningEvent, ModelVersion, append_bounded, newest_number
-from .sliding_window import tasks_as_workload
 
 #: Number of tasks whose predicted durations give the units of the objective, and how often they are renewed.
 _SCALE_TASKS, _SCALE_INTERVAL = 1000, 64
@@ -89,43 +88,10 @@ _SCALE_TASKS, _SCALE_INTERVAL = 1000, 64
 _MAX_PENDING = 100_000
 #: Tasks by whose predicted durations a model that was trained beforehand is learned.
 _PRIOR_TASKS = 256
-
-
-_VECTOR = types.float64[::1]
-_READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
-_READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
-# Columns of the log that the compiled loop writes: event, task; and for a version its samples, R² and error.
-# Events: the guard lets the other rule act; a change of the machine; enough outcomes for a version.
-_GUARD, _CHANGE, _VERSION = range(3)
 #: Longer names of task kinds are replaced by their digest.
 _MAX_NAME = 200
-#: Model files: name and version of the format, and the largest size.
-FORMAT, FORMAT_VERSION, _MAX_BYTES = "hybrid-scheduler durations", "1", 256 * 2**20
-_WHAT = "a file of learned durations"
-#: The prior that ships with the package, made by `python -m studies.duration_prior`.
-SHIPPED_PRIOR = Path(__file__).parent.parent.parent / "models" / "durations_prior.json"
-_PRIOR_FORMAT = "hybrid-scheduler duration prior"
-_MAX_PRIOR_BYTES = 2**16
-#: Number of a task kind that has not been seen, and of one that came after all places were taken.
-NEW_KIND, _NO_KIND = -2, -1
-
-_DECIDE = types.Tuple((types.int64, types.float64))(
-    STATE, PLACEMENT, RECORD, *(types.float64,) * 4, types.int64, types.boolean, _READ_ONLY, DEVICES,
-)  # fmt: skip
-_END = types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, DEVICES)
-_LEARN = types.boolean(STATE, *(types.float64,) * 3, types.int64, types.int64, *(types.float64,) * 3, DEVICES)
-_NUMBER = types.int64(STATE)
-_SCORES = types.UniTuple(types.float64, 2)(STATE)
-_RELEARN = types.void(STATE, types.float64[:, :, ::1], types.int64[::1])
-_PREDICT = types.void(STATE, _READ_ONLY, _READ_ONLY, _READ_ONLY, types.int64[::1], types.float64[:, :, ::1])
-_LOOP = types.int64(
-    STATE, PLACEMENT, RECORD, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
-    ROW_HEAP, types.int64, types.int64,  # the running tasks, the rows
-    _READ_ONLY_INTS, _READ_ONLY, _READ_ONLY, _READ_ONLY, _READ_ONLY, _READ_ONLY_INTS, types.int64[::1],  # the tasks
-    types.Array(types.boolean, 1, "C", readonly=True),  # whether they are divisible
-    types.float64[:, :, ::1], DEVICES, _VECTOR, _VECTOR, types.float64, types.int64, types.int64,  # the cluster
-    types.int32[::1], _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, types.uint8[::1],  # the outcomes
-)  # fmt: skip
+#: Number of a task kind that came after all places were taken.
+_NO_KIND = -1
 
 
 class HierarchicalLearner(Online):
@@ -207,7 +173,7 @@ class HierarchicalLearner(Online):
             for device, (column, _) in zip(devices, columns, strict=True):
                 if column >= 0:
                     seconds, on_cpu = float(table[row, column].sum()), bool(platform.is_cpu[device])
-                    compiled(_learn_one, _LEARN)(
+                    compiled_entry(learn_one)(
                         self.model, size, intensity, memory, number, device, float(not on_cpu),
                         seconds if on_cpu else 0.0, 0.0 if on_cpu else seconds, self.devices,
                     )  # fmt: skip
@@ -272,7 +238,7 @@ class HierarchicalLearner(Online):
         if not self.setting.objective.is_latency_only:
             self.update_objective(task, kind)
         before = self.fallen_back
-        device, share = compiled(_decide_one, _DECIDE)(
+        device, share = compiled_entry(decide_one)(
             self.model, self.placement, self.record, view.now, task.size, task.compute_intensity,
             task.memory_required, kind, task.divisible, view.free_at, self.devices,
         )  # fmt: skip
@@ -322,12 +288,12 @@ class HierarchicalLearner(Online):
         self.model = new_state(self.setting.platform, kind_capacity(old), self.prior)
         self.model.layout[:] = old.layout
         self.model.fixed[:] = old.fixed
-        compiled(_relearn_recent, _RELEARN)(self.model, old.recent, old.recent_count)
+        compiled_entry(relearn_recent)(self.model, old.recent, old.recent_count)
         self._take_version(max(self._last[1], 0), trigger)
         return True
 
     def _take_version(self, task_id: int, trigger: str = "schedule") -> None:
-        r2, error = compiled(_take_scores, _SCORES)(self.model)
+        r2, error = compiled_entry(take_scores_one)(self.model)
         self._add_version(task_id, self.seen, r2, error, trigger)
 
     def _add_version(self, task_id: int, samples: int, r2: float, error: float, trigger: str = "schedule") -> None:
@@ -355,7 +321,7 @@ class HierarchicalLearner(Online):
             self._end_decision(kind, decision, outcome.cpu_time, outcome.accelerator_time)
         if not self.learn:
             return False
-        changed = compiled(_learn_one, _LEARN)(
+        changed = compiled_entry(learn_one)(
             self.model, task.size, task.compute_intensity, task.memory_required, kind,
             outcome.device, outcome.fraction, outcome.cpu_time, outcome.accelerator_time, self.devices,
         )  # fmt: skip
@@ -374,7 +340,7 @@ class HierarchicalLearner(Online):
             self._end_decision(self.number(task.kind), decision, 0.0, 0.0)
 
     def _end_decision(self, kind: int, decision: Decision, cpu_time: float, accelerator_time: float) -> None:
-        compiled(_end_one, _END)(
+        compiled_entry(end_one)(
             self.placement, kind, decision.device, decision.fraction, cpu_time, accelerator_time, self.devices
         )
 
@@ -396,7 +362,7 @@ class HierarchicalLearner(Online):
 
     def _predict(self, size: Floats, intensity: Floats, memory: Floats, kind: Ints) -> Floats:
         out = np.empty((len(size), len(self.setting.platform.classes), 2))
-        compiled(_predict_table, _PREDICT)(self.model, size, intensity, memory, kind, out)
+        compiled_entry(predict_table)(self.model, size, intensity, memory, kind, out)
         return out
 
     # ---------------------------------------------------------------- whole workloads
@@ -410,7 +376,7 @@ class HierarchicalLearner(Online):
             if self._restored and len(workload):
                 self._restart_clock(float(workload.arrival_time[0]))
         numbers, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
-        events = compiled(_learner_loop, _LOOP)(
+        events = compiled_entry(learner_loop)(
             self.model, self.placement, self.record, self.devices, log, self.refresh,
             self._running, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
@@ -425,23 +391,23 @@ class HierarchicalLearner(Online):
         self._reserve(min(len(self.kinds.keys() | set(names)), MOST_KINDS))
         numbers = np.array([self.kinds.get(name, NEW_KIND) for name in names], np.int64)
         # A row is decided once, and those that run are learned from once.
-        return numbers, np.empty((3 * (end - begin) + 2 * under_way, 5))
+        return numbers, np.empty((3 * (end - begin) + 2 * under_way, LOG_COLUMNS))
 
     def finish_rows(self, workload: Workload, numbers: Ints, log: Floats) -> None:
         """Note the kinds and the events of a compiled loop."""
         names = [_short(name) for name in workload.kinds]
         self.kinds |= {name: int(n) for name, n in zip(names, numbers, strict=True) if n >= 0}
-        handovers = int((log[:, 0] == _GUARD).sum())
+        handovers = int((log[:, 0] == GUARD).sum())
         changed, fallen_back = False, self.fallen_back != (handovers % 2 == 1)  # before the loop
         for event, task_id, samples, r2, error in log.tolist():
-            if event == _VERSION:
+            if event == VERSION:
                 self._add_version(int(task_id), int(samples), r2, error, "drift" if changed else "schedule")
-            elif event == _CHANGE:
+            elif event == CHANGE:
                 self._note_change(int(task_id))
             else:
                 fallen_back = not fallen_back
                 self._note_guard(int(task_id), fallen_back=fallen_back)
-            changed = event == _CHANGE
+            changed = event == CHANGE
 
     # ---------------------------------------------------------------- task kinds and objective
 
@@ -455,7 +421,7 @@ class HierarchicalLearner(Online):
                 return _NO_KIND
             if used >= kind_capacity(self.model):
                 self._reserve(min(2 * used, MOST_KINDS))
-            number = self.kinds[name] = int(compiled(_number_kind, _NUMBER)(self.model))
+            number = self.kinds[name] = int(compiled_entry(number_kind)(self.model))
         return number
 
     def _reserve(self, kinds: int) -> None:
@@ -538,122 +504,6 @@ class HierarchicalLearner(Online):
         return _parts_of(self.model, self.placement, self.record)
 
 
-class DurationSnapshot(NamedTuple):
-    """Everything that a learner has learned, as it is stored."""
-
-    arrays: dict[str, NDArray[Any]]
-    kinds: list[str]
-    device_kinds: list[str]
-    last: tuple[float, int]
-    #: Whether learning began from the shipped prior.
-    informed: bool
-
-    def save_model(self, path: str | Path) -> None:
-        """Write a safetensors file, completely or not at all."""
-        save_safetensors(Path(path), self.arrays, self.metadata())
-
-    def metadata(self) -> dict[str, str]:
-        """Return the texts that are stored beside the arrays."""
-        return {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "kinds": json.dumps(self.kinds),
-            "device_kinds": json.dumps(self.device_kinds),
-            "informed": json.dumps(self.informed),
-            "last": json.dumps([self.last[0] if math.isfinite(self.last[0]) else None, self.last[1]]),
-        }
-
-
-def load_snapshot(path: Path) -> DurationSnapshot:
-    """Read a file that `DurationSnapshot.save_model` wrote.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is missing, damaged or not such a file.
-    """
-    return snapshot_from(path, *parse_safetensors(path, read_file(path, _MAX_BYTES, _WHAT), _WHAT))
-
-
-def snapshot_from(path: Path, metadata: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> DurationSnapshot:
-    """Return the snapshot that a file's texts and arrays describe; the arrays are checked when it is used.
-
-    Raises
-    ------
-    ModelFileError
-        If the texts are damaged or do not describe learned durations.
-    """
-    if metadata.get("format") != FORMAT:
-        raise ModelFileError(path, f"is not {_WHAT}")
-    if metadata.get("version") != FORMAT_VERSION:
-        found = str(metadata.get("version"))[:20]
-        raise ModelFileError(path, f"has version {found}, this program reads version {FORMAT_VERSION}")
-    try:
-        kinds, device_kinds = json.loads(metadata["kinds"]), json.loads(metadata["device_kinds"])
-        finish, task_id = json.loads(metadata["last"])
-        last = -math.inf if finish is None else float(finish), int(task_id)
-        informed = json.loads(metadata["informed"]) is True
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise ModelFileError(path, f"is damaged, or not {_WHAT}") from error
-    for names in (kinds, device_kinds):
-        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-            raise ModelFileError(path, f"is damaged, or not {_WHAT}")
-    if len(kinds) > MOST_KINDS or len(set(kinds)) < len(kinds):
-        raise ModelFileError(path, f"has {len(kinds)} task kinds, or one twice")
-    return DurationSnapshot(arrays, kinds, device_kinds, last, informed)
-
-
-def load_prior(path: Path = SHIPPED_PRIOR) -> DurationPrior:
-    """Read a prior; a file is read once as long as it stays the same.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is missing, damaged or not a prior.
-    """
-    try:
-        return _load_prior(path, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise ModelFileError(path, f"cannot be read: {error.strerror}") from error
-
-
-@lru_cache(maxsize=4)
-def _load_prior(path: Path, _stamp: int) -> DurationPrior:
-    try:
-        values = json.loads(read_file(path, _MAX_PRIOR_BYTES, "a prior"))
-        if values["format"] != _PRIOR_FORMAT:
-            raise ValueError("of another format")
-        two = (2, FEATURES)
-        return DurationPrior(
-            _numbers(values["all_devices"], two),
-            {str(kind): _numbers(rows, two) for kind, rows in values["device_kinds"].items()},
-            _numbers([values["device_class"]] * 2, two)[1],
-            _numbers(values["transfer"], (2,)),
-        )
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise ModelFileError(path, f"is not a prior of durations: {error}") from error
-
-
-def save_prior(path: Path, prior: DurationPrior, trained_on: str) -> None:
-    """Write a prior as JSON, with a text that says what it was trained on."""
-    values = {
-        "format": _PRIOR_FORMAT,
-        "trained_on": trained_on,
-        "all_devices": prior.all_devices.round(4).tolist(),
-        "device_kinds": {kind: rows.round(4).tolist() for kind, rows in prior.device_kinds.items()},
-        "device_class": prior.device_class.round(4).tolist(),
-        "transfer": prior.transfer.round(4).tolist(),
-    }
-    write_atomically(path, (json.dumps(values, indent=1) + "\n").encode())
-
-
-def _numbers(values: object, shape: tuple[int, ...]) -> Floats:
-    numbers = np.array(values, np.float64)
-    if numbers.shape != shape or not (np.abs(numbers) < 1e3).all() or not (numbers[-1] > 0).all():
-        raise ValueError(f"means and positive deviations must have shape {shape}")
-    return numbers
-
-
 def _short(name: str) -> str:
     """Return the name of a task kind, or its digest if it is very long."""
     return name if len(name) <= _MAX_NAME else "sha256 " + hashlib.sha256(name.encode()).hexdigest()
@@ -677,140 +527,3 @@ def _parts_of(
     return {
         part: {name: getattr(state, name) for name in listed.split()} for part, (state, listed) in names.items()
     }
-
-
-# ------------------------------------------------------------------------------------------ compiled entries
-
-
-@entry
-def _decide_one(  # type: ignore[no-untyped-def]
-    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices
-):
-    """Call `choose` from Python."""
-    return choose(state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices)
-
-
-@entry
-def _end_one(placement, kind, device, share, cpu_time, accelerator_time, devices):  # type: ignore[no-untyped-def]
-    """Call `end_parts` from Python."""
-    end_parts(placement, kind, device, share, cpu_time, accelerator_time, devices)
-
-
-@entry
-def _learn_one(  # type: ignore[no-untyped-def]
-    state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, devices
-):
-    """Call `learn_outcome` from Python."""
-    return learn_outcome(state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, devices)
-
-
-@entry
-def _number_kind(state):  # type: ignore[no-untyped-def]
-    """Call `add_kind` from Python."""
-    return add_kind(state)
-
-
-@entry
-def _take_scores(state):  # type: ignore[no-untyped-def]
-    """Call `take_scores` from Python."""
-    return take_scores(state)
-
-
-@entry
-def _relearn_recent(state, recent, recent_count):  # type: ignore[no-untyped-def]
-    """Call `relearn` from Python."""
-    relearn(state, recent, recent_count)
-
-
-@entry
-def _predict_table(state, size, intensity, memory, kind, out):  # type: ignore[no-untyped-def]
-    """Write mean and standard deviation of log seconds for every task and class into `out`."""
-    features = np.empty(FEATURES)
-    for i in range(len(size)):
-        task_features(size[i], intensity[i], memory[i], features)
-        for c in range(out.shape[1]):
-            mean, variance = predict(state, features, c, kind[i], math.log(size[i]), intensity[i], memory[i])
-            out[i, c, 0], out[i, c, 1] = mean, math.sqrt(variance)
-
-
-@inner
-def learn_finished(  # type: ignore[no-untyped-def]
-    state, placement, devices, log, events, refresh, running, until,
-    task_id, size, intensity, memory, kind, kind_number,
-    out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
-):  # fmt: skip
-    """Learn from the tasks that end at `until` or earlier; return the number of events in the log."""
-    while running.length[0] > 0 and running.key[0] <= until:
-        row = pop_row(running)
-        if out_status[row] == FAILED:
-            continue
-        number = kind_number[kind[row]]
-        end_parts(
-            placement, number, out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], devices
-        )
-        changed = learn_outcome(
-            state, size[row], intensity[row], memory[row], number,
-            out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], devices,
-        )  # fmt: skip
-        if changed:
-            log[events, 0], log[events, 1] = _CHANGE, task_id[row]
-            events += 1
-        if changed or state.scores[SCORED] >= refresh:
-            log[events, 0], log[events, 1], log[events, 2] = _VERSION, task_id[row], state.outcomes[0]
-            log[events, 3], log[events, 4] = take_scores(state)
-            events += 1
-    return events
-
-
-@inner
-def push_running(  # type: ignore[no-untyped-def]
-    running, i, start, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time
-):
-    """Add a task that was placed to those that run, by its end."""
-    finish = start
-    if out_cpu_time[i] > 0.0:
-        finish = max(finish, out_cpu_start[i] + out_cpu_time[i])
-    if out_acc_time[i] > 0.0:
-        finish = max(finish, out_acc_start[i] + out_acc_time[i])
-    push_row(running, finish, i)
-
-
-@entry
-def _learner_loop(  # type: ignore[no-untyped-def]
-    state, placement, guard, rule_devices, log, refresh, running, begin, end,
-    task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
-    table, devices, free_at, busy, sigma, seed, memory_policy,
-    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-):  # fmt: skip
-    """Run rows begin..end; `kind_number` maps the workload's kinds to the model's. Returns the number of events."""
-    events = 0
-    for i in range(begin, end + 1):
-        last = i == len(task_id)
-        if i == end and not last:
-            break
-        # Tasks that arrive together are decided together, before any of them can finish.
-        if last or i == 0 or arrival[i] > arrival[i - 1]:
-            events = learn_finished(
-                state, placement, rule_devices, log, events, refresh, running, np.inf if last else arrival[i],
-                task_id, size, intensity, memory, kind, kind_number,
-                out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
-            )  # fmt: skip
-        if last:
-            break
-        if kind_number[kind[i]] == NEW_KIND:
-            kind_number[kind[i]] = add_kind(state)
-        active = guard.numbers[ACTIVE]
-        device, fraction = choose(
-            state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]],
-            divisible[i], free_at, rule_devices,
-        )  # fmt: skip
-        if guard.numbers[ACTIVE] != active:
-            log[events, 0], log[events, 1] = _GUARD, task_id[i]
-            events += 1
-        place_row(
-            i, device, fraction, task_id, memory, arrival[i], table, devices, free_at, busy, sigma, seed,
-            memory_policy, out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time,
-            out_status,
-        )  # fmt: skip
-        push_running(running, i, arrival[i], out_cpu_start, out_cpu_time, out_acc_start, out_acc_time)
-    return events

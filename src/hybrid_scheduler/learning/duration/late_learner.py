@@ -37,7 +37,7 @@ from ...compiled.late_binding import (
 )
 from ...compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
 from ...core import Central, Decision, Outcome, Outcomes, Queue, Setting, Task, TimeTable, View, Workload
-from .hierarchical_learner import NEW_KIND, HierarchicalLearner, learn_finished, push_running
+from .hierarchical_learner import HierarchicalLearner
 from .hierarchical_regression import STATE, add_kind
 from .learned_placement import (
     DEVICES,
@@ -51,6 +51,7 @@ from .learned_placement import (
     try_device,
     worth_and_typical,
 )
+from .learner_loop import LEARNER_TASKS, NEW_KIND, learn_finished, push_running
 
 _VECTOR = types.float64[::1]
 _TASK = (types.float64, types.float64, types.float64, types.int64)  # size, intensity, memory, kind
@@ -60,14 +61,10 @@ _PLAN = _PLANNED(
     STATE, PLACEMENT, QUEUE_RULE, types.float64, *_TASK, types.boolean, types.float64, types.float64, _VECTOR,
     types.float64, DEVICES,
 )  # fmt: skip
-_READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
-_READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
 _LOOP = types.int64(
     STATE, PLACEMENT, QUEUE_RULE, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
     ROW_HEAP, ROW_HEAP, ROW_HEAP, _VECTOR, _VECTOR, types.int64, types.int64,  # tasks under way, work, clock, rows
-    _READ_ONLY_INTS, *(_READ_ONLY,) * 4, _READ_ONLY_INTS, types.int64[::1],  # the tasks and their kinds
-    types.Array(types.boolean, 1, "C", readonly=True),  # whether they are divisible
-    *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
+    *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
 )  # fmt: skip
 #: Priced work of a task that came before anything was known.
 _UNKNOWN_WORK = -1.0

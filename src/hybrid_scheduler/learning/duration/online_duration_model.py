@@ -36,8 +36,15 @@ from ...core import (
 )
 from .drift import DETECTORS, detector_named
 from .duration_model import DurationModel, compiled_prediction
-from .fitting import LEAST_SAMPLES, FittedDurations, Pretrained, Samples, fit_durations
-from .sliding_window import SlidingWindow, observed
+from .fitting import (
+    LEAST_SAMPLES,
+    FittedDurations,
+    Pretrained,
+    Samples,
+    SlidingWindow,
+    fit_durations,
+    observed,
+)
 
 _FEEDBACK = ("oracle", "bandit")
 #: Samples for the first fit. Greedy's decisions until then cost more than the error of a fit of five tasks, which

@@ -1,0 +1,205 @@
+"""Compiled code of the learner: entries for single tasks, and the loop over a whole workload.
+
+The loop learns from finishes at or before an arrival before that task is decided, in the order of (finish, row).
+That is the order of the event loop, so both give the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from ...cluster.arrival_loop import CLUSTER_ARRAYS, OUTCOME_COLUMNS, place_row
+from ...compiled import compiled, entry, inner
+from ...compiled.row_heap import ROW_HEAP, pop_row, push_row
+from ...core.outcome import FAILED
+from ..fallback_guard import ACTIVE, RECORD
+from .hierarchical_regression import (
+    FEATURES,
+    SCORED,
+    STATE,
+    add_kind,
+    predict,
+    relearn,
+    take_scores,
+    task_features,
+)
+from .learned_placement import DEVICES, PLACEMENT, choose, end_parts, learn_outcome
+
+_READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
+_READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
+#: Events in the log that the loop writes: the guard lets the other rule act, a change of the machine, enough
+#: outcomes for a version. Columns of the log are event and task; and for a version its samples, R² and error.
+GUARD, CHANGE, VERSION = range(3)
+LOG_COLUMNS = 5
+#: Number of a task kind that has not been seen.
+NEW_KIND = -2
+#: Tasks of a learner's loop: id, size, intensity, memory, arrival, kind, numbers of the kinds, whether divisible.
+LEARNER_TASKS = (
+    _READ_ONLY_INTS, *(_READ_ONLY,) * 4, _READ_ONLY_INTS, types.int64[::1],
+    types.Array(types.boolean, 1, "C", readonly=True),
+)  # fmt: skip
+
+
+@entry
+def decide_one(  # type: ignore[no-untyped-def]
+    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices
+):
+    """Call `choose` from Python."""
+    return choose(state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices)
+
+
+@entry
+def end_one(placement, kind, device, share, cpu_time, accelerator_time, devices):  # type: ignore[no-untyped-def]
+    """Call `end_parts` from Python."""
+    end_parts(placement, kind, device, share, cpu_time, accelerator_time, devices)
+
+
+@entry
+def learn_one(  # type: ignore[no-untyped-def]
+    state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, devices
+):
+    """Call `learn_outcome` from Python."""
+    return learn_outcome(state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, devices)
+
+
+@entry
+def number_kind(state):  # type: ignore[no-untyped-def]
+    """Call `add_kind` from Python."""
+    return add_kind(state)
+
+
+@entry
+def take_scores_one(state):  # type: ignore[no-untyped-def]
+    """Call `take_scores` from Python."""
+    return take_scores(state)
+
+
+@entry
+def relearn_recent(state, recent, recent_count):  # type: ignore[no-untyped-def]
+    """Call `relearn` from Python."""
+    relearn(state, recent, recent_count)
+
+
+@entry
+def predict_table(state, size, intensity, memory, kind, out):  # type: ignore[no-untyped-def]
+    """Write mean and standard deviation of log seconds for every task and class into `out`."""
+    features = np.empty(FEATURES)
+    for i in range(len(size)):
+        task_features(size[i], intensity[i], memory[i], features)
+        for c in range(out.shape[1]):
+            mean, variance = predict(state, features, c, kind[i], math.log(size[i]), intensity[i], memory[i])
+            out[i, c, 0], out[i, c, 1] = mean, math.sqrt(variance)
+
+
+@inner
+def learn_finished(  # type: ignore[no-untyped-def]
+    state, placement, devices, log, events, refresh, running, until,
+    task_id, size, intensity, memory, kind, kind_number,
+    out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+):  # fmt: skip
+    """Learn from the tasks that end at `until` or earlier; return the number of events in the log."""
+    while running.length[0] > 0 and running.key[0] <= until:
+        row = pop_row(running)
+        if out_status[row] == FAILED:
+            continue
+        number = kind_number[kind[row]]
+        end_parts(
+            placement, number, out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], devices
+        )
+        changed = learn_outcome(
+            state, size[row], intensity[row], memory[row], number,
+            out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], devices,
+        )  # fmt: skip
+        if changed:
+            log[events, 0], log[events, 1] = CHANGE, task_id[row]
+            events += 1
+        if changed or state.scores[SCORED] >= refresh:
+            log[events, 0], log[events, 1], log[events, 2] = VERSION, task_id[row], state.outcomes[0]
+            log[events, 3], log[events, 4] = take_scores(state)
+            events += 1
+    return events
+
+
+@inner
+def push_running(  # type: ignore[no-untyped-def]
+    running, i, start, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time
+):
+    """Add a task that was placed to those that run, by its end."""
+    finish = start
+    if out_cpu_time[i] > 0.0:
+        finish = max(finish, out_cpu_start[i] + out_cpu_time[i])
+    if out_acc_time[i] > 0.0:
+        finish = max(finish, out_acc_start[i] + out_acc_time[i])
+    push_row(running, finish, i)
+
+
+@entry
+def learner_loop(  # type: ignore[no-untyped-def]
+    state, placement, guard, rule_devices, log, refresh, running, begin, end,
+    task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
+    table, devices, free_at, busy, sigma, seed, memory_policy,
+    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
+):  # fmt: skip
+    """Run rows begin..end; `kind_number` maps the workload's kinds to the model's. Returns the number of events."""
+    events = 0
+    for i in range(begin, end + 1):
+        last = i == len(task_id)
+        if i == end and not last:
+            break
+        # Tasks that arrive together are decided together, before any of them can finish.
+        if last or i == 0 or arrival[i] > arrival[i - 1]:
+            events = learn_finished(
+                state, placement, rule_devices, log, events, refresh, running, np.inf if last else arrival[i],
+                task_id, size, intensity, memory, kind, kind_number,
+                out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+            )  # fmt: skip
+        if last:
+            break
+        if kind_number[kind[i]] == NEW_KIND:
+            kind_number[kind[i]] = add_kind(state)
+        active = guard.numbers[ACTIVE]
+        device, fraction = choose(
+            state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]],
+            divisible[i], free_at, rule_devices,
+        )  # fmt: skip
+        if guard.numbers[ACTIVE] != active:
+            log[events, 0], log[events, 1] = GUARD, task_id[i]
+            events += 1
+        place_row(
+            i, device, fraction, task_id, memory, arrival[i], table, devices, free_at, busy, sigma, seed,
+            memory_policy, out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time,
+            out_status,
+        )  # fmt: skip
+        push_running(running, i, arrival[i], out_cpu_start, out_cpu_time, out_acc_start, out_acc_time)
+    return events
+
+
+_SIGNATURES = {
+    decide_one: types.Tuple((types.int64, types.float64))(
+        STATE, PLACEMENT, RECORD, *(types.float64,) * 4, types.int64, types.boolean, _READ_ONLY, DEVICES,
+    ),
+    end_one: types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, DEVICES),
+    learn_one: types.boolean(
+        STATE, *(types.float64,) * 3, types.int64, types.int64, *(types.float64,) * 3, DEVICES
+    ),
+    number_kind: types.int64(STATE),
+    take_scores_one: types.UniTuple(types.float64, 2)(STATE),
+    relearn_recent: types.void(STATE, types.float64[:, :, ::1], types.int64[::1]),
+    predict_table: types.void(
+        STATE, _READ_ONLY, _READ_ONLY, _READ_ONLY, types.int64[::1], types.float64[:, :, ::1]
+    ),
+    learner_loop: types.int64(
+        STATE, PLACEMENT, RECORD, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
+        ROW_HEAP, types.int64, types.int64,  # the running tasks, the rows
+        *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
+    ),
+}  # fmt: skip
+
+
+def compiled_entry(function: Any) -> Any:
+    """Return one of the entries above, compiled."""
+    return compiled(function, _SIGNATURES[function])
