@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 import simpy_cluster
+from numba import njit
 
 from hybrid_scheduler import AnalyticPhysics, Cluster, Workload, create, workstation
 from hybrid_scheduler.core import multi_node_platform
@@ -68,6 +69,58 @@ def against_simpy(tasks: int) -> dict[str, float]:
         "lean simpy tasks/s": lean,
         "ratio": fast / idiomatic,
         "ratio to lean": fast / lean,
+    }
+
+
+@njit(error_model="numpy")
+def bare_loop(arrival, on_cpu, on_gpu, gpus, start, finish):
+    """Split earliest finish on one CPU and equal GPUs, and nothing else: no memory limits, noise or objective."""
+    free = np.zeros(gpus + 1)
+    for i in range(len(arrival)):
+        now, gpu = arrival[i], 1
+        for d in range(2, gpus + 1):
+            if free[d] < free[gpu]:
+                gpu = d
+        cpu_wait, wait = max(0.0, free[0] - now), max(0.0, free[gpu] - now)
+        share = min(max((cpu_wait + on_cpu[i] - wait) / (on_cpu[i] + on_gpu[i]), 0.0), 1.0)
+        latency = max(wait + share * on_gpu[i], cpu_wait + (1.0 - share) * on_cpu[i])
+        if wait + on_gpu[i] <= latency:
+            share, latency = 1.0, wait + on_gpu[i]
+        if cpu_wait + on_cpu[i] < latency:
+            share = 0.0
+        start[i], finish[i] = np.inf, 0.0
+        if share < 1.0:
+            begin = max(now, free[0])
+            free[0] = begin + (1.0 - share) * on_cpu[i]
+            start[i], finish[i] = begin, free[0]
+        if share > 0.0:
+            begin = max(now, free[gpu])
+            free[gpu] = begin + share * on_gpu[i]
+            start[i], finish[i] = min(start[i], begin), max(finish[i], free[gpu])
+
+
+def against_numba(tasks: int) -> dict[str, float]:
+    """Compare a whole run with a bare loop, alone and with the physics that both need."""
+    workload, machine, physics = mixed(tasks), workstation(), AnalyticPhysics()
+
+    def bare(columns):
+        columns = [np.ascontiguousarray(column) for column in columns]
+        start, finish = np.empty((2, tasks))
+        bare_loop(workload.arrival_time, *columns, len(machine.accelerators), start, finish)
+        return finish
+
+    table = physics.times(workload, machine)
+    columns = [np.ascontiguousarray(table[:, c, 0]) for c in range(2)]
+    np.testing.assert_allclose(bare(columns), Cluster().run(workload, create("earliest_finish")).outcomes.finish)
+    ours = rate(workload, "earliest_finish", repetitions=15)
+    loop = tasks / cpu_seconds(lambda: bare(columns), 15)
+    both = tasks / cpu_seconds(lambda: bare(physics.times(workload, machine)[:, :2, 0].T), 15)
+    return {
+        "earliest_finish tasks/s": ours,
+        "bare loop tasks/s": loop,
+        "bare loop and physics tasks/s": both,
+        "ratio to bare loop": ours / loop,
+        "ratio to bare loop and physics": ours / both,
     }
 
 
@@ -124,6 +177,7 @@ def main() -> None:
     report = {
         "machine": {"processor": host.machine(), "python": host.python_version(), "system": host.system()},
         "against SimPy (split earliest finish, 5 devices)": against_simpy(2000 if quick else 20_000),
+        "against a bare numba loop (split earliest finish, 5 devices)": against_numba(400_000),
         "tasks per CPU second": schedulers(100_000 if quick else 1_000_000),
         "flat cost: ns per task": flat([10**4, 10**5, 10**6] if quick else [10**4, 10**5, 10**6, 10**7]),
         "memory, six schedulers": memory(100_000 if quick else 1_000_000),

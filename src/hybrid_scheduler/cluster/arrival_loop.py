@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import types
+from numba import from_dtype, types
 
-from ..compiled import DEVICE_TABLE, RULE, TASK, entry, helper
+from ..compiled import DEVICE_TABLE, RULE, TASK, entry, helper, loop_entry
 from ..core import Floats, Outcomes, TimeTable, Workload
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, RAN
 from .noise import noise_factor
@@ -170,21 +170,29 @@ def executed_one(device, fraction, memory, devices, memory_policy):  # type: ign
 TASK_COLUMNS = (_readonly_ints, _readonly, _readonly, _readonly, _readonly, _readonly_flags)
 CLUSTER_ARRAYS = (_table, DEVICE_TABLE, _vector, _vector, types.float64, types.int64, types.int64)
 OUTCOME_COLUMNS = (types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1])
-LOOP_SIGNATURE = types.int64(
-    RULE, DEVICE_TABLE, _vector, _vector, _table,  # the scheduler: rule, devices, params, state, known times
-    *TASK_COLUMNS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
+_LOOP_ARRAYS = types.Tuple(
+    (
+        from_dtype(TASK)[::1],  # the task that is being placed
+        DEVICE_TABLE, _vector, _vector, _table,  # the scheduler: devices, params, state, known times
+        *TASK_COLUMNS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
+    )
 )  # fmt: skip
+#: Types of `arrival_loop`, and of a loop that a scheduler has for its own rule (`FastRule.loop`).
+LOOP_SIGNATURE, OWN_LOOP_SIGNATURE = types.int64(RULE, _LOOP_ARRAYS), types.int64(_LOOP_ARRAYS)
 
 
-@entry
-def arrival_loop(  # type: ignore[no-untyped-def]
-    rule, rule_devices, params, state, known_times,
-    task_id, size, intensity, memory, arrival, divisible,
-    table, devices, free_at, busy, sigma, seed, memory_policy,
-    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-):  # fmt: skip
-    """Decide and place every task at its arrival; return -1, or the row whose decision is invalid."""
-    task = np.empty(1, TASK)
+@helper
+def run_rule(rule, arrays):  # type: ignore[no-untyped-def]
+    """Decide and place every task at its arrival; return -1, or the row whose decision is invalid.
+
+    `rule` is a compiled function. One that is known when the loop is compiled becomes part of it, which is faster.
+    """
+    (
+        task, rule_devices, params, state, known_times,
+        task_id, size, intensity, memory, arrival, divisible,
+        table, devices, free_at, busy, sigma, seed, memory_policy,
+        out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
+    ) = arrays  # fmt: skip
     for i in range(len(task_id)):
         task[0].task_id = task_id[i]
         task[0].size = size[i]
@@ -203,3 +211,9 @@ def arrival_loop(  # type: ignore[no-untyped-def]
             out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
         )  # fmt: skip
     return -1
+
+
+@loop_entry
+def arrival_loop(rule, arrays):  # type: ignore[no-untyped-def]
+    """Call `run_rule` with any rule, through a pointer."""
+    return run_rule(rule, arrays)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import FastRule, compiled, device_table
+from ..compiled import TASK, FastRule, compiled, device_table
 from ..core import (
     Central,
     Decision,
@@ -41,6 +41,7 @@ from .arrival_loop import (
     EXECUTED_SIGNATURE,
     LOOP_SIGNATURE,
     MEMORY_POLICIES,
+    OWN_LOOP_SIGNATURE,
     PLACE_SIGNATURE,
     ClusterArrays,
     CompiledLoop,
@@ -308,14 +309,15 @@ class Cluster:
         width = 2 * (len(self.platform) if model is not None and not knows_physics else len(self.platform.classes))
         chunk = max(64, _CHUNK_NUMBERS // width)
         no_times = np.empty((chunk, 0, 2))
-        loop = compiled(arrival_loop, LOOP_SIGNATURE)
+        rule, own = type(scheduler).rule, type(scheduler).own_loop()
+        loop = compiled(arrival_loop, LOOP_SIGNATURE) if own is None else compiled(own, OWN_LOOP_SIGNATURE)
         for begin in range(0, len(workload), chunk):
             end = min(begin + chunk, len(workload))
             part = workload.rows(begin, end)
             table = self.physics.times(part, self.platform)
             known_times = table if knows_physics else no_times if model is None else model.table(part)
-            bad = loop(
-                type(scheduler).rule, scheduler.devices, scheduler.params, scheduler.state, known_times,
+            arrays = (
+                np.empty(1, TASK), scheduler.devices, scheduler.params, scheduler.state, known_times,
                 part.task_id, part.size, part.compute_intensity, part.memory_required, part.arrival_time,
                 part.divisible,
                 table, self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
@@ -324,6 +326,7 @@ class Cluster:
                 outcomes.accelerator_start[begin:end], outcomes.accelerator_time[begin:end],
                 outcomes.status[begin:end],
             )  # fmt: skip
+            bad = loop(rule, arrays) if own is None else loop(arrays)
             if bad >= 0:
                 row = begin + bad
                 self.check_decision(Decision(int(outcomes.device[row]), float(outcomes.fraction[row])), scheduler)
@@ -492,4 +495,5 @@ class Cluster:
     def _record_span(self, outcomes: Outcomes) -> None:
         if outcomes.completed.any():
             self._first_arrival = min(self._first_arrival, float(outcomes.workload.arrival_time[0]))
-            self._last_finish = max(self._last_finish, float(np.nanmax(outcomes.finish)))
+            # Every queue is served in order, so its last part ends when the device is free.
+            self._last_finish = max(self._last_finish, float(self._free_at.max()))

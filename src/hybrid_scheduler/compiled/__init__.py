@@ -3,7 +3,7 @@
 from .counter_random import normal, uniform
 from .device_prices import PRICE_COEFFICIENTS, price_state, priced_placement
 from .fast_rule import DEVICE, DEVICE_TABLE, RULE, TASK, FastRule, column_prices, device_table, rule
-from .jit_cache import compiled, entry, helper, inner
+from .jit_cache import compiled, entry, helper, inner, loop_entry
 from .split_placement import (
     beats,
     best_placement,
@@ -32,6 +32,7 @@ __all__ = [
     "fitting_share",
     "helper",
     "inner",
+    "loop_entry",
     "normal",
     "price_state",
     "priced_placement",

@@ -18,7 +18,8 @@ A rule is written once, as a function decorated with `@rule`:
 `state`     numbers that the rule may change between calls
 
 The cluster's loop takes the rule as a first-class function with exactly this type, so one compiled loop serves
-every rule and both stay cached on disk. `FastRule.decide` calls the same function.
+every rule and both stay cached on disk. `FastRule.decide` calls the same function. A scheduler whose speed matters
+has a loop of its own, in which the rule is inlined (`FastRule.loop`).
 """
 
 from __future__ import annotations
@@ -130,6 +131,8 @@ class FastRule(Online):
     """
 
     rule: ClassVar[Any]
+    #: Compiled loop of this rule alone, see `cluster/arrival_loop.py`.
+    loop: ClassVar[Any] = None
     times: TimeModel | None = None
 
     def start(self, setting: Setting) -> None:
@@ -143,6 +146,12 @@ class FastRule(Online):
         self._rule = compiled(type(self).rule, _SIGNATURE)
         self._task = np.zeros(1, TASK)
         self._no_times = np.empty((0, 2))
+
+    @classmethod
+    def own_loop(cls) -> Any:
+        """Return the loop of this rule alone; None if a subclass has replaced the rule, or there is none."""
+        owner = next(base for base in cls.__mro__ if "rule" in vars(base))
+        return vars(owner).get("loop")
 
     def make_params(self) -> Floats:
         """Return the numbers that stay fixed during the run."""

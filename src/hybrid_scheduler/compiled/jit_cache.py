@@ -1,9 +1,9 @@
 """Compilation of numba functions and their cache on disk.
 
 `helper` marks a function that is inlined into its callers, `inner` one that compiled code calls. `entry` marks a
-function that Python calls; its machine code is kept on disk. Numba's cache notices a change in the file of an
-entry, but not in other functions that it uses. `compiled` therefore compares a digest of all sources and drops
-stale machine code.
+function that Python calls; its machine code is kept on disk. `loop_entry` is an entry that creates no arrays.
+Numba's cache notices a change in the file of an entry, but not in other functions that it uses. `compiled`
+therefore compares a digest of all sources and drops stale machine code.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from numba import njit
 helper = njit(nogil=True, error_model="numpy", inline="always")
 inner = njit(nogil=True, error_model="numpy")
 entry = njit(nogil=True, error_model="numpy", cache=True)
+# Without reference counts of arrays: numba counts them for every array argument of every inlined function, which
+# costs half of the time of a loop over twenty arrays.
+loop_entry = njit(nogil=True, error_model="numpy", cache=True, _nrt=False)
 _compiling = threading.RLock()
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import FastRule, best_placement, column_prices, rule
+from ..cluster.arrival_loop import run_rule
+from ..compiled import FastRule, best_placement, column_prices, helper, loop_entry, rule
 from ..core import Floats, Knowledge
 from .registry import Look, register
 
@@ -23,6 +24,14 @@ def _earliest_finish_rule(now, task, times, free_at, devices, params, state):  #
     )
 
 
+_inlined = helper(_earliest_finish_rule.py_func)
+
+
+@loop_entry
+def _earliest_finish_loop(arrays):  # type: ignore[no-untyped-def]
+    return run_rule(_inlined, arrays)
+
+
 @register(
     "earliest_finish", label="Earliest finish (knows durations)", look=Look("#38BDF8", "#0369A1", "◇", "solid")
 )
@@ -30,6 +39,7 @@ class EarliestFinish(FastRule):
     """Device and share with which each task finishes first."""
 
     rule = _earliest_finish_rule
+    loop = _earliest_finish_loop
     knows = Knowledge.TOLD
 
     def make_params(self) -> Floats:

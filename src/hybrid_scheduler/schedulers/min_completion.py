@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import FastRule, beats, column_prices, rule
+from ..cluster.arrival_loop import run_rule
+from ..compiled import FastRule, beats, column_prices, helper, loop_entry, rule
 from ..core import Floats, Knowledge
 from .registry import Look, register
 
@@ -28,6 +29,14 @@ def _min_completion_rule(now, task, times, free_at, devices, params, state):  # 
     return best, 0.0 if devices[best].is_cpu == 1 else 1.0
 
 
+_inlined = helper(_min_completion_rule.py_func)
+
+
+@loop_entry
+def _min_completion_loop(arrays):  # type: ignore[no-untyped-def]
+    return run_rule(_inlined, arrays)
+
+
 @register(
     "min_completion", label="Min completion (knows durations)", look=Look("#F472B6", "#9D174D", "▣", "dashed")
 )
@@ -35,6 +44,7 @@ class MinCompletion(FastRule):
     """Each task whole on the device where it finishes first."""
 
     rule = _min_completion_rule
+    loop = _min_completion_loop
     knows = Knowledge.TOLD
 
     def make_params(self) -> Floats:

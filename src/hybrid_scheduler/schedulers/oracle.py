@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import FastRule, beats, best_placement, column_prices, fitting_share, rule
+from ..cluster.arrival_loop import run_rule
+from ..compiled import FastRule, beats, best_placement, column_prices, fitting_share, helper, loop_entry, rule
 from ..core import Floats, InvalidInputError, Knowledge
 from .registry import Look, register
 
@@ -51,6 +52,14 @@ def _oracle_rule(now, task, times, free_at, devices, params, state):  # type: ig
     return best, best_share
 
 
+_inlined = helper(_oracle_rule.py_func)
+
+
+@loop_entry
+def _oracle_loop(arrays):  # type: ignore[no-untyped-def]
+    return run_rule(_inlined, arrays)
+
+
 @register("oracle", look=Look("#FFE841", "#684908", "★", "dotted"), published=True)
 class Oracle(FastRule):
     """Best fraction on the best device for each task in turn, with the realised durations.
@@ -62,6 +71,7 @@ class Oracle(FastRule):
     """
 
     rule = _oracle_rule
+    loop = _oracle_loop
     knows = Knowledge.REALISED
 
     def __init__(self, grid: int = 0) -> None:

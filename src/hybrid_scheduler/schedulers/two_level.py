@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import FastRule, best_placement, column_prices, rule
+from ..cluster.arrival_loop import run_rule
+from ..compiled import FastRule, best_placement, column_prices, helper, loop_entry, rule
 from ..core import Floats, Knowledge
 from .registry import Look, register
 
@@ -48,11 +49,20 @@ def _two_level_rule(now, task, times, free_at, devices, params, state):  # type:
     )  # fmt: skip
 
 
+_inlined = helper(_two_level_rule.py_func)
+
+
+@loop_entry
+def _two_level_loop(arrays):  # type: ignore[no-untyped-def]
+    return run_rule(_inlined, arrays)
+
+
 @register("two_level", label="Two-level (knows durations)", look=Look("#2DD4BF", "#0F766E", "◈", "long dash"))
 class TwoLevel(FastRule):
     """Node that is ready first, then earliest finish among its devices."""
 
     rule = _two_level_rule
+    loop = _two_level_loop
     knows = Knowledge.TOLD
 
     def make_params(self) -> Floats:
