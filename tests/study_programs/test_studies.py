@@ -88,9 +88,10 @@ def test_after_a_shift_a_static_forest_fails_and_hybrid_ml_recovers():
     training = distribution_shift.Stream.of(distribution_shift.generate(train, 300, 1, batch=True))
     stream = distribution_shift.Stream.of(distribution_shift.generate(test, 60, 1, batch=True, first_id=300))
     assert distribution_shift.run(distribution_shift.PlainForestPolicy(training, 1), stream).ratio > 5
-    learned = distribution_shift.run(distribution_shift.ForestPolicy(training, 1), stream)
-    assert learned.ratio < 1.05
-    assert learned.recovery is not None
+    for policy in (distribution_shift.RegressionPolicy(training), distribution_shift.ForestPolicy(training, 1)):
+        learned = distribution_shift.run(policy, stream)
+        assert learned.ratio < 1.05
+        assert learned.recovery is not None
     with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
         distribution_shift.shift_study(1)
 
