@@ -310,3 +310,30 @@ def test_versions_and_events_are_bounded(monkeypatch):
     assert numbers[-1] > 15
     assert len(agent.events_) <= 10
     assert agent.events_ is agent.safe_.events_
+
+
+# ---------------------------------------------------------------- indivisible tasks
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "rl_agent", "rl_agent(replay=bandit)", "rl_agent(durations=forest)",
+        "hybrid_ml", "hybrid_ml(durations=forest)", "hybrid_ml(durations=forest, prices=False)",
+        "hybrid_ml(target=fraction)",
+    ],
+)  # fmt: skip
+def test_learners_place_indivisible_tasks_whole(spec):
+    whole = mixed(300, load=0.5).indivisible()
+    scheduler = create(spec)
+    decide, shares = scheduler.decide, []
+
+    def recorded(task, view):
+        decision = decide(task, view)
+        shares.append(decision.fraction)
+        return decision
+
+    scheduler.decide = recorded
+    latency = Cluster().run(whole, scheduler).outcomes.latency[100:].mean()
+    assert set(shares[100:]) <= {0.0, 1.0}  # the forest acts as greedy at first
+    assert latency < 1.2 * Cluster().run(whole, create("min_completion")).outcomes.latency[100:].mean()
