@@ -193,6 +193,7 @@ export class Simulation {
       results: {},
       optimal_gpu_fraction: 0.8,
       optimal_time: 0.1,
+      explanations: {},
     };
     this.tasks.push(task);
     if (this.tasks.length > 20000) this.tasks.splice(0, 5000);

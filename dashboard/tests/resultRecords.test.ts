@@ -72,6 +72,7 @@ describe("records of REST rows", () => {
       results: { greedy: row },
       optimal_gpu_fraction: 0.7,
       optimal_time: 0.027,
+      explanations: {},
     });
     expect(task).toEqual({
       task_id: 105,
@@ -82,6 +83,7 @@ describe("records of REST rows", () => {
       arrival_time: 12.5,
       optimal_time: 0.027,
       results: { greedy: record },
+      explanations: {},
     });
   });
 });

@@ -28,7 +28,7 @@ from hybrid_scheduler.learning.duration.retraining import (
     TrainedModel,
     train,
 )
-from hybrid_scheduler.live import LiveConfig
+from hybrid_scheduler.live import LiveConfig, scheduler_lane
 from hybrid_scheduler.live.batch_records import Recent
 from hybrid_scheduler.live.scheduler_lane import SchedulerLane
 from hybrid_scheduler.schedulers import RLAgent, create, unregister
@@ -197,6 +197,27 @@ def test_model_trained_before_a_drift_is_dropped():
     before_drift = replace(request, era=request.era - 1)
     assert times.apply(before_drift, request.fit(), 2) == []
     assert len(times.versions) == 1
+
+
+def test_newest_decisions_are_explained_by_the_policys_own_values(live, monkeypatch):
+    monkeypatch.setattr(scheduler_lane, "_MAX_EXPLAINED", 50)
+    one = live(LiveConfig(schedulers=("hybrid_ml", "rl_agent", "oracle"), speed=20.0)).started()
+    one.run(4.0)
+    ids = one.task_column("task_id")
+    assert one.engine.explanations(1) == {}
+    found = one.engine.explanations(int(ids[-1]))
+    assert list(found) == ["hybrid_ml", "rl_agent"]
+    for explanation in found.values():
+        cpu, gpus = explanation["predictions"]
+        assert (cpu["devices"], len(gpus["devices"])) == (["cpu"], 4)
+        assert min(cpu["seconds"], gpus["seconds"], cpu["spread"], gpus["spread"]) > 0.0
+    assert set(found["hybrid_ml"]["records"]) == {"price_index", "earliest_finish"}
+    agent = found["rl_agent"]
+    assert set(agent["records"]) == {"price_index", "earliest_finish", "network"}
+    assert agent["policy"] in {*agent["records"], "trial"}
+    assert agent["options"]
+    assert all(option["cost"] > 0.0 and 0.0 <= option["gpu_fraction"] <= 1.0 for option in agent["options"])
+    json.dumps(found)
 
 
 # ---------------------------------------------------------------- restarts

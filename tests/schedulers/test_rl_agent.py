@@ -337,3 +337,34 @@ def test_learners_place_indivisible_tasks_whole(spec):
     latency = Cluster().run(whole, scheduler).outcomes.latency[100:].mean()
     assert set(shares[100:]) <= {0.0, 1.0}  # the forest acts as greedy at first
     assert latency < 1.2 * Cluster().run(whole, create("min_completion")).outcomes.latency[100:].mean()
+
+
+# ---------------------------------------------------------------- explanations
+
+
+@pytest.mark.parametrize("replay", ["counterfactual", "bandit"])
+def test_largest_value_is_the_networks_choice(replay):
+    agent = RLAgent(durations="forest", replay=replay, epsilon=0.0)
+    decide, checked = agent.decide, []
+
+    def recorded(task, view):
+        decision = decide(task, view)
+        found = agent.explanation()
+        if found is not None and found.options:
+            best = max(found.options, key=lambda option: option.value)
+            checked.append((best.device, best.fraction) == (decision.device, decision.fraction))
+        return decision
+
+    agent.decide = recorded
+    Cluster().run(mixed(200), agent)
+    assert len(checked) > 100
+    assert np.mean(checked) > 0.95  # equal options may differ in the last digit
+
+
+def test_records_and_deciding_policy_are_explained():
+    agent = RLAgent()
+    Cluster().run(mixed(400, load=0.7), agent)
+    found = agent.explanation()
+    assert dict(found.records) == dict(zip(rl_agent.POLICIES, agent.guard_.means.tolist(), strict=True))
+    assert found.policy in (*rl_agent.POLICIES, "trial")
+    assert (found.prediction.times.sum(axis=1) > 0.0).all()

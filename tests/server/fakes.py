@@ -456,6 +456,10 @@ class FakeControl:
         importance = {"size": 0.8, "intensity": 0.2}
         return {"hybrid_ml": {"feature_importance": importance, "agent": None, "accuracy": accuracy}}
 
+    async def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
+        predictions = [{"devices": ["cpu"], "seconds": 0.05, "spread": 0.04}]
+        return {"hybrid_ml": {"policy": "price_index", "predictions": predictions, "records": {}, "options": []}}
+
 
 class FakeCache:
     """Keeps entries without limit, unless it is unavailable."""

@@ -24,7 +24,7 @@ READS = [
     ("/api/history/trends?buckets=5", schemas.Trends),
     ("/api/statistics", schemas.Statistics),
     ("/api/tasks?limit=5", schemas.TaskPage),
-    ("/api/tasks/1", schemas.TaskDetail),
+    ("/api/tasks/1", schemas.ExplainedTask),
     ("/api/results?limit=5&scheduler=greedy", schemas.ResultPage),
     ("/api/runs", schemas.RunPage),
     (f"/api/runs/{RUN}", schemas.RunDetail),

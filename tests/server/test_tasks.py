@@ -2,6 +2,8 @@
 
 import asyncio
 
+from hybrid_scheduler.server.errors import ApiError
+
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0, "external_id": "mine"}
 
 
@@ -79,3 +81,18 @@ async def test_number_of_the_client_is_kept_as_external_id(client):
     refused = await client.post("/api/tasks", json={**plain, "task_id": -1})
     assert refused.status_code == 422
     assert refused.json()["error"]["fields"][0]["field"].endswith("task_id")
+
+
+async def test_task_has_the_values_by_which_learners_placed_it(client, context):
+    explanation = (await client.get("/api/tasks/1")).json()["explanations"]["hybrid_ml"]
+    assert explanation["policy"] == "price_index"
+    assert explanation["predictions"][0]["devices"] == ["cpu"]
+
+
+async def test_task_is_served_without_explanations_while_no_engine_runs(client, context, monkeypatch):
+    async def unavailable(task_id):
+        raise ApiError(503, "the engine is not running")
+
+    monkeypatch.setattr(context.control, "explanations", unavailable)
+    answer = await client.get("/api/tasks/1")
+    assert (answer.status_code, answer.json()["explanations"]) == (200, {})

@@ -4,6 +4,8 @@ import type { components } from "./types";
 
 type Schemas = components["schemas"];
 
+export type Explanation = Schemas["DecisionExplanation"];
+
 type TaskField = "size" | "compute_intensity" | "memory_required";
 
 /** What one scheduler made of one task. */
@@ -20,6 +22,8 @@ export interface TaskRecord extends Pick<Decision, "task_id" | TaskField> {
   optimal_time: number | null;
   /** By scheduler. */
   results: Readonly<Record<string, ResultRecord>>;
+  /** By learned scheduler; only of the newest tasks of the live run. */
+  explanations: Readonly<Record<string, Explanation>>;
 }
 
 export function resultRecord(row: Schemas["Result"], taskId: number): ResultRecord {
@@ -47,7 +51,7 @@ export function resultRecord(row: Schemas["Result"], taskId: number): ResultReco
   };
 }
 
-export function taskRecord(row: Schemas["TaskDetail"]): TaskRecord {
+export function taskRecord(row: Schemas["TaskDetail"] & Partial<Schemas["ExplainedTask"]>): TaskRecord {
   const { task_id, run_id, size, compute_intensity, memory_required, arrival_time, optimal_time } = row;
   const results = Object.entries(row.results).map(([name, result]) => [name, resultRecord(result, task_id)]);
   return {
@@ -59,5 +63,6 @@ export function taskRecord(row: Schemas["TaskDetail"]): TaskRecord {
     arrival_time,
     optimal_time,
     results: Object.fromEntries(results),
+    explanations: row.explanations ?? {},
   };
 }

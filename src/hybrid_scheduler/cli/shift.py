@@ -83,8 +83,8 @@ def _show(printer: Printer, rows: list[ShiftRow], seeds: int, training: int, tes
     printer.text()
     for remark in (
         "ratio: sum of times over the optimum's, on the same tasks: every policy of a seed sees the same stream",
-        "oracle feedback (the default of the learners): after each task the simulation reports the times of both "
-        "devices; bandit: only the executed choice is known, as on real hardware",
+        "hybrid_ml and bandit: only the executed choice is known, as on real hardware; the other learners have "
+        "oracle feedback: after each task the simulation reports the times of both devices",
         "recovered: the first task from which 20 in a row cost at most 5 % more than the optimum; "
         f"{NOTHING} if that did not happen on every seed",
     ):

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -302,6 +302,66 @@ class Prediction(NamedTuple):
         return float(max(rest, part)), float(self.deviation[column if share > 0.0 else host])
 
 
+class PlacementOption(NamedTuple):
+    """One placement that a policy considered, with its predicted cost and its value.
+
+    Parameters
+    ----------
+    device, fraction
+        The placement.
+    cost
+        Predicted cost of this task, in typical task times.
+    value
+        Value of the placement: the largest is best. It includes the cost for later tasks.
+    """
+
+    device: int
+    fraction: float
+    cost: float
+    value: float
+
+
+class Explanation(NamedTuple):
+    """Values by which a learned scheduler made its last decision.
+
+    Parameters
+    ----------
+    prediction
+        Predicted durations, with their spread.
+    policy
+        Policy that decided; ``"trial"`` if a device of unknown speed was tried.
+    records
+        Name and running mean cost of each policy that may decide, in seconds of latency; the lowest decides.
+    options
+        Placements that a network valued.
+    """
+
+    prediction: Prediction
+    policy: str
+    records: tuple[tuple[str, float], ...] = ()
+    options: tuple[PlacementOption, ...] = ()
+
+    def as_dict(self, platform: Platform) -> dict[str, Any]:
+        """Return the values by names of devices, ready for JSON."""
+        names = [device.name for device in platform.devices]
+        return {
+            "policy": self.policy,
+            "predictions": [
+                {
+                    "devices": [name for name, own in zip(names, platform.class_of, strict=True) if own == column],
+                    "seconds": float(times.sum()),
+                    "spread": float(self.prediction.deviation[column]),
+                }
+                for column, times in enumerate(self.prediction.times)
+            ],
+            "records": dict(self.records),
+            "options": [
+                {"device": names[one.device], "gpu_fraction": one.fraction, "cost": one.cost, "value": one.value}
+                for one in self.options
+            ],
+        }
+
+
 class Scheduler(ABC):
     """Base class of all schedulers; derive from `Online`, `Central` or `Static`.
 
@@ -346,6 +406,10 @@ class Scheduler(ABC):
 
     def prediction(self) -> Prediction | None:
         """Return the predicted durations of the task that was decided last; None if there are none."""
+        return None
+
+    def explanation(self) -> Explanation | None:
+        """Return the values by which the last decision was made; None if the scheduler does not learn."""
         return None
 
 

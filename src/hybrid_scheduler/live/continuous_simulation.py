@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..core.ulid import UlidGenerator
 from ..learning.duration.retraining import ProcessTrainingWorker, TrainingWorker
@@ -281,6 +281,10 @@ class ContinuousSimulation:
     def model_card(self, scheduler: str) -> ModelCard:
         """Return the description of one learned scheduler's model."""
         return self._commands.submit(lambda: self._controller.model_card(scheduler)).result()
+
+    def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
+        """Return the values by which each learned scheduler placed a task, if it is one of the newest 1,000."""
+        return self._commands.submit(lambda: self._controller.explanations(task_id)).result()
 
     def status(self) -> LiveStatus:
         """Return the status after the last update or command; never waits."""

@@ -291,6 +291,11 @@ class LiveController:
         """Return the model card of one learned scheduler."""
         return learned_lane(self._lanes, name).model_card()
 
+    def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
+        """Return the values by which each learned scheduler placed one of the newest tasks."""
+        found = {lane.name: lane.explanation(task_id) for lane in self._lanes}
+        return {name: values for name, values in found.items() if values is not None}
+
     def _require_capacity(self, action: str) -> None:
         if self._journal.unavailable or not self._batches.has_capacity:
             raise _unavailable(action)

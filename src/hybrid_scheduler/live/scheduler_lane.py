@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import FastRule
-from ..core import Decision, Floats, InvalidInputError, Online, Outcome, Outcomes, Task, View, Workload
+from ..core import Decision, Explanation, Floats, InvalidInputError, Online, Outcome, Outcomes, Task, View, Workload
 from ..core.outcome import FAILED
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, newest_number
 from ..learning.duration.retraining import BackgroundRetraining, LearnsDurations, TrainingWorker
@@ -23,6 +23,8 @@ from .status import ModelCard
 
 #: Longer states of a rule are written as bytes.
 _MAX_LIST = 64
+#: Newest decisions whose explanation is kept.
+_MAX_EXPLAINED = 1000
 #: Above capacity queues grow without end; outcomes that late are of no use to a model.
 _MAX_PENDING = 100_000
 
@@ -68,6 +70,7 @@ class SchedulerLane:
         self.retrained_at: float | None = None
         #: The error after which the lane was switched off.
         self.failure: str | None = None
+        self._explanations: dict[int, Explanation] = {}
         # Outcomes by virtual finish. Those that an earlier process decided come with their task: the scheduler does
         # not know these tasks, but its duration model can still learn from them.
         self._pending: list[tuple[float, int, Outcome, Task | None]] = []
@@ -152,6 +155,7 @@ class SchedulerLane:
             self._table[row],
             self._outcomes,
         )
+        self._explain(task.task_id)
         if row == 0 and self.learner is not None:  # the same model decides the whole chunk
             self._deciding_version = self.learner.version
         ran = self._outcomes.status[row] != FAILED
@@ -163,6 +167,19 @@ class SchedulerLane:
             if self.scheduler.wants_labels:
                 outcome = replace(outcome, labels=cluster.labels(task.task_id, self._table[row]))
             heapq.heappush(self._pending, (outcome.finish, task.task_id, outcome, None))
+
+    def _explain(self, task_id: int) -> None:
+        """Keep the values by which the last decision was made, for the newest tasks."""
+        found = self.scheduler.explanation()
+        if found is not None:
+            self._explanations[task_id] = found
+            if len(self._explanations) > _MAX_EXPLAINED:
+                del self._explanations[next(iter(self._explanations))]
+
+    def explanation(self, task_id: int) -> dict[str, Any] | None:
+        """Return the values by which a decision was made; None if it is not among the newest, or not learned."""
+        found = self._explanations.get(task_id)
+        return None if found is None else found.as_dict(self.cluster.platform)
 
     def close(self, rows: int) -> Outcomes:
         """End the chunk and return the outcomes of the first rows; no others were decided."""

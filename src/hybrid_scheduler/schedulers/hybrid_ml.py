@@ -29,6 +29,7 @@ from ..compiled import PRICE_COEFFICIENTS, device_table, price_state
 from ..compiled.late_binding import BOOST
 from ..core import (
     Decision,
+    Explanation,
     Floats,
     InvalidInputError,
     Online,
@@ -309,6 +310,17 @@ class HybridML(Online):
         if self.durations == "hierarchical":
             return self.hierarchical_.prediction()
         return None if self.forest_.model_ is None else Prediction(self._row, self._answer[1])
+
+    def explanation(self) -> Explanation | None:
+        """Return the values by which the last decision was made; None before there is a model."""
+        if self.durations == "hierarchical":
+            return self.hierarchical_.explanation()
+        known = self.prediction()
+        if known is None:
+            return None
+        rule = "fraction" if self.target == "fraction" else "price_index" if self.prices else "earliest_finish"
+        times = Prediction(known.times.copy(), known.deviation.copy())
+        return Explanation(times, "greedy" if self.guard_.active else rule)
 
     def accuracy(self) -> dict[str, Any] | None:
         """Return how wrong recent predictions were: typical relative error of all, and of each task kind."""

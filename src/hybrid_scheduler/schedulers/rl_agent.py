@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from ..compiled import FastRule, device_table
 from ..core import (
     Decision,
+    Explanation,
     Floats,
     Ints,
     InvalidInputError,
@@ -38,6 +39,7 @@ from ..core import (
     Objective,
     Online,
     Outcome,
+    PlacementOption,
     Prediction,
     Setting,
     Task,
@@ -326,6 +328,8 @@ class RLAgent(Online):
         self._exploration = 1.0 if model is None and self.state_kind == "task" else 0.0
         self._tasks: dict[int, Task] = {}
         self._outcomes = 0
+        # Policy and options of the last decision; features, known costs, devices and shares.
+        self._policy, self._considered = POLICIES[_NETWORK], cast("tuple[Any, ...] | None", None)
 
     @property
     def wants_labels(self) -> bool:
@@ -386,6 +390,27 @@ class RLAgent(Online):
             return self.safe_.prediction()
         return None if self._warming else Prediction(self._times, self.forest_.confidence)
 
+    def explanation(self) -> Explanation | None:
+        """Return predicted durations, the policy that decided, all records, and the network's values."""
+        known = self.prediction()
+        if known is None:
+            return None
+        options: tuple[PlacementOption, ...] = ()
+        if self._considered is not None:
+            features, costs, devices, fractions = self._considered
+            network = self.agent_.network.values(features[None])[0].astype(np.float64)
+            values = self._network_weight * network - (1.0 - self.agent_.settings.gamma) * costs
+            options = tuple(
+                PlacementOption(int(device), float(fraction), float(cost), float(value))
+                for device, fraction, cost, value in zip(devices, fractions, costs, values, strict=True)
+                if np.isfinite(cost)
+            )
+        records: tuple[tuple[str, float], ...] = ()
+        if self.durations == "hierarchical" and self.guard_.means.any():
+            records = tuple(zip(POLICIES, map(float, self.guard_.means), strict=True))
+        times = Prediction(known.times.copy(), known.deviation.copy())
+        return Explanation(times, self._policy, records, options)
+
     def accuracy(self) -> dict[str, Any] | None:
         """Return how wrong recent predictions were: typical relative error of all, and of each task kind."""
         return None if self.durations == "forest" else self.safe_.accuracy()
@@ -409,7 +434,7 @@ class RLAgent(Online):
         )  # fmt: skip
 
     def _decide_by_network(self, task: Task, view: View, times: Floats) -> Decision:
-        options = self._options(task, view, times, self._task_means)
+        options = self._considered = self._options(task, view, times, self._task_means)
         features, known, device, fraction = options
         action = self.agent_.act_row(features, known, max(self._explore, self._exploration), self._network_weight)
         if self._learns_values:
@@ -452,6 +477,7 @@ class RLAgent(Online):
         tried = placement.trials
         decision = self.safe_.decide(task, view)
         placement = self.safe_.placement  # a new task kind replaces the arrays
+        self._policy, self._considered = POLICIES[0], None
         if self.safe_.seen == 0:
             self._experience.break_sequence()
             return decision
@@ -461,13 +487,14 @@ class RLAgent(Online):
         active = self.guard_.active
         certain = placement.trials == tried and float(placement.deviation.max()) < _UNCERTAIN
         acts = certain and active == _NETWORK
+        self._policy = "trial" if placement.trials > tried else POLICIES[active] if certain else POLICIES[0]
         # Counterfactual replay scores every option, whatever decides; bandit replay the one that is executed.
         if acts or (self._learns_values and self.wants_labels):
             own = self._decide_by_network(task, view, times)
             return own if acts else self._rule_decision(task, view, decision, active, certain)
         decision = self._rule_decision(task, view, decision, active, certain)
         if self._learns_values:
-            options = self._options(task, view, times, self._task_means)
+            options = self._considered = self._options(task, view, times, self._task_means)
             step = self._step(task, view, times, options)
             self._experience.add_other_decision(step, decision.device, decision.fraction)
         return decision

@@ -115,6 +115,9 @@ class EngineControl(Protocol):
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance, agent and accuracy of each learned scheduler of the run."""
 
+    async def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
+        """Return the values by which each learned scheduler placed a task, if it is one of the newest."""
+
 
 # ------------------------------------------------------------------------------------------ settings of a new run
 

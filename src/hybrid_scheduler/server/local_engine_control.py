@@ -185,6 +185,10 @@ class LocalEngineControl:
         cards = await asyncio.to_thread(self._engine.models)
         return {card.scheduler_name: card.as_dict() for card in cards}
 
+    async def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
+        """Return the values by which each learned scheduler placed a task, if it is one of the newest."""
+        return await asyncio.to_thread(self._engine.explanations, task_id)
+
     async def _run_command(self, command: Callable[[], LiveStatus]) -> dict[str, Any]:
         return (await asyncio.to_thread(command)).as_dict()
 

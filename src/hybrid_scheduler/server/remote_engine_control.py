@@ -130,6 +130,10 @@ class RemoteEngineControl:
         """Return feature_importance, agent and accuracy of each learned scheduler of the run."""
         return await self._send("learners")
 
+    async def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
+        """Return the values by which each learned scheduler placed a task, if it is one of the newest."""
+        return await self._send("explanations", {"task_id": task_id})
+
     async def _send(self, kind: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
         age = await self.heartbeat_age()
         if age is not None and age >= MAX_HEARTBEAT_AGE_S:  # a command would wait for its timeout
@@ -163,6 +167,8 @@ async def execute_command(control: EngineControl, kind: str, payload: dict[str, 
         return await control.set_scenario(payload["scenario"], payload["utilisation"])
     if kind == "retrain":
         return await control.retrain(payload["scheduler"])
+    if kind == "explanations":
+        return await control.explanations(payload["task_id"])
     if kind == "submit":
         return {"task_id": await control.submit(NewTask(**payload))}
     if kind == "measured":

@@ -3,7 +3,7 @@ import { ChevronLeft, ChevronRight, Download, Link2 } from "lucide-react";
 import { useCallback } from "react";
 import { api } from "../../client/api";
 import { ApiError } from "../../client/request";
-import type { TaskRecord } from "../../client/resultRecords";
+import type { Explanation, TaskRecord } from "../../client/resultRecords";
 import { announce } from "../../components/ui/announce";
 import { Button, IconButton } from "../../components/ui/Button";
 import { Dialog } from "../../components/ui/Dialog";
@@ -89,6 +89,66 @@ function Fact({ label, value }: { label: string; value: string }) {
   );
 }
 
+/** Names of equal devices, the first and the last of many. */
+function classWords(devices: readonly string[]): string {
+  const [first, last] = [devices[0] ?? "", devices.at(-1) ?? ""];
+  return devices.length < 3 ? devices.join(", ") : `${first} to ${last}`;
+}
+
+const POLICY_WORDS: Readonly<Record<string, string>> = {
+  trial: "It tried a device whose speed is still unknown.",
+  network: "The network decided.",
+};
+
+/** Tables of the values by which a learned scheduler decided. */
+function PolicyValues({ explanation, name }: { explanation: Explanation; name: string }) {
+  const predictions: TableData = {
+    name: `predictions-${name}`,
+    columns: [
+      { key: "devices", label: "devices" },
+      { key: "seconds", label: "predicted, whole task", numeric: true, show: (v) => time(v as number) },
+      { key: "spread", label: "spread", numeric: true, show: (v) => percent(v as number) },
+    ],
+    rows: explanation.predictions.map((p) => [classWords(p.devices), p.seconds, p.spread]),
+  };
+  const options: TableData = {
+    name: `options-${name}`,
+    columns: [
+      { key: "device", label: "option" },
+      { key: "cost", label: "cost, task times", numeric: true, show: (v) => significant(v as number) },
+      { key: "value", label: "Q-value", numeric: true, show: (v) => significant(v as number) },
+    ],
+    rows: explanation.options.map((o) => [
+      o.gpu_fraction > 0 && o.gpu_fraction < 1 ? `${percent(o.gpu_fraction)} on ${o.device}` : o.device,
+      o.cost,
+      o.value,
+    ]),
+  };
+  const records: TableData = {
+    name: `records-${name}`,
+    columns: [
+      { key: "policy", label: "policy" },
+      { key: "record", label: "mean cost", numeric: true, show: (v) => time(v as number) },
+    ],
+    rows: Object.entries(explanation.records),
+  };
+  return (
+    <section aria-label="Values of the policy">
+      <h3 className="mb-1 font-semibold text-14">Values of the policy</h3>
+      <p className="mb-1 text-12 text-muted">
+        {POLICY_WORDS[explanation.policy] ?? `The rule ${explanation.policy} decided, by these predictions.`}
+      </p>
+      <div className="thin-scroll flex flex-col gap-3 overflow-x-auto">
+        {[predictions, options, records]
+          .filter((data) => data.rows.length > 0)
+          .map((data) => (
+            <Table key={data.name} data={data} caption={data.name} />
+          ))}
+      </div>
+    </section>
+  );
+}
+
 function Body({ task }: { task: TaskRecord }) {
   const styles = useSchedulerStyles();
   const focus = useFocus();
@@ -108,6 +168,7 @@ function Body({ task }: { task: TaskRecord }) {
     const r = task.results[l.name];
     return r && ran(r) ? [{ style: l, result: r }] : [];
   });
+  const explanation = task.explanations[style.name];
   const error = result.predicted_time === null ? null : (result.predicted_time - result.time) / result.time;
   return (
     <div className="flex flex-col gap-6">
@@ -138,6 +199,7 @@ function Body({ task }: { task: TaskRecord }) {
           </p>
         </section>
       )}
+      {explanation ? <PolicyValues explanation={explanation} name={style.name} /> : null}
       <p className="rounded-control border-warn border-l-2 bg-bg/40 px-4 py-3 text-12">{verdict(result, style)}</p>
       <section aria-label="Decisions of all schedulers">
         <h3 className="mb-1 font-semibold text-14">Decisions of all schedulers</h3>

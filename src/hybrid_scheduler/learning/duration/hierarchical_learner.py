@@ -23,6 +23,7 @@ from ...compiled import device_table
 from ...compiled.row_heap import empty_heap
 from ...core import (
     Decision,
+    Explanation,
     Floats,
     Ints,
     Online,
@@ -92,6 +93,8 @@ _PRIOR_TASKS = 256
 _MAX_NAME = 200
 #: Number of a task kind that came after all places were taken.
 _NO_KIND = -1
+#: Name of the rule without prices, which limits risk and tries devices, unlike the safe one, `earliest_finish`.
+_LEARNED_RULE = "earliest_finish, learned"
 
 
 class HierarchicalLearner(Online):
@@ -145,7 +148,7 @@ class HierarchicalLearner(Online):
             self.versions.append(ModelVersion(1, 0, None, "pretrained", 0))
         #: Finish and task of the last outcome, and of the last one that a loaded model had learned from.
         self._last, self._loaded_last = (-math.inf, -1), (-math.inf, -1)
-        self._restored = False
+        self._restored = self._tried = False
         self._decided: dict[int, tuple[Task, Decision]] = {}
         self._recent: deque[tuple[float, float, float, int]] = deque(maxlen=_SCALE_TASKS)
         self._scales_in = 1
@@ -237,16 +240,28 @@ class HierarchicalLearner(Online):
         kind = self.number(task.kind)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
             self.update_objective(task, kind)
-        before = self.fallen_back
+        before, tried = self.fallen_back, self.placement.trials
         device, share = compiled_entry(decide_one)(
             self.model, self.placement, self.record, view.now, task.size, task.compute_intensity,
             task.memory_required, kind, task.divisible, view.free_at, self.devices,
         )  # fmt: skip
         if self.fallen_back != before:
             self._note_guard(task.task_id, fallen_back=not before)
+        self._tried = self.placement.trials > tried
         decision = Decision(int(device), float(share))
         self.remember(task, decision)
         return decision
+
+    def explanation(self) -> Explanation | None:
+        """Return predicted durations, the rule that decided, and the guard's record."""
+        known = self.prediction()
+        if known is None:
+            return None
+        rules = ("price_index" if self.prices else _LEARNED_RULE, "earliest_finish")
+        means = self.record.means
+        records = tuple(zip(rules, map(float, means), strict=True)) if means.any() else ()
+        policy = "trial" if self._tried else rules[1] if self.fallen_back else rules[0]
+        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), policy, records)
 
     def _restart_clock(self, now: float) -> None:
         """Let a stored model start with empty queues in another run; a continued run keeps them."""

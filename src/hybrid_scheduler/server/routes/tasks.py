@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
+from ...core import HybridSchedulerError
 from ..app_context import AppContext, RequestContext
 from ..engine_control import NewTask
 from ..errors import ApiError, not_found
 from ..json_response import StrictJSONResponse, dumps
-from ..schemas import ResultPage, TaskCreate, TaskDetail, TaskPage, base_models, problems
+from ..schemas import ExplainedTask, ResultPage, TaskCreate, TaskDetail, TaskPage, base_models, problems
 from .strict_route import (
     REPLAY,
     KeyHeader,
@@ -66,6 +67,14 @@ async def _stored_response(context: AppContext, task_id: int, *, replay: bool = 
     return StrictJSONResponse(detail, 201, headers={"Idempotent-Replay": "true"} if replay else None)
 
 
+async def _explanations(context: AppContext, task_id: int) -> dict[str, Any]:
+    """Return the explanations of a task; a task is also served while no engine runs, without them."""
+    try:
+        return await context.control.explanations(task_id)
+    except (ApiError, HybridSchedulerError):
+        return {}
+
+
 @router.get(
     "/tasks",
     operation_id="listTasks",
@@ -94,15 +103,18 @@ async def tasks(
     "/tasks/{task_id}",
     operation_id="getTask",
     summary="One task with the results of every scheduler",
-    response_model=TaskDetail,
+    response_model=ExplainedTask,
     responses=problems(404, 422, 503),
 )
 async def task(context: RequestContext, task_id: TaskInPath) -> Response:
-    """Return a task with its results and its optimum on an idle machine."""
+    """Return a task with its results and its optimum on an idle machine.
+
+    The newest 1,000 tasks of the live run also have the values by which learned schedulers placed them.
+    """
     detail = await context.repository.task(task_id)
     if detail is None:
         raise not_found("task", task_id)
-    return StrictJSONResponse(detail)
+    return StrictJSONResponse(detail | {"explanations": await _explanations(context, task_id)})
 
 
 @results_router.get(

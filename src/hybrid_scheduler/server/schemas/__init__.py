@@ -61,6 +61,7 @@ from .simulation import (
 from .stream import EventPage, Hello, LogLine, Notification, SimulationUpdate, StreamEvent
 from .tasks import (
     Deleted,
+    ExplainedTask,
     Result,
     ResultPage,
     ResultRow,
@@ -83,6 +84,7 @@ __all__ = [
     "EngineHealth",
     "ErrorBody",
     "EventPage",
+    "ExplainedTask",
     "FieldProblem",
     "Gantt",
     "GanttDiff",

@@ -45,6 +45,16 @@ _TASK = {
     "recorded_at": 1763200000.0,
     "divisible": True,
 }
+_EXPLANATION = {
+    "policy": "price_index",
+    "predictions": [
+        {"devices": ["cpu"], "seconds": 0.052, "spread": 0.04},
+        {"devices": ["gpu_0", "gpu_1"], "seconds": 0.05, "spread": 0.03},
+    ],
+    "records": {"price_index": 0.21, "earliest_finish": 0.22, "network": 0.215},
+    "options": [{"device": "gpu_0", "gpu_fraction": 0.62, "cost": 1.1, "value": -0.024}],
+}
+_DETAIL = {**_TASK, "results": {"greedy": _RESULT}, "optimal_gpu_fraction": 0.71, "optimal_time": 0.027}
 
 
 class Result(ResponseModel):
@@ -112,16 +122,54 @@ class TaskResponse(ResponseModel):
     divisible: bool = Field(description="Whether a GPU and its CPU may each run a part of the task.")
 
 
+class PredictedDuration(ResponseModel):
+    """Predicted duration of a whole task on equal devices."""
+
+    devices: list[str]
+    seconds: float
+    spread: float = Field(description="Standard deviation of the log seconds: 0.1 means about 10 %.")
+
+
+class ValuedOption(ResponseModel):
+    """A placement with its value to a learned policy."""
+
+    device: str
+    gpu_fraction: float
+    cost: float = Field(description="Predicted cost of this task, in typical task times.")
+    value: float = Field(description="Q-value: the largest is best. It includes the cost for later tasks.")
+
+
+class DecisionExplanation(ResponseModel):
+    """Values by which a learned scheduler placed a task."""
+
+    model_config = response_example(**_EXPLANATION)
+
+    policy: str = Field(description="The policy that decided; `trial` if a device of unknown speed was tried.")
+    predictions: list[PredictedDuration]
+    records: dict[str, float] = Field(
+        description="Running mean cost of each policy that may decide, in seconds of latency; the lowest decides."
+    )
+    options: list[ValuedOption] = Field(description="Placements that a network valued; empty without one.")
+
+
 class TaskDetail(TaskResponse):
     """A task with the results of every scheduler."""
 
-    model_config = response_example(
-        **_TASK, results={"greedy": _RESULT}, optimal_gpu_fraction=0.71, optimal_time=0.027
-    )
+    model_config = response_example(**_DETAIL)
 
     results: dict[str, Result]
     optimal_gpu_fraction: float | None = Field(description="The best share on an idle machine.")
     optimal_time: float | None = Field(description="Execution time with that share, seconds.")
+
+
+class ExplainedTask(TaskDetail):
+    """A task with its results and the values by which learned schedulers placed it."""
+
+    model_config = response_example(**_DETAIL, explanations={"rl_agent": _EXPLANATION})
+
+    explanations: dict[str, DecisionExplanation] = Field(
+        description="By learned scheduler; only for the newest 1,000 tasks of the live run."
+    )
 
 
 class TaskPage(ResponseModel):
