@@ -29,10 +29,10 @@ _compiling = threading.RLock()
 
 def compiled(dispatcher: Any, signature: Any) -> Any:
     """Return the entry, compiled for exactly this signature; arguments of other types raise an error."""
-    if not dispatcher.signatures:
+    if not dispatcher.overloads:  # its `signatures` would be hashed in every call
         # One thread at a time: a second one would compile after the first has disabled it.
         with _compiling:
-            if not dispatcher.signatures:
+            if not dispatcher.overloads:
                 _load_array_functions()
                 _drop_if_stale(dispatcher)
                 dispatcher.compile(signature)
