@@ -63,7 +63,8 @@ def states(talk: str) -> list[bool]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for a single child there")
-def test_interrupted_pipeline_resumes(program: Program, tmp_path: Path) -> None:
+def test_interrupted_pipeline_resumes(program: Program, run: Run, tmp_path: Path) -> None:
+    """Interrupted as a program, then resumed in this process, which has loaded the libraries already."""
     arguments = ("pipeline", "--quick", "--seed", "7", "--out", "here")
     here = tmp_path / "here"
 
@@ -78,12 +79,11 @@ def test_interrupted_pipeline_resumes(program: Program, tmp_path: Path) -> None:
     # Only whole files of finished phases are there.
     assert files(here) == {name for name in ARTEFACTS if "profiles" in name or "workload_traces" in name}
 
-    process = program(*arguments, "--json")
-    output, talk = process.communicate(timeout=400)
-    assert process.returncode == 0, talk
-    assert states(talk) == [True, True, False, False, False]
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert states(done.stderr) == [True, True, False, False, False]
     assert files(here) == ARTEFACTS
-    document = json.loads(output, parse_constant=refuse)
+    document = json.loads(done.stdout, parse_constant=refuse)
     assert (document["seed"], document["quick"], document["trace"]) == (7, True, None)
     assert [phase["name"] for phase in document["phases"]] == [
         "profile",
@@ -95,20 +95,18 @@ def test_interrupted_pipeline_resumes(program: Program, tmp_path: Path) -> None:
     assert set(document["schedulers"]) == SCHEDULERS
     check_artefacts(here, document)
 
-    process = program(*arguments)
-    output, talk = process.communicate(timeout=120)
-    assert process.returncode == 0, talk
-    assert states(talk) == [True] * 5
-    assert "● Hybrid ML" in output
-    assert "figure: here/data/results/performance_analysis.png" in output
+    done = run(*arguments)
+    assert done.exit_code == 0, done.stderr
+    assert states(done.stderr) == [True] * 5
+    assert "● Hybrid ML" in done.stdout
+    assert "figure: here/data/results/performance_analysis.png" in done.stdout
 
     # Other tasks: the profile stays, and so does nothing of what follows from the tasks.
     (tmp_path / "three.csv").write_text(TRACE, encoding="utf-8")
-    process = program(*arguments, "--trace", "three.csv", "--json")
-    output, talk = process.communicate(timeout=400)
-    assert process.returncode == 0, talk
-    assert states(talk) == [True, False, False, False, False]
-    assert json.loads(output, parse_constant=refuse)["trace"] == "three.csv"
+    done = run(*arguments, "--trace", "three.csv", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert states(done.stderr) == [True, False, False, False, False]
+    assert json.loads(done.stdout, parse_constant=refuse)["trace"] == "three.csv"
     with (here / "data/results/scheduling_results.csv").open(encoding="utf-8") as file:
         assert {row["task_id"] for row in csv.DictReader(file)} == {"0", "1", "2"}
 
