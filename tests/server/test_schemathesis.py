@@ -23,7 +23,7 @@ ALL_PHASES = "examples,coverage,fuzzing,stateful" if FULL else "examples,coverag
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 
-async def fuzzed(context, folder: Path, phases: str) -> None:
+async def fuzzed(context, folder: Path, phases: str, examples: int) -> None:
     """Serve these context, and let schemathesis look for trouble in these ways."""
     what_if(Change(), tasks=50, seeds=2)  # brings the learning libraries, which take their time
     ready = asyncio.Event()
@@ -34,7 +34,7 @@ async def fuzzed(context, folder: Path, phases: str) -> None:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         command = [
             sys.executable, "-m", "schemathesis.cli", "run", f"{url}/api/openapi.json", "--url", url,
-            "--max-examples", str(amount(4, 100)), "--seed", "1", "--generation-deterministic",
+            "--max-examples", str(examples), "--seed", "1", "--generation-deterministic",
             "--phases", phases, "--request-timeout", "60", "--no-color",
             # A name that fits the pattern need not be known, and bytes that fit "binary" are rarely a table.
             "--exclude-checks", "positive_data_acceptance",
@@ -51,16 +51,19 @@ async def fuzzed(context, folder: Path, phases: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "phases"),
+    ("kind", "phases", "examples"),
     # Requests at the limits of every field are many, and most end before any database is asked: once is enough.
-    [("sqlite", ALL_PHASES), ("postgresql", ALL_PHASES if FULL else "examples,fuzzing")],
+    [
+        ("sqlite", ALL_PHASES, amount(4, 100)),
+        ("postgresql", ALL_PHASES if FULL else "examples,fuzzing", amount(2, 100)),
+    ],
     ids=["sqlite", "postgresql"],
 )
-async def test_no_generated_request_causes_a_server_error(kind, phases, request, tmp_path, monkeypatch):
+async def test_no_generated_request_causes_a_server_error(kind, phases, examples, request, tmp_path, monkeypatch):
     (tmp_path / "config.yaml").write_text("")
     monkeypatch.chdir(tmp_path)
     # A task is answered with the next update, so frequent updates shorten the wait for each of many requests.
     settings = settings_of(kind, request, tmp_path, **{"live.speed": "20", "live.update_interval": "0.05"})
     options = replace(options_of(settings), rate_limit="off", write_rate_limit="off", traces=tmp_path / "traces")
     async with open_server(settings, options=options) as running:
-        await fuzzed(running.context, tmp_path, phases)
+        await fuzzed(running.context, tmp_path, phases, examples)
