@@ -107,6 +107,10 @@ def test_variables_of_other_programs_are_ignored() -> None:
     assert load(SEED="x", TASKS="y", PATH="/bin") == Settings()
 
 
+def test_folder_of_the_executor_is_no_setting() -> None:
+    assert load(HYBRID_SCHEDULER_CACHE="/somewhere") == Settings()
+
+
 def test_every_key_can_be_set_by_a_variable() -> None:
     sample = {
         "environment": "test",

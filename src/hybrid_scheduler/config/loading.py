@@ -46,6 +46,8 @@ SHORT_VARIABLES = {
     "LOG_FILE": "logging.file",
 }
 _LONG_PREFIX = "HYBRID_"
+#: Variables with the same beginning that are no settings: the folder where the executor keeps run times.
+_OTHER_VARIABLES = frozenset({"HYBRID_SCHEDULER_CACHE"})
 #: Keys that each name a database. One in a higher layer replaces all in lower layers.
 _DATABASE_KEYS = frozenset({"storage.database_url", "storage.postgres_host", "storage.sqlite_file"})
 
@@ -223,7 +225,7 @@ def _from_variables(environ: Mapping[str, str], where: str, problems: list[Inval
     """Return the variables by either name; the long one wins because no other program uses it."""
     layer = {key: _Given(environ[name], name, where) for name, key in SHORT_VARIABLES.items() if environ.get(name)}
     for name, value in environ.items():
-        if not name.startswith(_LONG_PREFIX):
+        if not name.startswith(_LONG_PREFIX) or name in _OTHER_VARIABLES:
             continue
         if name not in VARIABLES:
             problems.append(_unknown("variable", name, VARIABLES, where))
