@@ -28,6 +28,19 @@ from build_dashboard import NoDashboardError, ensure_dashboard, provide_npm
 COVERAGE = ["--cov", "--cov-report=term:skip-covered"]
 
 
+#: Whole workloads, tasks one by one as in a live run, and an objective: each has loops of its own.
+COMPILE = """
+from hybrid_scheduler import LiveConfig, Objective, compare
+from hybrid_scheduler.live.live_run import compile_live_code
+from hybrid_scheduler.schedulers import schedulers
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
+tasks = generate(scenario_named("default"), 120, 1)
+late = "hybrid_ml(binding=late)"
+compare(tasks, (*schedulers(), late))
+compile_live_code(LiveConfig())
+compare(tasks, ("oracle", late), objective=Objective(0.5, 0.5))
+"""
+
 Steps = dict[str, list[str]]
 
 
@@ -62,13 +75,12 @@ def dashboard() -> Steps:
     return {f"dashboard {name}": [*npm, name] for name in ("typecheck", "lint", "test", "size")}
 
 
-def compilations(python: Path) -> list[list[str]]:
-    """Return the commands that compile the simulator, so that workers and programs of the tests need not.
+def compilation(python: Path) -> list[str]:
+    """Return the command that compiles the simulator, so that workers and programs of the tests need not.
 
-    With an objective learners decide task by task, as in a live run: that is other compiled code.
+    One process for all of it: what several loops have in common is compiled once.
     """
-    simulate = [str(python), "-m", "hybrid_scheduler", "--quiet", "simulate", "--json", "--tasks", "120"]
-    return [simulate, [*simulate, "--objective", "latency=1,energy=1"]]
+    return [str(python), "-c", COMPILE]
 
 
 def tests(python: Path, arguments: list[str]) -> Steps:
@@ -103,14 +115,14 @@ def run_everything() -> int:
     with ThreadPoolExecutor(1) as builder, ThreadPoolExecutor(1) as compiler, ThreadPoolExecutor(1) as background:
         of_dashboard = builder.submit(dashboard)
         python = environment_or_exit(DEVELOPMENT)
-        compiling = [compiler.submit(_quietly, line) for line in compilations(python)]
+        compiling = compiler.submit(_quietly, compilation(python))
         first = run(quick_linters(python))
         if first:
             return first
         checks = {name: background.submit(_quietly, polite + line) for name, line in type_checks(python).items()}
         for name, line in of_dashboard.result().items():
             checks[name] = background.submit(_quietly, polite + line)
-        first = max(_result("compilation", one) for one in compiling) or run(tests(python, []))
+        first = _result("compilation", compiling) or run(tests(python, []))
         for name, check in checks.items():
             code = _result(name, check)
             first = first or code
