@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 _MOST_STARTED = 64
 #: Weight of the newest copy in the mean bandwidth, and the smallest copy that counts.
 _NEWEST, _LEAST_COPY = 0.2, 1 << 20
+#: Seconds between two looks at what is complete, while the program does not wait for it.
+_NAP = 0.001
 
 
 class AcceleratorWorker:
@@ -53,6 +55,8 @@ class AcceleratorWorker:
         self._lock = threading.Lock()
         self._expected = 0.0
         self.lost: str | None = None
+        #: Set while the program waits for a result.
+        self._awaited = threading.Event()
         #: Set when the first thread has prepared the device.
         self.ready = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -75,6 +79,10 @@ class AcceleratorWorker:
     def backlog(self) -> float:
         """Return the expected seconds of all tasks here that are not complete; infinite if the device is lost."""
         return self._expected if self.lost is None else math.inf
+
+    def hurry(self) -> None:
+        """End tasks as soon as they are complete: the program waits for one."""
+        self._awaited.set()
 
     def start(self) -> None:
         """Start the threads now, so that the device is ready before the first task."""
@@ -165,7 +173,8 @@ class AcceleratorWorker:
             def here(value: Any) -> Any:
                 return directory.on_accelerator(value, self._space) if isinstance(value, DataHandle) else value
 
-            args, kwargs = replaced(node.args, here), replaced(node.kwargs, here)
+            args = replaced(node.args, here)
+            kwargs = replaced(node.kwargs, here) if node.kwargs else {}
             node.transfer = time.perf_counter() - began
             if missing >= _LEAST_COPY:
                 rates = self._graph.placement.upload
@@ -216,6 +225,9 @@ class AcceleratorWorker:
 
     def _complete(self) -> None:
         while (started := self._started.get()) is not None:
+            # A nap after each task lets several end at once: waking up for every one would disturb the other
+            # thread. A program that waits for a result ends it.
+            self._awaited.wait(_NAP)
             node, start, end, handles = started
             try:
                 self.accelerator.finish(end)
@@ -229,6 +241,8 @@ class AcceleratorWorker:
                 self._end(node, handles)
                 self._graph.finished(node)
             del node, started, handles
+            if self._started.empty():
+                self._awaited.clear()
 
     def _end(self, node: TaskFuture, handles: Sequence[DataHandle]) -> None:
         self._graph.directory.let_go(handles, self._space)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..profiling.machine_info import Gpu, need_torch
+from ..profiling.machine_info import Gpu, need_torch, usable_cores
 from .cpu_cores import set_torch_threads
 from .task_function import is_tensor
 
@@ -24,8 +24,8 @@ from .task_function import is_tensor
 _STAGED_FROM = 64 * 1024
 _CHUNK = 8 * 2**20
 _CHUNKS = 4
-#: Threads that fill the buffers: a few reach the link's bandwidth, and more would take cores from the program.
-_STAGING_THREADS = 4
+#: Most threads that fill the buffers: a few reach the link's bandwidth, and more would take cores from the program.
+_STAGING_THREADS = 8
 #: Larger results go into ordinary memory: page-locked memory is taken from all programs.
 _MOST_LOCKED = 4 * 2**30
 #: Share of a GPU's memory for arrays that are kept there; the rest is for the kernels' own use.
@@ -116,7 +116,7 @@ class TorchAccelerator:
     def enter(self) -> None:
         """Make the compute stream current in the worker's thread, and load the libraries of common kernels."""
         torch = self._torch
-        set_torch_threads(torch, _STAGING_THREADS)
+        set_torch_threads(torch, max(1, min(_STAGING_THREADS, usable_cores() // 2)))
         if not self._cuda:
             return
         torch.cuda.set_device(self.where)

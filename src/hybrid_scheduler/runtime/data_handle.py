@@ -49,6 +49,7 @@ class DataHandle:
         "__weakref__",
         "_directory",
         "_lock",
+        "call_sizes",
         "copies",
         "dtype",
         "events",
@@ -68,6 +69,8 @@ class DataHandle:
         self.shape: tuple[int, ...] = tuple(array.shape)
         self.dtype = str(array.dtype).removeprefix("torch.")
         self.nbytes = int(array.nbytes)
+        #: Rank and type, and the logarithms of the dimensions, as in `CallSizes`.
+        self.call_sizes = (len(self.shape), self.dtype), tuple(math.log1p(n) for n in self.shape)
         self.tensor = tensor
         self.saved: dict[int, float] = {}
         #: For a copy that an accelerator is still writing: the event that tells when it is complete.

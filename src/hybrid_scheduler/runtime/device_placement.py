@@ -32,8 +32,9 @@ _TRIAL_SHARE, _TRIAL_SECONDS = 0.05, 0.02
 _WORST_CPU = 30.0
 #: No call is shorter than this on a GPU: starting kernels takes as long.
 _LEAST_GPU = 30e-6
-#: Choices that are kept for calls that are too short to choose again, and how often one is used.
-_MOST_FIXED, _FIXED_USES = 1_000, 1_000
+#: Choices that are kept for the next calls of the same sizes: for so many calls that are too short to choose, and
+#: for so many whose data is on an accelerator that is so many times as fast as the others.
+_MOST_FIXED, _FIXED_USES, _CLEAR_USES, _CLEARLY = 1_000, 1_000, 32, 2.0
 #: Calls with fewer bytes are tried on the CPU first.
 _SMALL = 256 * 1024
 #: Bytes per second of a link, until copies have been measured.
@@ -101,7 +102,7 @@ class FunctionFacts:
     seconds : float
         Measured seconds of all its runs.
     fixed : dict
-        By the sizes of calls that are too short to choose for: the choice, and how often it was used.
+        By the sizes of a call: the choice that is kept for the next calls, and for how many.
     forms : dict
         Form of its results, by the signature of the call and the device class.
     """
@@ -174,8 +175,8 @@ class DevicePlacement:
         function = call.function
         facts = self.facts_of(function.key)
         fixed = facts.fixed.get(call.sizes)
-        if fixed is not None and fixed[1] < _FIXED_USES and all(HOST in one.copies for one in call.handles):
-            facts.fixed[call.sizes] = fixed[0], fixed[1] + 1
+        if fixed is not None and fixed[1] > 0 and all(fixed[0].space in one.copies for one in call.handles):
+            facts.fixed[call.sizes] = fixed[0], fixed[1] - 1
             return fixed[0]
         usable = [
             (space, one)
@@ -205,14 +206,21 @@ class DevicePlacement:
         space = spaces[best]
         if space == HOST:
             self._credit(call, spaces, candidates)
+        choice = Choice(space, candidates[best].run, "it is expected to end first here", candidates)
+        uses = 0
+        if space == HOST:
             if candidates[0].known and candidates[0].run < _LEAST_GPU:
-                if len(facts.fixed) >= _MOST_FIXED:
-                    facts.fixed.clear()
-                choice = Choice(
-                    HOST, candidates[0].run, "choosing would take longer than it could gain", candidates
-                )
-                facts.fixed[call.sizes] = choice, 0
-        return Choice(space, candidates[best].run, "it is expected to end first here", candidates)
+                choice = choice._replace(reason="choosing would take longer than it could gain")
+                uses = _FIXED_USES
+        elif all(one.known for one in candidates) and transfers[space] == 0.0:
+            others = [one for place, one in zip(spaces, candidates, strict=True) if place != space]
+            if all(one.end > _CLEARLY * candidates[best].end for one in others):
+                uses = _CLEAR_USES
+        if uses:
+            if len(facts.fixed) >= _MOST_FIXED:
+                facts.fixed.clear()
+            facts.fixed[call.sizes] = choice, uses
+        return choice
 
     def must_wait(self, call: TaskFuture) -> bool:
         """Return whether a call should wait for the first measurement of its function, which is under way.

@@ -263,6 +263,12 @@ def sizes_of(values: list[Any]) -> CallSizes:
     sizes: list[float] = []
     nbytes = 0
     for value in values:
+        own = getattr(value, "call_sizes", None)
+        if own is not None:  # a handle, which keeps them
+            signature.append(own[0])
+            sizes.extend(own[1])
+            nbytes += value.nbytes
+            continue
         shape = getattr(value, "shape", None)
         if shape is not None and hasattr(value, "nbytes"):
             signature.append((len(shape), str(value.dtype)))

@@ -102,14 +102,24 @@ class TaskFuture(Future[Any]):
         timeout : float, optional
             Seconds to wait.
         """
-        value = super().result(timeout)
+        value = self.handle(timeout)
         if self.key is None and type(value) is not DataHandle:
             return value
         return replaced(value, self._fetched)
 
     def handle(self, timeout: float | None = None) -> Any:
         """Return the result as it is: arrays as `DataHandle` objects, wherever they are."""
+        self._hurry()
         return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the error of the task, or None."""
+        self._hurry()
+        return super().exception(timeout)
+
+    def _hurry(self) -> None:
+        if self.key is not None and not self.done():
+            self.graph.hurry()
 
     def _fetched(self, value: Any) -> Any:
         if not isinstance(value, DataHandle):

@@ -34,7 +34,7 @@ _NOT_WORTH_A_THREAD = 50e-6
 #: Ancestors whose rank is raised when a task is added below them.
 _MOST_RAISED = 32
 #: Seconds that the learner rests when it has nothing to do.
-_LEARNING_PAUSE = 0.001
+_LEARNING_PAUSE = 0.002
 #: Ended tasks that are kept.
 _MOST_RECORDS = 100_000
 
@@ -321,9 +321,10 @@ class TaskGraph:
                 return value.value
             return value
 
-        node.args = replaced(node.args, change)
-        node.kwargs = replaced(node.kwargs, change)
-        values = list(flattened((node.args, node.kwargs)))
+        if node.depends:
+            node.args = replaced(node.args, change)
+            node.kwargs = replaced(node.kwargs, change)
+        values = list(flattened((node.args, node.kwargs) if node.kwargs else node.args))
         node.handles = [one for one in values if isinstance(one, DataHandle)]
         node.tensor = node.tensor or any(one.tensor for one in node.handles)
         function: TaskFunction = node.function
@@ -565,6 +566,11 @@ class TaskGraph:
                 node.transfer,
             )
         )
+
+    def hurry(self) -> None:
+        """Tell the accelerators that the program waits for a result."""
+        for worker in self.workers:
+            worker.hurry()
 
     def wait_ready(self) -> None:
         """Wait until every accelerator can be used, or is known to be lost."""
