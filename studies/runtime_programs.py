@@ -323,7 +323,7 @@ def programs(scale: int = 8) -> list[Program]:
         return list(all_sizes[:2]) if small else list(all_sizes)
 
     def neighbours(rng: np.random.Generator) -> dict[str, Any]:
-        cases = [_normal(rng, n, 64) for n in sizes(8, 16, 256, 1024, 2048) * 3]
+        cases = [_normal(rng, n, 64) for n in sizes(8, 16, 256, 1024) * 3]
         return {"points": _normal(rng, 2_000 * scale**2, 64), "cases": cases}
 
     def groups(rng: np.random.Generator) -> dict[str, Any]:
@@ -379,7 +379,7 @@ def programs(scale: int = 8) -> list[Program]:
         Program("attention", _cases(attend, *sizes(16, 64, 256, 1024, 2048) * 3), _attention, 0.02),
         Program(
             "gradient descent",
-            _cases(train, *sizes((64, 16), (256, 64), (4096, 512), (16384, 1024))),
+            _cases(train, *sizes((64, 16), (256, 64), (2048, 256), (8192, 512))),
             _training,
             0.05,
         ),
