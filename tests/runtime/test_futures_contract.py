@@ -1,5 +1,7 @@
 """Contract of concurrent.futures: the executor behaves as a `ThreadPoolExecutor` does."""
 
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -342,3 +344,46 @@ def test_dropped_executor_ends_its_threads() -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(max(0.0, deadline - time.monotonic()))
         assert not thread.is_alive(), thread.name
+
+
+PROGRAM = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from hybrid_scheduler import HybridExecutor
+
+begin = threading.Event()
+
+def task(name):
+    begin.wait()
+    print(name, flush=True)
+
+def main():
+    dropped, closed = make(), make()
+    for number in range(4):
+        dropped.submit(task, f"dropped {number}")
+        closed.submit(task, f"closed {number}")
+    closed.shutdown(wait=False)
+
+make = lambda: MAKE
+main()
+kept = make()
+for number in range(4):
+    kept.submit(task, f"kept {number}")
+begin.set()
+"""
+
+
+@pytest.mark.parametrize(
+    "make", ["ThreadPoolExecutor(2)", "HybridExecutor(cores=2, device_type='cpu', history=False)"]
+)
+def test_program_ends_after_its_tasks(make: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("MAKE", make)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    expected = {f"{kind} {number}" for kind in ("dropped", "closed", "kept") for number in range(4)}
+    assert set(done.stdout.splitlines()) == expected
+    assert done.stderr == ""
