@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 TARGET = ROOT / "docs" / "images" / "dashboard"
-VIEWS = ("compare", "scheduler", "history", "run", "diff")
+VIEWS = ("compare", "studio", "scheduler", "history", "run", "diff")
 #: Widgets that the guide shows on their own, and where they are.
 WIDGETS = {"gantt": "/compare", "what-if": "/compare", "decision": "/compare"}
 CLOSE, FILM = "widgets", "film"
@@ -84,6 +84,7 @@ def paths(url: str) -> dict[str, str]:
     newest, before = (run["run_id"] for run in call(url, "/api/runs?limit=2")["runs"])
     return {
         "compare": "/compare",
+        "studio": "/compare",
         "scheduler": "/scheduler/hybrid_ml",
         "history": "/history",
         "run": f"/run/{before}",
@@ -120,6 +121,11 @@ def prepare(page: "Page", view: str) -> None:
             page.keyboard.press("Home")  # one GPU
         page.locator("#what-if [aria-busy=false]").wait_for()
         slider.blur()
+    if view == "studio":
+        page.get_by_role("button", name="New run").click()
+        page.get_by_role("radio", name="bursty").check()
+        page.get_by_text("of capacity saturates").wait_for()
+        page.wait_for_function("() => !document.querySelector('dialog .skeleton')")
     if view == "history":
         for box in page.locator("#runs").get_by_role("checkbox").all()[:2]:
             box.check()
@@ -150,7 +156,9 @@ def shoot(browser: "Browser", url: str, view: str) -> None:
             page = open_page(browser, url + paths(url)[view], theme, (width, 1000))
             prepare(page, view)
             # A window as tall as the page, and not a full-page picture: that one lays the page out anew.
-            page.set_viewport_size({"width": width, "height": page.evaluate("document.body.scrollHeight")})
+            # A dialog is as tall as its window.
+            height = 1000 if view == "studio" else page.evaluate("document.body.scrollHeight")
+            page.set_viewport_size({"width": width, "height": height})
             page.wait_for_timeout(1000)
             save(picture_of(page), f"{view}-{theme}-{width}", looks_of(url))
             page.close()

@@ -86,11 +86,19 @@ def refuse_second(value: str | None, info: ValidationInfo, *others: str) -> str 
     return value
 
 
-def refuse_without_trace(value: bool, info: ValidationInfo) -> bool:
-    """Return the value; raise if it asks for a repetition and no trace is given."""
+def _no_scenario(value: str | None, info: ValidationInfo) -> str | None:
+    return refuse_second(value, info, "scenario")
+
+
+def _with_trace(value: bool, info: ValidationInfo) -> bool:
     if value and info.data.get("trace") is None:
         raise PydanticCustomError("source", "must be left out without `trace`")
     return value
+
+
+#: Validators of a request with the fields `scenario`, `trace` and `repeat`.
+refuse_two_sources = field_validator("trace")(_no_scenario)
+refuse_repeat_without_trace = field_validator("repeat")(_with_trace)
 
 
 # ------------------------------------------------------------------------------------------ old names

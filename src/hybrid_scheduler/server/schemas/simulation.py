@@ -23,8 +23,9 @@ from .base_models import (
     TraceName,
     old_load,
     refuse_both_names,
+    refuse_repeat_without_trace,
     refuse_second,
-    refuse_without_trace,
+    refuse_two_sources,
     request_example,
     take_old_name,
 )
@@ -169,16 +170,8 @@ class StartRequest(RequestModel):
         default=False, description="Begin the trace again at its end; otherwise the run ends there."
     )
 
-    @field_validator("trace")
-    @classmethod
-    def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return refuse_second(value, info, "scenario")
-
-    @field_validator("repeat")
-    @classmethod
-    def _of_a_trace(cls, value: bool, info: ValidationInfo) -> bool:
-        return refuse_without_trace(value, info)
-
+    _one_source = refuse_two_sources
+    _of_a_trace = refuse_repeat_without_trace
     _refuse_both = refuse_both_names
     _take_old = take_old_name
 
@@ -236,15 +229,8 @@ class RunRequest(RequestModel):
     tags: Tags | None = None
     note: Note | None = None
 
-    @field_validator("trace")
-    @classmethod
-    def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return refuse_second(value, info, "scenario")
-
-    @field_validator("repeat")
-    @classmethod
-    def _of_a_trace(cls, value: bool, info: ValidationInfo) -> bool:
-        return refuse_without_trace(value, info)
+    _one_source = refuse_two_sources
+    _of_a_trace = refuse_repeat_without_trace
 
     @field_validator("platform_yaml", "profile")
     @classmethod
