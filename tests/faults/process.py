@@ -38,6 +38,7 @@ from hybrid_scheduler.storage import SqlJournal, schema_version
 compile_live_code(LiveConfig(schedulers=sys.argv[1].split(",")))
 requests = socket.socket(fileno=0)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the tests and their servers
 while True:
     message, files, _, _ = socket.recv_fds(requests, 2**16, 3)
     if not message:
@@ -56,6 +57,7 @@ while True:
         os.write(status, f"{os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])}\\n".encode())
         os._exit(0)
     os.close(status)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder, arguments, environment = json.loads(message)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # in place of the connection
     for number, file in enumerate(output, 1):
