@@ -177,7 +177,7 @@ class Served:
         if lines is not None:
             lines.put(None)
 
-    def wait_ready(self, seconds: float = 120.0) -> str:
+    def wait_ready(self, seconds: float = 280.0) -> str:
         line = self.lines.get(timeout=seconds)
         assert line is not None, self.errors
         found = re.search(r"http://localhost:(\d+)", line)
