@@ -10,6 +10,7 @@ import logging
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import SimpleQueue
@@ -33,6 +34,9 @@ _NEWEST, _LEAST_COPY = 0.2, 1 << 20
 #: Seconds between two looks at what is complete, while the program does not wait for it.
 _NAP = 0.001
 
+#: A task that was started: its future, the events before and after it, and the data that it uses.
+_Started = tuple["TaskFuture", Any, Any, Sequence[DataHandle]]
+
 
 class AcceleratorWorker:
     """Queue of an accelerator and the threads that serve it.
@@ -50,12 +54,12 @@ class AcceleratorWorker:
     def __init__(self, graph: TaskGraph, accelerator: AcceleratorBackend, space: int) -> None:
         self._graph, self.accelerator, self._space = graph, accelerator, space
         self._queue: RankedQueue[TaskFuture] = RankedQueue()
-        self._started: SimpleQueue[tuple[TaskFuture, Any, Any, Sequence[DataHandle]] | None] = SimpleQueue()
+        self._started: SimpleQueue[_Started | None] = SimpleQueue()
         self._slots = threading.Semaphore(_MOST_STARTED)
         self._lock = threading.Lock()
         self._expected = 0.0
         self.lost: str | None = None
-        #: Set while the program waits for a result.
+        #: Set when the program waits for a result of this device.
         self._awaited = threading.Event()
         #: Set when the first thread has prepared the device.
         self.ready = threading.Event()
@@ -81,7 +85,7 @@ class AcceleratorWorker:
         return self._expected if self.lost is None else math.inf
 
     def hurry(self) -> None:
-        """End tasks as soon as they are complete: the program waits for one."""
+        """End tasks as soon as they are complete: the program waits for one of them."""
         self._awaited.set()
 
     def start(self) -> None:
@@ -206,6 +210,8 @@ class AcceleratorWorker:
         directory.make_space(self._space, 0)
         self._graph.launched(node, value)
         self._started.put((node, start, end, handles))
+        if node.awaited:
+            self.hurry()
 
     def _lose(self, reason: str) -> None:
         """Close the device: its waiting tasks run on the CPU, and no more are sent here."""
@@ -224,25 +230,44 @@ class AcceleratorWorker:
     # ---------------------------------------------------------------- ending tasks
 
     def _complete(self) -> None:
-        while (started := self._started.get()) is not None:
-            # A nap after each task lets several end at once: waking up for every one would disturb the other
-            # thread. A program that waits for a result ends it.
-            self._awaited.wait(_NAP)
-            node, start, end, handles = started
-            try:
-                self.accelerator.finish(end)
-                node.finished = self._graph.clock()
-                node.seconds = self.accelerator.seconds(start, end, node.finished - node.started)
-            except Exception as error:
-                self._lose(f"{self.accelerator.name} failed: {type(error).__name__}: {error}"[:200])
-                self._end(node, handles)
-                self._graph.fail(node, error)
-            else:
-                self._end(node, handles)
-                self._graph.finished(node)
-            del node, started, handles
-            if self._started.empty():
+        started: deque[_Started] = deque()
+        closing = False
+        while not closing or started:
+            closing = self._take(started) or closing
+            awaited = any(one[0].awaited for one in started)
+            if not awaited and not closing:
+                # A nap lets several tasks end at once: waking up for each would disturb the other thread.
+                self._awaited.wait(_NAP)
                 self._awaited.clear()
+            while started and (
+                awaited
+                or closing
+                or len(started) > _MOST_STARTED // 2
+                or self.accelerator.is_complete(started[0][2])
+            ):
+                self._finish(*started.popleft())
+
+    def _take(self, started: deque[_Started]) -> bool:
+        """Add what was started to a list, waiting if it is empty; return whether that is all."""
+        while not started or not self._started.empty():
+            one = self._started.get()
+            if one is None:
+                return True
+            started.append(one)
+        return False
+
+    def _finish(self, node: TaskFuture, start: Any, end: Any, handles: Sequence[DataHandle]) -> None:
+        try:
+            self.accelerator.finish(end)
+            node.finished = self._graph.clock()
+            node.seconds = self.accelerator.seconds(start, end, node.finished - node.started)
+        except Exception as error:
+            self._lose(f"{self.accelerator.name} failed: {type(error).__name__}: {error}"[:200])
+            self._end(node, handles)
+            self._graph.fail(node, error)
+        else:
+            self._end(node, handles)
+            self._graph.finished(node)
 
     def _end(self, node: TaskFuture, handles: Sequence[DataHandle]) -> None:
         self._graph.directory.let_go(handles, self._space)

@@ -70,6 +70,9 @@ class AcceleratorBackend(Protocol):
     def mark(self) -> Any:
         """Return an event that happens when everything started so far has ended; None if it has."""
 
+    def is_complete(self, event: Any) -> bool:
+        """Return whether an event has happened."""
+
     def finish(self, event: Any) -> None:
         """Wait for an event in the calling thread; raises the error of a kernel that failed."""
 
@@ -199,6 +202,10 @@ class TorchAccelerator:
         event = self._torch.cuda.Event(enable_timing=True)
         event.record(self._compute)
         return event
+
+    def is_complete(self, event: Any) -> bool:
+        """Return whether an event has happened."""
+        return event is None or bool(event.query())
 
     def finish(self, event: Any) -> None:
         """Wait for an event."""

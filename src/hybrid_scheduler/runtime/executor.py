@@ -108,8 +108,10 @@ class HybridExecutor(Executor):
         self._choose_policy(scheduler, seed)
         if self._store is not None:
             durations.add_document(self._store.load())
-            for function, device_class, _, _, runs in durations.rows():
-                self.graph.placement.facts_of(function).runs[device_class] = runs
+            for function, device_class, _, seconds, runs in durations.rows():
+                facts = self.graph.placement.facts_of(function)
+                facts.runs[device_class] = runs
+                facts.seconds += runs * seconds
         for worker in self.graph.workers:
             worker.start()
         if found:

@@ -51,6 +51,8 @@ class TaskFuture(Future[Any]):
     #: Device class that this call measures for the first time.
     trial: str | None = None
     space = 0
+    #: Whether the program waits for it.
+    awaited = False
     #: Whether its expected seconds count in the backlog of the CPU.
     queued = False
     #: Device class that ran it.
@@ -119,7 +121,8 @@ class TaskFuture(Future[Any]):
 
     def _hurry(self) -> None:
         if self.key is not None and not self.done():
-            self.graph.hurry()
+            self.awaited = True
+            self.graph.hurry(self)
 
     def _fetched(self, value: Any) -> Any:
         if not isinstance(value, DataHandle):

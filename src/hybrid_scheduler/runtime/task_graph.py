@@ -567,10 +567,10 @@ class TaskGraph:
             )
         )
 
-    def hurry(self) -> None:
-        """Tell the accelerators that the program waits for a result."""
-        for worker in self.workers:
-            worker.hurry()
+    def hurry(self, node: TaskFuture) -> None:
+        """Tell the accelerator that runs a task that the program waits for it."""
+        if node.space != HOST:
+            self.workers[node.space - 1].hurry()
 
     def wait_ready(self) -> None:
         """Wait until every accelerator can be used, or is known to be lost."""

@@ -113,6 +113,10 @@ class FakeAccelerator:
                 self._paused.append(event)
         return event
 
+    def is_complete(self, event: Any) -> bool:
+        """Return whether an event has happened."""
+        return event is None or event.is_set()
+
     def finish(self, event: Any) -> None:
         """Wait for an event."""
         self._step("finish")
