@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "faults"), str(Path(__file__).parent)]  # process, page_checks
 
@@ -36,6 +36,14 @@ _OUTAGE = (
     "ERR_SOCKET_NOT_CONNECTED",
     "ERR_CONTENT_LENGTH_MISMATCH",  # it went in the middle of an answer
 )
+
+
+_LOUD = ("error", "warning")
+
+
+def _with_address(line: ConsoleMessage) -> str:
+    """Return the message with the address that it is about."""
+    return f"{line.text} {line.location.get('url', '')}"
 
 
 def _missing(what: str) -> None:
@@ -108,7 +116,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
         page.set_default_timeout(30_000)
         said: list[str] = []
-        page.on("console", lambda line: said.append(line.text) if line.type in ("error", "warning") else None)
+        page.on("console", lambda line: said.append(_with_address(line)) if line.type in _LOUD else None)
         page.on("pageerror", lambda error: said.append(str(error)))
         page.add_init_script("localStorage.setItem('hs.tour', 'done')")
         pages.append((page, said, (*allowed, *(_OUTAGE if outage else ()))))

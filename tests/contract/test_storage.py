@@ -31,6 +31,7 @@ from hybrid_scheduler.storage import (
     retention,
 )
 from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS, payload_seq
+from hybrid_scheduler.storage.device_load import LoadWindow
 from hybrid_scheduler.storage.event_bus import EventReader, LocalBus, RedisBus
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
 from hybrid_scheduler.storage.integrity_check import verify
@@ -384,6 +385,42 @@ async def test_a_window_of_the_gantt_chart_holds_every_part_that_touches_it(jour
         newest = [each for each in expected if each[1] in ids][-5:]
         assert list(zip(*(short[name] for name in names), strict=True)) == newest
     assert (await repository.gantt(RUN, "unknown", start, end))["start"] == []
+
+
+@pytest.mark.parametrize("most_rows", [8_000, 0], ids=["from rows", "from buckets"])
+@pytest.mark.parametrize("window", [(None, None), (20.0, 30.0), (0.5, 0.75), (70.0, 140.0), (500.0, 600.0)])
+async def test_load_of_devices_equals_the_parts_of_the_gantt_chart(
+    journal, repository, monkeypatch, window, most_rows
+):
+    monkeypatch.setattr("hybrid_scheduler.storage.device_load._MOST_SCANNED", most_rows)
+    engine = Engine()
+    batches = list(engine.batches(4, 20))
+    late = batches[0].results["greedy"]
+    for column in (late.start, late.finish, late.accelerator_start, late.latency):
+        column[3] += 60.0
+    stored(journal, *batches)
+    for _ in range(2):  # the second request reads nothing again
+        found = await repository.device_load(RUN, "greedy", LoadWindow(*window, columns=40))
+        start, end, known_to, width = (found[name] for name in ("start", "end", "known_to", "column_s"))
+        assert start <= (window[0] or 0.0) + 1e-9 or window[0] is None
+        parts = await repository.gantt(RUN, "greedy", start, end)
+        edges = start + width * np.arange(len(found["schedulers"]["greedy"]["busy"][0]) + 1)
+        assert edges[-1] == pytest.approx(end)
+        for device, columns, total in zip(
+            found["devices"],
+            found["schedulers"]["greedy"]["busy"],
+            found["schedulers"]["greedy"]["total"],
+            strict=True,
+        ):
+            mine = [i for i, name in enumerate(parts["device"]) if name == device]
+            begins, ends = (np.array([parts[name][i] for i in mine]) for name in ("start", "end"))
+
+            def busy(low, high, begins=begins, ends=ends):
+                return float(np.maximum(0.0, np.minimum(ends, high) - np.maximum(begins, low)).sum())
+
+            assert columns == pytest.approx([busy(low, high) for low, high in pairwise(edges)], abs=1e-5)
+            assert total == pytest.approx(busy(start, known_to), abs=1e-5)
+    assert await repository.device_load("01JCQ4W3E8Z0V6M8T1S9Y5K2ZZ", "greedy", LoadWindow()) is None
 
 
 # ------------------------------------------------------------------------------------------ events

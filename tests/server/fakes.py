@@ -30,6 +30,7 @@ from hybrid_scheduler.server.engine_control import (
 from hybrid_scheduler.server.prometheus_metrics import Metrics
 from hybrid_scheduler.server.rate_limits import RateLimiter
 from hybrid_scheduler.server.stream_hub import StreamHub
+from hybrid_scheduler.storage.device_load import LoadWindow, Timelines
 from hybrid_scheduler.storage.repository import ModelHistory
 
 RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RB"
@@ -105,6 +106,7 @@ class FakeRepository:
     """All reads of a database, over a list of tasks."""
 
     def __init__(self, tasks: int = 20) -> None:
+        self.timelines = Timelines()
         self.tasks_by_id: dict[int, dict[str, Any]] = {}
         self.keys: dict[str, tuple[str, int]] = {}
         self.labels: dict[str, dict[str, Any]] = {}
@@ -281,6 +283,17 @@ class FakeRepository:
             "truncated": len(rows) > limit,
         }
 
+    async def device_load(self, run_id: str, scheduler: str | None, window: LoadWindow) -> dict[str, Any] | None:
+        if await self.run(run_id) is None:
+            return None
+        names = SCHEDULERS if scheduler is None else (scheduler,)
+        return {
+            "run_id": run_id, "devices": ["cpu", "gpu_0", "gpu_1"], "start": 0.0, "end": 2.0, "known_to": 2.0,
+            "newest": 2.0, "column_s": 1.0, "tasks": 20,
+            "schedulers": {name: {"busy": [[0.5, 0.5]] * 3, "total": [1.0] * 3} for name in names},
+            "blocks": None if scheduler is None else await self.gantt(run_id, scheduler, None, None, 5),
+        }  # fmt: skip
+
     async def results(
         self, run_id: str, scheduler: str | None, after_task: int, limit: int
     ) -> list[dict[str, Any]]:
@@ -379,6 +392,8 @@ class FakeControl:
             "storage": "away" if self.repository.outage else "ok",
             "notes": [],
             "latency_bound": 0.02,
+            "makespan_bound": 1.0,
+            "first_arrival": 0.1,
             "comparison": [comparison_row(name, tasks) for name in SCHEDULERS],
             "verdict": plain_value(judge(_EVIDENCE, 0.02).as_dict()),
         }

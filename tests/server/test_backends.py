@@ -100,6 +100,8 @@ async def script(client):
     await ask("GET", f"/api/runs/{run}/gantt?scheduler=greedy", schemas.Gantt)
     await ask("GET", f"/api/runs/{run}/gantt?scheduler=greedy&start=0.05&end=0.2&limit=3", schemas.Gantt)
     await ask("GET", f"/api/runs/{run}/gantt?scheduler=unknown", schemas.Gantt)
+    await ask("GET", f"/api/history/load?run_id={run}&scheduler=greedy", schemas.DeviceLoadResponse)
+    await ask("GET", f"/api/history/load?run_id={run}&last=60&columns=60", schemas.DeviceLoadResponse)
     diff = await ask("GET", f"/api/gantt/diff?a={run}&scheduler=greedy&other=oracle", schemas.GanttDiff)
     assert len(diff["ordinal"]) == len(diff["moved"]) == len(diff["finish_difference"]) > 0
     await ask("GET", f"/api/gantt/diff?a={run}&scheduler=greedy")

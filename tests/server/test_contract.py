@@ -29,6 +29,8 @@ READS = [
     ("/api/runs", schemas.RunPage),
     (f"/api/runs/{RUN}", schemas.RunDetail),
     (f"/api/runs/{RUN}/gantt?scheduler=greedy&limit=5", schemas.Gantt),
+    (f"/api/history/load?run_id={RUN}&scheduler=greedy&last=14&ahead=2", schemas.DeviceLoadResponse),
+    (f"/api/history/load?run_id={RUN}&start=0&end=2&columns=2", schemas.DeviceLoadResponse),
     (f"/api/gantt/diff?a={RUN}&scheduler=greedy&other=oracle&limit=5", schemas.GanttDiff),
     (f"/api/diff?a={RUN}&b={OTHER_RUN}", schemas.RunDiff),
     ("/api/events?after=2&limit=2", schemas.EventPage),

@@ -166,12 +166,14 @@ export function GanttChart(props: GanttChartProps) {
         </span>
         {named
           ? lanes.map((lane, i) => {
-              const idle = idleShare(lane, from, end);
+              const idle = lane.idle ?? idleShare(lane, from, end);
               return (
                 <span
                   key={lane.device}
                   className="absolute right-0 left-0 flex flex-col justify-center"
                   style={side(i)}
+                  data-device={lane.device}
+                  data-idle={idle}
                 >
                   {percent(idle)}
                   <i className="mt-0.5 block h-1 overflow-hidden rounded-full bg-track max-md:hidden">

@@ -51,6 +51,27 @@ function drawDensity(paint: Paint, model: GanttModel, lane: GanttLane, y: number
   }
 }
 
+/** Draws a heat strip: every column has the colour of its exact busy share, queued work after `now` is paler. */
+function drawHeat(paint: Paint, model: GanttModel, lane: GanttLane, y: number, ramp: readonly string[]): void {
+  const { heat } = lane;
+  if (!heat) return;
+  const { context, size, tokens } = paint;
+  const x = linearScale(model.from, model.to, 0, size.width);
+  const bright = ramp[4] as string;
+  const height = model.laneHeight - 4;
+  const first = Math.max(0, Math.floor((model.from - heat.start) / heat.width));
+  const last = Math.min(heat.sums.length - 1, Math.ceil((model.to - heat.start) / heat.width));
+  for (let i = first; i < last; i++) {
+    const share = ((heat.sums[i + 1] as number) - (heat.sums[i] as number)) / heat.width;
+    if (share <= 0) continue;
+    const begin = heat.start + i * heat.width;
+    const left = Math.max(0, x(begin));
+    const queued = begin >= model.now ? 0.4 : 1;
+    context.fillStyle = mix(tokens.track, bright, Math.min(1, share) * queued);
+    context.fillRect(left, y + 2, Math.max(0.6, Math.min(size.width, x(begin + heat.width)) - left + 0.3), height);
+  }
+}
+
 function drawBlocks(paint: Paint, model: GanttModel, lane: GanttLane, y: number, ramp: readonly string[]): void {
   const { context, size } = paint;
   const x = linearScale(model.from, model.to, 0, size.width);
@@ -149,7 +170,8 @@ export function drawGantt(paint: Paint, model: GanttModel): void {
     context.beginPath();
     context.roundRect(0, y, size.width, model.laneHeight, 4);
     context.fill();
-    if (countBetween(lane, model.from, model.to) > size.width * 0.75) drawDensity(paint, model, lane, y, ramp);
+    if (lane.heat) drawHeat(paint, model, lane, y, ramp);
+    else if (countBetween(lane, model.from, model.to) > size.width * 0.75) drawDensity(paint, model, lane, y, ramp);
     else drawBlocks(paint, model, lane, y, ramp);
   });
   context.font = FONT;

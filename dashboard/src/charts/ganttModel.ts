@@ -1,8 +1,37 @@
 /** Lanes and blocks of a Gantt chart, and the search for the visible ones. */
 import type { DeviceTimeline } from "../lib/deviceTimeline";
 
+/** Busy seconds per column of equal width, and their running sums. */
+interface Heat {
+  start: number;
+  width: number;
+  sums: Float64Array;
+}
+
+export function heatOf(start: number, width: number, busy: readonly number[]): Heat {
+  const sums = new Float64Array(busy.length + 1);
+  busy.forEach((seconds, i) => {
+    sums[i + 1] = (sums[i] as number) + seconds;
+  });
+  return { start, width, sums };
+}
+
+/** Busy seconds of the columns up to a time; within a column they count as spread evenly. */
+function heatUpTo(heat: Heat, time: number): number {
+  const last = heat.sums.length - 1;
+  const place = Math.min(Math.max((time - heat.start) / heat.width, 0), last);
+  const column = Math.min(Math.floor(place), last - 1);
+  if (column < 0) return 0;
+  const before = heat.sums[column] as number;
+  return before + (place - column) * ((heat.sums[column + 1] as number) - before);
+}
+
 export interface GanttLane {
   device: string;
+  /** Busy seconds per column, drawn where the blocks are too many; null draws blocks. */
+  heat?: Heat | null;
+  /** Idle share of the visible window as the server computed it; undefined computes it from the blocks. */
+  idle?: number;
   /** Blocks from oldest to newest; a source is used up to the start of the next one. */
   sources: readonly DeviceTimeline[];
 }
@@ -92,6 +121,7 @@ export function countBetween(lane: GanttLane, from: number, to: number): number 
 
 /** Busy seconds of all sources up to a time, from an arbitrary origin. Called per pixel, so without closures. */
 export function busyUpTo(lane: GanttLane, time: number, weigh = false): number {
+  if (lane.heat) return heatUpTo(lane.heat, time);
   let sum = 0;
   for (let order = 0; order < lane.sources.length; order++) {
     const stop = until(lane.sources, order);

@@ -30,6 +30,18 @@ export const api = {
     (await get("/api/full_history", { query: { limit }, timeoutMs: LONG_MS, ...o })).map(taskRecord),
   comparative: (limit: number, runId?: string | null, o: Options = {}) =>
     get("/api/history/comparative", { query: { limit, run_id: runId }, ...o }),
+  load: (
+    query: {
+      run_id?: string;
+      scheduler?: string;
+      start?: number;
+      end?: number;
+      last?: number;
+      ahead?: number;
+      columns?: number;
+    },
+    o: Options = {},
+  ) => get("/api/history/load", { query, timeoutMs: LONG_MS, ...o }),
   trends: (runId: string | null, buckets = 120, o: Options = {}) =>
     get("/api/history/trends", { query: { run_id: runId, buckets }, ...o }),
   task: async (taskId: number, o: Options = {}) =>

@@ -9,6 +9,7 @@ export type Scheduler = Schemas["SchedulerResponse"];
 export type Run = Schemas["Run"];
 export type RunDetail = Schemas["RunDetail"];
 export type RunDiff = Schemas["RunDiff"];
+export type DeviceLoad = Schemas["DeviceLoadResponse"];
 export type Gantt = Schemas["Gantt"];
 export type Comparative = Schemas["Comparative"];
 export type Trends = Schemas["Trends"];

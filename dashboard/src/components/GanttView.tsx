@@ -12,6 +12,8 @@ interface GanttViewProps {
   lanes: readonly LaneOfKind[];
   scheduler: string;
   window: GanttWindow;
+  /** Lanes of the overview; those of the chart by default. */
+  overview?: readonly LaneOfKind[];
   /** First and last second that the overview covers, and their labels. */
   first: number;
   last: number;
@@ -71,7 +73,7 @@ export function GanttView(props: GanttViewProps) {
           <br />
           GPU
         </span>
-        <GanttOverview lanes={lanes} from={first} to={last} window={window} />
+        <GanttOverview lanes={props.overview ?? lanes} from={first} to={last} window={window} />
         <span className="ml-3 w-12 shrink-0 text-right text-faint leading-4 md:ml-6 md:w-[72px]">
           {firstLabel} to
           <br />

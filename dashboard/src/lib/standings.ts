@@ -1,9 +1,9 @@
 /** Ranking of schedulers by one metric, best first. */
-import type { ComparisonRow } from "../client/models";
+import type { ComparisonRow, VerdictRow } from "../client/models";
 import type { Metric } from "./metrics";
 import { REFERENCE, type SchedulerStyle } from "./schedulerStyle";
 
-export type { VerdictRow } from "../client/models";
+export type { VerdictRow };
 
 export interface Standing {
   style: SchedulerStyle;

@@ -8,9 +8,14 @@ import { apiToken } from "../client/request";
 import { live, useLive } from "./liveStore";
 import { TASK_WINDOW } from "./recentTasks";
 
-/** Number of past events that a newly opened page reads. */
-const LOOK_BACK = 1000;
+/** Number of past events that a newly opened page reads; a link to a frozen view needs more for its picture. */
+const LOOK_BACK = 12;
+const LOOK_BACK_FROZEN = 1000;
+/** Number of stored tasks that a newly opened page reads; the stream brings more. */
+const FIRST_TASKS = 100;
 const PAGE = 500;
+/** Notifications about models: all that they change is in the next update. */
+const IN_UPDATES = new Set(["retrained", "drift", "fallback", "recovered"]);
 const OFFLINE_AFTER_MS = 30_000;
 
 function socketAddress(): string {
@@ -78,7 +83,7 @@ export class LiveFeed {
     const event = parseEvent(value);
     if (!event) live.countMalformed();
     if (seq === null || !this.begun) return;
-    if (event?.type === "notification") this.refreshStatus();
+    if (event?.type === "notification" && !IN_UPDATES.has(event.kind)) this.refreshStatus();
     this.offer(seq, event);
   }
 
@@ -110,12 +115,12 @@ export class LiveFeed {
   private async begin(seq: number): Promise<void> {
     this.begun = true;
     const end = this.freezeAt === null ? seq : Math.min(seq, this.freezeAt);
-    this.order.reset(Math.max(0, end - LOOK_BACK));
+    this.order.reset(Math.max(0, end - (this.freezeAt === null ? LOOK_BACK : LOOK_BACK_FROZEN)));
     if (this.freezeAt === null) {
-      // Stored tasks come first, because lanes need blocks in the order of their starts.
+      // Stored tasks come first, because the window of recent tasks is in the order of their numbers.
       this.filling = true;
       try {
-        live.seedTasks(await api.history(TASK_WINDOW));
+        live.seedTasks(await api.history(FIRST_TASKS));
       } catch {
         // The stream alone gives correct, shorter data.
       }

@@ -6,7 +6,6 @@
 import { create } from "zustand";
 import type {
   ComparisonRow,
-  Decision,
   RunState,
   Scheduler,
   SimulationUpdate,
@@ -39,6 +38,9 @@ interface LiveData {
   verdict: Verdict | null;
   /** Lower bound on the mean latency of the tasks so far. */
   latencyBound: number | null;
+  /** Lower bound on the makespan so far, and the arrival from which makespans count. */
+  makespanBound: number | null;
+  firstArrival: number | null;
   virtualTime: number;
   tasksProcessed: number;
   tasksPerSecond: number;
@@ -78,6 +80,8 @@ const initial = (): LiveData => ({
   comparison: [],
   verdict: null,
   latencyBound: null,
+  makespanBound: null,
+  firstArrival: null,
   virtualTime: 0,
   tasksProcessed: 0,
   tasksPerSecond: 0,
@@ -92,13 +96,13 @@ const initial = (): LiveData => ({
   omitted: 0,
 });
 
-function viewOf({ tasks, lanes, utilization, log, notifications }: StreamBuffers): StreamView {
-  return { tasks, lanes, utilization, log, notifications };
+function viewOf({ tasks, utilization, log, notifications }: StreamBuffers): StreamView {
+  return { tasks, utilization, log, notifications };
 }
 
 export const useLive = create<LiveStore>(() => ({ ...initial(), stream: viewOf(new StreamBuffers()) }));
 
-/** Buffered data of the stream: recent tasks, Gantt lanes, utilization, log and notifications. */
+/** Buffered data of the stream: recent tasks, utilization, log and notifications. */
 export const useStream = (): StreamView => useLive((s) => s.stream);
 
 /** Writer of the live store. Components read through `useLive` and `useStream` only. */
@@ -140,17 +144,15 @@ class LiveWriter {
     this.draft.runId = runId;
   }
 
-  private addDecision(decision: Decision): void {
-    if (this.buffers.tasks.add(decision)) this.buffers.lanes.add(decision);
-  }
-
   private applyUpdate(update: SimulationUpdate): void {
-    for (const decision of update.decisions) this.addDecision(decision);
+    for (const decision of update.decisions) this.buffers.tasks.add(decision);
     this.buffers.utilization.push(update);
     Object.assign(this.draft, {
       comparison: update.comparison,
       verdict: update.verdict ?? null,
       latencyBound: update.latency_bound ?? null,
+      makespanBound: update.makespan_bound ?? null,
+      firstArrival: update.first_arrival ?? null,
       virtualTime: update.virtual_time,
       tasksProcessed: update.tasks_processed,
       tasksPerSecond: update.tasks_per_second,
@@ -212,7 +214,7 @@ class LiveWriter {
       if (this.draft.runId !== null && task.run_id !== this.draft.runId) continue;
       const { size, compute_intensity, memory_required } = task;
       for (const result of Object.values(task.results)) {
-        this.addDecision({ ...result, size, compute_intensity, memory_required });
+        this.buffers.tasks.add({ ...result, size, compute_intensity, memory_required });
       }
     }
     this.scheduleFlush();
@@ -223,13 +225,14 @@ class LiveWriter {
     draft.status = status;
     if (!draft.frozen) {
       if (status.run_id !== null) this.enterRun(status.run_id);
-      this.buffers.lanes.setDevices(status.platform.devices);
       this.draft.state = status.state;
       // An update that was already applied is at least as recent as the status.
       if (this.draft.updatedAt === null) {
         this.draft.comparison = status.comparison;
         this.draft.verdict = status.verdict ?? null;
         this.draft.latencyBound = status.latency_bound ?? null;
+        this.draft.makespanBound = status.makespan_bound ?? null;
+        this.draft.firstArrival = status.first_arrival ?? null;
         this.draft.tasksProcessed = status.tasks_processed;
         this.draft.tasksPerSecond = status.tasks_per_second;
         this.draft.virtualTime = status.virtual_time;

@@ -1,7 +1,6 @@
 /** Buffers of bounded size that the event stream fills. */
 import type { LogLine, Notification } from "../client/models";
 import { RingBuffer } from "../lib/ringBuffer";
-import { GanttLanes } from "./ganttLanes";
 import { RecentTasks } from "./recentTasks";
 import { UtilizationHistory } from "./utilizationHistory";
 
@@ -9,14 +8,12 @@ export type LogEntry = LogLine | Notification;
 
 export class StreamBuffers {
   readonly tasks = new RecentTasks();
-  readonly lanes = new GanttLanes();
   readonly utilization = new UtilizationHistory();
   readonly log = new RingBuffer<LogEntry>(500);
   readonly notifications = new RingBuffer<Notification>(200);
 
   clear(): void {
     this.tasks.clear();
-    this.lanes.clear();
     this.utilization.clear();
     this.log.clear();
     this.notifications.clear();

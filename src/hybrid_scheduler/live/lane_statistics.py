@@ -254,6 +254,9 @@ class LatencyFloor:
     def forget(self) -> None:
         """Start anew."""
         self._tasks, self._total = 0, 0.0
+        #: Arrival of the first task, and the earliest end of the last one.
+        self.first_arrival: float | None = None
+        self._last_end = -math.inf
         self._open: list[Workload] = []
         self._filled = 0
         #: The bound of the block before, and the isolated optima that it replaces.
@@ -264,14 +267,22 @@ class LatencyFloor:
         """The lower bound in seconds; None without tasks."""
         return self._total / self._tasks if self._exists and self._tasks else None
 
+    @property
+    def makespan(self) -> float | None:
+        """Lower bound on the makespan in seconds: no task ends before its arrival plus its isolated optimum."""
+        return self._last_end - self.first_arrival if self.first_arrival is not None and self._exists else None
+
     def add(self, tasks: Workload, optimal: Floats) -> None:
         """Add tasks with their isolated optima, in the order of their arrivals."""
+        if self.first_arrival is None:
+            self.first_arrival = float(tasks.arrival_time[0])
         if not self._exists:
             return
         machine = self._machine
         if machine.noise.sigma:
             optimal = isolated_optimum(tasks, machine.platform, machine.physics, machine.noise)
         self._total += float(optimal.sum())
+        self._last_end = max(self._last_end, float((tasks.arrival_time + optimal).max()))
         bounded = min(len(tasks), max(0, _MOST_BOUNDED - self._tasks))
         self._tasks += len(tasks)
         start = 0
@@ -306,9 +317,13 @@ class LatencyFloor:
 
     def state(self) -> list[float]:
         """Return tasks and seconds of the floor; an open block counts with its isolated optima."""
-        return [float(self._tasks), self._total] if self._exists else [0.0, 0.0]
+        if not self._exists or self.first_arrival is None:
+            return [0.0, 0.0]
+        return [float(self._tasks), self._total, self.first_arrival, self._last_end]
 
     def restore(self, state: list[float]) -> None:
         """Continue from what `state` returned."""
         self.forget()
         self._tasks, self._total = int(state[0]), float(state[1])
+        if len(state) > 2:
+            self.first_arrival, self._last_end = float(state[2]), float(state[3])

@@ -90,6 +90,9 @@ class LiveStatus:
     notes: tuple[str, ...]
     #: Lower bound on the mean latency of the tasks so far.
     latency_bound: float | None
+    #: Lower bound on the makespan so far, and the arrival from which both count.
+    makespan_bound: float | None
+    first_arrival: float | None
     comparison: tuple[SchedulerStatistics, ...]
     #: Who leads and why, as `metrics.verdict.Verdict.as_dict` returns it; None without a run.
     verdict: dict[str, Any] | None
@@ -171,6 +174,8 @@ def read_status(
         storage="away" if journal.unavailable else "ok",
         notes=(*notes, *(f"{lane.name} is off: {lane.failure}" for lane in lanes if lane.failure is not None)),
         latency_bound=run.floor.mean if run else None,
+        makespan_bound=run.floor.makespan if run else None,
+        first_arrival=run.floor.first_arrival if run else None,
         comparison=tuple(run.rows()) if run else (),
         verdict=run.verdict().as_dict() if run else None,
     )

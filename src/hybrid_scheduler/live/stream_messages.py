@@ -118,6 +118,8 @@ class UpdateBuilder:
             "latest_results": latest,
             "comparison": [row.as_dict() for row in status.comparison],
             "latency_bound": status.latency_bound,
+            "makespan_bound": status.makespan_bound,
+            "first_arrival": status.first_arrival,
             "verdict": status.verdict,
             "utilization": {
                 "average_utilization": mean,

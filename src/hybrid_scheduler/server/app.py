@@ -16,7 +16,7 @@ from . import dashboard_files, errors
 from .app_context import AppContext, ServerOptions
 from .routes import ROUTERS
 from .schemas import ErrorBody, Hello
-from .security_middleware import SecurityMiddleware
+from .security_middleware import CompressionMiddleware, SecurityMiddleware
 from .websocket_endpoint import WebSocketEndpoint
 
 _TITLE = "Hybrid ML Scheduler"
@@ -66,6 +66,7 @@ def create_app(context: AppContext) -> FastAPI:
     app.state.context = context
     dashboard_files.install(app, context.static)
     # The last one added is the outermost.
+    app.add_middleware(CompressionMiddleware)
     app.add_middleware(WebSocketEndpoint, context=context)
     app.add_middleware(
         SecurityMiddleware, options=context.options, limiter=context.limiter, metrics=context.metrics

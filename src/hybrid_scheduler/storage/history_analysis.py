@@ -193,7 +193,7 @@ _ROWS_PER_FETCH = 2_000
 async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict[str, Any]:
     """Return means of a run in at most `buckets` ranges of equally many tasks."""
     in_run = tasks.c.run_id == run_id
-    low, high = await _ordinal_range(connection, run_id)
+    low, high = await ordinal_range(connection, run_id)
     if low is None or high is None:
         return {"run_id": run_id, "sampled": False, "buckets": []}
     width = -(-(high - low + 1) // max(1, buckets))
@@ -241,7 +241,8 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
     }
 
 
-async def _ordinal_range(connection: AsyncConnection, run_id: str) -> tuple[int | None, int | None]:
+async def ordinal_range(connection: AsyncConnection, run_id: str) -> tuple[int | None, int | None]:
+    """Return the positions of a run's first and last stored task; None without tasks."""
     in_run = tasks.c.run_id == run_id
     low = await connection.scalar(select(func.min(tasks.c.ordinal)).where(in_run))
     high = await connection.scalar(select(func.max(tasks.c.ordinal)).where(in_run))
@@ -310,7 +311,7 @@ async def gantt(
     if run is None:
         return None
     devices, longest, config = run
-    window = await _task_window(connection, run_id, start, end, float(longest.get(scheduler, 0.0)))
+    window = await task_window(connection, run_id, start, end, float(longest.get(scheduler, 0.0)))
     parts: list[tuple[Any, ...]] = []
     found: Sequence[Any] = ()
     if window is not None:
@@ -352,7 +353,7 @@ async def gantt(
     }
 
 
-async def _task_window(
+async def task_window(
     connection: AsyncConnection, run_id: str, start: float | None, end: float | None, longest: float
 ) -> tuple[int, int] | None:
     """Return first and last task that can overlap a window of time.
@@ -361,7 +362,7 @@ async def _task_window(
     follow arrival times, so both limits are found by bisection.
     """
     in_run = tasks.c.run_id == run_id
-    low, high = await _ordinal_range(connection, run_id)
+    low, high = await ordinal_range(connection, run_id)
     if low is None or high is None:
         return None
 

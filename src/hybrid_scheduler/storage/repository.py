@@ -17,6 +17,7 @@ from ..live.published_names import LOAD_COLUMN
 from . import history_analysis, tables
 from .batch_transaction import COUNTED_TABLES
 from .database import Database
+from .device_load import LoadWindow, Timelines, device_load
 from .retention import DELETION_KEY, LABELS_KEY
 
 Row = dict[str, Any]
@@ -71,6 +72,7 @@ class Repository:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.timelines = Timelines()
 
     async def ping(self) -> None:
         """Check that the database answers."""
@@ -270,6 +272,13 @@ class Repository:
             return None
         async with self.database.reading() as connection:
             return await history_analysis.gantt(connection, run_id, scheduler, start, end, limit)
+
+    async def device_load(self, run_id: str, scheduler: str | None, window: LoadWindow) -> Row | None:
+        """Return busy seconds of devices in columns of time, exact at every zoom; None for an unknown run."""
+        if _is_unstorable(run_id) or (scheduler is not None and _is_unstorable(scheduler)):
+            return None
+        async with self.database.reading() as connection:
+            return await device_load(connection, self.timelines, run_id, scheduler, window)
 
     async def models(
         self, run_id: str, schedulers: Iterable[str], limit: int, before: int | None = None

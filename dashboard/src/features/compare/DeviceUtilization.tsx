@@ -9,12 +9,14 @@ import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { count, device as deviceName, percent, time } from "../../lib/format";
 import type { TableData } from "../../lib/tableData";
-import { meanSeries, type SeriesPoint } from "../../lib/timeSeries";
-import { useLive, useStream } from "../../store/liveStore";
+import type { SeriesPoint } from "../../lib/timeSeries";
+import { useDeviceLoad } from "../../store/deviceLoad";
+import { useLive } from "../../store/liveStore";
 import { useDevices, useFocus, useVisibleStyles } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
 
 const SPAN = 60;
+const COLUMNS = 60;
 /** Backlog in seconds from which a queue counts as long. */
 const LONG_QUEUE = 30;
 
@@ -23,6 +25,8 @@ type Mode = "schedulers" | "devices" | "total";
 interface Cell {
   label: string;
   points: readonly SeriesPoint[];
+  /** Busy share of the whole window. */
+  mean: number | null;
   color: string;
 }
 interface Row {
@@ -32,21 +36,32 @@ interface Row {
 }
 
 function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; to: number } {
-  const stream = useStream();
-  const now = useLive((s) => s.virtualTime);
   const range = useUi((s) => s.range);
   const styles = useVisibleStyles();
   const devices = useDevices();
   const focus = useFocus();
-  const to = range.kind === "fixed" ? range.to : now;
-  const from = range.kind === "fixed" ? range.from : now - SPAN;
+  const wanted = range.kind === "fixed" ? { start: range.from, end: range.to } : { last: SPAN, ahead: 0 };
+  const { data: load } = useDeviceLoad(null, wanted, COLUMNS);
   return useMemo(() => {
+    const from = load?.start ?? 0;
+    const to = load?.known_to ?? 0;
+    const seconds = to - from;
     const cpus = devices.filter((d) => d.kind === "cpu");
     const others = devices.filter((d) => d.kind !== "cpu");
-    const read = (name: string, list: readonly { name: string }[]) =>
-      meanSeries(list.map((d) => stream.utilization.busyShare(name, d.name, from)));
-    const until = (points: readonly SeriesPoint[]) =>
-      range.kind === "fixed" ? points.filter((p) => p.t <= to) : points;
+    /** Mean busy share of some devices: per column, and of the whole window. */
+    const read = (name: string, list: readonly { name: string }[]): Pick<Cell, "points" | "mean"> => {
+      const one = load?.schedulers[name];
+      const rows = list.map((d) => load?.devices.indexOf(d.name) ?? -1).filter((index) => index >= 0);
+      if (!load || !one || !rows.length || !(seconds > 0)) return { points: [], mean: null };
+      const points = (one.busy[rows[0] as number] ?? [])
+        .map((_, column) => ({
+          t: from + (column + 0.5) * load.column_s,
+          value: rows.reduce((sum, row) => sum + (one.busy[row]?.[column] ?? 0), 0) / rows.length / load.column_s,
+        }))
+        .filter((point) => point.t <= to);
+      const busy = rows.reduce((sum, row) => sum + (one.total[row] ?? 0), 0);
+      return { points, mean: busy / rows.length / seconds };
+    };
     if (mode === "schedulers") {
       const groups = [
         { label: cpus.length > 1 ? `CPU, mean of ${cpus.length}` : "CPU", list: cpus },
@@ -62,8 +77,8 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
         ),
         cells: groups.map(({ label, list }) => ({
           label: `${style.label}, ${label}`,
-          points: until(read(style.name, list)),
           color: style.color,
+          ...read(style.name, list),
         })),
       }));
       return { rows, columns: groups.map((group) => group.label), from, to };
@@ -74,13 +89,13 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
       cells: [
         {
           label: `${focus?.label}, ${device.name}`,
-          points: until(stream.utilization.busyShare(focus?.name ?? "", device.name, from)),
           color: focus?.color ?? "#888888",
+          ...read(focus?.name ?? "", [device]),
         },
       ],
     }));
     return { rows, columns: [focus?.label ?? ""], from, to };
-  }, [stream, mode, styles, devices, focus, from, to, range.kind]);
+  }, [load, mode, styles, devices, focus]);
 }
 
 const kinds = (devices: readonly { kind: string }[]): string =>
@@ -136,14 +151,14 @@ export function DeviceUtilization() {
   return (
     <Panel
       title="Device utilization"
-      subtitle={`${fixed ? "chosen range" : "last 60 s"}, axes 0 to 100 %`}
+      subtitle={`busy share of ${from.toFixed(0)} to ${to.toFixed(0)} s, axes 0 to 100 %`}
       state={useLiveBody({ shape: "lines" })}
       tag={useLiveTag()}
       table={table}
       actions={<QueueWarning />}
       bodyClass="flex flex-col"
     >
-      <div className="mb-2">
+      <div className="mb-2" data-testid="pulse-window" data-start={from} data-known-to={to}>
         <SegmentedControl
           label="Show"
           value={mode}
@@ -188,8 +203,12 @@ export function DeviceUtilization() {
                     label={cell.label}
                     className="my-1"
                   />
-                  <span className="flex items-center justify-end whitespace-nowrap">
-                    {percent(cell.points.at(-1)?.value)}
+                  <span
+                    className="flex items-center justify-end whitespace-nowrap"
+                    data-busy={cell.mean}
+                    data-cell={cell.label}
+                  >
+                    {percent(cell.mean)}
                   </span>
                 </div>
               ))}

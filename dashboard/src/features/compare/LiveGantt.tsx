@@ -1,19 +1,20 @@
-import { Download, LocateFixed, Maximize } from "lucide-react";
-import { useMemo } from "react";
-import { type LaneOfKind, type Mark, visit } from "../../charts/ganttModel";
+import { Check, Download, LocateFixed, Maximize } from "lucide-react";
+import { useEffect, useState } from "react";
+import { type LaneOfKind, visit } from "../../charts/ganttModel";
+import type { DeviceLoad } from "../../client/models";
 import { urlOf } from "../../client/request";
 import { GanttView, GanttZoomButtons } from "../../components/GanttView";
 import { SchedulerSelect } from "../../components/SchedulerSelect";
 import { IconButton } from "../../components/ui/Button";
 import { Panel } from "../../components/widget/Panel";
-import { type Tag, useLiveBody, useLiveTag } from "../../components/widget/panelState";
+import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { intensityRamp } from "../../lib/colorScales";
-import { significant, time } from "../../lib/format";
+import { count, significant, time } from "../../lib/format";
 import type { Cell, TableData } from "../../lib/tableData";
 import { useLive } from "../../store/liveStore";
 import { useFocus, useRow } from "../../store/selectors";
 import { setUi, useTheme } from "../../store/uiStore";
-import { useGanttData, useLowerBound } from "./useGanttData";
+import { useGanttData, useGanttOverview, useMarks } from "./useGanttData";
 import { type LiveGanttWindow, useGanttWindow } from "./useGanttWindow";
 
 function Legend({ balance }: { balance: number | null }) {
@@ -78,37 +79,45 @@ function tableOf(lanes: readonly LaneOfKind[], window: LiveGanttWindow, schedule
   };
 }
 
-/** Lines of makespan and lower bound. The makespan counts from the first arrival, which follows from the last finish. */
-function useMarks(
-  makespan: number | null,
-  lastFinish: number | null,
-): { bound: Mark | null; makespan: Mark | null } {
-  const end = useLowerBound();
-  return useMemo(() => {
-    if (makespan === null || lastFinish === null) return { bound: null, makespan: null };
-    const first = lastFinish - makespan;
-    return {
-      makespan: { at: lastFinish, value: makespan },
-      bound: end === null ? null : { at: end, value: end - first },
-    };
-  }, [makespan, lastFinish, end]);
+const idleWords = (load: DeviceLoad | undefined): string =>
+  load ? `${load.start.toFixed(1)} to ${load.known_to.toFixed(1)} s` : "the window";
+
+/** Says that nothing is sampled, and what a column is where there are no single blocks. */
+function Exactness({ load }: { load: DeviceLoad }) {
+  return (
+    <span
+      data-testid="exact"
+      data-start={load.start}
+      data-known-to={load.known_to}
+      title={
+        load.blocks
+          ? "Every part of every task in this window"
+          : `One column is ${significant(load.column_s)} s: busy time in it, summed over every task`
+      }
+      className="inline-flex h-6 items-center gap-1.5 whitespace-nowrap rounded-[6px] border border-ok/50 px-2 text-ok max-md:hidden"
+    >
+      <Check size={13} aria-hidden="true" />
+      {load.blocks ? "every task" : `all ${count(load.tasks)} tasks`}, exact
+    </span>
+  );
 }
 
 /** Live Gantt chart of one scheduler. */
 export function LiveGantt() {
   const focus = useFocus();
   const name = focus?.name ?? null;
-  const data = useGanttData(name);
   const row = useRow(name);
-  const now = useLive((s) => s.virtualTime);
   const runId = useLive((s) => s.runId);
-  const tasks = useLive((s) => s.tasksProcessed);
-  const { bound, makespan } = useMarks(row?.makespan ?? null, data.lastFinish);
-  const window = useGanttWindow(data.from, data.to);
+  const { bound, makespan } = useMarks(row?.makespan ?? null);
+  const overview = useGanttOverview(name);
+  const [newest, setNewest] = useState<number | null>(null);
+  const window = useGanttWindow(newest);
+  const data = useGanttData(name, window.wanted);
+  const seen = data.load?.newest ?? null;
+  // The window follows the newest data, which come with the answer for the window.
+  useEffect(() => setNewest(seen), [seen]);
+  const now = newest ?? 0;
   const liveTag = useLiveTag();
-  const cut: Tag | null = data.truncated
-    ? { kind: "truncated", visible: Math.min(tasks, data.blocks), of: Math.max(tasks, data.blocks) }
-    : null;
   const state = useLiveBody({ shape: "lines" });
   const trace = urlOf("/api/export/trace.json", { query: { run_id: runId, scheduler: name } });
   return (
@@ -116,14 +125,16 @@ export function LiveGantt() {
       title="Cluster Gantt"
       subtitle={
         <span className="max-xl:hidden">
-          {window.following ? "following" : "held"}, drag pans, Ctrl and wheel zooms
+          {window.following ? "following" : "held"}, drag pans, Ctrl and wheel zooms; idle share of{" "}
+          {idleWords(data.load)}
         </span>
       }
       state={state}
-      tag={liveTag ?? cut}
+      tag={liveTag}
       table={() => tableOf(data.lanes, window, name ?? "")}
       actions={
         <>
+          {data.load ? <Exactness load={data.load} /> : null}
           <SchedulerSelect value={name} onChange={(focusName) => setUi({ focus: focusName })} />
           <GanttZoomButtons window={window} />
           {window.following ? (
@@ -152,10 +163,11 @@ export function LiveGantt() {
         lanes={data.lanes}
         scheduler={name ?? ""}
         window={window}
-        first={data.from}
-        last={data.to}
-        firstLabel={data.from.toFixed(0)}
-        lastLabel={`${data.to.toFixed(0)} s`}
+        overview={overview.lanes}
+        first={overview.load?.start ?? 0}
+        last={Math.max(overview.load?.end ?? 0, now)}
+        firstLabel={(overview.load?.start ?? 0).toFixed(0)}
+        lastLabel={`${Math.max(overview.load?.end ?? 0, now).toFixed(0)} s`}
         now={now}
         bound={bound}
         makespan={makespan}

@@ -1,110 +1,69 @@
-/** Gantt lanes of one scheduler: live blocks, and older ones from REST where the range begins earlier. */
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+/** Load of one scheduler's devices from the server: exact blocks where they are few, else exact busy time per column. */
 import { useMemo } from "react";
-import type { LaneOfKind } from "../../charts/ganttModel";
-import { api } from "../../client/api";
+import { heatOf, type LaneOfKind, type Mark } from "../../charts/ganttModel";
+import type { DeviceLoad } from "../../client/models";
+import { type LoadWindow, useDeviceLoad } from "../../store/deviceLoad";
 import { lanesFromColumns } from "../../store/ganttLanes";
-import { useLive, useStream } from "../../store/liveStore";
-import { boundsOf, useDevices } from "../../store/selectors";
-import { useUi } from "../../store/uiStore";
-import { rangeKey } from "../../store/urlState";
+import { useLive } from "../../store/liveStore";
+import { useDevices } from "../../store/selectors";
 
-const GANTT_LIMIT = 50_000;
+const OVERVIEW_EVERY_MS = 5000;
+const COLUMNS = 400;
+
+function lanesOf(
+  load: DeviceLoad | undefined,
+  scheduler: string,
+  devices: readonly { name: string; kind: string }[],
+  heatOnly: boolean,
+): LaneOfKind[] {
+  const columns = load?.schedulers[scheduler];
+  const blocks = !heatOnly && load?.blocks ? lanesFromColumns(load.blocks) : null;
+  return devices.map(({ name, kind }) => {
+    const index = load?.devices.indexOf(name) ?? -1;
+    const source = blocks?.get(name);
+    const seconds = (load?.known_to ?? 0) - (load?.start ?? 0);
+    const total = columns?.total[index];
+    return {
+      device: name,
+      kind,
+      sources: source ? [source] : [],
+      heat: blocks || !load || !columns ? null : heatOf(load.start, load.column_s, columns.busy[index] ?? []),
+      idle: total === undefined || !(seconds > 0) ? undefined : Math.min(1, Math.max(0, 1 - total / seconds)),
+    };
+  });
+}
 
 interface GanttData {
   lanes: LaneOfKind[];
-  /** First and last second of the data. */
-  from: number;
-  to: number;
-  lastFinish: number | null;
-  truncated: boolean;
-  blocks: number;
+  load: DeviceLoad | undefined;
   error: Error | null;
 }
 
-export function useGanttData(scheduler: string | null): GanttData {
+export function useGanttData(scheduler: string | null, wanted: LoadWindow): GanttData {
   const devices = useDevices();
-  const stream = useStream();
-  const runId = useLive((s) => s.runId);
-  const now = useLive((s) => s.virtualTime);
-  const range = useUi((s) => s.range);
-  const live = scheduler ? stream.lanes.ofScheduler(scheduler) : new Map<string, never>();
-  const firsts = [...live.values()].filter((lane) => lane.length > 0).map((lane) => lane.start(0));
-  const oldest = firsts.length ? Math.min(...firsts) : null;
-  const wanted = boundsOf(range, now).from;
-  // Half a second of tolerance: the first live block rarely begins exactly at the start of the range.
-  const needed = oldest !== null && wanted < oldest - 0.5;
-
-  const history = useQuery({
-    queryKey: ["gantt", runId, scheduler, rangeKey(range)],
-    enabled: needed && runId !== null && scheduler !== null,
-    queryFn: async ({ signal }) => {
-      const columns = await api.gantt(
-        runId as string,
-        { scheduler: scheduler as string, start: wanted, end: Math.max(...firsts), limit: GANTT_LIMIT },
-        { signal },
-      );
-      return { lanes: lanesFromColumns(columns), truncated: columns.truncated, blocks: columns.task_id.length };
-    },
-    // Old blocks do not change, and new blocks come with the stream.
-    staleTime: Number.POSITIVE_INFINITY,
-    placeholderData: keepPreviousData,
-  });
-  const older = history.data?.lanes;
-
-  const lanes = useMemo(
-    () =>
-      devices.map((device) => {
-        const recent = scheduler ? stream.lanes.ofScheduler(scheduler).get(device.name) : undefined;
-        const past = older?.get(device.name);
-        return {
-          device: device.name,
-          kind: device.kind,
-          sources: [past, recent].filter((lane) => lane !== undefined),
-        };
-      }),
-    [devices, older, scheduler, stream],
-  );
-  let from = Number.POSITIVE_INFINITY;
-  let last = Number.NEGATIVE_INFINITY;
-  let blocks = 0;
-  for (const { sources } of lanes) {
-    for (const source of sources) {
-      if (!source.length) continue;
-      from = Math.min(from, source.start(0));
-      last = Math.max(last, source.end(source.length - 1));
-      blocks += source.length;
-    }
-  }
-  return {
-    lanes,
-    from: Number.isFinite(from) ? Math.max(from, wanted) : 0,
-    to: Math.max(now, last),
-    lastFinish: Number.isFinite(last) ? last : null,
-    truncated: history.data?.truncated ?? false,
-    blocks,
-    error: history.error,
-  };
+  const { data, error } = useDeviceLoad(scheduler, wanted, COLUMNS);
+  const lanes = useMemo(() => lanesOf(data, scheduler ?? "", devices, false), [data, scheduler, devices]);
+  return { lanes, load: data, error };
 }
 
-/** Lower bound of the makespan: newest arrivals plus their isolated optima (SPEC 3, second term). */
-export function useLowerBound(): number | null {
-  const newest = useLive((s) => s.stream.tasks.at(-1)?.arrival_time ?? null);
-  const runId = useLive((s) => s.runId);
-  const frozen = useLive((s) => s.frozen);
-  const running = useLive((s) => s.state === "running");
-  const { data } = useQuery({
-    queryKey: ["bound", runId],
-    enabled: runId !== null && !frozen,
-    queryFn: async ({ signal }) => {
-      const tasks = await api.history(50, { signal });
-      const ends = tasks
-        .filter((task) => task.run_id === runId && task.optimal_time !== null)
-        .map((task) => task.arrival_time + (task.optimal_time as number));
-      return ends.length ? Math.max(...ends) : null;
-    },
-    refetchInterval: running && !frozen ? 3000 : false,
-  });
-  // The last finish is never before the newest arrival, which is known without a request.
-  return newest === null && data == null ? null : Math.max(newest ?? 0, data ?? 0);
+/** The whole run for the overview, in columns. */
+export function useGanttOverview(scheduler: string | null): { lanes: LaneOfKind[]; load: DeviceLoad | undefined } {
+  const devices = useDevices();
+  const { data } = useDeviceLoad(scheduler, {}, 240, OVERVIEW_EVERY_MS);
+  const lanes = useMemo(() => lanesOf(data, scheduler ?? "", devices, true), [data, scheduler, devices]);
+  return { lanes, load: data };
+}
+
+/** Lines of makespan and lower bound, both of the same update: a bound is never after the makespan. */
+export function useMarks(makespan: number | null): { bound: Mark | null; makespan: Mark | null } {
+  const first = useLive((s) => s.firstArrival);
+  const bound = useLive((s) => s.makespanBound);
+  return useMemo(() => {
+    if (makespan === null || first === null) return { bound: null, makespan: null };
+    const least = bound === null ? null : Math.min(bound, makespan);
+    return {
+      makespan: { at: first + makespan, value: makespan },
+      bound: least === null ? null : { at: first + least, value: least },
+    };
+  }, [makespan, first, bound]);
 }

@@ -1,4 +1,4 @@
-/** Time window of the live Gantt chart. It follows the present until the user pans, zooms or brushes. */
+/** Time window of the live Gantt chart. It follows the newest data until the user pans, zooms or brushes. */
 import { useCallback, useEffect, useState } from "react";
 import type { GanttWindow } from "../../charts/ganttModel";
 import { useLive } from "../../store/liveStore";
@@ -9,16 +9,22 @@ type View = { follow: true; span: number } | { follow: false; from: number; to: 
 
 const START: View = { follow: true, span: 14 };
 const SHORTEST = 0.02;
+/** Share of a following window that lies ahead of the newest data, for queued work. */
+const AHEAD = 0.14;
 
 export interface LiveGanttWindow extends GanttWindow {
   following: boolean;
+  /** Window as it is asked for. */
+  wanted: { last: number; ahead: number } | { start: number; end: number };
   /** Shows the whole range. */
   fit: () => void;
   follow: () => void;
 }
 
-export function useGanttWindow(first: number, last: number): LiveGanttWindow {
-  const now = useLive((s) => s.virtualTime);
+/** `newest` is the end of the known data, which a following window keeps at its place. */
+export function useGanttWindow(newest: number | null): LiveGanttWindow {
+  const virtual = useLive((s) => s.virtualTime);
+  const frozen = useLive((s) => s.frozen);
   const range = useUi((s) => s.range);
   const [view, setView] = useState<View>(START);
 
@@ -28,33 +34,39 @@ export function useGanttWindow(first: number, last: number): LiveGanttWindow {
     else setView(START);
   }, [range]);
 
+  const now = frozen || newest === null ? virtual : newest;
   const width = view.follow ? view.span : view.to - view.from;
-  const from = view.follow ? now - width * 0.86 : view.from;
-  const to = view.follow ? now + width * 0.14 : view.to;
+  const from = view.follow ? now - width * (1 - AHEAD) : view.from;
+  const to = view.follow ? now + width * AHEAD : view.to;
 
   const set = useCallback(
     (nextFrom: number, nextTo: number) => {
-      const span = Math.min(Math.max(nextTo - nextFrom, SHORTEST), Math.max(last - first, 1) * 1.5);
+      const span = Math.min(Math.max(nextTo - nextFrom, SHORTEST), Math.max(now, 1) * 1.5);
       setView({ follow: false, from: nextFrom, to: nextFrom + span });
     },
-    [first, last],
+    [now],
   );
+  // A window that was chosen, or that is frozen, has fixed ends; the server places one that follows.
+  const fixed = !view.follow || frozen;
   return {
     from,
     to,
+    wanted: fixed
+      ? { start: Math.max(0, from), end: Math.max(to, 0.001) }
+      : { last: width * (1 - AHEAD), ahead: width * AHEAD },
     following: view.follow,
     pan: (by) => set(from + by, to + by),
     zoom: (factor, at) => {
       if (at === undefined && view.follow) {
-        setView({ follow: true, span: Math.min(Math.max(width / factor, SHORTEST), Math.max(last - first, 1)) });
+        setView({ follow: true, span: Math.min(Math.max(width / factor, SHORTEST), Math.max(now, 1)) });
         return;
       }
       const middle = at ?? (from + to) / 2;
       set(middle - (middle - from) / factor, middle + (to - middle) / factor);
     },
     fit: () => {
-      const bounds = boundsOf(range, Math.max(now, last));
-      set(Math.max(bounds.from, Math.min(first, bounds.to)), bounds.to);
+      const bounds = boundsOf(range, now);
+      set(bounds.from, bounds.to);
     },
     follow: () => setView(START),
     brush: (a, b) => setUi({ range: { kind: "fixed", from: a, to: b } }),

@@ -4,11 +4,13 @@ import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { TOKENS } from "../../lib/designTokens";
 import { device as deviceName, percent, time } from "../../lib/format";
-import { mean } from "../../lib/statistics";
+import { useDeviceLoad } from "../../store/deviceLoad";
 import { useLive, useStream } from "../../store/liveStore";
 import { boundsOf, useDevices } from "../../store/selectors";
 import { useTheme, useUi } from "../../store/uiStore";
 import { useSelectedScheduler } from "./selectedScheduler";
+
+const COLUMNS = 120;
 
 function quantile(values: readonly number[], share: number): number | null {
   if (!values.length) return null;
@@ -24,37 +26,52 @@ export function ClusterLoad() {
   const devices = useDevices();
   const range = useUi((s) => s.range);
   const tokens = TOKENS[useTheme()];
-  const { from, to } = boundsOf(range, now);
-  const rows = useMemo(
-    () =>
-      devices.map((device) => ({
+  const span = boundsOf(range, now);
+  const wanted =
+    range.kind === "fixed"
+      ? { start: range.from, end: range.to }
+      : range.kind === "all"
+        ? {}
+        : { last: range.seconds, ahead: 0 };
+  const { data } = useDeviceLoad(scheduler.name, wanted, COLUMNS);
+  const rows = useMemo(() => {
+    const busy = data?.schedulers[scheduler.name];
+    const seconds = data ? data.known_to - data.start : 0;
+    return devices.map((device) => {
+      const index = data?.devices.indexOf(device.name) ?? -1;
+      return {
         device,
-        load: stream.utilization.busyShare(scheduler.name, device.name, from).filter((p) => p.t <= to),
-        backlog: stream.utilization.backlog(scheduler.name, device.name, from).filter((p) => p.t <= to),
-      })),
-    [stream, devices, scheduler.name, from, to],
-  );
-  const start = Math.max(from, rows[0]?.load[0]?.t ?? from);
+        load: (busy?.busy[index] ?? [])
+          .map((value, i) => ({
+            t: (data?.start ?? 0) + (i + 0.5) * (data?.column_s ?? 1),
+            value: value / (data?.column_s ?? 1),
+          }))
+          .filter((point) => point.t <= (data?.known_to ?? 0)),
+        mean: busy && seconds > 0 ? (busy.total[index] ?? 0) / seconds : null,
+        backlog: stream.utilization.backlog(scheduler.name, device.name, span.from).filter((p) => p.t <= span.to),
+      };
+    });
+  }, [data, stream, devices, scheduler.name, span.from, span.to]);
+  const start = data?.start ?? 0;
+  const to = data?.known_to ?? 0;
   const cpus = devices.filter((d) => d.kind === "cpu").length;
   return (
     <Panel
       title="Virtual cluster load"
-      subtitle="busy share of each update's interval, axes 0 to 100 %"
+      subtitle="exact busy share, axes 0 to 100 %; backlog since the page was opened"
       state={useLiveBody({ shape: "lines" })}
       tag={useLiveTag()}
       table={() => ({
         name: `load-${scheduler.name}`,
         columns: [
           { key: "t_s", label: "time, s", numeric: true },
-          ...rows.flatMap(({ device }) => [
-            { key: `${device.name}_load`, label: `${device.name} load`, numeric: true },
-            { key: `${device.name}_backlog_s`, label: `${device.name} backlog, s`, numeric: true },
-          ]),
+          ...rows.map(({ device }) => ({
+            key: `${device.name}_load`,
+            label: `${deviceName(device.name, cpus)} load`,
+            numeric: true,
+          })),
         ],
-        rows: (rows[0]?.load ?? []).map((point, i) => [
-          point.t,
-          ...rows.flatMap((row) => [row.load[i]?.value ?? null, row.backlog[i]?.value ?? null]),
-        ]),
+        rows: (rows[0]?.load ?? []).map((point, i) => [point.t, ...rows.map((row) => row.load[i]?.value ?? null)]),
       })}
       bodyClass="flex flex-col"
     >
@@ -72,7 +89,7 @@ export function ClusterLoad() {
         <span className="whitespace-nowrap text-right text-muted">
           <span className="max-md:sr-only">backlog </span>p95
         </span>
-        {rows.map(({ device, load, backlog }) => (
+        {rows.map(({ device, load, mean, backlog }) => (
           <div key={device.name} className="contents">
             <span className="flex items-center">{deviceName(device.name, cpus)}</span>
             <Sparkline
@@ -83,9 +100,7 @@ export function ClusterLoad() {
               label={`${scheduler.label}, ${device.name}`}
               className="my-1"
             />
-            <span className="flex items-center justify-end">
-              {load.length ? percent(mean(load.map((p) => p.value))) : "–"}
-            </span>
+            <span className="flex items-center justify-end">{percent(mean)}</span>
             <span className="flex items-center justify-end text-muted">
               {time(
                 quantile(

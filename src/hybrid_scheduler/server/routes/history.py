@@ -9,10 +9,22 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
+from ...storage.device_load import LoadWindow
 from ..app_context import AppContext, RequestContext
+from ..errors import not_found
 from ..json_response import StrictJSONResponse, cached_json, dumps
-from ..schemas import Comparative, Deleted, EventPage, Statistics, TaskDetail, Trends, base_models, problems
-from .strict_route import Limit, RunQuery, StrictRoute, current_run
+from ..schemas import (
+    Comparative,
+    Deleted,
+    DeviceLoadResponse,
+    EventPage,
+    Statistics,
+    TaskDetail,
+    Trends,
+    base_models,
+    problems,
+)
+from .strict_route import Limit, RunQuery, SchedulerQuery, StrictRoute, current_run
 
 router = APIRouter(prefix="/api", tags=["history"], route_class=StrictRoute)
 events_router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRoute)
@@ -68,6 +80,7 @@ async def delete_history(context: RequestContext) -> Response:
     """
     deleted = await context.control.forget()
     context.state.deletions += 1
+    context.repository.timelines.forget()
     if deleted is not None:
         return StrictJSONResponse(_completed(deleted))
     progress = await context.repository.deletion()
@@ -132,6 +145,45 @@ async def trends(
         return found or {"run_id": chosen, "sampled": False, "buckets": []}
 
     return StrictJSONResponse(await cached_json(context, f"trends:{chosen}:{buckets}", compute))
+
+
+_Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+
+
+@router.get(
+    "/history/load",
+    operation_id="getDeviceLoad",
+    summary="Busy seconds of devices per column of time",
+    response_model=DeviceLoadResponse,
+    responses=problems(404, 422, 503),
+)
+async def load(
+    context: RequestContext,
+    run_id: RunQuery = None,
+    scheduler: SchedulerQuery = None,
+    start: Annotated[_Seconds | None, Query(description="Virtual seconds; the first arrival by default.")] = None,
+    end: Annotated[_Seconds | None, Query(description="Virtual seconds; the newest arrival by default.")] = None,
+    last: Annotated[
+        _Seconds | None, Query(description="Seconds before the newest arrival, instead of `start` and `end`.")
+    ] = None,
+    ahead: Annotated[_Seconds, Query(description="Seconds after the newest arrival, with `last`.")] = 0.0,
+    columns: Annotated[int, Query(ge=1, le=2000, description="Largest number of columns, roughly.")] = 120,
+) -> Response:
+    """Return the load of every device at any zoom: exact busy seconds per column, and all blocks if they are few.
+
+    Without `run_id` it is the live run. Without `scheduler` all schedulers are returned, without blocks.
+    """
+    chosen = run_id or await current_run(context)
+    window = LoadWindow(start, end, last, ahead, columns)
+
+    async def compute() -> dict[str, Any]:
+        found = None if chosen is None else await context.repository.device_load(chosen, scheduler, window)
+        if found is None:
+            raise not_found("run", chosen or "live")
+        return found
+
+    key = f"load:{chosen}:{scheduler}:{start}:{end}:{last}:{ahead}:{columns}"
+    return StrictJSONResponse(await cached_json(context, key, compute))
 
 
 @router.get(

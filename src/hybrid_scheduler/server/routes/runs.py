@@ -476,7 +476,7 @@ async def _comparison(context: AppContext, run_id: str) -> list[dict[str, Any]]:
     # A checkpoint has no quantiles: they are computed from the rows.
     newest = await context.repository.comparative(WINDOW, run_id=run_id)
     recent = {row["name"]: row for row in newest["schedulers"]}
-    tasks, total = (state or {}).get("floor", (0, 0.0))
+    tasks, total = (state or {}).get("floor", (0, 0.0))[:2]
     floor = total / tasks if tasks else None
     return [_checkpoint_row(name, lane, recent.get(name), floor) for name, lane in lanes.items()]
 

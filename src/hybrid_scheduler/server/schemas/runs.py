@@ -197,6 +197,32 @@ class Gantt(ResponseModel):
     truncated: bool = Field(description="True if `limit` left something out.")
 
 
+class SchedulerLoad(ResponseModel):
+    """Busy seconds of one scheduler's devices."""
+
+    busy: list[list[float]] = Field(
+        description="Busy seconds by device and column; those after `newest` are queued."
+    )
+    total: list[float] = Field(description="Busy seconds by device between `start` and `known_to`.")
+
+
+class DeviceLoadResponse(ResponseModel):
+    """Busy seconds of devices in columns of time. Nothing is sampled."""
+
+    run_id: str
+    devices: list[str] = Field(description="All devices of the machine, in order.")
+    start: float = Field(description="Virtual seconds; at most one column before the start that was asked for.")
+    end: float
+    known_to: float = Field(description="Up to here `total` counts; later tasks cannot change it.")
+    newest: float = Field(description="Arrival of the newest stored task.")
+    column_s: float = Field(description="Width of a column in seconds.")
+    tasks: int = Field(description="Stored tasks of the run.")
+    schedulers: dict[str, SchedulerLoad]
+    blocks: Gantt | None = Field(
+        description="Every part of a task within the window; null for all schedulers and for too many parts."
+    )
+
+
 class GanttDiff(ResponseModel):
     """Two schedules of the same tasks; the last three lists have one value per task that both have."""
 

@@ -150,6 +150,8 @@ class Status(ResponseModel):
     latency_bound: float | None = Field(
         None, description="Lower bound on the mean latency of the tasks so far; no scheduler can beat it."
     )
+    makespan_bound: float | None = Field(None, description="Lower bound on the makespan of the tasks so far.")
+    first_arrival: float | None = Field(None, description="Arrival from which makespans count, in virtual seconds.")
     comparison: list[ComparisonRow]
     verdict: VerdictResponse | None = Field(None, description="Who leads and why; null without a run.")
 

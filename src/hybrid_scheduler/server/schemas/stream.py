@@ -94,6 +94,8 @@ class SimulationUpdate(_Event):
     latest_results: dict[str, LatestResult]
     comparison: list[ComparisonRow]
     latency_bound: float | None = Field(None, description="Lower bound on the mean latency of the tasks so far.")
+    makespan_bound: float | None = Field(None, description="Lower bound on the makespan of the tasks so far.")
+    first_arrival: float | None = Field(None, description="Arrival from which makespans count, in virtual seconds.")
     verdict: VerdictResponse | None = Field(None, description="Who leads and why.")
     utilization: Utilization
     utilization_of: str
