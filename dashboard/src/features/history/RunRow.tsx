@@ -40,10 +40,10 @@ function Name({ run }: { run: Run }) {
     <Link
       to={{ view: "run", id: run.run_id }}
       className={classNames(
-        "inline-block max-w-48 truncate rounded-[4px] align-bottom underline decoration-hair underline-offset-4 hover:decoration-current",
+        "inline-block max-w-24 truncate 2xl:max-w-48 rounded-[4px] align-bottom underline decoration-hair underline-offset-4 hover:decoration-current",
         !run.name && "font-mono",
       )}
-      title={[run.run_id, run.note].filter(Boolean).join(": ")}
+      title={[run.name, run.run_id, ...run.tags, run.note].filter(Boolean).join(", ")}
     >
       {run.name || shortRunId(run.run_id)}
     </Link>
@@ -71,9 +71,11 @@ export function RunRow({ run, leader, style, pending, letter, onPick, onDeleted 
       <td>
         <PickBox run={run} letter={letter} onPick={onPick} />
       </td>
-      <td className="max-w-64 truncate whitespace-nowrap">
+      <td className="max-w-24 truncate whitespace-nowrap 2xl:max-w-64">
         <Name run={run} />
-        <Tags run={run} />
+        <span className="max-2xl:hidden">
+          <Tags run={run} />
+        </span>
       </td>
       <td className="whitespace-nowrap px-2 text-muted">{date(run.created_at)}</td>
       <td className="max-w-44 truncate px-2">
