@@ -406,3 +406,27 @@ def test_memory_does_not_grow_at_twenty_updates_a_second(dashboard: Path, open_p
         assert later <= heap + (2 if FULL else 4)
         assert longest <= 200 or not FULL
         assert abs(nodes_later - nodes) <= 0.05 * nodes
+
+
+# ---------------------------------------------------------------- tour
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_tour_leaves_free_what_it_explains_and_closes_on_escape(server: Served, browser, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+    try:
+        page.goto(f"{server.url}/compare")
+        wait_for_data(page)
+        tour = page.get_by_role("complementary", name="Tour")
+        for step in range(4):
+            page.locator("[data-tour=on]").wait_for()
+            target, card = page.locator("[data-tour=on]").bounding_box(), tour.bounding_box()
+            assert target is not None
+            assert card is not None
+            assert card["y"] >= min(target["y"] + target["height"], target["y"] + 300)
+            if step < 3:
+                tour.get_by_role("button", name="Next").click()
+        page.keyboard.press("Escape")
+        expect(tour).to_have_count(0)
+    finally:
+        page.close()

@@ -1,26 +1,34 @@
 import { X } from "lucide-react";
+import { useEffect } from "react";
 import { Button, IconButton } from "../components/ui/Button";
 import { useUi } from "../store/uiStore";
 import { endTour, useTour } from "./tourStore";
 
-const STEPS: readonly { title: string; text: string }[] = [
+const STEPS: readonly { title: string; text: string; target: string }[] = [
   {
-    title: "The comparison",
-    text: "Every scheduler gets the same tasks on its own cluster. The headline names the leader and its gap to the oracle, which knows the true times.",
+    title: "Who leads, and why",
+    text: "Every scheduler gets the same tasks on its own cluster. The headline names the leader, its distance to the floor that no scheduler can beat, and why the others lose.",
+    target: "[data-testid=headline]",
   },
   {
-    title: "The legend",
-    text: "The names at the top are the legend of the whole page. Click one to hide it, double click to isolate it.",
+    title: "The race",
+    text: "Bars start at the floor, on a logarithmic scale. Names at the top of the page are the legend: click one to hide it, double click to isolate it.",
+    target: "#race",
+  },
+  {
+    title: "The devices",
+    text: "The Gantt chart shows exact load at every speed and zoom. Click a block to see what every scheduler decided and what it cost.",
+    target: "#gantt",
   },
   {
     title: "Freeze or pause",
-    text: "Freeze (Space) stops your own view while updates are buffered. Pause (P) stops the engine, for everyone.",
-  },
-  {
-    title: "Task details",
-    text: "Click a block of the Gantt chart or a row of the ledger to see every scheduler's decision and its cost. Press ? for all keys.",
+    text: "Freeze (Space) stops your own view while updates are buffered. Pause (P) stops the engine, for everyone. Press ? for all keys.",
+    target: "header",
   },
 ];
+
+/** Height of the top bar and a margin, in pixels. */
+const BELOW_TOP_BAR = 72;
 
 /** Guided tour in four short cards; once dismissed it does not return. */
 export default function GuidedTour() {
@@ -29,13 +37,40 @@ export default function GuidedTour() {
   const current = step === null ? undefined : STEPS[step];
   if (step === null || !current || view !== "compare") return null;
   const last = step === STEPS.length - 1;
+  return <Card step={step} last={last} {...current} />;
+}
+
+function Card({ step, last, title, text, target }: { step: number; last: boolean } & (typeof STEPS)[number]) {
+  // What a step explains is scrolled to the top, away from the card at the bottom.
+  useEffect(() => {
+    let element: HTMLElement | null = null;
+    // The view may still be loading.
+    const search = setInterval(() => {
+      element = document.querySelector<HTMLElement>(target);
+      if (!element) return;
+      clearInterval(search);
+      window.scrollTo(0, Math.max(0, element.getBoundingClientRect().top + window.scrollY - BELOW_TOP_BAR));
+      element.dataset.tour = "on";
+    }, 100);
+    return () => {
+      clearInterval(search);
+      if (element) delete element.dataset.tour;
+    };
+  }, [target]);
+  useEffect(() => {
+    const close = (event: KeyboardEvent) => {
+      if (event.key === "Escape") endTour();
+    };
+    window.addEventListener("keydown", close);
+    return () => window.removeEventListener("keydown", close);
+  }, []);
   return (
     <aside
       aria-label="Tour"
       className="popover enter fixed right-4 bottom-4 z-40 w-[min(336px,calc(100vw-32px))] p-4"
     >
       <div className="flex items-center gap-2">
-        <h2 className="flex-1 font-semibold text-14">{current.title}</h2>
+        <h2 className="flex-1 font-semibold text-14">{title}</h2>
         <span className="text-faint">
           {step + 1} of {STEPS.length}
         </span>
@@ -43,7 +78,7 @@ export default function GuidedTour() {
           <X size={15} aria-hidden="true" />
         </IconButton>
       </div>
-      <p className="mt-1 text-muted">{current.text}</p>
+      <p className="mt-1 text-muted">{text}</p>
       <div className="mt-3 flex justify-end gap-2">
         {step > 0 ? (
           <Button variant="quiet" onClick={() => useTour.setState({ step: step - 1 })}>
