@@ -18,8 +18,9 @@ TABLE = (
     + "".join(f"{i},{i},{i + 1},{i + 2 + i % 40},{i}\n" for i in range(1, 401))
     + "401,soon,5,6,7\n402,410,420,415,8\n"
 )
-#: The browser logs every refused request; the page shows the reason beside the field.
-REFUSED = ("status of 422", "status of 409")
+#: The browser logs every refused request; the page shows the reason beside the field. What-if requests of pages
+#: that were opened before may still be computed: the widget asks again.
+REFUSED = ("status of 422", "status of 409", "/api/whatif")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_run_of_a_scenario_has_the_settings_of_the_form(studio_server: Served, o
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_dropped_table_is_mapped_corrected_and_played(studio_server: Served, open_page: Open, theme: str) -> None:
-    page = open_page(studio_server.url, theme=theme)
+    page = open_page(studio_server.url, theme=theme, allowed=REFUSED)
     dialog = open_studio(page)
     dialog.get_by_role("radio", name="My trace").check()
     table = {"name": f"jobs {theme}.csv", "mimeType": "text/csv", "buffer": TABLE.encode()}
@@ -182,7 +183,7 @@ def test_own_task_is_sent_and_its_decisions_open(studio_server: Served, open_pag
 @pytest.mark.parametrize("width", [360, 768, 1440, 2560])
 @pytest.mark.parametrize("theme", THEMES)
 def test_studio_fits_every_width(studio_server: Served, open_page: Open, width: int, theme: str) -> None:
-    page = open_page(studio_server.url, width=width, theme=theme)
+    page = open_page(studio_server.url, width=width, theme=theme, allowed=REFUSED)
     dialog = open_studio(page)
     body = "document.querySelector('dialog .overflow-auto')"
     wide = f"() => {body}.scrollWidth - {body}.clientWidth"
@@ -211,7 +212,7 @@ def test_run_is_stopped_repeated_and_labelled_with_undo(studio_server: Served, o
     with studio_server.client() as api:
         body = {"scenario": "small", "seed": 11, "speed": 20, "platform": "laptop", "name": f"Small {theme}"}
         run_id = api.post("/api/simulation/runs", json=body).raise_for_status().json()["run_id"]
-    page = open_page(studio_server.url, "/history", theme=theme)
+    page = open_page(studio_server.url, "/history", theme=theme, allowed=REFUSED)
     wait_until_settled(page)
     row = row_of(page, run_id)
     expect(row).to_contain_text(f"Small {theme}")
@@ -251,7 +252,7 @@ def test_duplicate_opens_the_studio_with_the_settings_of_the_run(studio_server: 
     with studio_server.client() as api:
         body = {"scenario": "small", "load": 0.3, "seed": 12, "platform": "mixed-gpus", "name": "First"}
         first = api.post("/api/simulation/runs", json=body).raise_for_status().json()["run_id"]
-    page = open_page(studio_server.url, f"/run/{first}")
+    page = open_page(studio_server.url, f"/run/{first}", allowed=REFUSED)
     page.get_by_role("button", name="Actions for First").click()
     page.get_by_role("menuitem", name="Duplicate and change").click()
     dialog = page.get_by_role("dialog", name="New run")
@@ -265,7 +266,7 @@ def test_duplicate_opens_the_studio_with_the_settings_of_the_run(studio_server: 
 def test_stopped_run_begins_again_from_the_top_bar(studio_server: Served, open_page: Open) -> None:
     with studio_server.client() as api:
         stopped = api.post("/api/simulation/stop").raise_for_status().json()
-    page = open_page(studio_server.url)
+    page = open_page(studio_server.url, allowed=REFUSED)
     with page.expect_response(re.compile("/api/simulation/start$")) as begun:
         page.get_by_role("button", name="Restart").click()
     assert begun.value.json()["state"] == "running"
@@ -283,7 +284,7 @@ def test_report_evidence_and_commands_of_a_run(studio_server: Served, open_page:
             pass
         api.post("/api/simulation/scenario", json={"scenario": "bursty", "load": 0.2}).raise_for_status()
         api.post("/api/simulation/stop").raise_for_status()
-    page = open_page(studio_server.url, f"/run/{run_id}")
+    page = open_page(studio_server.url, f"/run/{run_id}", allowed=REFUSED)
     page.set_default_timeout(120_000)
     for label, ending in (
         ("Report, HTML", "report.html"),
