@@ -447,7 +447,8 @@ class PairedComparison:
     def by_seed(self, metric: str) -> dict[str, Floats]:
         """Return one value per seed for every scheduler; a trace has one."""
         return {
-            name: np.array([_number(run.metrics[name][metric]) for run in self.runs])
+            # Results that an older version saved have fewer metrics.
+            name: np.array([_number(run.metrics[name].get(metric)) for run in self.runs])
             for name in self.spec.schedulers
         }
 
