@@ -408,6 +408,20 @@ def test_a_large_call_is_not_a_trial_on_the_cpu(fake: FakeAccelerator) -> None:
     assert on_cpu == []
 
 
+def test_the_cpu_is_tried_once_that_is_cheap_beside_what_was_spent(fake: FakeAccelerator) -> None:
+    fake.speedup = 1e-6  # the accelerator is far slower, but large arrays begin there
+    with hs.HybridExecutor(accelerators=[fake], history=False, cores=2) as executor:
+        for _ in range(3):
+            executor.submit(add, MANY, 1.0).result()
+            executor.graph.wait_learned()
+        assert {one.device for one in executor.records} == {"fake_0"}
+        executor.graph.placement.facts_of(add.key).seconds = 1e9
+        for _ in range(4):
+            executor.submit(add, MANY, 1.0).result()
+            executor.graph.wait_learned()
+        assert [one.device for one in executor.records][-3:] == ["cpu"] * 3
+
+
 def _sizes(n: int) -> Any:
     return hs.auto(size=n)(lambda: None).sizes_of([], (), {})
 
