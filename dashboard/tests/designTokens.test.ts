@@ -10,7 +10,7 @@ const themes: ThemeName[] = ["dark", "light"];
 
 /** The looks of the published schedulers from their one home, the files that register them; the API hands them on. */
 const HOME = resolve(__dirname, "../../src/hybrid_scheduler/schedulers");
-const REGISTERED = /@register\("(\w+)",.*look=Look\("(#\w{6})", "(#\w{6})", "(.+?)", "(.+?)"\), published=True\)/g;
+const REGISTERED = /@register\(\s*"(\w+)",.*look=Look\("(#\w{6})", "(#\w{6})", "(.+?)", "(.+?)"\), published=True/g;
 const SCHEDULERS = readdirSync(HOME)
   .filter((file) => file.endsWith(".py"))
   .flatMap((file) => [...readFileSync(resolve(HOME, file), "utf8").matchAll(REGISTERED)])

@@ -134,7 +134,7 @@ def test_compare_takes_a_graph(run: Run) -> None:
     assert found["schedulers"]["greedy"]["against_baseline"]["p"] is None
     assert run(*graph, "--fail-if-slower", "greedy").exit_code == 1
     report = run("report", "graph", "--figures", "gantt", "-o", "graph.html")
-    assert "every seed repeats this run" in report.stdout, report.output
+    assert "Every seed repeats this run" in report.stdout, report.output
 
 
 def test_graph_refuses_batches_and_tasks(run: Run) -> None:

@@ -147,9 +147,9 @@ class Served:
         folder.mkdir(parents=True, exist_ok=True)
         words = ("serve", "--port", "0", *arguments)
         self.process: ForkedProcess | subprocess.Popen[str]
-        if environment is None or "PYTHONPATH" not in environment:
+        if (environment is None or "PYTHONPATH" not in environment) and "--plugin" not in arguments:
             self.process = ForkedProcess(folder, words, {**base_environment(), **(environment or {})})
-        else:  # other packages than those that the fork server has imported
+        else:  # other packages or plug-ins than those that the fork server has imported
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, *words],
                 cwd=folder,

@@ -1,5 +1,6 @@
 """Model files of the agent: unchanged round trips, and refusal of everything else."""
 
+import hashlib
 import json
 import pickle
 import sys
@@ -135,7 +136,7 @@ def torch_file(path, model, **changes):
         "format": model_file.FORMAT, "version": 1, "state": model.state, "actions": model.actions,
         "gamma": model.gamma, "hidden": model.hidden, "notes": model.notes,
         "weights": {name: torch.from_numpy(part.copy()) for name, part in parts.items()},
-        "sha256": model_file._digest(model.weights),
+        "sha256": hashlib.sha256(model.weights.tobytes()).hexdigest(),
     }  # fmt: skip
     torch.save({**content, **changes}, path)
     return torch

@@ -29,7 +29,7 @@ assert len(learner.times.versions) > 2
 assert learner.times.request_training()
 after = compiled()
 used = {name for name, count in before.items() if count}
-assert {"_decide_one", "_learn_one", "_take_scores"} <= {name.rpartition(".")[2] for name in used}, used
+assert {"decide_one", "learn_one", "take_scores_one"} <= {name.rpartition(".")[2] for name in used}, used
 print(sorted(name for name, count in after.items() if count and before.get(name) != count))
 """
 

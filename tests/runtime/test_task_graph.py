@@ -156,6 +156,7 @@ def test_copies_are_evicted_and_written_back() -> None:
     fake = FakeAccelerator(speedup=100.0, capacity=3.5 * MANY.nbytes)
     with hs.HybridExecutor("gpu_only", accelerators=[fake], history=False, cores=2) as executor:
         futures = [executor.submit(add, MANY, float(i)) for i in range(12)]
+        wait(futures)  # all results are kept, so most of them cannot stay on the device
         results = [one.result() for one in futures]
         directory = executor.graph.directory
         assert directory.evicted > 0

@@ -232,7 +232,8 @@ def make_report(
     ]
     facts = [*spec.facts, _repetitions(paired, seed)]
     foot = f"run {record.run_id} · log sha256 {record.events_sha256[:16]}…" if record else "hybrid-scheduler"
-    return ReportContent(title, facts, verdict.sentence, sections, foot)
+    exact = " Every seed repeats this run, so that its numbers are exact." if spec.repeats_itself else ""
+    return ReportContent(title, facts, verdict.sentence + exact, sections, foot)
 
 
 def figure_data(
