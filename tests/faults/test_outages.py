@@ -281,7 +281,9 @@ async def test_engine_and_api_in_two_processes(with_redis, request, tmp_path, mo
         await until(ready)
         made = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k"})
         assert made.status_code == 201
-        assert (await client.get(f"/api/tasks/{made.json()['task_id']}")).json() == made.json()
+        task_id = made.json()["task_id"]
+        assert await running.context.control.explanations(task_id) == {}  # the engine says that no scheduler learns
+        assert (await client.get(f"/api/tasks/{task_id}")).json() == made.json() | {"explanations": {}}
         measured = await client.post("/api/runs", json=measured_to_json(measured_run(30)))
         assert measured.status_code == 201
         detail = (await client.get(f"/api/runs/{measured.json()['run_id']}")).json()

@@ -89,7 +89,8 @@ async def script(client):
     await ask("GET", "/api/tasks?limit=5", schemas.TaskPage)
     await ask("GET", "/api/tasks?limit=5&before=6", schemas.TaskPage)
     await ask("GET", "/api/tasks?external_id=job%201", schemas.TaskPage)
-    await ask("GET", "/api/tasks/13", schemas.TaskDetail)
+    explained = await ask("GET", "/api/tasks/13", schemas.ExplainedTask)
+    assert explained == everything[12] | {"explanations": {}}  # none of the schedulers learns
     await ask("GET", "/api/tasks/9223372036854775807")
     await ask("GET", "/api/history/comparative?limit=5", schemas.Comparative)
     await ask("GET", f"/api/history/comparative?run_id={run}", schemas.Comparative)
