@@ -142,11 +142,23 @@ def test_evidence_of_a_stored_run_can_be_replayed(tmp_path):
     assert replay(tmp_path / "run").same
 
 
-async def test_evidence_of_an_unknown_or_measured_run_is_refused(client):
+async def test_evidence_of_an_unknown_or_incomplete_run_is_refused(client):
     assert (await client.get("/api/runs/00000000000000000000000000/evidence")).status_code == 404
-    answer = await client.get(f"/api/runs/{RUN}/evidence")  # the fake run has no machine, like a measured one
+    answer = await client.get(f"/api/runs/{RUN}/evidence")  # the fake run has no machine
     assert answer.status_code == 422
     assert "a simulated run with stored tasks" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("file", ["evidence", "report", "report?format=pdf"])
+async def test_measured_run_has_no_evidence_and_no_report(client, context, file):
+    # Its devices are stored under `platform`, and a client may have stored any other setting.
+    config = LiveConfig(schedulers=("greedy",)).as_dict()
+    measured = {**await context.repository.run(RUN), "source": "measured", "config": config}
+    context.repository.run = lambda run_id: asyncio.sleep(0, measured)
+    answer = await client.get(f"/api/runs/{RUN}/{file}")
+    assert answer.status_code == 422
+    (field,) = answer.json()["error"]["fields"]
+    assert (field["field"], field["allowed"], field["got"]) == ("run_id", "a simulated run with stored tasks", RUN)
 
 
 async def test_what_if_needs_a_scenario_while_a_trace_is_played(client, context):

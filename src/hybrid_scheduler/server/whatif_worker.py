@@ -64,7 +64,7 @@ def compute_evidence(question: EvidenceQuestion) -> bytes:
     Raises
     ------
     InvalidInputError
-        If the run has no tasks or no complete configuration, or was measured on real devices.
+        If the run has no tasks or no complete configuration.
     """
     spec, seed = _spec_of(question)
     drawn = bool(find_spec("matplotlib"))
@@ -88,7 +88,7 @@ def _spec_of(question: EvidenceQuestion) -> tuple[ExperimentSpec, int]:
         seed = int(config["seed"])
     except InvalidInputError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:  # another client stored its own
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # of another version
         raise InvalidInputError("run_id", "a run with a complete configuration", question.run_id) from error
     return spec, seed
 

@@ -266,6 +266,8 @@ async def _computed(context: AppContext, run_id: str, limit: int, kind: str) -> 
     known = await context.repository.run(run_id)
     if known is None:
         raise not_found("run", run_id)
+    if known["source"] != "simulated":  # a simulation of its tasks would prove nothing about the measurement
+        raise InvalidInputError("run_id", "a simulated run with stored tasks", run_id)
     rows = await context.repository.tasks(limit, run_id=run_id)
     question = EvidenceQuestion(run_id, known["config"], rows[::-1], kind)
     try:
