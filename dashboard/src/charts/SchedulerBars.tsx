@@ -21,7 +21,7 @@ interface RaceBarsProps {
 }
 
 const COLUMNS =
-  "md:grid md:grid-cols-[minmax(120px,176px)_minmax(0,1fr)_minmax(96px,216px)_132px_64px] md:items-center md:gap-x-3";
+  "md:grid md:grid-cols-[128px_minmax(0,1fr)_148px_116px_56px] md:items-center md:gap-x-3 lg:grid-cols-[176px_minmax(0,1fr)_216px_132px_64px]";
 
 /** Remark behind a bar: why it is so long, or that the difference is not certain. */
 function Remark({
