@@ -1,5 +1,6 @@
 /** Load of devices from the server, asked for again while the run goes on. */
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
 import { api } from "../client/api";
 import { useLive } from "./liveStore";
 
@@ -13,6 +14,11 @@ export function useDeviceLoad(scheduler: string | null, wanted: LoadWindow, colu
   const runId = useLive((s) => s.runId);
   const frozen = useLive((s) => s.frozen);
   const moving = useLive((s) => s.state === "running" && s.connection.phase === "live");
+  const queries = useQueryClient();
+  useEffect(() => {
+    // An answer that is still under way must not change a frozen view.
+    if (frozen) queries.cancelQueries({ queryKey: ["load"], predicate: (one) => one.state.data !== undefined });
+  }, [frozen, queries]);
   return useQuery({
     queryKey: ["load", runId, scheduler, wanted, columns],
     enabled: runId !== null,
