@@ -174,6 +174,8 @@ def test_frozen_view_does_not_change_and_thaw_catches_up(
                     ...[...widget.querySelectorAll('canvas')].map(canvas => canvas.toDataURL())])"""
         )
 
+    # What came before the key was pressed is drawn with the next frame.
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     before = shown()
     # Two updates a second: twenty are ten seconds, whatever the machine does meanwhile.
     page.wait_for_function(

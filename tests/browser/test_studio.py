@@ -105,6 +105,7 @@ def test_dropped_table_is_mapped_corrected_and_played(studio_server: Served, ope
     expect(dialog.get_by_label("Column to subtract from the run time")).to_have_value("start")
     expect(dialog.get_by_label("Column of the arrival")).to_have_value("submit_time")
     rejected = dialog.get_by_role("region", name="Rejected rows")
+    rejected.wait_for(timeout=60_000)  # the server reads the file first
     expect(rejected.get_by_role("row").nth(1)).to_have_text("402submit_timefinite and >= 0, as arrival_timesoon")
     expect(rejected.get_by_role("row").nth(2)).to_contain_text("415 - 420")
     assert violations(page) == []

@@ -62,6 +62,10 @@ def test_gantt_idle_figures_and_pulse_equal_the_api(server: Served, open_page: O
             assert check_gantt(page, api, run, "hybrid_ml") > 5
             # The pulse shows the last minute of every scheduler.
             labels = {one["name"]: one["label"] for one in api.get("/api/schedulers").json()}
+            page.wait_for_function(
+                "() => { const {start, knownTo} = document.querySelector('[data-testid=pulse-window]').dataset;"
+                " return knownTo - start > 0; }"
+            )
             drawn = page.evaluate(
                 """() => {
                     const {start, knownTo} = document.querySelector('[data-testid=pulse-window]').dataset;
