@@ -1,6 +1,6 @@
 /** Load of devices from the server, asked for again while the run goes on. */
-import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useRef } from "react";
 import { api } from "../client/api";
 import { useLive } from "./liveStore";
 
@@ -14,13 +14,9 @@ export function useDeviceLoad(scheduler: string | null, wanted: LoadWindow, colu
   const runId = useLive((s) => s.runId);
   const frozen = useLive((s) => s.frozen);
   const moving = useLive((s) => s.state === "running" && s.connection.phase === "live");
-  const queries = useQueryClient();
-  useEffect(() => {
-    // An answer that is still under way must not change a frozen view.
-    if (frozen) queries.cancelQueries({ queryKey: ["load"], predicate: (one) => one.state.data !== undefined });
-  }, [frozen, queries]);
-  return useQuery({
-    queryKey: ["load", runId, scheduler, wanted, columns],
+  const queryKey = ["load", runId, scheduler, wanted, columns];
+  const found = useQuery({
+    queryKey,
     enabled: runId !== null,
     queryFn: ({ signal }) =>
       api.load({ run_id: runId as string, scheduler: scheduler ?? undefined, columns, ...wanted }, { signal }),
@@ -29,4 +25,12 @@ export function useDeviceLoad(scheduler: string | null, wanted: LoadWindow, colu
     staleTime: frozen ? Number.POSITIVE_INFINITY : 0,
     placeholderData: keepPreviousData,
   });
+  // A further answer must not change a frozen view; another window has to come, though.
+  const key = JSON.stringify(queryKey);
+  const held = useRef({ key: "", data: found.data });
+  if (!frozen || held.current.key !== key) {
+    const complete = found.data !== undefined && !found.isPlaceholderData;
+    held.current = { key: complete ? key : "", data: found.data };
+  }
+  return { ...found, data: held.current.data };
 }
