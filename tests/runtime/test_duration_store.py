@@ -53,7 +53,7 @@ def _program(
     reasons = []
     with hs.HybridExecutor(cores=2, accelerators=[fake], history=folder) as executor:
         executor.graph.wait_ready()
-        executor.graph.placement.upload[:] = [1e12]  # as measured on a machine that is not busy
+        executor.graph.placement.bandwidth[:] = [1e12]  # as measured on a machine that is not busy
         for _ in range(calls):
             future = executor.submit(function, square, square)
             future.result()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import hybrid_scheduler as hs
-from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Task, View
 from hybrid_scheduler.runtime.device_backends import DeviceLostError
 from hybrid_scheduler.runtime.task_function import TaskFunction
 from hybrid_scheduler.testing import FakeAccelerator
@@ -387,6 +387,32 @@ def test_schedulers_of_the_registry_place_calls(name: str, fake: FakeAccelerator
         devices = {one.device for one in executor.records}
     if name == "gpu_only":
         assert devices == {"fake_0"}
+
+
+def test_a_scheduler_hears_what_became_of_every_call(fake: FakeAccelerator) -> None:
+    heard: list[tuple[str, int]] = []
+
+    class Recording(Online):
+        """Scheduler that notes what it is told."""
+
+        def decide(self, task: Task, view: View) -> Decision:
+            heard.append(("decide", task.task_id))
+            return Decision(0, 0.0)
+
+        def observe(self, outcome: Outcome) -> None:
+            heard.append(("observe", outcome.task_id))
+
+        def forget(self, task_id: int) -> None:
+            heard.append(("forget", task_id))
+
+    def fail(_: Any) -> None:
+        raise ValueError("broken")
+
+    with hs.HybridExecutor(Recording(), accelerators=[fake], history=False, cores=2) as executor:
+        assert executor.submit(add, MANY, 1.0).exception() is None
+        executor.graph.wait_learned()
+        assert isinstance(executor.submit(hs.auto(fail), MANY).exception(), ValueError)
+    assert heard == [("decide", 0), ("observe", 0), ("decide", 1), ("forget", 1)]
 
 
 def test_a_large_call_is_not_a_trial_on_the_cpu(fake: FakeAccelerator) -> None:

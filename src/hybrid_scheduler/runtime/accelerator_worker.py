@@ -129,7 +129,7 @@ class AcceleratorWorker:
             self._lose(f"{self.accelerator.name} cannot be used: {type(error).__name__}: {error}"[:200])
         else:
             with suppress(Exception):  # a device without space for the test block has a bandwidth, too
-                self._graph.placement.upload[self._space - 1] = measured_bandwidth(self.accelerator)
+                self._graph.placement.bandwidth[self._space - 1] = measured_bandwidth(self.accelerator)
         self.ready.set()
         while (node := self._queue.get()) is not None:
             if not node.begin():
@@ -181,7 +181,7 @@ class AcceleratorWorker:
             kwargs = replaced(node.kwargs, here) if node.kwargs else {}
             node.transfer = time.perf_counter() - began
             if missing >= _LEAST_COPY:
-                rates = self._graph.placement.upload
+                rates = self._graph.placement.bandwidth
                 rates[self._space - 1] += _NEWEST * (missing / node.transfer - rates[self._space - 1])
             start = accelerator.mark()
             node.started = self._graph.clock()

@@ -9,7 +9,6 @@ faster with the array in place lowers what the transfer counts for.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -93,8 +92,8 @@ class FunctionFacts:
         Bytes of its results.
     made, fetched : float
         Results that stayed on accelerators, and how many of them the program asked for.
-    trials : dict
-        Trials under way, by device class.
+    trials : set
+        Device classes that are being measured for the first time.
     unusable : dict
         Device classes that cannot run it, with the error.
     runs : dict
@@ -110,7 +109,7 @@ class FunctionFacts:
     result_bytes: float = 0.0
     made: float = 1.0
     fetched: float = 0.5
-    trials: dict[str, int] = field(default_factory=dict)
+    trials: set[str] = field(default_factory=set)
     unusable: dict[str, str] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
@@ -145,13 +144,10 @@ class DevicePlacement:
     ) -> None:
         self._cores, self._accelerators, self.durations = cores, accelerators, durations
         self.facts: dict[str, FunctionFacts] = {}
-        #: Bytes per second to and from each accelerator.
-        self.upload = [_BANDWIDTH] * len(accelerators)
-        self.download = [_BANDWIDTH] * len(accelerators)
+        #: Bytes per second to each accelerator, as measured; copies back are taken to be as fast.
+        self.bandwidth = [_BANDWIDTH] * len(accelerators)
         #: Expected seconds of the calls that wait for a core or run on one.
         self.cpu_backlog = 0.0
-        self.decision_seconds = 0.0
-        self.decided = 0
 
     def facts_of(self, key: str) -> FunctionFacts:
         """Return the facts about a function."""
@@ -162,22 +158,38 @@ class DevicePlacement:
 
     def choose(self, call: TaskFuture) -> Choice:
         """Return the decision for a call whose inputs are known."""
-        began = time.perf_counter()
-        choice = self._choose(call)
-        self.decision_seconds += time.perf_counter() - began
-        self.decided += 1
-        return choice
-
-    def _choose(self, call: TaskFuture) -> Choice:
         if not self._accelerators:
             known = self._on_cpu(call)
             return _CPU_ONLY if known is None else _CPU_ONLY._replace(predicted=known.seconds)
+        facts = self.facts_of(call.function.key)
+        choice, uses = facts.fixed.get(call.sizes, (_CPU_ONLY, 0))
+        if uses > 0 and all(choice.space in one.copies for one in call.handles):
+            facts.fixed[call.sizes] = choice, uses - 1
+            return choice
+        choice = self._consider(call)
+        uses = self._uses(call, choice)
+        if uses:
+            if choice.space == HOST:
+                choice = choice._replace(reason="choosing would take longer than it could gain")
+            if len(facts.fixed) >= _MOST_FIXED:
+                facts.fixed.clear()
+            facts.fixed[call.sizes] = choice, uses
+        return choice
+
+    def _uses(self, call: TaskFuture, choice: Choice) -> int:
+        """Return for how many further calls of the same sizes a choice is kept."""
+        if call.trial is not None or not all(one.known for one in choice.candidates):
+            return 0
+        ends = sorted(one.end for one in choice.candidates)
+        if choice.space == HOST:
+            return _FIXED_USES if choice.candidates and choice.predicted < _LEAST_GPU else 0
+        moved = any(choice.space not in one.copies for one in call.handles)
+        return _CLEAR_USES if not moved and ends[1] > _CLEARLY * ends[0] else 0
+
+    def _consider(self, call: TaskFuture) -> Choice:
+        """Return the decision from the present queues and transfers."""
         function = call.function
         facts = self.facts_of(function.key)
-        fixed = facts.fixed.get(call.sizes)
-        if fixed is not None and fixed[1] > 0 and all(fixed[0].space in one.copies for one in call.handles):
-            facts.fixed[call.sizes] = fixed[0], fixed[1] - 1
-            return fixed[0]
         usable = [
             (space, one)
             for space, one in enumerate(self._accelerators, 1)
@@ -198,29 +210,15 @@ class DevicePlacement:
         candidates = self._candidates(call, facts, estimates, transfers)
         if trial is not None:
             known = estimates[trial]
-            facts.trials[self._class(trial)] = facts.trials.get(self._class(trial), 0) + 1
             call.trial = self._class(trial)
+            facts.trials.add(call.trial)
             return Choice(trial, known.seconds if known else 0.0, "it has not been measured here yet", candidates)
         spaces = list(estimates)
         best = min(range(len(spaces)), key=lambda i: candidates[i].end)
         space = spaces[best]
         if space == HOST:
             self._credit(call, spaces, candidates)
-        choice = Choice(space, candidates[best].run, "it is expected to end first here", candidates)
-        uses = 0
-        if space == HOST:
-            if candidates[0].known and candidates[0].run < _LEAST_GPU:
-                choice = choice._replace(reason="choosing would take longer than it could gain")
-                uses = _FIXED_USES
-        elif all(one.known for one in candidates) and transfers[space] == 0.0:
-            others = [one for place, one in zip(spaces, candidates, strict=True) if place != space]
-            if all(one.end > _CLEARLY * candidates[best].end for one in others):
-                uses = _CLEAR_USES
-        if uses:
-            if len(facts.fixed) >= _MOST_FIXED:
-                facts.fixed.clear()
-            facts.fixed[call.sizes] = choice, uses
-        return choice
+        return Choice(space, candidates[best].run, "it is expected to end first here", candidates)
 
     def must_wait(self, call: TaskFuture) -> bool:
         """Return whether a call should wait for the first measurement of its function, which is under way.
@@ -241,6 +239,9 @@ class DevicePlacement:
     def observe(self, call: TaskFuture) -> None:
         """Learn from a finished call; what is learned here is learned from durations."""
 
+    def forget(self, call: TaskFuture) -> None:
+        """Forget a call that failed."""
+
     # ---------------------------------------------------------------- expected ends
 
     def _class(self, space: int) -> str:
@@ -259,9 +260,9 @@ class DevicePlacement:
             if space in handle.copies:
                 continue
             if space == HOST:
-                seconds += _COPY_START + handle.nbytes / self.download[next(iter(handle.copies), 1) - 1]
+                seconds += _COPY_START + handle.nbytes / self.bandwidth[next(iter(handle.copies), 1) - 1]
             else:
-                cost = _COPY_START + handle.nbytes / self.upload[space - 1]
+                cost = _COPY_START + handle.nbytes / self.bandwidth[space - 1]
                 seconds += max(0.0, cost - handle.saved.get(space, 0.0))
         return seconds
 
@@ -292,7 +293,7 @@ class DevicePlacement:
                 wait, name = state.backlog(), state.name
                 if not call.waiting():
                     share = facts.fetched / facts.made
-                    after += share * (_COPY_START + facts.result_bytes / self.download[space - 1])
+                    after += share * (_COPY_START + facts.result_bytes / self.bandwidth[space - 1])
             found.append(Candidate(name, wait, transfers[space], run, after, near))
         return tuple(found)
 
@@ -339,16 +340,16 @@ class DevicePlacement:
         """Return a device that should be measured with this call; None if all are known well enough."""
         known = {space: one for space, one in estimates.items() if one is not None and one.warm}
         if not known:
-            untried = [space for space in estimates if space != HOST and not facts.trials.get(self._class(space))]
+            untried = [space for space in estimates if space != HOST and self._class(space) not in facts.trials]
             resident = [space for space in untried if transfers[space] == 0.0 and call.handles]
             if resident or (untried and call.sizes.nbytes >= _SMALL):
                 idle = {space: self._accelerators[space - 1].backlog() for space in resident or untried}
                 return min(idle, key=idle.__getitem__)
-            return None if facts.trials.get(ONE_CORE) else HOST
+            return None if ONE_CORE in facts.trials else HOST
         best = min(transfers[space] + one.seconds for space, one in known.items())
         allowed = _TRIAL_SECONDS + _TRIAL_SHARE * facts.seconds
         for space, estimate in estimates.items():
-            if facts.trials.get(self._class(space)):
+            if self._class(space) in facts.trials:
                 continue
             if estimate is None or not estimate.warm:
                 if space == HOST:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core import Device, InvalidInputError, Knowledge, Online, Outcome, Platform, Setting, Task, View, cpu
+from ..core import Device, Knowledge, Online, Outcome, Platform, Setting, Task, View, cpu
 from ..core.scheduler_protocols import Links
 from ..physics import Tariff, dollars_per_second
 from .cpu_cores import CpuCores
@@ -74,11 +74,6 @@ class RegistryPlacement(DevicePlacement):
         seed: int,
     ) -> None:
         super().__init__(cores, accelerators, durations)
-        if scheduler.knows is Knowledge.REALISED:
-            raise InvalidInputError(
-                "scheduler", "one that can decide before a task has run", type(scheduler).__name__,
-                hint="the oracle exists in simulation only",
-            )  # fmt: skip
         devices = [cpu(), *(Device(one.name, "gpu", memory=one.capacity / 1e6) for one in accelerators)]
         self.platform = Platform("this machine", tuple(devices))
         self._times = _LearnedTimes(self.platform)
@@ -94,19 +89,20 @@ class RegistryPlacement(DevicePlacement):
             )
         )
 
-    def _choose(self, call: TaskFuture) -> Choice:
-        plain = super()._choose(call)
+    def choose(self, call: TaskFuture) -> Choice:
+        """Return the scheduler's decision; queues and transfers are those of this moment."""
+        plain = self._consider(call) if self._accelerators else super().choose(call)
         if not plain.candidates or (call.trial is not None and self._scheduler.knows is Knowledge.TOLD):
             return plain
         names = {one.device: one for one in plain.candidates}
         now = time.perf_counter() - self._began
         free_at = np.full(len(self.platform.devices), now + 1e9)
-        self._times.current = np.full((len(free_at), 2), 1e9)
+        seconds = np.full((len(free_at), 2), 1e9)
         for index, device in enumerate(self.platform.devices):
             one = names.get(device.name)
             if one is not None:
                 free_at[index] = now + one.wait + one.transfer
-                self._times.current[index] = one.run, 0.0
+                seconds[index] = one.run, 0.0
         task = Task(
             call.number,
             max(1.0, call.sizes.nbytes / 1e6),
@@ -116,6 +112,7 @@ class RegistryPlacement(DevicePlacement):
             kind=call.function.name[:64],
         )
         with self._lock:
+            self._times.current = seconds
             decision = self._scheduler.decide(task, View(now, free_at, self.platform))
         chosen = decision.device if decision.fraction >= 0.5 else HOST
         one = names.get(self.platform.devices[chosen].name)
@@ -132,3 +129,8 @@ class RegistryPlacement(DevicePlacement):
             self._scheduler.observe(
                 Outcome(call.number, call.space, float(call.space != HOST), call.submitted, *on_cpu, *on_gpu)
             )
+
+    def forget(self, call: TaskFuture) -> None:
+        """Let the scheduler forget a call that failed."""
+        with self._lock:
+            self._scheduler.forget(call.number)

@@ -466,6 +466,7 @@ class TaskGraph:
         """Run a task on the CPU instead, because an accelerator could not."""
         facts = self.placement.facts_of(node.function.key)
         reason = f"{type(error).__name__}: {error}"[:200]
+        facts.fixed.clear()
         if not keep:
             facts.unusable[device_class] = f"the GPU could not run it ({reason})"
             _log.warning("%s runs on the CPU from now on: %s", node.function.name, reason)
@@ -478,7 +479,7 @@ class TaskGraph:
     def _end_trial(self, node: TaskFuture) -> None:
         if node.trial is not None:
             with self._lock:
-                self.placement.facts_of(node.function.key).trials.pop(node.trial, None)
+                self.placement.facts_of(node.function.key).trials.discard(node.trial)
             node.trial = None
             self._unpark(node.function.key)
 
@@ -488,6 +489,7 @@ class TaskGraph:
             return
         if node.key is not None:
             self._end_trial(node)
+            self.placement.forget(node)
         if node.begin():
             node.set_exception(error)
         for one in node.end_dependents():
