@@ -432,9 +432,9 @@ class TaskGraph:
     def finished(self, node: TaskFuture) -> None:
         """End a task whose value is complete, and hand it to the learner."""
         self._close(node)
-        node.set_result(node.value)
-        if node.key is not None:
+        if node.key is not None:  # before the result, so that `wait_learned` after a result covers its task
             self._note(node)
+        node.set_result(node.value)
 
     def _release(self, node: TaskFuture) -> None:
         """Make a task's value available to those that wait for it."""
