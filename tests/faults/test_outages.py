@@ -156,6 +156,47 @@ async def test_one_key_stores_one_task_and_one_id_one_run_while_writes_fail(stor
         assert sorted(run["tasks"] for run in stored) == [7] * 3 + [20] * 4
 
 
+@pytest.mark.parametrize("known_by", ["run_id", "run key", "task key"])
+async def test_request_that_looked_before_the_first_was_stored_stores_nothing(
+    storage, known_by, tmp_path, monkeypatch
+):
+    """The second request finds nothing; the first one's batch is stored; then the second reaches the engine."""
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT_S", 3.0)
+    path = "/api/tasks" if known_by == "task key" else "/api/runs"
+    headers = {} if known_by == "run_id" else {"Idempotency-Key": "k"}
+    run = measured_run(20, run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RA" if known_by == "run_id" else None)
+    body = {**TASK, "external_id": "one"} if known_by == "task key" else measured_to_json(run)
+    async with opened_server(tmp_path, monkeypatch, start=False, **storage) as (client, running):
+
+        async def rows():
+            if known_by == "task key":
+                return len((await client.get("/api/tasks?external_id=one")).json()["tasks"])
+            found = (await client.get("/api/runs")).json()["runs"]
+            return sum(run["tasks"] for run in found if run["source"] == "measured")
+
+        async def stored():
+            return await rows() > 0
+
+        control = running.context.control
+        name = "submit" if known_by == "task key" else "store_measured"
+        real, looked, go_on = getattr(control, name), asyncio.Event(), asyncio.Event()
+
+        async def held(*arguments):
+            looked.set()
+            await go_on.wait()
+            return await real(*arguments)
+
+        with locked(settings_of(tmp_path, **storage)):
+            assert (await client.post(path, json=body, headers=headers)).status_code == 503
+            monkeypatch.setattr(control, name, held)
+            again = asyncio.create_task(client.post(path, json=body, headers=headers))
+            await looked.wait()
+        await until(stored)
+        go_on.set()
+        assert (await again).status_code == 201
+        assert await rows() == (1 if known_by == "task key" else 20)
+
+
 async def test_long_deletion_is_answered_with_its_progress(storage, tmp_path, monkeypatch):
     monkeypatch.setattr("hybrid_scheduler.server.local_engine_control._DELETE_TIMEOUT_S", 0.05)
     monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 5)

@@ -190,6 +190,26 @@ def test_keys_of_tasks_that_wait_are_never_forgotten(one, monkeypatch):
     assert [future.result(5) for future in again] == [future.result(5) for future in first]
 
 
+def test_keys_stored_a_moment_ago_are_known_in_any_number(one, monkeypatch):
+    """A request may have looked for its key just before."""
+    monkeypatch.setattr("hybrid_scheduler.live.batch_builder._MAX_KEYS", 2)
+    keys = [IdempotencyKey(f"k{i}", "digest", 0) for i in range(5)]
+    first = [one.engine.submit(TASK, key).result(5) for key in keys]
+    assert [one.engine.submit(TASK, key).result(5) for key in keys] == first
+    monkeypatch.setattr("hybrid_scheduler.live.batch_builder._KEEP_STORED_S", -1.0)
+    one.engine.submit(TASK, IdempotencyKey("k5", "digest", 0)).result(5)  # memory stays bounded
+    assert one.engine.submit(TASK, keys[0]).result(5) > first[-1] + 1
+
+
+def test_keys_are_known_after_a_restart(live):
+    key = IdempotencyKey("k", "digest", 0)
+    one = live(schedulers=["greedy"]).started()
+    first = one.engine.submit(TASK, key).result(5)
+    one.engine.close()
+    next_engine = live(schedulers=["greedy"], journal=one.journal).started()
+    assert next_engine.engine.submit(TASK, key).result(5) == first
+
+
 def test_invalid_tasks_are_refused():
     for values, message in [
         ((0.0, 0.5, 100.0), "size: must be finite and > 0"),

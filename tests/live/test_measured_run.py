@@ -12,6 +12,7 @@ from hybrid_scheduler.core.outcome import FAILED
 from hybrid_scheduler.live import (
     Counters,
     EngineClosed,
+    IdempotencyKey,
     JournalUnavailable,
     SubmittedTask,
     batch_of,
@@ -238,6 +239,41 @@ def test_run_that_waits_through_an_outage_is_not_stored_twice(one):
     one.journal.release()
     assert again.result(10) == named.run_id
     assert [batch.run.run_id for batch in one.journal.batches].count(named.run_id) == 1
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["run_id", "key"])
+def test_run_stored_after_an_error_is_not_stored_by_a_later_command(one, named):
+    """The request that sends the command looked for the run before it was stored."""
+    run = measured_run(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB" if named else None)
+    key = None if named else IdempotencyKey("k", "digest", 0)
+    one.run(1.0)
+    one.journal.hold()
+    refused = one.engine.store_measured(run, key)
+    one.engine.pause()
+    one.journal.fail()
+    with pytest.raises(JournalUnavailable):
+        refused.result(10)
+    one.journal.release()
+    again = one.engine.store_measured(run, key).result(10)
+    assert [batch.run.run_id for batch in one.journal.batches if batch.run.source == "measured"] == [again]
+
+
+def test_id_of_a_run_that_is_being_stored_is_refused_for_another(one):
+    first = measured_run(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB")
+    one.journal.hold()
+    stored = one.engine.store_measured(first)
+    with pytest.raises(InvalidInputError, match="run_id"):
+        one.engine.store_measured(replace(first, created_at=999.0)).result(10)
+    one.journal.release()
+    assert stored.result(10) == first.run_id
+
+
+def test_deleted_run_can_be_stored_again(one):
+    run, key = measured_run(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB"), IdempotencyKey("k", "digest", 0)
+    one.engine.store_measured(run, key).result(10)
+    assert one.engine.delete_run(run.run_id).result(10) == 12
+    assert one.engine.store_measured(run, key).result(10) == run.run_id
+    assert [len(batch) for batch in one.journal.batches if batch.run.run_id == run.run_id] == [12]
 
 
 def test_full_journal_refuses_at_once_and_uses_no_ids(live):

@@ -9,17 +9,22 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 from batches import Engine
+from measured_examples import measured_run
 from services import fresh_database, postgres_server
 
+from hybrid_scheduler import InvalidInputError
+from hybrid_scheduler.live import Counters, IdempotencyKey, batch_of
 from hybrid_scheduler.live.journal import EngineBusy, JournalUnavailable
 from hybrid_scheduler.storage import DatabaseAddress, DatabaseUnavailable, Repository, SqlJournal, open_database
 from hybrid_scheduler.storage.batch_rows import payload_seq
 from hybrid_scheduler.storage.event_bus import LocalBus
 from hybrid_scheduler.storage.integrity_check import verify
 from hybrid_scheduler.storage.postgres_store import ENGINE_LOCK_ID
+from hybrid_scheduler.storage.schema_version import with_connection
 from hybrid_scheduler.storage.sqlite_store import SqliteStore
 
 
@@ -281,6 +286,46 @@ def test_commit_with_a_lost_confirmation_is_not_stored_twice(address):
     journal = SqlJournal(address)
     assert journal.open().counters == engine.counters
     journal.close()
+
+
+def test_measured_run_that_an_earlier_engine_stored_is_not_stored_again(address):
+    """A command of an API process can wait while the engine is restarted."""
+    run, key = measured_run(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RA"), IdempotencyKey("k", "digest", 1)
+    with opened(address) as journal:
+        first = batch_of(run, run.run_id, Counters(), now=1.0)
+        journal.append(replace(first, idempotency=(key,)))
+    again = batch_of(run, run.run_id, first.counters, now=2.0)
+    other = batch_of(replace(run, created_at=5.0), run.run_id, again.counters, now=3.0)
+    bus = LocalBus()
+    watch = Watch(bus)
+    journal = SqlJournal(address, bus=bus)
+    recovered = journal.open()
+    assert recovered.keys == {key: run.run_id}
+    journal.append(again)
+    journal.append(other)
+    again.committed.result(30)
+    with pytest.raises(InvalidInputError, match="run_id"):
+        other.committed.result(30)
+    journal.close()
+    assert watch.seqs == [2, 3]  # the stream has no gap
+    assert all(finding.ok for finding in verify(address))
+    counted = "SELECT tasks, created_at, (SELECT count(*) FROM tasks) FROM runs"
+    assert with_connection(address, lambda connection: connection.exec_driver_sql(counted).all()) == [
+        (12, 1000.0, 12)
+    ]
+
+
+def test_engine_knows_the_keys_of_the_one_before(address):
+    engine = Engine()
+    with opened(address) as journal:
+        for number in range(3):
+            journal.append(
+                engine.batch(2, key=IdempotencyKey(f"k{number}", "digest", engine.counters.next_task_id))
+            )
+    journal = SqlJournal(address)
+    keys = journal.open().keys
+    journal.close()
+    assert keys == {IdempotencyKey(f"k{number}", "digest", task): task for number, task in enumerate((1, 3, 5))}
 
 
 def test_a_row_that_the_database_refuses_stops_the_writer_and_says_why(address):

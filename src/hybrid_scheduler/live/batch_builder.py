@@ -6,9 +6,12 @@ comes while the journal is full waits for the next batch.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +31,60 @@ from .batch_records import (
 from .command_queue import forward_result
 from .journal import Journal, JournalFull
 from .live_run import LiveChunk
+from .measured_run import MeasuredRun
 
 #: Number of keys that are answered from memory; the database knows the older ones.
 _MAX_KEYS = 10_000
+#: Seconds for which a key stays in memory after it was stored. A request looks for its key in the database, then
+#: sends its command, which takes up to 30 s from another process: the key may have been stored in between.
+_KEEP_STORED_S = 120.0
+
+
+@dataclass(slots=True)
+class _Sent:
+    """Digest of what was sent, and the future that gets its id once it is stored."""
+
+    fingerprint: str
+    stored: Future[Any]
+    #: Monotonic seconds.
+    stored_at: float = math.inf
+
+
+class _SentKeys:
+    """Keys of what clients sent.
+
+    A key is known while its content waits to be stored, and for some time after that.
+    """
+
+    def __init__(self, field: str, allowed: str) -> None:
+        self._field, self._allowed = field, allowed
+        self._known: OrderedDict[str, _Sent] = OrderedDict()
+
+    def find(self, key: str, fingerprint: str) -> Future[Any] | None:
+        """Return the future of the key; None if it is new. Raises `InvalidInputError` for other content."""
+        sent = self._known.get(key)
+        if sent is None:
+            return None
+        if sent.stored.done() and sent.stored.exception() is not None:
+            del self._known[key]  # the journal has dropped it: try again
+            return None
+        if sent.fingerprint != fingerprint:
+            raise InvalidInputError(self._field, self._allowed, key)
+        return sent.stored
+
+    def add(self, key: str, fingerprint: str, stored: Future[Any]) -> None:
+        """Remember a key, and drop the oldest ones that the database has known for long."""
+        sent = self._known[key] = _Sent(fingerprint, stored)
+        stored.add_done_callback(lambda _: setattr(sent, "stored_at", time.monotonic()))
+        until = time.monotonic() - _KEEP_STORED_S
+        while len(self._known) > _MAX_KEYS and next(iter(self._known.values())).stored_at < until:
+            self._known.popitem(last=False)
+
+    def drop_stored(self, stored_id: Any) -> None:
+        """Drop the keys of something that is deleted, so that it can be stored again."""
+        for key, sent in list(self._known.items()):
+            if sent.stored.done() and sent.stored.exception() is None and sent.stored.result() == stored_id:
+                del self._known[key]
 
 
 class BatchBuilder:
@@ -44,15 +98,26 @@ class BatchBuilder:
         The first numbers of tasks, results and events.
     device_names
         The devices of the run, in the order of their codes.
+    keys
+        Idempotency keys that an earlier engine has stored, with the id of their task or run.
     """
 
-    def __init__(self, journal: Journal, counters: Counters, device_names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        counters: Counters,
+        device_names: tuple[str, ...],
+        keys: Mapping[IdempotencyKey, int | str] | None = None,
+    ) -> None:
         self._journal, self.counters, self.device_names = journal, counters, device_names
         self._unsent: deque[Batch] = deque()
-        #: Keys with the digest of their task, and the future that gets its id when the task is stored.
-        self._keys: OrderedDict[str, tuple[str, Future[Any]]] = OrderedDict()
-        #: Measured runs that are neither stored nor dropped yet.
-        self._measured: dict[str, Future[None]] = {}
+        self._keys = _SentKeys("Idempotency-Key", "new, or sent with the same content as before")
+        #: Ids of measured runs.
+        self._measured = _SentKeys("run_id", "one that no other run has")
+        for key, stored_id in (keys or {}).items():
+            stored: Future[Any] = Future()
+            stored.set_result(stored_id)
+            self._keys.add(key.key, key.fingerprint, stored)
         self._clear()
 
     def _clear(self) -> None:
@@ -110,16 +175,7 @@ class BatchBuilder:
         InvalidInputError
             If the key was used for another task or run.
         """
-        known = self._keys.get(key.key)
-        if known is None:
-            return None
-        fingerprint, task_id = known
-        if task_id.done() and task_id.exception() is not None:
-            del self._keys[key.key]  # the journal has dropped the task: try again
-            return None
-        if fingerprint != key.fingerprint:
-            raise InvalidInputError("Idempotency-Key", "new, or sent with the same content as before", key.key)
-        return task_id
+        return self._keys.find(key.key, key.fingerprint)
 
     def acknowledge(self, task_id: int, acknowledged: Future[int], key: IdempotencyKey | None) -> None:
         """Set the future to the task's id once the batch is durable."""
@@ -128,13 +184,7 @@ class BatchBuilder:
             self._idempotency.append(replace(key, task_id=task_id))
             stored: Future[int] = Future()
             self._stored.append((task_id, stored))
-            self._remember(key, stored)
-
-    def _remember(self, key: IdempotencyKey, stored: Future[Any]) -> None:
-        self._keys[key.key] = key.fingerprint, stored
-        # The database does not know the key of something that waits to be stored.
-        while len(self._keys) > _MAX_KEYS and next(iter(self._keys.values()))[1].done():
-            self._keys.popitem(last=False)
+            self._keys.add(key.key, key.fingerprint, stored)
 
     # ---------------------------------------------------------------- handing over
 
@@ -157,9 +207,20 @@ class BatchBuilder:
         self.deliver()
         return True
 
-    def storing(self, run_id: str) -> Future[None] | None:
-        """Return the future of a measured run that waits to be stored; None if there is none with this id."""
-        return self._measured.get(run_id)
+    def storing(self, run: MeasuredRun) -> Future[str] | None:
+        """Return the future of a measured run that waits or was stored lately; None if there is none with its id.
+
+        Raises
+        ------
+        InvalidInputError
+            If another run has this id.
+        """
+        return None if run.run_id is None else self._measured.find(run.run_id, repr(run.created_at))
+
+    def forget_run(self, run_id: str) -> None:
+        """Forget a stored run that is deleted, so that it can be stored again."""
+        self._measured.drop_stored(run_id)
+        self._keys.drop_stored(run_id)
 
     def take_measured(self, batch: Batch) -> Future[None]:
         """Take the batch of a measured run, numbered from these counters, for the next delivery.
@@ -172,12 +233,11 @@ class BatchBuilder:
         committed, stored, run_id = batch.committed, batch.stored, batch.run.run_id
         assert committed is not None
         assert stored is not None
-        self._measured[run_id] = stored
-        stored.add_done_callback(lambda done: self._measured.pop(run_id, None))
+        stored_id: Future[str] = Future()
+        forward_result(stored, stored_id, run_id)
+        self._measured.add(run_id, repr(batch.run.created_at), stored_id)
         for key in batch.idempotency:
-            stored_id: Future[str] = Future()
-            forward_result(stored, stored_id, run_id)
-            self._remember(key, stored_id)
+            self._keys.add(key.key, key.fingerprint, stored_id)
         self.counters = batch.counters
         self._unsent.append(batch)
         return committed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,6 +187,8 @@ class Recovered(NamedTuple):
     run: RunRecord | None = None
     state: dict[str, Any] | None = None
     recent: Recent | None = None
+    #: The newest idempotency keys, oldest first, with the id of their task or measured run.
+    keys: Mapping[IdempotencyKey, int | str] = MappingProxyType({})
 
 
 def check_text(field: str, text: object) -> None:

@@ -110,7 +110,7 @@ class ContinuousSimulation:
             raise EngineClosed("the engine was opened before")
         recovered = self._journal.open()
         self._snapshots.sweep()
-        self._controller.number_from(recovered.counters)
+        self._controller.number_from(recovered.counters, recovered.keys)
         self._commands.open()
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._thread.start()

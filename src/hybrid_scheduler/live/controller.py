@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -101,10 +101,13 @@ class LiveController:
         self._last_checkpoint: dict[str, Any] = {}
         self.number_from(Counters())
 
-    def number_from(self, counters: Counters) -> None:
-        """Continue the numbers of tasks, results and events from these counters, before the first command."""
+    def number_from(self, counters: Counters, keys: Mapping[IdempotencyKey, int | str] | None = None) -> None:
+        """Continue the numbers of tasks, results and events from these counters, before the first command.
+
+        `keys` are those that an earlier engine has stored, with the id of their task or run.
+        """
         device_names = tuple(device.name for device in self._config.platform.devices)
-        self._batches = BatchBuilder(self._journal, counters, device_names)
+        self._batches = BatchBuilder(self._journal, counters, device_names, keys)
         self.publish_status()
 
     # ---------------------------------------------------------------- commands
@@ -205,17 +208,17 @@ class LiveController:
     ) -> None:
         """Store a measured run as a run of its own; `stored_id` gets its id when it is durable.
 
-        The active run goes on; the ids of its tasks have a gap. A run that is being stored already, by its id, is
-        not stored again: both futures get the first one's result.
+        The active run goes on; the ids of its tasks have a gap. A run that is being stored or was stored lately, by
+        its id, is not stored again: both futures get the first one's result.
         """
         known = self._batches.submitted(key) if key is not None else None
         if known is not None:
             forward_result(known, stored_id)
             return
-        run_id = measured.run_id or self._new_id()
-        if (earlier := self._batches.storing(run_id)) is not None:
-            forward_result(earlier, stored_id, run_id)
+        if (earlier := self._batches.storing(measured)) is not None:
+            forward_result(earlier, stored_id)
             return
+        run_id = measured.run_id or self._new_id()
         self._flush()
         self._require_capacity("take the run")
         active = self._record.run_id if self._record else None
@@ -249,6 +252,7 @@ class LiveController:
         self._require_capacity("delete anything")
         if active:  # a task that is submitted later begins another run
             self._run = self._record = None
+        self._batches.forget_run(run_id)
         self._journal.forget(deleted, run_id)
 
     def describe_run(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:

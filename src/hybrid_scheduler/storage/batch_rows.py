@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ class PendingBatch:
     recorded_at: float
     state: str
     payloads: tuple[bytes, ...]
+    #: True for a measured run that is stored already: only its events are left to be stored.
+    repeated: bool = False
 
     @classmethod
     def of(cls, number: int, batch: Batch, recorded_at: float) -> PendingBatch:
@@ -70,6 +72,13 @@ class PendingBatch:
             if text is not None and ("\0" in text or not _is_unicode(text)):
                 raise InvalidInputError("external_id", "text without NUL and unpaired surrogates", text)
         return cls(number, batch, recorded_at, json_text(batch.state), tuple(map(_event_payload, batch.events)))
+
+    def as_repeated(self) -> PendingBatch:
+        """Return the batch without tasks and keys, for a run that is stored already."""
+        batch = replace(
+            self.batch, tasks=None, results={}, optimal_fraction=None, optimal_time=None, idempotency=()
+        )
+        return replace(self, batch=batch, repeated=True)
 
     @property
     def rows(self) -> int:

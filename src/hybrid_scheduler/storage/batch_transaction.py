@@ -132,8 +132,9 @@ async def write_group(
     for pending in group:
         batch = pending.batch
         run_id = batch.run.run_id
-        newest_of_run[run_id] = pending
-        added[run_id] = added.get(run_id, 0) + len(batch)
+        if not pending.repeated:
+            newest_of_run[run_id] = pending
+            added[run_id] = added.get(run_id, 0) + len(batch)
         if batch.tasks is not None:
             tasks += store.prepare_rows([batch_rows.task_columns(pending)])
             counts["tasks"] += len(batch)
@@ -178,6 +179,35 @@ async def write_group(
         await set_meta(store, "journal", json_text({"instance": instance, "batch": last.number}))
         if heartbeat is not None:
             await set_heartbeat(store, heartbeat)
+
+
+async def without_stored_runs(
+    store: Store, group: Sequence[PendingBatch]
+) -> tuple[list[PendingBatch], list[PendingBatch]]:
+    """Return the batches with those of stored measured runs as repeated, and those whose id another run has.
+
+    A client sends a measured run again if it got no response. Its request may have looked for the run before an
+    earlier request of its own was stored, even by an earlier engine. Only the writer itself can be sure.
+    """
+    stored: dict[str, tuple[str, float]] = {}
+    checked: list[PendingBatch] = []
+    conflicts: list[PendingBatch] = []
+    for pending in group:
+        run = pending.batch.run
+        if run.source != "measured":
+            checked.append(pending)
+            continue
+        if run.run_id not in stored:
+            found = await store.fetch("SELECT source, created_at FROM runs WHERE run_id = ?", run.run_id)
+            if not found:
+                stored[run.run_id] = run.source, run.created_at
+                checked.append(pending)
+                continue
+            stored[run.run_id] = found[0][0], found[0][1]
+        checked.append(pending.as_repeated())
+        if stored[run.run_id] != (run.source, run.created_at):
+            conflicts.append(pending)
+    return checked, conflicts
 
 
 async def set_heartbeat(store: Store, heartbeat: str) -> None:

@@ -21,11 +21,11 @@ from typing import Any, Protocol
 
 import orjson
 
-from ..core import HybridSchedulerError
+from ..core import HybridSchedulerError, InvalidInputError
 from ..live.batch_records import Batch, Recovered, RunLabels
 from ..live.journal import JournalFull, JournalUnavailable
 from .batch_rows import PendingBatch, json_text
-from .batch_transaction import Store, last_stored, set_heartbeat, set_meta, write_group
+from .batch_transaction import Store, last_stored, set_heartbeat, set_meta, without_stored_runs, write_group
 from .database import DatabaseAddress, DatabaseUnusable, error_reason
 from .recovery import recover
 from .retention import (
@@ -373,7 +373,12 @@ class SqlJournal:
 
     async def _write(self, group: list[PendingBatch]) -> None:
         heartbeat, self._heartbeat = self._heartbeat, None
+        group, conflicts = await without_stored_runs(self.store, group)
         await write_group(self.store, self.instance, group, self._longest, heartbeat)
+        for pending in conflicts:
+            error = InvalidInputError("run_id", "one that no other run has", pending.batch.run.run_id)
+            _resolve(pending.batch.committed, error=error)
+            _resolve(pending.batch.stored, error=error)
         self._mark_committed(group)
         await self.store.maintain()
         self._new_events += sum(len(pending.payloads) for pending in group)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import InvalidInputError, Workload
 from ..core.outcome import STATUS_NAMES
-from ..live.batch_records import Recent, Recovered, ResultColumns, RunRecord
+from ..live.batch_records import IdempotencyKey, Recent, Recovered, ResultColumns, RunRecord
 from ..live.published_names import published_name
 from . import tables
 from .batch_rows import RESULT_FLOATS
@@ -21,6 +21,8 @@ _log = logging.getLogger(__name__)
 
 #: Newest tasks from which learned schedulers are warmed up.
 RECENT_TASKS = 1000
+#: Newest idempotency keys that an engine knows from its start.
+RECENT_KEYS = 10_000
 
 _RUN = tuple(name for name in tables.runs.c.keys() if name not in ("tasks", "longest"))  # noqa: SIM118
 _TASK = ("task_id", "external_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind")
@@ -29,22 +31,39 @@ _RESULT = ("task_id", "scheduler_name", "device", *map(published_name, RESULT_FL
 
 async def recover(store: Store) -> Recovered:
     """Return the counters and, if a run was not stopped, its checkpoint and newest tasks."""
-    counters = await stored_counters(store)
+    counters, keys = await stored_counters(store), await _recent_keys(store)
     found = await store.fetch(
         f"SELECT {', '.join(_RUN)} FROM runs WHERE status <> 'stopped' "
         "ORDER BY created_at DESC, run_id DESC LIMIT 1"
     )
     if not found:
-        return Recovered(counters)
+        return Recovered(counters, keys=keys)
     row = dict(zip(_RUN, found[0], strict=True))
     state = row.pop("state")
     devices = json.loads(row.pop("devices"))
     run = RunRecord(
         **row | {"schedulers": tuple(json.loads(row["schedulers"])), "config": json.loads(row["config"])}
     )
-    return Recovered(
-        counters, run, None if state is None else json.loads(state), await _recent(store, run, devices)
+    checkpoint = None if state is None else json.loads(state)
+    return Recovered(counters, run, checkpoint, await _recent(store, run, devices), keys)
+
+
+async def _recent_keys(store: Store) -> dict[IdempotencyKey, int | str]:
+    """Return the newest idempotency keys. A measured run is known by the run of the key's task.
+
+    A request may have looked for its key before the last engine stored it, and reach the next engine.
+    """
+    newest = (
+        "SELECT key, fingerprint, task_id, created_at FROM idempotency_keys "
+        "ORDER BY created_at DESC, task_id DESC LIMIT ?"
     )
+    rows = await store.fetch(
+        f"SELECT k.key, k.fingerprint, k.task_id, runs.run_id FROM ({newest}) AS k "
+        "LEFT JOIN tasks ON tasks.task_id = k.task_id "
+        "LEFT JOIN runs ON runs.run_id = tasks.run_id AND runs.source = 'measured' ORDER BY k.task_id",
+        RECENT_KEYS,
+    )
+    return {IdempotencyKey(key, digest, task): task if run is None else run for key, digest, task, run in rows}
 
 
 async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-from ..live.batch_records import Batch, Counters, Event, Recent, Recovered, RunLabels
+from ..live.batch_records import Batch, Counters, Event, IdempotencyKey, Recent, Recovered, RunLabels
 from ..live.journal import JournalFull, JournalUnavailable
 
 
@@ -48,9 +48,10 @@ class MemoryJournal:
         with_run = [batch for batch in self.batches if batch.run.status != "stopped"]
         stopped = {batch.run.run_id for batch in self.batches if batch.run.status == "stopped"}
         last = next((batch for batch in reversed(with_run) if batch.run.run_id not in stopped), None)
+        keys = {key: _stored_id(batch, key) for batch in self.batches for key in batch.idempotency}
         if last is None:
-            return Recovered(self._counters)
-        return Recovered(self._counters, last.run, last.state, self._recent(last.run.run_id))
+            return Recovered(self._counters, keys=keys)
+        return Recovered(self._counters, last.run, last.state, self._recent(last.run.run_id), keys)
 
     @property
     def has_capacity(self) -> bool:
@@ -149,6 +150,10 @@ class MemoryJournal:
             if batch.run.run_id == run_id and batch.tasks is not None:
                 return Recent(batch.tasks, batch.results)
         return None
+
+
+def _stored_id(batch: Batch, key: IdempotencyKey) -> int | str:
+    return batch.run.run_id if batch.run.source == "measured" else key.task_id
 
 
 def _settle(future: Future[Any] | None, value: Any = None, *, error: Exception | None = None) -> None:

@@ -106,10 +106,22 @@ async def _store(context: AppContext, run: MeasuredRun, key: IdempotencyKey | No
     async with context.state.key_locks.hold(f"run {run.run_id}"):
         known = await context.repository.run(run.run_id)
         if known is None:
-            return _stored_response(run, await context.control.store_measured(run, key))
+            try:
+                return _stored_response(run, await context.control.store_measured(run, key))
+            except (InvalidInputError, ApiError) as error:
+                fields = (
+                    [error.field] if isinstance(error, InvalidInputError) else [field for field, *_ in error.fields]
+                )
+                if "run_id" not in fields:
+                    raise
+                raise _used_run_id(run.run_id) from None  # another run with this id was being stored
     if known["source"] != "measured" or known["created_at"] != run.created_at:
-        raise ApiError(409, f"run_id: must be one that no other run has, got {run.run_id}")
+        raise _used_run_id(run.run_id)
     return _stored_response(run, run.run_id, replay=True)
+
+
+def _used_run_id(run_id: str) -> ApiError:
+    return ApiError(409, f"run_id: must be one that no other run has, got {run_id}")
 
 
 def _stored_response(run: MeasuredRun, run_id: str, *, replay: bool = False) -> Response:
