@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 #: Newest tasks from which learned schedulers are warmed up.
 RECENT_TASKS = 1000
 #: Newest idempotency keys that an engine knows from its start.
-RECENT_KEYS = 10_000
+_RECENT_KEYS = 10_000
 
 _RUN = tuple(name for name in tables.runs.c.keys() if name not in ("tasks", "longest"))  # noqa: SIM118
 _TASK = ("task_id", "external_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind")
@@ -61,7 +61,7 @@ async def _recent_keys(store: Store) -> dict[IdempotencyKey, int | str]:
         f"SELECT k.key, k.fingerprint, k.task_id, runs.run_id FROM ({newest}) AS k "
         "LEFT JOIN tasks ON tasks.task_id = k.task_id "
         "LEFT JOIN runs ON runs.run_id = tasks.run_id AND runs.source = 'measured' ORDER BY k.task_id",
-        RECENT_KEYS,
+        _RECENT_KEYS,
     )
     return {IdempotencyKey(key, digest, task): task if run is None else run for key, digest, task, run in rows}
 
