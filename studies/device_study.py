@@ -37,7 +37,6 @@ from hybrid_scheduler.profiling.machine_info import describe_machine, find_gpu
 from hybrid_scheduler.profiling.profiler import HardwareProfiler
 from hybrid_scheduler.runtime.contention_profile import ContentionCalibration, calibrate_executor
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
-from hybrid_scheduler.runtime.kernel_splitting import can_split
 from hybrid_scheduler.runtime.kernel_stream import make_stream, size_grid
 from hybrid_scheduler.runtime.kernel_stream_execution import (
     Choices,
@@ -51,6 +50,7 @@ from hybrid_scheduler.runtime.kernel_stream_execution import (
 )
 from hybrid_scheduler.runtime.simulated_vs_real import compare_real
 from hybrid_scheduler.runtime.submission import KernelCall
+from hybrid_scheduler.runtime.task_parts import can_split
 
 PARTS = ("check", "execute", "compare", "profile")
 #: Sorting takes a CPU seconds at large sizes, where the GPU has long been faster.

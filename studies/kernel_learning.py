@@ -25,8 +25,8 @@ from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform
 from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, never_splits
-from hybrid_scheduler.runtime.kernel_splitting import can_split
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
+from hybrid_scheduler.runtime.task_parts import can_split
 
 LEARNING = 200
 _LARGEST = 8192

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybrid_scheduler.runtime.contention_model import QueuedPart, finish_times
+from hybrid_scheduler.runtime.contention_profile import QueuedPart, finish_times
 
 
 def test_single_device_is_not_slowed_down() -> None:

@@ -23,8 +23,8 @@ from hybrid_scheduler.runtime import device_pools, executor
 from hybrid_scheduler.runtime.device_backends import CpuBackend, CudaBackend, is_out_of_memory
 from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform, pools_for
 from hybrid_scheduler.runtime.kernel_executor import LATE, KernelExecutor
-from hybrid_scheduler.runtime.kernel_splitting import DIVISIONS
 from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
+from hybrid_scheduler.runtime.task_parts import DIVISIONS
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_every_kernel_on_every_device_equals_the_reference(kind: str, make: Call
 def test_split_kernels_equal_the_reference(
     kind: str, fraction: float, make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
     run = make(Always(fraction))
     result = run.submit_kernel(KernelCall(kind, 96)).result()
     for actual, expected in zip(result, _reference(kind, 96), strict=True):
@@ -257,7 +257,7 @@ class OutOfMemoryBackend(CpuBackend):
 def test_out_of_memory_is_retried_on_the_cpu(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
     run = make(Always(1.0), backend=OutOfMemoryBackend)
     (result,) = run.submit_kernel(KernelCall("matmul", 64)).result()
     torch.testing.assert_close(result, _reference("matmul", 64)[0])

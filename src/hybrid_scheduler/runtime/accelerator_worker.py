@@ -20,6 +20,7 @@ from .accelerators import AcceleratorBackend, measured_bandwidth
 from .data_handle import HOST, DataHandle
 from .device_backends import DeviceLostError, is_out_of_memory
 from .ranked_queue import RankedQueue
+from .task_execution import check_result
 from .task_function import is_array, replaced
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class AcceleratorWorker:
         node.device_class = accelerator.device_class
         value = replaced(result, made)
         try:
-            self._graph.check_result(node, value)
+            check_result(self._graph.placement, node, value)
         except Exception as error:
             directory.let_go(handles, self._space)
             self._slots.release()

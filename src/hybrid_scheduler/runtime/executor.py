@@ -24,9 +24,10 @@ from .kernel_executor import KernelExecutor
 from .kernel_policy import real_spec
 from .registry_placement import RegistryPlacement
 from .submission import KernelCall, Variant
+from .task_execution import CallRecord
 from .task_function import TaskFunction, is_array
 from .task_future import TaskFuture
-from .task_graph import CallRecord, TaskGraph
+from .task_graph import TaskGraph
 
 #: The policy that this executor has built in; other schedulers come from the registry.
 _DEFAULT = "hybrid_ml"
@@ -210,7 +211,7 @@ class HybridExecutor(Executor):
     def records(self) -> list[CallRecord]:
         """Ended calls of `auto` and `task` functions, oldest first."""
         self.graph.wait_learned()
-        return list(self.graph.records)
+        return list(self.graph.learner.records)
 
     # ---------------------------------------------------------------- kernels and commands
 

@@ -30,7 +30,6 @@ from .device_backends import CpuBackend, DeviceLostError, backend_for, is_out_of
 from .device_pools import DevicePool, as_platform, chosen, find_pools
 from .device_workers import DeviceWorker, PartCallbacks, TaskPart, TimeoutWatch
 from .kernel_policy import LEARNING_TASKS, KernelPolicy
-from .kernel_splitting import DIVISIONS, LEAST_BYTES, can_split
 from .kernel_stream import KernelInputs
 from .measured_runtimes import RuntimeHistory, device_class_and_seconds
 from .running_task import RunningTask
@@ -47,7 +46,7 @@ from .submission import (
     Variants,
     checked_limit,
 )
-from .task_parts import parts_of
+from .task_parts import DIVISIONS, LEAST_BYTES, can_split, parts_of
 
 _log = logging.getLogger(__name__)
 #: Kind of tasks that come through plain `submit`; the policy does not decide about them.

@@ -11,8 +11,7 @@ import numpy as np
 from ..cluster import Cluster
 from ..core import HybridSchedulerError, Outcomes, TimeTable
 from ..profiling.calibration import Calibration
-from .contention_model import QueuedPart, finish_times
-from .contention_profile import ContentionCalibration, ContentionSurvey
+from .contention_profile import ContentionCalibration, ContentionSurvey, QueuedPart, finish_times
 from .kernel_executor import KernelExecutor
 from .kernel_policy import KernelPolicy
 from .kernel_stream import as_workload

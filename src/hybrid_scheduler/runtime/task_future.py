@@ -151,4 +151,4 @@ class TaskFuture(Future[Any]):
 
     def run_on_cores(self, threads: int) -> None:
         """Run on the CPU; called by the pool of cores."""
-        self.graph.run_on_cores(self, threads)
+        self.graph.runner.run(self, threads)

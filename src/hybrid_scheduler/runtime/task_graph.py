@@ -6,13 +6,9 @@ import itertools
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
-from queue import SimpleQueue
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from ..core import InvalidInputError
 from ..profiling.machine_info import available_memory
@@ -22,6 +18,7 @@ from .cpu_cores import CpuCores
 from .data_handle import HOST, DataDirectory, DataHandle
 from .device_placement import ALL_CORES, ONE_CORE, AcceleratorState, DevicePlacement
 from .function_durations import FunctionDurations
+from .task_execution import CpuRunner, OutcomeLearner
 from .task_function import TaskFunction, check_argument, flattened, is_array, is_tensor, replaced
 from .task_future import DependencyError, TaskFuture
 
@@ -33,38 +30,6 @@ _log = logging.getLogger(__name__)
 _NOT_WORTH_A_THREAD = 50e-6
 #: Ancestors whose rank is raised when a task is added below them.
 _MOST_RAISED = 32
-#: Seconds that the learner rests when it has nothing to do.
-_LEARNING_PAUSE = 0.002
-#: Ended tasks that are kept.
-_MOST_RECORDS = 100_000
-
-
-class CallRecord(NamedTuple):
-    """A call that has ended. Points in time are seconds since the executor was created.
-
-    Attributes
-    ----------
-    number : int
-        Number of the task.
-    function, device : str
-        What ran, and where.
-    submitted, started, finished : float
-        When it was submitted, when its run began, when it was complete.
-    seconds, predicted : float
-        Measured and expected seconds of the run.
-    transfer : float
-        Seconds that copying its inputs took.
-    """
-
-    number: int
-    function: str
-    device: str
-    submitted: float
-    started: float
-    finished: float
-    seconds: float
-    predicted: float
-    transfer: float
 
 
 class TaskGraph:
@@ -81,8 +46,10 @@ class TaskGraph:
 
     Attributes
     ----------
-    records : deque of CallRecord
-        Ended calls of `auto` and `task` functions, oldest first.
+    runner : CpuRunner
+        Runs tasks on the CPU.
+    learner : OutcomeLearner
+        Learns from tasks that have ended.
     """
 
     def __init__(
@@ -99,20 +66,15 @@ class TaskGraph:
         ]
         self.states = states
         self.placement = DevicePlacement(self.cores, states, durations)
-        self.records: deque[CallRecord] = deque(maxlen=_MOST_RECORDS)
+        self.runner, self.learner = CpuRunner(self), OutcomeLearner(self)
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._ending = threading.Lock()
-        #: By thread: the task with which it goes on.
-        self._following = threading.local()
         #: By function: calls that wait for its first measurement.
         self._parked: dict[str, list[TaskFuture]] = {}
         self._open = 0
         self._closed = False
-        self._outcomes: SimpleQueue[TaskFuture | threading.Event | None] = SimpleQueue()
-        self._learner: threading.Thread | None = None
-        self.learned = 0
 
     def clock(self) -> float:
         """Return seconds since the graph was created."""
@@ -274,19 +236,11 @@ class TaskGraph:
         node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
         if choice.space == HOST:
             if here and 0.0 < choice.predicted < _NOT_WORTH_A_THREAD and node.function.threads is None:
-                self.run_on_cores(node, self.cores.cores)
-            elif here or node.function.threads is not None or not self._follows(node):
+                self.runner.run(node, self.cores.cores)
+            elif here or node.function.threads is not None or not self.runner.follows(node):
                 self._put_on_cores(node)
         else:
             self.workers[choice.space - 1].put(node)
-
-    def _follows(self, node: TaskFuture) -> bool:
-        """Let a task run next in this thread, if it runs tasks of the CPU and has no other one to go on with."""
-        tasks = getattr(self._following, "tasks", None)
-        if tasks is None or tasks:
-            return False
-        tasks.append(node)
-        return True
 
     def _park(self, node: TaskFuture) -> bool:
         """Let a call wait if the first measurement of its function is under way; return whether it waits."""
@@ -340,90 +294,12 @@ class TaskGraph:
 
     # ---------------------------------------------------------------- running
 
-    def run_on_cores(self, node: TaskFuture, threads: int) -> None:
-        """Run a task on the CPU, and then tasks that waited for it and belong there; called by the pool of cores.
-
-        A task that follows runs in the same thread: handing it to another one takes longer than many calls do.
-        """
-        following = self._following
-        # A task may itself submit one that runs in this thread, and then wait for what follows on that one.
-        before, following.tasks = getattr(following, "tasks", None), []
-        try:
-            self._run_here(node, threads)
-            while following.tasks:
-                self._run_here(following.tasks.pop(), threads)
-        finally:
-            following.tasks = before
-
-    def _run_here(self, node: TaskFuture, threads: int) -> None:
-        if not node.begin():
-            return
-        learns = node.key is not None
-        try:
-            args, kwargs = node.args, node.kwargs
-            function = node.function
-            if learns:
-                began = time.perf_counter()
-                args, kwargs = replaced(args, self._on_host(node)), replaced(kwargs, self._on_host(node))
-                function = function.cpu
-                node.transfer = time.perf_counter() - began
-            elif node.depends:
-                args, kwargs = replaced(args, _as_result), replaced(kwargs, _as_result)
-            if not learns:
-                result = function(*args, **kwargs)
-                self._complete(node, result)
-                return
-            node.started = self.clock()
-            result = function(*args, **kwargs)
-            node.finished = self.clock()
-            node.seconds = node.finished - node.started
-            value = replaced(result, lambda one: self._made(one, node))
-            node.device_class = ALL_CORES if threads == self.cores.cores and threads > 1 else ONE_CORE
-            self.check_result(node, value)
-        except BaseException as error:
-            self.fail(node, error)
-            return
-        finally:
-            if node.queued:
-                self.placement.cpu_backlog = max(0.0, self.placement.cpu_backlog - node.predicted)
-            del args, kwargs
-        self._complete(node, value)
-
-    def _on_host(self, node: TaskFuture) -> Any:
-        def change(value: Any) -> Any:
-            if not isinstance(value, DataHandle):
-                return value
-            array = self.directory.on_host(value)
-            if node.tensor or not is_tensor(array):
-                return array
-            return array.numpy()
-
-        return change
-
-    def _made(self, value: Any, node: TaskFuture) -> Any:
-        return self.directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
-
-    def check_result(self, node: TaskFuture, value: Any) -> None:
-        """Raise InvalidInputError if two variants of a function return different things for such arguments."""
-        if node.function.cpu is node.function.gpu:
-            return
-        forms = self.placement.facts_of(node.function.key).forms.setdefault(node.sizes.signature, {})
-        if node.device_class in forms:
-            return
-        form = forms[node.device_class] = _form(value)
-        for device_class, other in list(forms.items()):
-            if other != form:
-                raise InvalidInputError(
-                    f"result of {node.function.name}", f"the same on every device; on {device_class}: {other}",
-                    f"{form} on {node.device_class}",
-                )  # fmt: skip
-
     def launched(self, node: TaskFuture, value: Any) -> None:
         """Let dependents go on: the value is being computed on an accelerator in the order of its tasks."""
         node.value = value
         self._release(node)
 
-    def _complete(self, node: TaskFuture, value: Any) -> None:
+    def complete(self, node: TaskFuture, value: Any) -> None:
         """End a task with its result."""
         node.value = value
         self._release(node)
@@ -433,7 +309,7 @@ class TaskGraph:
         """End a task whose value is complete, and hand it to the learner."""
         self._close(node)
         if node.key is not None:  # before the result, so that `wait_learned` after a result covers its task
-            self._note(node)
+            self.learner.put(node)
         node.set_result(node.value)
 
     def _release(self, node: TaskFuture) -> None:
@@ -470,13 +346,14 @@ class TaskGraph:
         if not keep:
             facts.unusable[device_class] = f"the GPU could not run it ({reason})"
             _log.warning("%s runs on the CPU from now on: %s", node.function.name, reason)
-        self._end_trial(node)
+        self.end_trial(node)
         assert node.choice is not None
         node.choice = node.choice._replace(space=HOST, reason=f"the GPU could not run it ({reason})")
         node.space = HOST
         self._put_on_cores(node)
 
-    def _end_trial(self, node: TaskFuture) -> None:
+    def end_trial(self, node: TaskFuture) -> None:
+        """Note that the first measurement of a function has ended; calls that waited for it are placed."""
         if node.trial is not None:
             with self._lock:
                 self.placement.facts_of(node.function.key).trials.discard(node.trial)
@@ -488,7 +365,7 @@ class TaskGraph:
         if not self._close(node, failed=True):
             return
         if node.key is not None:
-            self._end_trial(node)
+            self.end_trial(node)
             self.placement.forget(node)
         if node.begin():
             node.set_exception(error)
@@ -513,62 +390,6 @@ class TaskGraph:
             for one in node.end_dependents():
                 self._fail_dependent(one, node)
 
-    # ---------------------------------------------------------------- learning
-
-    def note_fetched(self, key: str) -> None:
-        """Note that the program asked for a result that was on an accelerator."""
-        self.placement.facts_of(key).fetched += 1.0
-
-    def _note(self, node: TaskFuture) -> None:
-        if self._learner is None:
-            with self._lock:
-                if self._learner is None:
-                    self._learner = threading.Thread(target=self._learn, name="hybrid-learner", daemon=True)
-                    self._learner.start()
-        self._outcomes.put(node)
-
-    def _learn(self) -> None:
-        while (node := self._outcomes.get()) is not None:
-            if isinstance(node, threading.Event):
-                node.set()
-                continue
-            try:
-                self._learn_from(node)
-            except Exception:
-                _log.exception("a measured run was not learned from")
-            del node
-            if self._outcomes.empty():  # waking up for every task would disturb those that run
-                time.sleep(_LEARNING_PAUSE)
-
-    def _learn_from(self, node: TaskFuture) -> None:
-        function: TaskFunction = node.function
-        facts = self.placement.facts_of(function.key)
-        runs = facts.runs.get(node.device_class, 0)
-        facts.runs[node.device_class] = runs + 1
-        first = node.space != HOST and runs == 0
-        facts.seconds += node.seconds
-        self.durations.learn(function.key, node.device_class, node.sizes, node.seconds, first=first)
-        self._end_trial(node)
-        self.placement.observe(node)
-        if node.space != HOST:
-            made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
-            facts.result_bytes = float(sum(one.nbytes for one in made))
-            facts.made += 1.0
-        self.learned += 1
-        self.records.append(
-            CallRecord(
-                node.number,
-                function.name,
-                "cpu" if node.space == HOST else self.states[node.space - 1].name,
-                node.submitted,
-                node.started,
-                node.finished,
-                node.seconds,
-                node.predicted,
-                node.transfer,
-            )
-        )
-
     def hurry(self, node: TaskFuture) -> None:
         """Tell the accelerator that runs a task that the program waits for it."""
         if node.space != HOST:
@@ -579,13 +400,13 @@ class TaskGraph:
         for worker in self.workers:
             worker.ready.wait()
 
+    def note_fetched(self, key: str) -> None:
+        """Note that the program asked for a result that was on an accelerator."""
+        self.placement.facts_of(key).fetched += 1.0
+
     def wait_learned(self) -> None:
         """Wait until everything that has ended was learned from."""
-        if self._learner is None:
-            return
-        reached = threading.Event()
-        self._outcomes.put(reached)
-        reached.wait()
+        self.learner.wait()
 
     # ---------------------------------------------------------------- end
 
@@ -610,28 +431,4 @@ class TaskGraph:
             for worker in self.workers:
                 worker.close()
             self.cores.close()
-            if self._learner is not None:
-                self._outcomes.put(None)
-                self._learner.join()
-                self._learner = None
-
-
-def _as_array(value: Any) -> Any:
-    return value.value() if isinstance(value, DataHandle) else value
-
-
-def _as_result(value: Any) -> Any:
-    return value.result() if isinstance(value, TaskFuture) else _as_array(value)
-
-
-def _form(value: Any) -> str:
-    """Describe the type of a result so that it can be compared between devices."""
-    if isinstance(value, DataHandle):
-        return f"array of rank {value.ndim}" if value.ndim else "number"
-    if isinstance(value, bool | int | float | complex | np.generic):
-        return "number"
-    if isinstance(value, tuple | list):
-        return f"{type(value).__name__}({', '.join(map(_form, value))})"
-    if isinstance(value, dict):
-        return f"dict({', '.join(f'{key}: {_form(one)}' for key, one in value.items())})"
-    return type(value).__name__
+            self.learner.close()
