@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from .accelerators import AcceleratorBackend, measured_bandwidth
-from .data_handle import HOST, DataHandle
+from .data_handle import HOST, DataHandle, DataLostError
 from .device_backends import DeviceLostError, is_out_of_memory
 from .ranked_queue import RankedQueue
 from .task_execution import check_result
@@ -163,7 +163,7 @@ class AcceleratorWorker:
         self._slots.release()
         self._done(node)
         assert error is not None
-        if isinstance(error, DeviceLostError):
+        if isinstance(error, DeviceLostError) and not isinstance(error, DataLostError):
             self._lose(str(error))
         keep = isinstance(error, DeviceLostError) or is_out_of_memory(error)
         self._graph.failed_on_accelerator(node, error, self.accelerator.device_class, keep=keep)

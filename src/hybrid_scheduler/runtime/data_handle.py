@@ -23,6 +23,10 @@ HOST = 0
 _serials = itertools.count()
 
 
+class DataLostError(DeviceLostError):
+    """Error of a task whose input was lost with another device: the device that would run it still works."""
+
+
 class DataHandle:
     """An array that stays where it was made, with copies elsewhere as they are needed.
 
@@ -200,10 +204,14 @@ class DataDirectory:
         with handle._lock:
             found = handle.copies.get(HOST)
             if found is None:
-                if not handle.copies:
-                    raise DeviceLostError("the data was lost with the device that held it")
-                space = next(iter(handle.copies))
-                found = self.accelerators[space - 1].download(handle.copies[space], handle.events.get(space))
+                copies = list(handle.copies.items())  # at once: a device may be lost meanwhile
+                if not copies:
+                    raise DataLostError("the data was lost with the device that held it")
+                space, array = copies[0]
+                try:
+                    found = self.accelerators[space - 1].download(array, handle.events.get(space))
+                except DeviceLostError as error:
+                    raise DataLostError(f"the data was lost with {self.name(space)}: {error}") from error
                 handle.copies[HOST] = found
             return found
 

@@ -263,6 +263,8 @@ class DevicePlacement:
                 seconds += _COPY_START + handle.nbytes / self.bandwidth[next(iter(handle.copies), 1) - 1]
             else:
                 cost = _COPY_START + handle.nbytes / self.bandwidth[space - 1]
+                if HOST not in handle.copies:  # from one accelerator to another by way of main memory
+                    cost += _COPY_START + handle.nbytes / self.bandwidth[next(iter(handle.copies), 1) - 1]
                 seconds += max(0.0, cost - handle.saved.get(space, 0.0))
         return seconds
 

@@ -90,11 +90,14 @@ class TaskGraph:
         if type(function) is TaskFunction:
             node.key, node.submitted = function.key, self.clock()
             inputs = self._inputs(node)
+            if not inputs:  # everything is known, so that a call that cannot run is refused here
+                self._resolve(node)
         else:
             inputs = self._futures(args, kwargs)
             if not inputs:  # nothing to wait for, nothing to decide
                 self.cores.put(node)
                 return node
+            node.args, node.kwargs = self._copied(node)
         node.inputs, node.depends = inputs, bool(inputs)
         with self._lock:
             if self._closed:
@@ -142,6 +145,14 @@ class TaskGraph:
                 elif type(one) in _CONTAINERS:
                     stack.append(one)
         return found
+
+    def _copied(self, node: TaskFuture) -> tuple[Any, Any]:
+        """Return a call's arguments in containers of its own: a later change could make it wait for itself."""
+        try:
+            return replaced(node.args, _same), replaced(node.kwargs, _same)
+        except RecursionError:
+            name = getattr(node.function, "__qualname__", repr(node.function))
+            raise InvalidInputError(f"arguments of {name}", "containers without cycles", "a cycle") from None
 
     def _check_own(self, future: TaskFuture) -> None:
         if future.graph is not self:
@@ -218,7 +229,8 @@ class TaskGraph:
             if node.key is None:
                 self.cores.put(node)
                 return
-            self._resolve(node)
+            if node.depends:
+                self._resolve(node)
         except BaseException as error:
             self.fail(node, error)
             return
@@ -276,8 +288,7 @@ class TaskGraph:
             return value
 
         if node.depends:
-            node.args = replaced(node.args, change)
-            node.kwargs = replaced(node.kwargs, change)
+            node.args, node.kwargs = replaced(node.args, change), replaced(node.kwargs, change)
         values = list(flattened((node.args, node.kwargs) if node.kwargs else node.args))
         node.handles = [one for one in values if isinstance(one, DataHandle)]
         node.tensor = node.tensor or any(one.tensor for one in node.handles)
@@ -432,3 +443,7 @@ class TaskGraph:
                 worker.close()
             self.cores.close()
             self.learner.close()
+
+
+def _same(value: Any) -> Any:
+    return value

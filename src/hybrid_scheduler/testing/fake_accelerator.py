@@ -25,6 +25,8 @@ class OutOfMemoryError(RuntimeError):
 class FakeArray(np.ndarray[Any, Any]):
     """Array in the memory of a `FakeAccelerator`."""
 
+    owner: Any = None
+
 
 class FakeAccelerator:
     """An accelerator that computes with NumPy.
@@ -46,6 +48,8 @@ class FakeAccelerator:
     ----------
     counts : Counter
         Steps so far, and bytes copied as ``uploaded`` and ``downloaded``.
+    allocated, locked : int
+        Bytes in use: of its own memory, and of page-locked main memory, which holds what was downloaded.
 
     Examples
     --------
@@ -72,7 +76,7 @@ class FakeAccelerator:
         self.speedup = speedup
         self.fault = fault
         self.counts: Counter[str] = Counter()
-        self.allocated = 0
+        self.allocated = self.locked = 0
         self._lock = threading.RLock()
         self._paused: list[threading.Event] | None = None
 
@@ -82,7 +86,7 @@ class FakeAccelerator:
 
     def holds(self, array: Any) -> bool:
         """Return whether an array is in its memory."""
-        return isinstance(array, FakeArray)
+        return isinstance(array, FakeArray) and array.owner is self
 
     def upload(self, array: Any) -> Any:
         """Copy an array into its memory."""
@@ -95,7 +99,11 @@ class FakeAccelerator:
         self.finish(event)
         self._step("download")
         self.counts["downloaded"] += array.nbytes
-        return np.array(array).view(np.ndarray)
+        target = np.array(array).view(np.ndarray)
+        with self._lock:
+            self.locked += target.nbytes
+        weakref.finalize(target, self._unlock, target.nbytes)
+        return target
 
     def release(self, array: Any, event: Any) -> None:
         """Do nothing: memory is free when the array is gone."""
@@ -161,12 +169,17 @@ class FakeAccelerator:
                 raise OutOfMemoryError(f"{array.nbytes} bytes do not fit beside {self.allocated}")
             self.allocated += array.nbytes
         kept: FakeArray = array.view(FakeArray)
+        kept.owner = self
         weakref.finalize(kept, self._free, array.nbytes)
         return kept
 
     def _free(self, nbytes: int) -> None:
         with self._lock:
             self.allocated -= nbytes
+
+    def _unlock(self, nbytes: int) -> None:
+        with self._lock:
+            self.locked -= nbytes
 
     def _step(self, name: str) -> None:
         self.counts[name] += 1
