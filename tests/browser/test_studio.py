@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -281,8 +282,10 @@ def test_report_evidence_and_commands_of_a_run(studio_server: Served, open_page:
             "schedulers": [{"name": "greedy"}, {"name": "round_robin"}],
         }  # fmt: skip
         run_id = api.post("/api/simulation/runs", json=body).raise_for_status().json()["run_id"]
-        while api.get("/api/status").json()["tasks_processed"] < 50:
-            pass
+        deadline = time.monotonic() + 60.0
+        while api.get("/api/status").raise_for_status().json()["tasks_processed"] < 50:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)  # the server limits the rate of requests
         api.post("/api/simulation/scenario", json={"scenario": "bursty", "load": 0.2}).raise_for_status()
         api.post("/api/simulation/stop").raise_for_status()
     page = open_page(studio_server.url, f"/run/{run_id}", allowed=REFUSED)
