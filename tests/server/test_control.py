@@ -196,3 +196,18 @@ async def test_dead_engine_is_named_at_once():
     status = await remote.status()
     assert (status["state"], status["is_running"]) == ("held", False)
     assert status["notes"] == ["the engine is not running: its last heartbeat came 5 s ago", "a note"]
+
+
+async def test_readers_of_the_engine_wait_two_seconds_at_most():
+    timeouts = {}
+
+    class Commands:
+        async def ask(self, kind, payload, timeout):
+            timeouts[kind] = timeout
+            return CommandReply(True, {})
+
+    remote = RemoteEngineControl(Commands(), _Beating(0.5))
+    await remote.explanations(1)
+    await remote.learners()
+    await remote.pause()
+    assert timeouts == {"explanations": 2.0, "learners": 2.0, "pause": 30.0}

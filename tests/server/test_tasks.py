@@ -96,3 +96,14 @@ async def test_task_is_served_without_explanations_while_no_engine_runs(client, 
     monkeypatch.setattr(context.control, "explanations", unavailable)
     answer = await client.get("/api/tasks/1")
     assert (answer.status_code, answer.json()["explanations"]) == (200, {})
+
+
+async def test_task_is_served_without_explanations_if_the_engine_does_not_answer(client, context, monkeypatch):
+    async def never(task_id):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(context.control, "explanations", never)
+    monkeypatch.setattr("hybrid_scheduler.server.routes.tasks._EXPLANATION_TIMEOUT_S", 0.01)
+    async with asyncio.timeout(30):
+        answer = await client.get("/api/tasks/1")
+    assert (answer.status_code, answer.json()["explanations"]) == (200, {})

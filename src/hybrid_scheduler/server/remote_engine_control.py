@@ -33,6 +33,8 @@ _UNAVAILABLE = {
 }
 #: Long enough to load models, which a start may need.
 _REPLY_TIMEOUT_S = 30.0
+#: For what only reads from the engine's memory. A reader should hear soon that the engine does not answer.
+_READ_TIMEOUT_S = 2.0
 _HEARTBEAT_INTERVAL_S = 1.0
 
 
@@ -128,17 +130,19 @@ class RemoteEngineControl:
 
     async def learners(self) -> dict[str, dict[str, Any]]:
         """Return feature_importance, agent and accuracy of each learned scheduler of the run."""
-        return await self._send("learners")
+        return await self._send("learners", timeout=_READ_TIMEOUT_S)
 
     async def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
         """Return the values by which each learned scheduler placed a task, if it is one of the newest."""
-        return await self._send("explanations", {"task_id": task_id})
+        return await self._send("explanations", {"task_id": task_id}, timeout=_READ_TIMEOUT_S)
 
-    async def _send(self, kind: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _send(
+        self, kind: str, payload: dict[str, Any] | None = None, *, timeout: float = _REPLY_TIMEOUT_S
+    ) -> dict[str, Any]:
         age = await self.heartbeat_age()
         if age is not None and age >= MAX_HEARTBEAT_AGE_S:  # a command would wait for its timeout
             raise ApiError(503, "the engine is not running", hint="start one with --role engine")
-        reply = await self._commands.ask(kind, payload, timeout=_REPLY_TIMEOUT_S)
+        reply = await self._commands.ask(kind, payload, timeout=timeout)
         if reply.ok:
             return reply.body
         error, message = reply.body, str(reply.body.get("message", "the engine refused"))
