@@ -2,10 +2,13 @@
 
     python benchmarks/hostile_bench.py                    every attack for 6 s each, about a minute
     python benchmarks/hostile_bench.py --seconds 3 --only "500,000 pings"
-    python benchmarks/hostile_bench.py --what-if          the first what-if, 20 s after the start; at most 2 s
+    python benchmarks/hostile_bench.py --what-if          the first what-if, as soon as the server is ready
 
 A real server runs in a process of its own, the attackers in another. Meanwhile ten clients read the stream, and one
 asks `/api/health/live` 50 times a second. A delay is the time from an event's `created_at` to its arrival.
+
+Limits: p99 of the live route 100 ms, p99 of the delay 500 ms, memory +16 MiB, floods closed with 1008 within 2 s,
+the first what-if within 2 s. The exit status is 1 if one is exceeded, which a busy machine does without an attack.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -33,6 +37,7 @@ HANDSHAKE = (
 )
 READERS = 10
 WHAT_IF_S = 2.0
+LIVE_MS, DELAY_MS, GROWTH_MIB, CLOSED_S = 100.0, 500.0, 16.0, 2.0
 
 
 def frame(opcode: int, payload: bytes = b"", fin: bool = True) -> bytes:
@@ -167,6 +172,18 @@ async def measure(port: int, pid: int, name: str, seconds: float) -> tuple[list[
     return delays, answers, growth, outcome
 
 
+def keeps_its_promise(name: str, outcome: str) -> bool:
+    """Return whether the server ended an attack as promised."""
+    if found := re.fullmatch(r"closed with (\d+) after ([\d.]+) s", outcome):
+        return found[1] == "1008" and float(found[2]) <= CLOSED_S
+    if name == "600 half-sent requests":
+        return outcome.startswith("600 of 600")
+    if name == "50 headers of 1 MB":
+        return outcome == '{"HTTP/1.1 431": 50}'
+    # A flood may also end with a reset: the code is lost where bytes of the attacker are still on their way.
+    return outcome != "still going on"
+
+
 def resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -191,7 +208,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--only", help="part of the name of one attack")
     parser.add_argument("--what-if", action="store_true", help="measure the first what-if request instead")
-    parser.add_argument("--after", type=float, default=20.0, help="seconds from the start to that request")
+    parser.add_argument("--after", type=float, default=0.0, help="seconds from readiness to that request")
     parser.add_argument("--attack", help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -215,19 +232,28 @@ def main() -> None:
             port = int(server.stdout.readline().split("localhost:")[1].split("/")[0].split()[0])
             if given.what_if:
                 seconds = first_what_if(port, given.after)
-                print(f"first what-if, {given.after:.0f} s after start: {seconds:.2f} s, at most {WHAT_IF_S:.0f}")
+                print(f"first what-if, {given.after:g} s after readiness: {seconds:.2f} s, at most {WHAT_IF_S:g} s")
                 sys.exit(seconds > WHAT_IF_S)
+            first_what_if(port, 0.0)  # until that, the what-if process loads its libraries
+            exceeded = 0
             print(f"{'attack':28} {'live p99':>9} {'worst':>8} {'delay p99':>10} {'worst':>8} {'RSS':>9}  outcome")
             for name in ATTACKS:
                 if given.only and given.only not in name:
                     continue
                 delays, answers, growth, outcome = asyncio.run(measure(port, server.pid, name, given.seconds))
+                live, delay = quantile(answers, 0.99), quantile(delays, 0.99)
+                # Without answers or events the quantile is NaN, which holds no limit.
+                within = live <= LIVE_MS and delay <= DELAY_MS and growth <= GROWTH_MIB * 2**20
+                holds = within and keeps_its_promise(name, outcome)
+                exceeded += not holds
                 print(
-                    f"{name:28} {quantile(answers, 0.99):6.0f} ms {quantile(answers, 1):5.0f} ms "
-                    f"{quantile(delays, 0.99):7.0f} ms {quantile(delays, 1):5.0f} ms "
-                    f"{growth / 2**20:+5.0f} MiB  {outcome}",
+                    f"{name:28} {live:6.0f} ms {quantile(answers, 1):5.0f} ms "
+                    f"{delay:7.0f} ms {quantile(delays, 1):5.0f} ms "
+                    f"{growth / 2**20:+5.0f} MiB  {outcome}{'' if holds else '  EXCEEDS A LIMIT'}",
                     flush=True,
                 )
+            print(f"limits: live p99 {LIVE_MS:g} ms, delay p99 {DELAY_MS:g} ms, RSS +{GROWTH_MIB:g} MiB")
+            sys.exit(exceeded > 0)
         finally:
             server.terminate()
             server.wait(20)

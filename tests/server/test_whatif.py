@@ -1,4 +1,4 @@
-"""What-if over HTTP: the numbers of the function, two at a time, politely."""
+"""What-if over HTTP: the numbers of the function, and the limits of its queue."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ async def test_values_out_of_bounds_are_422(client, change):
     assert (await client.post("/api/whatif", json={**QUESTION, **change})).status_code == 422
 
 
-async def test_third_concurrent_request_is_503(client, context, monkeypatch):
+async def test_fifth_different_request_at_once_is_503(client, context, monkeypatch):
     began, go_on = threading.Semaphore(0), threading.Event()
 
     def slow(question):
@@ -58,14 +58,49 @@ async def test_third_concurrent_request_is_503(client, context, monkeypatch):
 
     monkeypatch.setattr(context.whatif_worker, "work", slow)
     monkeypatch.setattr(whatif, "_QUEUE_TIMEOUT_S", 0.05)
-    first = [asyncio.create_task(client.post("/api/whatif", json=QUESTION)) for _ in range(2)]
+    questions = [{**QUESTION, "num_gpus": gpus} for gpus in range(1, 6)]
+    first = [asyncio.create_task(client.post("/api/whatif", json=question)) for question in questions[:4]]
     for _ in first:
         await asyncio.to_thread(began.acquire)
-    third = await client.post("/api/whatif", json=QUESTION)
-    assert third.status_code == 503
-    assert int(third.headers["retry-after"]) >= 1
+    fifth = await client.post("/api/whatif", json=questions[4])
+    assert fifth.status_code == 503
+    assert int(fifth.headers["retry-after"]) >= 1
     go_on.set()
-    assert [answer.status_code for answer in await asyncio.gather(*first)] == [200, 200]
+    assert [answer.status_code for answer in await asyncio.gather(*first)] == [200] * 4
+    assert (await client.post("/api/whatif", json=questions[4])).status_code == 200
+
+
+async def test_equal_requests_share_one_computation(client, context, monkeypatch):
+    """Several pages that are opened at once ask for the same."""
+    asked, began, go_on = [], threading.Event(), threading.Event()
+
+    def slow(question):
+        asked.append(question)
+        began.set()
+        assert go_on.wait(30)
+        return []
+
+    monkeypatch.setattr(context.whatif_worker, "work", slow)
+    pages = [asyncio.create_task(client.post("/api/whatif", json=QUESTION)) for _ in range(12)]
+    await asyncio.to_thread(began.wait, 30)
+    pages[0].cancel()  # a page that is closed takes nothing from the others
+    go_on.set()
+    answers = await asyncio.gather(*pages[1:])
+    assert {answer.status_code for answer in answers} == {200}
+    assert (await client.post("/api/whatif", json=QUESTION)).status_code == 200
+    assert len(asked) == 1
+
+
+async def test_failed_computation_is_not_kept(client, context, monkeypatch):
+    results = iter([BrokenExecutor("gone"), []])
+
+    def work(question):
+        if isinstance(result := next(results), Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(context.whatif_worker, "work", work)
+    assert (await client.post("/api/whatif", json=QUESTION)).status_code == 503
     assert (await client.post("/api/whatif", json=QUESTION)).status_code == 200
 
 

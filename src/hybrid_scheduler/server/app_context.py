@@ -6,7 +6,7 @@ The composition root fills them in; tests fill in fakes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,12 +122,53 @@ class Probes:
         return result
 
 
+class _SharedResults:
+    """Results of equal requests, which are computed once. The newest are kept.
+
+    Parameters
+    ----------
+    keep
+        Number of results to keep.
+    """
+
+    def __init__(self, keep: int = 32) -> None:
+        self._keep = keep
+        self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def get(self, key: Hashable, compute: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Return the result for a key; a computation that failed is begun again by the next call.
+
+        Parameters
+        ----------
+        key
+            Equal for equal results.
+        compute
+            Begins the computation, which goes on if a caller is cancelled.
+
+        Returns
+        -------
+        object
+            The result.
+        """
+        task = self._tasks.pop(key, None)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = asyncio.ensure_future(compute())
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._tasks[key] = task
+        done = [name for name, each in self._tasks.items() if each.done()]
+        for name in done[: max(0, len(self._tasks) - self._keep)]:
+            del self._tasks[name]
+        result: _T = await asyncio.shield(task)
+        return result
+
+
 @dataclass
 class ServerState:
     """State that requests to this process share."""
 
     #: What-if requests that may be computed or wait at once.
-    whatif_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    whatif_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
+    whatif_results: _SharedResults = field(default_factory=_SharedResults)
     #: How often history was deleted; part of every cache key.
     deletions: int = 0
     #: Requests with the same idempotency key run one after the other.

@@ -37,7 +37,7 @@ from .rate_limits import RateLimiter
 from .remote_engine_control import RemoteEngineControl, execute_command, send_heartbeats
 from .stream_hub import StreamHub
 from .trace_uploads import sweep_uploads
-from .whatif_worker import ProcessWhatIfWorker
+from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -140,6 +140,7 @@ async def open_server(
     speed: float | None = None,
     options: ServerOptions | None = None,
     defaults: Settings | None = None,
+    whatif_worker: WhatIfWorker | None = None,
 ) -> AsyncIterator[RunningServer]:
     """Open the parts that a role needs, and close them in reverse order.
 
@@ -158,6 +159,8 @@ async def open_server(
     defaults
         The settings without the options of the command line; by default `settings` themselves. If no option was
         given, the stored run is resumed whatever options it began with.
+    whatif_worker
+        Computes what-if comparisons, and is closed at the end; by default another process.
 
     Yields
     ------
@@ -215,8 +218,8 @@ async def open_server(
             await _publish_stored_events(hub, EventReader(repository, shared, after=hub.last_seq), stack)
         limiter = RateLimiter(chosen, redis_url=None if redis is None else _url(redis))
         stack.push_async_callback(limiter.close)
-        whatif_worker = ProcessWhatIfWorker(keep=settings.server.warm_whatif)
-        stack.callback(whatif_worker.close)
+        worker = whatif_worker or ProcessWhatIfWorker(keep=settings.server.warm_whatif)
+        stack.callback(worker.close)
         context = AppContext(
             repository=repository,
             control=control,
@@ -230,7 +233,7 @@ async def open_server(
             static=find_dashboard(),
             machine=settings.machine(noise_seed=settings.simulation.seed),
             load=settings.simulation.utilisation,
-            whatif_worker=whatif_worker,
+            whatif_worker=worker,
             scenario=settings.scenario,
         )
         yield RunningServer(context, address, engine, role, failure)

@@ -25,6 +25,7 @@ from .app import create_app
 from .app_context import ServerOptions
 from .composition import RunningServer, compile_kernels, open_server, options_of
 from .uvicorn_protocols import ConnectionGuard, FrameProtocol, GuardedHttpProtocol
+from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -214,16 +215,44 @@ def serve(
     else:
         options = options_of(settings)
         _raise_file_limit(options)
-        with bound_socket(options.host, options.port) as listener:
+        with bound_socket(options.host, options.port) as listener, _whatif_worker(settings) as worker:
             if role == "all":
                 _compile_kernels(settings, options)
             loop = _loop_factory()
             with asyncio.Runner(loop_factory=loop) as runner:
                 interrupted = runner.run(
-                    _run_server(settings, options, listener, role, start, speed, ready, defaults)
+                    _run_server(settings, options, listener, role, start, speed, ready, defaults, worker)
                 )
     if interrupted:
         raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _whatif_worker(settings: Settings) -> Iterator[WhatIfWorker]:
+    """Start the what-if process first: it loads its libraries while this process compiles and opens the database.
+
+    The process begins with Ctrl-C blocked, so that it leaves that to this one even while it imports.
+    """
+    worker = ProcessWhatIfWorker(keep=settings.server.warm_whatif)
+    try:
+        if settings.server.warm_whatif:
+            with _blocked_interrupts():
+                worker.warm_up()
+        yield worker
+    finally:
+        worker.close()
+
+
+@contextlib.contextmanager
+def _blocked_interrupts() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 async def _run_server(
@@ -235,9 +264,10 @@ async def _run_server(
     speed: float | None,
     ready: _ReadyCallback | None,
     defaults: Settings | None,
+    worker: WhatIfWorker,
 ) -> bool:
     async with open_server(
-        settings, role=role, start=start, speed=speed, options=options, defaults=defaults
+        settings, role=role, start=start, speed=speed, options=options, defaults=defaults, whatif_worker=worker
     ) as running:
         url = url_of(options.host, listener.getsockname()[1])
 
@@ -245,8 +275,6 @@ async def _run_server(
             logger.info(f"listening on {url}, database {running.address.redacted}, role {role}")
             if ready is not None:
                 ready(url, running)
-            if settings.server.warm_whatif:
-                running.context.whatif_worker.warm_up()  # now, because before it would delay the start
 
         config = uvicorn_config(create_app(running.context), options)
         server = Server(config, running.context.hub, on_ready)

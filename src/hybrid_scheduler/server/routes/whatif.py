@@ -1,4 +1,7 @@
-"""Route for what-if requests: one is computed, one may wait, the others get a 503."""
+"""Route for what-if requests: one is computed, three may wait, the others get a 503.
+
+Equal requests share one computation: several pages that are opened at once ask for the same.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from concurrent.futures import BrokenExecutor
 from fastapi import APIRouter, Response
 
 from ...core import InvalidInputError, UnknownNameError
-from ...experiments.what_if import SCHEDULERS, Change
+from ...experiments.what_if import SCHEDULERS, Change, WhatIfResult
 from ...schedulers import schedulers
 from ...workload.scenarios import SCENARIOS
-from ..app_context import RequestContext
+from ..app_context import AppContext, RequestContext
 from ..errors import ApiError
 from ..json_response import StrictJSONResponse
 from ..schemas import WhatIfAnswer, WhatIfRequest, problems
@@ -47,27 +50,17 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
         energy_weight=request.energy_weight,
     )
     change.platform(context.machine.platform)  # raises if this machine cannot be changed so
-    try:
-        await asyncio.wait_for(context.state.whatif_slots.acquire(), _QUEUE_TIMEOUT_S)
-    except TimeoutError:
-        raise ApiError(503, "other what-if requests are being computed", retry_after=2) from None
+    question = WhatIfQuestion(
+        change,
+        context.machine,
+        context.load,
+        scenario,
+        tuple(request.schedulers or SCHEDULERS),
+        request.tasks,
+        request.seeds,
+    )
     began = time.perf_counter()
-    try:
-        rows = await context.whatif_worker.run(
-            WhatIfQuestion(
-                change,
-                context.machine,
-                context.load,
-                scenario,
-                tuple(request.schedulers or SCHEDULERS),
-                request.tasks,
-                request.seeds,
-            )
-        )
-    except BrokenExecutor:
-        raise ApiError(503, "the what-if worker is not running", retry_after=2) from None
-    finally:
-        context.state.whatif_slots.release()
+    rows = await context.state.whatif_results.get(question, lambda: _computed(context, question))
     return StrictJSONResponse(
         {
             "scenario": scenario,
@@ -77,6 +70,19 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
             "schedulers": [row.as_dict() for row in rows],
         }
     )
+
+
+async def _computed(context: AppContext, question: WhatIfQuestion) -> list[WhatIfResult]:
+    try:
+        await asyncio.wait_for(context.state.whatif_slots.acquire(), _QUEUE_TIMEOUT_S)
+    except TimeoutError:
+        raise ApiError(503, "other what-if requests are being computed", retry_after=2) from None
+    try:
+        return await context.whatif_worker.run(question)
+    except BrokenExecutor:
+        raise ApiError(503, "the what-if worker is not running", retry_after=2) from None
+    finally:
+        context.state.whatif_slots.release()
 
 
 def _check_names(request: WhatIfRequest) -> None:
