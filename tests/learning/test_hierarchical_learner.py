@@ -15,6 +15,7 @@ from hybrid_scheduler import (
     Objective,
     Outcome,
     Platform,
+    TablePhysics,
     Task,
     Workload,
     create,
@@ -122,6 +123,27 @@ def test_without_trials_nothing_is_tried():
     learner = HierarchicalLearner(limits=Limits(trials=0.0))
     Cluster(unequal_platform()).run(mixed(300, platform=unequal_platform()), learner)
     assert learner.placement.trials == 0
+
+
+def test_small_parts_find_out_that_a_kind_is_faster_on_the_cpu():
+    """The prior expects the opposite, and a whole task might block the CPU for long: a part is put there first."""
+    odd = np.arange(300) % 3 == 0
+    size = np.random.default_rng(3).uniform(800.0, 1200.0, 300)
+    seconds = np.column_stack([np.where(odd, 0.3, 20.0), np.where(odd, 3.0, 0.2)]) * size[:, None] / 1000.0
+    work = Workload(
+        task_id=np.arange(300), size=size, compute_intensity=np.full(300, 0.8), memory_required=np.full(300, 10.0),
+        arrival_time=np.arange(300) * 0.2, kind=["odd" if one else "usual" for one in odd],
+    )  # fmt: skip
+    platform = workstation(4)
+    cluster = Cluster(platform, TablePhysics(seconds[:, platform.class_of]))
+
+    def run(limits):
+        return cluster.run(work, HierarchicalLearner(limits=limits, prior=load_prior())).outcomes
+
+    probing, bold = run(Limits()), run(Limits(probe=1.0))
+    assert (probing.fraction[odd] > 0.5).sum() < 10 < (bold.fraction[odd] > 0.5).sum()
+    assert 3.0 * probing.latency.mean() < bold.latency.mean()
+    assert 0.8 <= probing.fraction[0] < 1.0
 
 
 def test_nothing_is_pending_after_a_run():

@@ -53,6 +53,8 @@ LEARNED, SAFE = 0, 1
 _LEAD = 0.25
 #: Cost by which the learned rule may trail and act again: without a queue it trails by up to 1 %.
 _SLACK = 0.01
+#: Largest share of a task that is a probe.
+_LARGEST_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
 _NEVER = 1e30
 #: Limit on numbers in stored arrays.
@@ -82,9 +84,11 @@ class Limits(NamedTuple):
     rough: float = 1.0
     #: Weight of the delay that a longer duration than expected causes to later tasks.
     risk: float = 0.02
+    #: Smallest share of a task that is worth a probe on a device of unknown duration.
+    probe: float = 0.01
 
 
-_UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK = range(10)
+_UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE = range(11)
 
 # params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
 _CPUS, _ACCELERATORS, _THETA, _WEIGHT, _PRICES = 0, 1, 2, 9, 10
@@ -363,6 +367,46 @@ def try_device(state, placement, now, memory, kind, latency, free_at, devices): 
 
 
 @inner
+def _with_probe(state, placement, now, memory, kind, device, share, free_at, devices):  # type: ignore[no-untyped-def]
+    """Return (device, share) with a small part of a whole task on the other side, if its duration there is unknown.
+
+    Where a whole task may not be tried, a part still tells much and risks little: at two standard deviations it
+    ends with the rest of the task.
+    """
+    limits = placement.limits
+    cpu = devices[device].cpu
+    if share == 1.0:
+        other, known = cpu, devices[device].column
+        end = max(0.0, free_at[device] - now)
+    else:
+        other, known = -1, devices[cpu].column
+        end = max(0.0, free_at[cpu] - now)
+        first = 0
+        while first < len(devices):
+            d = earliest_free(free_at, first, devices[first].group_end)
+            first = devices[first].group_end
+            unknown = placement.deviation[devices[d].column] > limits[_UNKNOWN]
+            if devices[d].is_cpu == 0 and devices[d].cpu == cpu and unknown:
+                other = d
+        if other < 0:
+            return device, share
+    c = devices[other].column
+    if (
+        placement.deviation[c] <= limits[_UNKNOWN]
+        or placement.pending[c, kind] > 0
+        or state.observed[c, kind] >= limits[_TRIALS]
+    ):
+        return device, share
+    end += placement.times[known, 0] + placement.times[known, 1] - max(0.0, free_at[other] - now)
+    part = min(end / math.exp(placement.mean[c] + 2.0 * placement.deviation[c]), _LARGEST_PROBE)
+    if share < 1.0:
+        part = min(part, fitting_share(memory, devices[other].memory))
+    if part < limits[_PROBE]:
+        return device, share
+    return (device, 1.0 - part) if share == 1.0 else (other, part)
+
+
+@inner
 def _end_trial(placement, c, kind, seconds):  # type: ignore[no-untyped-def]
     """Replace what a trial might have lost by what it lost."""
     if placement.reserved[c, kind] > 0.0:
@@ -523,6 +567,8 @@ def choose(  # type: ignore[no-untyped-def]
         trial = try_device(state, placement, now, memory, kind, latency, free_at, devices)
         if trial >= 0 and trial != device:
             device, share = trial, begin_trial(placement, kind, trial, devices)
+        elif divisible and (share == 1.0 or share == 0.0):
+            device, share = _with_probe(state, placement, now, memory, kind, device, share, free_at, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
     begin_parts(placement, kind, device, share, devices)
