@@ -18,13 +18,13 @@ def make_spec(*schedulers):
 def test_search_finds_the_same_bad_workload_with_any_number_of_processes():
     spec = make_spec("greedy", "oracle")
     found, again = (
-        find_worst(spec, evaluations=8, confirmation_seeds=3, processes=processes) for processes in (1, 2)
+        find_worst(spec, evaluations=4, confirmation_seeds=2, processes=processes) for processes in (1, 2)
     )
     assert found.spec == again.spec
     assert found.ratio == again.ratio
-    assert found.evaluations == 8 + len(list(ordinary_cases(spec)))
+    assert found.evaluations == 4 + len(list(ordinary_cases(spec)))
     assert found.ratio.mean > 2
-    assert [run.seed for run in found.paired.runs] == [3000, 3001, 3002]  # not those of the search
+    assert [run.seed for run in found.paired.runs] == [3000, 3001]  # not those of the search
 
 
 def test_search_is_at_least_as_bad_as_every_ordinary_scenario():

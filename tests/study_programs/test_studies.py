@@ -97,7 +97,7 @@ def test_after_a_shift_a_static_forest_fails_and_hybrid_ml_recovers():
 
 
 def test_stationary_stream_raises_no_alarm():
-    alarms, cost = false_alarms.alarms_and_cost("mixed", 0.5, 0.1, 3000, 1000)
+    alarms, cost = false_alarms.alarms_and_cost("mixed", 0.5, 0.1, 1500, 1000)
     assert alarms == 0
     assert cost < 1.02
 
