@@ -1,23 +1,20 @@
-"""Schedulers, one file per strategy. Importing this package registers all of them."""
+"""Schedulers, one file per strategy or family. Importing this package registers all of them."""
 
-from .cpop import Cpop
-from .cpu_only import CpuOnly
 from .earliest_finish import EarliestFinish
 from .fluid_plan import FluidPlan
-from .gpu_only import GpuOnly
 from .greedy import Greedy
-from .heft import Heft
 from .hybrid_ml import HybridML
 from .late_binding import LateBinding
+from .list_scheduling import Cpop, Heft, Peft
 from .min_completion import MinCompletion
 from .oracle import Oracle
-from .peft import Peft
 from .price_index import PriceIndex
 from .random_choice import Random
 from .registry import Look, SchedulerInfo, create, register, schedulers, split_specs, unregister
 from .rl_agent import RLAgent
 from .round_robin import RoundRobin
 from .shortest_first import ShortestFirst
+from .single_device import CpuOnly, GpuOnly
 from .two_level import TwoLevel
 
 __all__ = [

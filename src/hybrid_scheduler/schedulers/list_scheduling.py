@@ -1,7 +1,8 @@
-"""List scheduling of task graphs: costs, ranks, and insertion into the earliest gap.
+"""List schedulers of task graphs (HEFT, CPOP, PEFT), with their costs, ranks and insertion into the earliest gap.
 
-A list scheduler ranks the tasks. It then places each in turn on the device on which it finishes first, also in gaps
-between tasks that were placed before. Tasks run whole. Devices without enough memory are not considered.
+They assume that durations and transfers are known, that the graph is known beforehand and that tasks run whole. A
+list scheduler ranks the tasks. It then places each in turn on the device on which it finishes first, also in gaps
+between tasks that were placed before. Devices without enough memory are not considered.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import numpy as np
 from numba import types
 
 from ..compiled import compiled, entry
-from ..core import Floats, Plan, Platform, TimeModel, Workload
+from ..core import Floats, Knowledge, Plan, Platform, Static, TimeModel, Workload
+from .registry import Look, register
 
 
 class GraphCosts:
@@ -56,7 +58,7 @@ class GraphCosts:
         return rank
 
 
-def insert_in_order(costs: GraphCosts, order: list[int], preference: Floats | None = None) -> Plan:
+def _insert_in_order(costs: GraphCosts, order: list[int], preference: Floats | None = None) -> Plan:
     """Place tasks in a given order, each in the earliest gap of its device.
 
     Parameters
@@ -91,7 +93,7 @@ _INSERT_SIGNATURE = types.Tuple((types.int64[::1], _vector, _vector))(
 def _insert(  # type: ignore[no-untyped-def]
     order, seconds, preference, per_mb, latency, arrival, parent_start, parent_rows, parent_data
 ):
-    """Return device, start and finish of every row; see `insert_in_order`."""
+    """Return device, start and finish of every row; see `_insert_in_order`."""
     n, devices = seconds.shape
     device, start, finish = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
     # Busy intervals of each device, sorted; the arrays grow with the number of tasks on the device.
@@ -132,7 +134,7 @@ def _insert(  # type: ignore[no-untyped-def]
     return device, start, finish
 
 
-def priority_order(costs: GraphCosts, priority: Floats) -> list[int]:
+def _priority_order(costs: GraphCosts, priority: Floats) -> list[int]:
     """Return an order, parents first, that takes the released task with the highest priority next."""
     missing = np.diff(costs.workload.parent_start)
     ready = [(-priority[row], row) for row in np.flatnonzero(missing == 0).tolist()]
@@ -146,3 +148,95 @@ def priority_order(costs: GraphCosts, priority: Floats) -> list[int]:
             if missing[child] == 0:
                 heapq.heappush(ready, (-priority[child], child))
     return order
+
+
+# ------------------------------------------------------------------------------------------ schedulers
+
+
+@register("heft", label="HEFT (knows durations)", look=Look("#C4B5FD", "#5B21B6", "⬢", "solid"))
+class Heft(Static):
+    """Static graph scheduler: by upward rank, each task on the device where it finishes first.
+
+    Heterogeneous earliest finish time (Topcuoglu, Hariri, Wu 2002): ranks are the mean path lengths to the end.
+    """
+
+    knows = Knowledge.TOLD
+
+    def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of a task graph."""
+        assert self.setting.times is not None
+        costs = GraphCosts(workload, platform, self.setting.times)
+        position = np.empty(len(workload))
+        position[workload.topological_order] = np.arange(len(workload))
+        # A parent never ranks below its child; equal ranks (zero durations) keep the topological order.
+        order = np.lexsort((position, -costs.upward_rank()))
+        return _insert_in_order(costs, order.tolist())
+
+
+@register("cpop", label="CPOP (knows durations)", look=Look("#F0ABFC", "#86198F", "⬟", "dashed"))
+class Cpop(Static):
+    """Static graph scheduler: the critical path runs on one device.
+
+    Critical path on a processor (Topcuoglu, Hariri, Wu 2002): the priority is the mean path length from the start
+    plus the one to the end. Tasks on the critical path go to the device with the shortest total time for them.
+    """
+
+    knows = Knowledge.TOLD
+
+    def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of a task graph."""
+        assert self.setting.times is not None
+        costs = GraphCosts(workload, platform, self.setting.times)
+        priority = costs.upward_rank() + costs.downward_rank()
+        path = _critical_path(workload, costs, priority)
+        path_seconds = costs.seconds[path].sum(axis=0)
+        preference = np.zeros_like(costs.seconds)
+        if np.isfinite(path_seconds).any():
+            preference[path] = np.inf
+            preference[path, np.argmin(path_seconds)] = 0.0
+        return _insert_in_order(costs, _priority_order(costs, priority), preference)
+
+
+def _critical_path(workload: Workload, costs: GraphCosts, priority: Floats) -> list[int]:
+    """Follow the highest priority from an entry task to an exit task."""
+    entries = np.flatnonzero(np.diff(workload.parent_start) == 0)
+    row = int(entries[np.argmax(priority[entries])])
+    path = [row]
+    while costs.children[row]:
+        row = max((child for child, _ in costs.children[row]), key=lambda child: (priority[child], -child))
+        path.append(row)
+    return path
+
+
+@register("peft", label="PEFT (knows durations)", look=Look("#67E8F9", "#155E75", "⬣", "dash-dot"))
+class Peft(Static):
+    """Static graph scheduler: each task where finish time plus optimistic remaining cost is least.
+
+    Predict earliest finish time (Arabnejad, Barbosa 2014): a table of optimistic costs holds, for each task and
+    device, the least possible time of the remaining graph. Released tasks are ordered by their mean optimistic
+    cost. This looks one step further than HEFT at the same complexity.
+    """
+
+    knows = Knowledge.TOLD
+
+    def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of a task graph."""
+        assert self.setting.times is not None
+        costs = GraphCosts(workload, platform, self.setting.times)
+        optimistic = optimistic_costs(costs)
+        rank = np.where(np.isfinite(optimistic), optimistic, 0.0).mean(axis=1)
+        order = _priority_order(costs, rank)
+        return _insert_in_order(costs, order, optimistic)
+
+
+def optimistic_costs(costs: GraphCosts) -> Floats:
+    """Return ``table[row, d]``: path length from the task's end on device d to the exit, each child at its best."""
+    n, devices = costs.seconds.shape
+    table = np.zeros((n, devices))
+    other_device = 1.0 - np.eye(devices)
+    for row in costs.workload.topological_order[::-1].tolist():
+        for child, megabytes in costs.children[row]:
+            # paths[d, e]: the child runs on e while its data lies on d
+            paths = table[child] + costs.seconds[child] + other_device * costs.mean_transfer(megabytes)
+            table[row] = np.maximum(table[row], paths.min(axis=1))
+    return table
