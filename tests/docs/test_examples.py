@@ -11,7 +11,7 @@ from hybrid_scheduler.schedulers import schedulers, unregister
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 LONG = "measure_schedulers.py"
 #: Loaded with --plugin, executed by the tests of the README.
-PLUGIN = "my_scheduler.py"
+PLUGINS = ("my_scheduler.py", "score_policy.py")
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _elsewhere(tmp_path, monkeypatch):
         unregister(name)
 
 
-@pytest.mark.parametrize("example", sorted(p.name for p in EXAMPLES.glob("*.py") if p.name not in (LONG, PLUGIN)))
+@pytest.mark.parametrize("example", sorted(p.name for p in EXAMPLES.glob("*.py") if p.name not in (LONG, *PLUGINS)))
 def test_example_runs(example, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [example])
     runpy.run_path(str(EXAMPLES / example), run_name="__main__")

@@ -29,6 +29,7 @@ from .printer import Printer
 from .profile import calibrate, profile
 from .recorded_run import replay, trace
 from .report import report
+from .score import score
 from .serve import serve
 from .shift import shift
 from .simulate import simulate
@@ -167,6 +168,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "compare": compare,
     "heavy": heavy,
     "sweep": sweep,
+    "score": score,
     "report": report,
     "trace": trace,
     "replay": replay,

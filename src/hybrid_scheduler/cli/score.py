@@ -1,0 +1,138 @@
+"""`hybrid-scheduler score`: contest of policies that run in a sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from .command_context import CommandContext
+from .options import JsonOption
+from .printer import Column, Printer
+
+if TYPE_CHECKING:
+    from ..experiments.policy_score import PolicyScore, ScoredRun
+
+
+def score(
+    context: typer.Context,
+    policies: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Python files with one policy each.")],
+    sealed: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Score on the seeds of this JSON list instead of the public ones."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Public seeds to use, 1 to 5.", min=1, max=5)] = 5,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the worst cases as traces to this folder.")
+    ] = None,
+    answer_seconds: Annotated[
+        float, typer.Option(metavar="S", help="CPU seconds that a policy may take for one answer.", min=0.01)
+    ] = 1.0,
+    cpu_seconds: Annotated[
+        int, typer.Option(metavar="S", help="CPU seconds that a policy may take in one run.", min=1)
+    ] = 60,
+    memory: Annotated[
+        int, typer.Option(metavar="MB", help="Address space of a policy, Python included.", min=500)
+    ] = 1000,
+    as_json: JsonOption = False,
+) -> None:
+    """Score policies in a sandbox, by their distance to the lower bound.
+
+    The score is the lower bound on the mean latency divided by the mean latency. It is the geometric mean over
+    eight cases and the mean over seeds; 1 cannot be exceeded. A policy is a class derived from Online or Central,
+    or a function decide(task, view) that returns device and share. It runs in a process of its own, without files,
+    network, clock or future tasks. One that breaks a rule is disqualified, and the command exits with 1.
+
+    \b
+    Examples:
+      hybrid-scheduler score examples/score_policy.py
+      hybrid-scheduler score mine.py yours.py --sealed seeds.json
+      hybrid-scheduler score mine.py --json --out worst
+    """
+    command: CommandContext = context.obj
+    command.settings()
+    from ..experiments.policy_sandbox import PolicyLimits, PolicySandbox, read_policy
+    from ..experiments.policy_score import PUBLIC_SEEDS, ScoreSet, score_policy, sealed_seeds
+    from .compile_notice import compile_notice
+
+    sources = {path: read_policy(path) for path in policies}
+    chosen = ScoreSet(sealed_seeds(sealed) if sealed else PUBLIC_SEEDS[:seeds])
+    limits = PolicyLimits(answer_seconds, cpu_seconds, memory)
+    printer, found = command.printer, []
+    with (
+        PolicySandbox(limits) as sandbox,
+        compile_notice(printer.note),
+        printer.progress(len(chosen) * len(sources)) as update,
+    ):
+        done = 0
+        for path, source in sources.items():
+
+            def progress(run: ScoredRun, path: Path = path) -> None:
+                nonlocal done
+                done += 1
+                if done == 1:
+                    printer.note(f"first verdict: {path.name} has {run.score:.3f} on {run.case.name}")
+                update(path.name, done)
+
+            found.append(
+                score_policy(path.stem, source, chosen, sandbox, show_worst=sealed is None, progress=progress)
+            )
+    if as_json:
+        documents = [one.as_dict() for one in found]
+        printer.document(documents[0] if len(documents) == 1 else {"policies": documents})
+    else:
+        _show(printer, found, len(chosen.seeds), sealed is not None)
+    if out is not None:
+        _write(out, found, printer)
+    if found and not found[0].sandboxed and found[0].sandboxed is not None:
+        command.show_warning("this system has no filter of system calls: score only policies that you trust")
+    if any(one.disqualified for one in found):
+        raise typer.Exit(1)
+
+
+def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) -> None:
+    from ..experiments.policy_score import REFERENCES
+
+    for one in found:
+        if one.disqualified:
+            printer.text(f"{one.name}: disqualified, {one.disqualified}")
+            printer.text()
+            continue
+        interval = one.interval
+        width = f" ± {interval.half_width:.3f}" if interval.low == interval.low else ""
+        printer.facts(
+            [f"{one.name}: score {interval.mean:.3f}{width}", f"{seeds} {'sealed' if sealed else 'public'} seeds"]
+        )
+        printer.text()
+        rows = [*one.by_case(), ("all cases", one.figures())]
+        printer.table(
+            [
+                Column("case", [name for name, _ in rows], number=False),
+                Column("mean\n÷ floor", [f"{row['mean_over_floor']:.2f}" for _, row in rows]),
+                *(
+                    Column(
+                        f"mean ÷\n{name}",
+                        [f"{row[f'mean_over_{name}']:.2f}" for _, row in rows],
+                        position + 1,
+                    )
+                    for position, name in enumerate(REFERENCES)
+                ),
+                Column("p99 ÷\nearliest_finish", [f"{row['p99_over_earliest_finish']:.2f}" for _, row in rows], 4),
+            ]
+        )
+        for case in one.worst:
+            words = f"worst: {case.ratio:.2f} of {case.reference} on {case.tasks} tasks of {case.case}"
+            printer.text(Text(words, style="dim"))
+        printer.text()
+
+
+def _write(folder: Path, found: list[PolicyScore], printer: Printer) -> None:
+    """Write every worst case as a native trace."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in found:
+        for position, case in enumerate(one.worst, 1):
+            file = folder / f"{one.name}-{position}.csv"
+            file.write_text(case.trace, encoding="utf-8")
+            printer.note(f"{file}: replay with simulate --trace {file} --schedulers {case.reference}")
