@@ -125,7 +125,7 @@ def test_execute_refuses_bad_options(
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr("hybrid_scheduler.profiling.nvml.gpu_count", lambda: 0)
+    monkeypatch.setattr("hybrid_scheduler.profiling.machine_info.gpu_count", lambda: 0)
     assert program("execute", *TINY, *words) == 2
     assert message in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError
-from hybrid_scheduler.profiling import machine_info, nvml
+from hybrid_scheduler.profiling import machine_info
 from hybrid_scheduler.profiling.machine_info import Gpu, describe_machine, find_gpu
 
 
@@ -23,7 +23,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    monkeypatch.setattr(nvml, "gpu_count", lambda: 0)
+    monkeypatch.setattr(machine_info, "gpu_count", lambda: 0)
     monkeypatch.setattr(machine_info, "_NVIDIA_GPUS", tmp_path / "nothing")
     return monkeypatch
 
@@ -40,7 +40,7 @@ def with_cuda(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -
     monkeypatch.setattr(torch, "ones", ones)
     known = SimpleNamespace(name="Example GPU", total_memory=2**34)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: known)
-    monkeypatch.setattr(nvml, "driver_version", lambda: "580.1")
+    monkeypatch.setattr(machine_info, "driver_version", lambda: "580.1")
 
 
 def test_machine_without_accelerator_has_no_gpu(bare: pytest.MonkeyPatch) -> None:
@@ -78,14 +78,14 @@ def test_cuda_that_cannot_run_a_kernel_falls_back(asked: str, bare: pytest.Monke
 
 @pytest.mark.parametrize(("cuda", "reason"), [(None, "built without CUDA"), ("13.0", "driver may be too old")])
 def test_gpu_that_torch_does_not_see_falls_back(cuda: str | None, reason: str, bare: pytest.MonkeyPatch) -> None:
-    bare.setattr(nvml, "gpu_count", lambda: 1)
+    bare.setattr(machine_info, "gpu_count", lambda: 1)
     bare.setattr(torch.version, "cuda", cuda)
     with pytest.warns(UserWarning, match=reason):
         assert find_gpu("cuda") is None
 
 
 def test_hidden_gpu_is_not_there(bare: pytest.MonkeyPatch) -> None:
-    bare.setattr(nvml, "gpu_count", lambda: 1)
+    bare.setattr(machine_info, "gpu_count", lambda: 1)
     bare.setenv("CUDA_VISIBLE_DEVICES", "")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -141,19 +141,19 @@ def test_missing_nvml_gives_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(nvml, "import_module", missing)
-    assert nvml.nvml() is None
-    assert nvml.gpu_count() == 0
-    assert nvml.driver_version() is None
+    monkeypatch.setattr(machine_info, "import_module", missing)
+    assert machine_info.nvml() is None
+    assert machine_info.gpu_count() == 0
+    assert machine_info.driver_version() is None
 
 
 def test_nvml_gives_gpu_count_and_driver_version(monkeypatch: pytest.MonkeyPatch) -> None:
     library = SimpleNamespace(
         nvmlInit=lambda: None, nvmlDeviceGetCount=lambda: 2, nvmlSystemGetDriverVersion=lambda: b"580.1"
     )
-    monkeypatch.setattr(nvml, "import_module", lambda _: library)
-    assert nvml.gpu_count() == 2
-    assert nvml.driver_version() == "580.1"
+    monkeypatch.setattr(machine_info, "import_module", lambda _: library)
+    assert machine_info.gpu_count() == 2
+    assert machine_info.driver_version() == "580.1"
 
 
 def test_equal_gpus_compare_equal() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from .nvml import handle_of, nvml
+from .machine_info import handle_of, nvml
 from .timing import TimerFunction
 
 #: Several ticks of the slowest counter.

@@ -14,11 +14,11 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import InvalidInputError, UnknownNameError, require
-from . import nvml
 
 DEVICE_TYPES = ("auto", "cpu", "cuda", "mps")
 #: Kind of a device that is a CPU thread pool with fewer threads than the CPU's own.
@@ -114,7 +114,7 @@ def _find_cuda() -> Gpu | str | None:
         available = torch.cuda.is_available()
     if not available:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
-        if hidden or not (nvml.gpu_count() or (_NVIDIA_GPUS.is_dir() and any(_NVIDIA_GPUS.iterdir()))):
+        if hidden or not (gpu_count() or (_NVIDIA_GPUS.is_dir() and any(_NVIDIA_GPUS.iterdir()))):
             return None
         if torch.version.cuda is None:
             return "this torch is built without CUDA"
@@ -126,7 +126,7 @@ def _find_cuda() -> Gpu | str | None:
     except Exception as error:
         return _first_line(error)
     runtime = torch.version.cuda or getattr(torch.version, "hip", None)
-    return Gpu("cuda", known.name, int(known.total_memory), nvml.driver_version(), runtime)
+    return Gpu("cuda", known.name, int(known.total_memory), driver_version(), runtime)
 
 
 def _find_mps() -> Gpu | str | None:
@@ -227,3 +227,47 @@ def _container_memory() -> int | None:
         return max(0, limit - int((_CGROUP / "memory.current").read_text(encoding="ascii")))
     except (OSError, ValueError):  # no container, or one without a limit ("max")
         return None
+
+
+# ------------------------------------------------------------------------------------------ NVIDIA's library
+
+
+def nvml() -> Any | None:
+    """Return the initialised library; None without an NVIDIA driver or without the Python binding."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the binding has two package names and warns about one
+            library = import_module("pynvml")
+        library.nvmlInit()  # counted by the library: starting it again is free
+    except Exception:
+        # Every failure means the same: NVML is not available, and the program runs without it.
+        return None
+    return library
+
+
+def gpu_count() -> int:
+    """Return the number of NVIDIA GPUs; 0 if unknown."""
+    library = nvml()
+    try:
+        return 0 if library is None else int(library.nvmlDeviceGetCount())
+    except Exception:
+        return 0
+
+
+def driver_version() -> str | None:
+    """Return the version of the NVIDIA driver; None if unknown."""
+    library = nvml()
+    if library is None:
+        return None
+    try:
+        version = library.nvmlSystemGetDriverVersion()
+    except Exception:
+        return None
+    return version.decode() if isinstance(version, bytes) else str(version)
+
+
+def handle_of(library: Any, uuid: str | None, index: int) -> Any:
+    """Return the handle of a GPU, by its identity if known: torch may see only some GPUs and number them anew."""
+    if uuid is not None:
+        return library.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
+    return library.nvmlDeviceGetHandleByIndex(index)
