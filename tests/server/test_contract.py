@@ -10,6 +10,8 @@ from hybrid_scheduler.live import JournalUnavailable
 from hybrid_scheduler.server import schemas
 
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
+#: The report of the documentation.
+PROGRAM = schemas.ProgramReport.model_config["json_schema_extra"]["examples"][0]
 READS = [
     ("/api/health", schemas.Health),
     ("/api/health/live", schemas.Alive),
@@ -27,6 +29,7 @@ READS = [
     ("/api/tasks/1", schemas.ExplainedTask),
     ("/api/results?limit=5&scheduler=greedy", schemas.ResultPage),
     ("/api/runs", schemas.RunPage),
+    ("/api/programs?limit=5", schemas.ProgramList),
     (f"/api/runs/{RUN}", schemas.RunDetail),
     (f"/api/runs/{RUN}/gantt?scheduler=greedy&limit=5", schemas.Gantt),
     (f"/api/history/load?run_id={RUN}&scheduler=greedy&last=14&ahead=2", schemas.DeviceLoadResponse),
@@ -53,6 +56,7 @@ ORDERS = [
     ("/api/simulation/speed", {"speed": 4}, schemas.Status),
     ("/api/simulation/scenario", {"scenario": "bursty"}, schemas.Status),
     ("/api/tasks", TASK, schemas.TaskDetail),
+    ("/api/programs", PROGRAM, schemas.ProgramAccepted),
     ("/api/models/hybrid_ml/retrain", None, schemas.RetrainAccepted),
     ("/api/whatif", {"num_gpus": 2, "tasks": 50, "seeds": 2, "schedulers": ["greedy"]}, schemas.WhatIfAnswer),
 ]

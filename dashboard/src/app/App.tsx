@@ -15,6 +15,7 @@ const LOADERS: Record<Exclude<ViewName, "missing">, Loader> = {
   history: () => import("../features/history/HistoryView"),
   run: () => import("../features/run/RunView"),
   diff: () => import("../features/diff/DiffView"),
+  runtime: () => import("../features/runtime/RuntimeView"),
 };
 const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
   compare: lazy(LOADERS.compare),
@@ -22,6 +23,7 @@ const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
   history: lazy(LOADERS.history),
   run: lazy(LOADERS.run),
   diff: lazy(LOADERS.diff),
+  runtime: lazy(LOADERS.runtime),
 };
 const ViewProviders = lazy(() => import("./ViewProviders"));
 const DecisionDrawer = lazy(() => import("../features/decision/DecisionDrawer"));
@@ -110,7 +112,7 @@ export function App() {
         Skip to the content
       </a>
       <TopBar onHelp={openHelp} />
-      <RunContextBar />
+      {route.view === "runtime" ? <div className="h-4" /> : <RunContextBar />}
       <main id="main" tabIndex={-1} className="mx-auto max-w-[1680px] px-4 pb-8 outline-none md:px-6">
         <View route={route} />
       </main>

@@ -11,7 +11,7 @@ import { restartTour } from "./tourStore";
 const KEYS: readonly [string, string][] = [
   ["Space", "Freeze this view; updates are buffered"],
   ["P", "Pause or resume the engine, for everyone"],
-  ["1  2  3", "Compare, Scheduler, History"],
+  ["1  2  3  4", "Compare, Scheduler, History, Runtime"],
   ["N", "New run"],
   ["T", "Dark or light"],
   ["[  ]", "Step back and forward"],

@@ -16,6 +16,7 @@ const VIEWS: readonly { route: Route; label: string; key: string }[] = [
   { route: { view: "compare" }, label: "Compare", key: "1" },
   { route: { view: "scheduler", name: null }, label: "Scheduler", key: "2" },
   { route: { view: "history" }, label: "History", key: "3" },
+  { route: { view: "runtime" }, label: "Runtime", key: "4" },
 ];
 /** Views that the navigation marks as part of another one. */
 const PARENTS: Partial<Record<Route["view"], Route["view"]>> = { run: "history", diff: "history" };

@@ -33,6 +33,7 @@ const SHORTCUTS: Record<string, () => void> = {
   "1": () => navigate({ view: "compare" }),
   "2": () => navigate({ view: "scheduler", name: null }),
   "3": () => navigate({ view: "history" }),
+  "4": () => navigate({ view: "runtime" }),
   "[": () => (useShortcutHandlers.getState().step ?? stepTask)(-1),
   "]": () => (useShortcutHandlers.getState().step ?? stepTask)(1),
   e: () => useShortcutHandlers.getState().exportData?.(),

@@ -5,6 +5,7 @@ export type Route =
   | { view: "history" }
   | { view: "run"; id: string }
   | { view: "diff" }
+  | { view: "runtime" }
   | { view: "missing"; path: string };
 
 export type ViewName = Route["view"];
@@ -31,6 +32,8 @@ export function parsePath(path: string): Route {
       return second ? { view: "run", id: second } : { view: "missing", path };
     case "diff":
       return { view: "diff" };
+    case "runtime":
+      return { view: "runtime" };
     default:
       return { view: "missing", path };
   }

@@ -85,6 +85,11 @@ class AcceleratorWorker:
         """Return the expected seconds of all tasks here that are not complete; infinite if the device is lost."""
         return self._expected if self.lost is None else math.inf
 
+    @property
+    def waiting(self) -> int:
+        """Number of tasks that have not been started."""
+        return len(self._queue)
+
     def hurry(self) -> None:
         """End tasks as soon as they are complete: the program waits for one of them."""
         self._awaited.set()

@@ -70,6 +70,11 @@ class CpuCores:
         return len(self._busy) + len(self._queue) < self.cores
 
     @property
+    def waiting(self) -> int:
+        """Number of tasks that wait for a core."""
+        return len(self._queue)
+
+    @property
     def runs_caller(self) -> bool:
         """Whether the calling thread is one of the cores, running a task."""
         return threading.get_ident() in self._busy

@@ -132,6 +132,8 @@ class DataDirectory:
     ----------
     evicted, written_back : int
         Copies that were dropped to make space, and those of them that had to be copied to main memory first.
+    copied : int
+        Bytes that were copied to devices and back.
     """
 
     def __init__(self, accelerators: Sequence[AcceleratorBackend]) -> None:
@@ -146,7 +148,7 @@ class DataDirectory:
         self._gone: deque[tuple[int, int]] = deque()
         #: Handles of arrays that the program passed itself, while tasks that use them are under way.
         self._borrowed: weakref.WeakValueDictionary[int, DataHandle] = weakref.WeakValueDictionary()
-        self.evicted = self.written_back = 0
+        self.evicted = self.written_back = self.copied = 0
 
     def name(self, space: int) -> str:
         """Return the name of a memory space."""
@@ -213,6 +215,7 @@ class DataDirectory:
                 except DeviceLostError as error:
                     raise DataLostError(f"the data was lost with {self.name(space)}: {error}") from error
                 handle.copies[HOST] = found
+                self.copied += handle.nbytes
             return found
 
     def on_accelerator(self, handle: DataHandle, space: int) -> Any:
@@ -230,6 +233,7 @@ class DataDirectory:
             handle.copies[space] = found
         with self._lock:
             self._enter(handle, space)
+            self.copied += handle.nbytes
         return found
 
     def missing_bytes(self, handles: Sequence[DataHandle], space: int) -> int:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import InvalidInputError, Online, UnknownNameError
 from ..core.scheduler_protocols import Knowledge
@@ -28,6 +28,9 @@ from .task_execution import CallRecord
 from .task_function import TaskFunction, is_array
 from .task_future import TaskFuture
 from .task_graph import TaskGraph
+
+if TYPE_CHECKING:
+    from .dashboard_stream import DashboardStream
 
 #: The policy that this executor has built in; other schedulers come from the registry.
 _DEFAULT = "hybrid_ml"
@@ -55,6 +58,9 @@ class HybridExecutor(Executor):
         Whether run times are kept on disk for the next start of the program; or the folder for them.
     accelerators : sequence of AcceleratorBackend, optional
         Accelerators to use instead of those found.
+    dashboard : str, optional
+        Address of a server, such as ``http://127.0.0.1:8000``, whose page ``/runtime`` shows what runs. The run is
+        stored there when the executor is closed. Without an answer the program goes on.
     seed : int, optional
         Seed of the scheduler.
     kernels : dict, optional
@@ -83,6 +89,7 @@ class HybridExecutor(Executor):
         cores: int | None = None,
         history: bool | str | Path = True,
         accelerators: Sequence[AcceleratorBackend] | None = None,
+        dashboard: str | None = None,
         seed: int = 0,
         **kernels: Any,
     ) -> None:
@@ -92,7 +99,7 @@ class HybridExecutor(Executor):
         for name in kernels:
             if name not in allowed:
                 raise UnknownNameError(
-                    "option of HybridExecutor", name, {*allowed, "cores", "history", "accelerators"}
+                    "option of HybridExecutor", name, {*allowed, "cores", "history", "accelerators", "dashboard"}
                 )
         self._kernel_options = {"device_type": device_type, "seed": seed, **kernels}
         self._scheduler = scheduler
@@ -113,12 +120,18 @@ class HybridExecutor(Executor):
                 facts = self.graph.placement.facts_of(function)
                 facts.runs[device_class] = runs
                 facts.seconds += runs * seconds
+        #: Reports to a dashboard, if one was named.
+        self.stream: DashboardStream | None = None
+        if dashboard is not None:
+            from .dashboard_stream import DashboardStream
+
+            self.stream = DashboardStream(self.graph, dashboard, _name_of_policy(scheduler))
         for worker in self.graph.workers:
             worker.start()
         if found:
             _switching.enter()
         _living.add(self)
-        self._finalizer = weakref.finalize(self, _end_later, self.graph, self._store)
+        self._finalizer = weakref.finalize(self, _end_later, self.graph, self._store, self.stream)
         self._finalizer.atexit = False
 
     def _choose_policy(self, scheduler: str | Online, seed: int) -> None:
@@ -253,13 +266,19 @@ class HybridExecutor(Executor):
         if self._kernels is not None:
             self._kernels.shutdown(wait, cancel_futures=cancel_futures)
         if self._finalizer.detach() is not None and not wait:
-            _end_later(self.graph, self._store)
+            _end_later(self.graph, self._store, self.stream)
         if wait:
+            if self.stream is not None and not closed:
+                self.stream.close()
             self.save_history()
 
     def save_history(self) -> None:
         """Write what was learned to disk now."""
         _save(self.graph, self._store)
+
+
+def _name_of_policy(scheduler: str | Online) -> str:
+    return scheduler if isinstance(scheduler, str) else type(scheduler).__name__
 
 
 def _gpu(device_type: str) -> Any:
@@ -369,11 +388,13 @@ def _save(graph: TaskGraph, store: DurationStore | None) -> None:
 _endings: set[threading.Thread] = set()
 
 
-def _end_later(graph: TaskGraph, store: DurationStore | None) -> None:
+def _end_later(graph: TaskGraph, store: DurationStore | None, stream: DashboardStream | None) -> None:
     """End an executor after its last task, without waiting for it here."""
 
     def end() -> None:
         graph.shutdown(wait=True, cancel=False)
+        if stream is not None:
+            stream.close()
         _save(graph, store)
         _endings.discard(threading.current_thread())
 

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,6 +43,8 @@ class CallRecord(NamedTuple):
         Measured and expected seconds of the run.
     transfer : float
         Seconds that copying its inputs took.
+    nbytes : int
+        Bytes of its arrays.
     """
 
     number: int
@@ -53,6 +56,7 @@ class CallRecord(NamedTuple):
     seconds: float
     predicted: float
     transfer: float
+    nbytes: int = 0
 
 
 class CpuRunner:
@@ -190,11 +194,14 @@ class OutcomeLearner:
     ----------
     records : deque of CallRecord
         Ended calls of `auto` and `task` functions, oldest first.
+    listener : callable or None
+        Called with each record, in the learner's thread.
     """
 
     def __init__(self, graph: TaskGraph) -> None:
         self._graph = graph
         self.records: deque[CallRecord] = deque(maxlen=_MOST_RECORDS)
+        self.listener: Callable[[CallRecord], None] | None = None
         self._outcomes: SimpleQueue[TaskFuture | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -250,16 +257,18 @@ class OutcomeLearner:
             made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
             facts.result_bytes = float(sum(one.nbytes for one in made))
             facts.made += 1.0
-        self.records.append(
-            CallRecord(
-                node.number,
-                function.name,
-                "cpu" if node.space == HOST else graph.states[node.space - 1].name,
-                node.submitted,
-                node.started,
-                node.finished,
-                node.seconds,
-                node.predicted,
-                node.transfer,
-            )
+        record = CallRecord(
+            node.number,
+            function.name,
+            "cpu" if node.space == HOST else graph.states[node.space - 1].name,
+            node.submitted,
+            node.started,
+            node.finished,
+            node.seconds,
+            node.predicted,
+            node.transfer,
+            node.sizes.nbytes,
         )
+        self.records.append(record)
+        if self.listener is not None:
+            self.listener(record)

@@ -50,6 +50,8 @@ class TaskGraph:
         Runs tasks on the CPU.
     learner : OutcomeLearner
         Learns from tasks that have ended.
+    failures : int
+        Tasks that ended without a result: failed, or cancelled while they waited for inputs.
     """
 
     def __init__(
@@ -73,12 +75,17 @@ class TaskGraph:
         self._ending = threading.Lock()
         #: By function: calls that wait for its first measurement.
         self._parked: dict[str, list[TaskFuture]] = {}
-        self._open = 0
+        self._open = self.failures = 0
         self._closed = False
 
     def clock(self) -> float:
         """Return seconds since the graph was created."""
         return time.perf_counter() - self.began
+
+    @property
+    def unfinished(self) -> int:
+        """Number of calls that were submitted and have not ended; plain functions without inputs do not count."""
+        return self._open
 
     # ---------------------------------------------------------------- submitting
 
@@ -339,6 +346,7 @@ class TaskGraph:
                     return False
                 node.ended, node.failed = True, failed
                 self._open -= 1
+                self.failures += failed
                 if not self._open:
                     self._idle.notify_all()
             node.inputs = node.handles = ()

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from .. import dashboard_files
-from . import exports, health, history, runs, schedulers, simulation, tasks, whatif
+from . import exports, health, history, programs, runs, schedulers, simulation, tasks, whatif
 
 #: In the order of the OpenAPI document.
 ROUTERS: tuple[APIRouter, ...] = (
@@ -12,6 +12,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     tasks.results_router,
     history.router,
     runs.router,
+    programs.router,
     history.events_router,
     schedulers.router,
     schedulers.models_router,

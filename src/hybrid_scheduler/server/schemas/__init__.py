@@ -26,7 +26,13 @@ from .catalogue import (
     TraceInspection,
     TraceList,
 )
-from .measured import MeasuredRunCreate, RunStored
+from .measured import (
+    MeasuredRunCreate,
+    ProgramAccepted,
+    ProgramList,
+    ProgramReport,
+    RunStored,
+)
 from .runs import (
     Comparative,
     ComparativeRow,
@@ -103,6 +109,9 @@ __all__ = [
     "Paired",
     "PlatformInfo",
     "Problem",
+    "ProgramAccepted",
+    "ProgramList",
+    "ProgramReport",
     "Result",
     "ResultPage",
     "ResultRow",

@@ -1,4 +1,4 @@
-"""Models of a run that was measured on real devices, as columns; null means unknown."""
+"""Models of runs on real devices, stored and under way, as columns; null means unknown."""
 
 from __future__ import annotations
 
@@ -152,3 +152,147 @@ class RunStored(ResponseModel):
     run_id: RunId
     tasks: int
     schedulers: list[str]
+
+
+# ------------------------------------------------------------------------------------------ programs under way
+
+#: Most tasks in one report.
+_MOST_REPORTED = 5_000
+_Seconds = Annotated[float, Field(ge=0, le=1e9, description="Seconds since the program's executor began.")]
+_Times = Annotated[list[_Seconds], Field(max_length=_MOST_REPORTED)]
+_Count = Annotated[int, Field(ge=0, le=2**53)]
+_Bytes = Annotated[float, Field(ge=0, le=1e18)]
+_DeviceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$")]
+
+
+class ProgramTasks(RequestModel):
+    """Calls that have ended, as columns of equal length, oldest first."""
+
+    number: Annotated[list[_Count], Field(max_length=_MOST_REPORTED)]
+    function: Annotated[list[Kind], Field(max_length=_MOST_REPORTED)]
+    device: Annotated[list[_DeviceName], Field(max_length=_MOST_REPORTED)]
+    submitted: _Times
+    launched: Annotated[
+        list[_Seconds],
+        Field(max_length=_MOST_REPORTED, description="When its copies were made and it was handed to the device."),
+    ]
+    started: _Times
+    finished: _Times
+    seconds: _Times
+    predicted: Annotated[list[_Seconds | None], Field(max_length=_MOST_REPORTED)]
+    transfer: _Times
+
+
+class ProgramDevice(RequestModel):
+    """A device of a running program at this moment."""
+
+    name: _DeviceName
+    kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_\-]{0,31}$", description="`cpu`, `gpu` or another.")]
+    waiting: _Count = Field(description="Calls in its queue.")
+    resident: _Bytes | None = Field(description="Bytes of arrays in its memory; null for the CPU.")
+    limit: _Bytes | None = Field(description="Bytes that may stay there; null if unlimited.")
+
+
+class _ProgramFields(RequestModel):
+    run_id: RunId
+    program: Name
+    scheduler: SchedulerKey
+    machine: Name
+    created_at: Moment
+    now: _Seconds
+    devices: Annotated[list[ProgramDevice], Field(min_length=1, max_length=256)]
+    unfinished: _Count = Field(description="Calls that were submitted and have not ended.")
+    failed: _Count
+    copied: _Bytes = Field(description="Bytes that were copied to devices and back.")
+    evicted: _Count = Field(description="Copies that were dropped to make space on a device.")
+    written_back: _Count = Field(description="Those of them that had to be copied to main memory first.")
+    unreported: _Count = Field(description="Ended calls that the program could not report in time.")
+    ended: bool
+
+
+_PROGRAM_EXAMPLE: dict[str, Any] = {
+    "run_id": "01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
+    "program": "solve.py",
+    "scheduler": "hybrid_ml",
+    "machine": "desktop",
+    "created_at": 1763200000.0,
+    "now": 0.9,
+    "devices": [
+        {"name": "cpu", "kind": "cpu", "waiting": 0, "resident": None, "limit": None},
+        {"name": "gpu_0", "kind": "gpu", "waiting": 3, "resident": 2.5e8, "limit": 8e9},
+    ],
+    "unfinished": 4,
+    "failed": 0,
+    "copied": 2.5e8,
+    "evicted": 0,
+    "written_back": 0,
+    "unreported": 0,
+    "ended": False,
+}
+_TASKS_EXAMPLE: dict[str, Any] = {
+    "number": [0],
+    "function": ["step"],
+    "device": ["gpu_0"],
+    "submitted": [0.1],
+    "launched": [0.115],
+    "started": [0.12],
+    "finished": [0.13],
+    "seconds": [0.01],
+    "predicted": [0.011],
+    "transfer": [0.002],
+}
+
+
+class ProgramReport(_ProgramFields):
+    """State of a running program, with the calls that have ended since its last report."""
+
+    model_config = request_example(**_PROGRAM_EXAMPLE, tasks=_TASKS_EXAMPLE)
+
+    tasks: ProgramTasks
+
+
+class ProgramAccepted(ResponseModel):
+    """A report that was accepted."""
+
+    model_config = response_example(run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB", tasks=1)
+
+    run_id: RunId
+    tasks: int = Field(description="Ended calls of this program so far.")
+
+
+class ProgramState(_ProgramFields):
+    """A program as it was last reported, with calls that have ended."""
+
+    finished: int = Field(description="Ended calls so far.")
+    next_after: int = Field(description="Pass this as `after` to get what follows these calls.")
+    tasks: ProgramTasks
+
+
+class ProgramSummary(ResponseModel):
+    """A program that reported to this server."""
+
+    run_id: RunId
+    program: str
+    created_at: float
+    finished: int
+    ended: bool
+
+
+class ProgramList(ResponseModel):
+    """Programs that reported to this server since it started, newest first, and one of them in full."""
+
+    model_config = response_example(
+        programs=[
+            {
+                "run_id": "01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
+                "program": "solve.py",
+                "created_at": 1763200000.0,
+                "finished": 1,
+                "ended": False,
+            }
+        ],
+        current={**_PROGRAM_EXAMPLE, "finished": 1, "next_after": 1, "tasks": _TASKS_EXAMPLE},
+    )
+
+    programs: list[ProgramSummary]
+    current: ProgramState | None

@@ -1,0 +1,113 @@
+"""Routes for programs that run on real devices now: their reports, and what the dashboard reads of them.
+
+Reports are kept in the memory of this process. A program stores its run itself when it ends.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from ...core import InvalidInputError
+from ...live.measured_run import MOST_TASKS
+from ..app_context import RequestContext
+from ..errors import not_found
+from ..json_response import StrictJSONResponse
+from ..schemas import ProgramAccepted, ProgramList, ProgramReport, problems
+from .strict_route import RUN_ID, StrictRoute
+
+router = APIRouter(prefix="/api", tags=["programs"], route_class=StrictRoute)
+
+#: Programs that are kept, the newest ones.
+_MOST_PROGRAMS = 8
+
+
+@dataclass
+class _Program:
+    """Last report of a program, and the newest of its ended calls as rows."""
+
+    columns: tuple[str, ...]
+    report: dict[str, Any] = field(default_factory=dict)
+    rows: deque[tuple[Any, ...]] = field(default_factory=lambda: deque(maxlen=MOST_TASKS))
+    finished: int = 0
+
+    def add(self, report: dict[str, Any]) -> None:
+        tasks = report.pop("tasks")
+        self.report = report
+        rows = list(zip(*(tasks[name] for name in self.columns), strict=True))
+        self.rows.extend(rows)
+        self.finished += len(rows)
+
+    def state(self, after: int, limit: int) -> dict[str, Any]:
+        oldest = self.finished - len(self.rows)
+        first = max(after, oldest)
+        rows = list(islice(self.rows, first - oldest, first - oldest + limit))
+        columns: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in self.columns]
+        tasks = dict(zip(self.columns, columns, strict=True))
+        return {
+            **self.report,
+            "finished": self.finished,
+            "next_after": first + len(rows),
+            "tasks": tasks,
+        }
+
+
+@router.post(
+    "/programs",
+    operation_id="reportProgram",
+    summary="Report what a running program did since its last report",
+    response_model=ProgramAccepted,
+    responses=problems(413, 415, 422),
+)
+async def report(context: RequestContext, program: ProgramReport) -> Response:
+    """Keep a report, as `HybridExecutor(dashboard=...)` sends it once a second."""
+    content = program.model_dump()
+    tasks = content["tasks"]
+    n = len(tasks["number"])
+    for name, values in tasks.items():
+        if len(values) != n:
+            raise InvalidInputError(f"tasks.{name}", f"one value per task ({n})", f"{len(values)} values")
+    programs = context.state.programs
+    known = programs.pop(program.run_id, None) or _Program(tuple(tasks))
+    programs[program.run_id] = known  # the last one is the newest
+    known.add(content)
+    while len(programs) > _MOST_PROGRAMS:
+        programs.pop(next(iter(programs)))
+    return StrictJSONResponse({"run_id": program.run_id, "tasks": known.finished})
+
+
+@router.get(
+    "/programs",
+    operation_id="getPrograms",
+    summary="Programs that run on real devices now",
+    response_model=ProgramList,
+    responses=problems(404, 422),
+)
+async def programs(
+    context: RequestContext,
+    run_id: Annotated[str | None, Query(pattern=RUN_ID, description="This program; the newest by default.")] = None,
+    after: Annotated[int, Query(ge=0, le=2**53, description="Leave out so many of the first calls.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MOST_TASKS, description="Largest number of calls.")] = 5_000,
+) -> Response:
+    """Return the programs that reported since the server started, and one of them with its ended calls.
+
+    The newest 20,000 calls of each are kept.
+    """
+    known: dict[str, _Program] = context.state.programs
+    if run_id is not None and run_id not in known:
+        raise not_found("program", run_id)
+    shown = run_id or next(reversed(known), None)
+    return StrictJSONResponse(
+        {
+            "programs": [
+                {name: one.report[name] for name in ("run_id", "program", "created_at", "ended")}
+                | {"finished": one.finished}
+                for one in reversed(known.values())
+            ],
+            "current": known[shown].state(after, limit) if shown is not None else None,
+        }
+    )
