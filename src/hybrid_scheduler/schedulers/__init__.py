@@ -1,11 +1,10 @@
 """Schedulers, one file per strategy or family. Importing this package registers all of them."""
 
 from .earliest_finish import EarliestFinish
-from .fluid_plan import FluidPlan
 from .greedy import Greedy
 from .hybrid_ml import HybridML
 from .late_binding import LateBinding
-from .list_scheduling import Cpop, Heft, Peft
+from .list_scheduling import Cpop, Heft, LongestFirst, MaxMin, MinMin, Peft
 from .min_completion import MinCompletion
 from .oracle import Oracle
 from .price_index import PriceIndex
@@ -15,6 +14,7 @@ from .rl_agent import RLAgent
 from .round_robin import RoundRobin
 from .shortest_first import ShortestFirst
 from .single_device import CpuOnly, GpuOnly
+from .static_plans import FluidPlan, SplitSearch
 from .two_level import TwoLevel
 
 __all__ = [
@@ -27,8 +27,11 @@ __all__ = [
     "Heft",
     "HybridML",
     "LateBinding",
+    "LongestFirst",
     "Look",
+    "MaxMin",
     "MinCompletion",
+    "MinMin",
     "Oracle",
     "Peft",
     "PriceIndex",
@@ -37,6 +40,7 @@ __all__ = [
     "RoundRobin",
     "SchedulerInfo",
     "ShortestFirst",
+    "SplitSearch",
     "TwoLevel",
     "create",
     "register",

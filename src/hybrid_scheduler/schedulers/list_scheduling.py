@@ -1,4 +1,4 @@
-"""List schedulers of task graphs (HEFT, CPOP, PEFT), with their costs, ranks and insertion into the earliest gap.
+"""List schedulers (HEFT, CPOP, PEFT, LPT, min-min, max-min), with costs, ranks and insertion into the earliest gap.
 
 They assume that durations and transfers are known, that the graph is known beforehand and that tasks run whole. A
 list scheduler ranks the tasks. It then places each in turn on the device on which it finishes first, also in gaps
@@ -86,6 +86,11 @@ _readonly = types.Array(types.float64, 1, "C", readonly=True)
 _readonly_ints = types.Array(types.int64, 1, "C", readonly=True)
 _INSERT_SIGNATURE = types.Tuple((types.int64[::1], _vector, _vector))(
     types.int64[::1], _matrix, _matrix, _matrix, _matrix, _readonly, _readonly_ints, _readonly_ints, _readonly
+)
+
+
+_COMPLETION_SIGNATURE = types.Tuple((types.int64[::1], _vector, _vector))(
+    types.boolean, _matrix, _matrix, _matrix, _readonly, _readonly_ints, _readonly_ints, _readonly, types.int64[::1]
 )
 
 
@@ -240,3 +245,98 @@ def optimistic_costs(costs: GraphCosts) -> Floats:
             paths = table[child] + costs.seconds[child] + other_device * costs.mean_transfer(megabytes)
             table[row] = np.maximum(table[row], paths.min(axis=1))
     return table
+
+
+@register("lpt", label="LPT (knows durations)", look=Look("#FDBA74", "#9A3412", "◧", "dashed"))
+class LongestFirst(Static):
+    """Static plan for whole tasks: the longest first, each on the device where it finishes first.
+
+    Longest processing time (Graham 1969), where a task is as long as on its fastest device. Of a graph, released
+    tasks are considered.
+    """
+
+    knows = Knowledge.TOLD
+
+    def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of the whole workload."""
+        assert self.setting.times is not None
+        costs = GraphCosts(workload, platform, self.setting.times)
+        return _insert_in_order(costs, _priority_order(costs, costs.seconds.min(axis=1)))
+
+
+@register("min_min", label="Min-min (knows durations)", look=Look("#7DD3FC", "#075985", "◨", "dotted"))
+class MinMin(Static):
+    """Static plan for whole tasks: next is always the task that can finish first.
+
+    Min-min (Ibarra, Kim 1977). Of a graph, released tasks are considered.
+    """
+
+    knows = Knowledge.TOLD
+
+    def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of the whole workload."""
+        assert self.setting.times is not None
+        return _by_completion(GraphCosts(workload, platform, self.setting.times), largest=False)
+
+
+@register("max_min", label="Max-min (knows durations)", look=Look("#FDA4AF", "#9F1239", "◩", "dotted"))
+class MaxMin(Static):
+    """Static plan for whole tasks: next is always the task whose earliest finish is latest.
+
+    Max-min (Ibarra, Kim 1977). Of a graph, released tasks are considered.
+    """
+
+    knows = Knowledge.TOLD
+
+    def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of the whole workload."""
+        assert self.setting.times is not None
+        return _by_completion(GraphCosts(workload, platform, self.setting.times), largest=True)
+
+
+def _by_completion(costs: GraphCosts, *, largest: bool) -> Plan:
+    """Place the released task with the smallest or largest earliest finish, until none is left."""
+    workload = costs.workload
+    child = np.repeat(np.arange(len(workload)), np.diff(workload.parent_start))
+    device, start, finish = compiled(_place_by_completion, _COMPLETION_SIGNATURE)(
+        largest, costs.seconds, costs.per_mb, costs.latency, workload.arrival_time,
+        workload.parent_start, workload.parent_rows, workload.parent_data, child,
+    )  # fmt: skip
+    return Plan(device, np.ones(len(workload)), start, finish)
+
+
+@entry
+def _place_by_completion(  # type: ignore[no-untyped-def]
+    largest, seconds, per_mb, latency, arrival, parent_start, parent_rows, parent_data, child
+):
+    """Return device, start and finish of every row; see `_by_completion`."""
+    n, devices = seconds.shape
+    device, start, finish = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
+    free, missing = np.zeros(devices), np.diff(parent_start)
+    data_at = np.empty((n, devices))
+    for row in range(n):
+        data_at[row, :] = arrival[row]
+    done = np.zeros(n, np.bool_)
+    for _ in range(n):
+        chosen, chosen_end, chosen_device = -1, 0.0, 0
+        for row in range(n):
+            if done[row] or missing[row] > 0:
+                continue
+            best, best_end = 0, np.inf
+            for d in range(devices):
+                end = max(data_at[row, d], free[d]) + seconds[row, d]
+                if end < best_end:
+                    best, best_end = d, end
+            if chosen < 0 or (best_end > chosen_end if largest else best_end < chosen_end):
+                chosen, chosen_end, chosen_device = row, best_end, best
+        device[chosen], finish[chosen], done[chosen] = chosen_device, chosen_end, True
+        start[chosen] = max(data_at[chosen, chosen_device], free[chosen_device])
+        free[chosen_device] = chosen_end
+        for edge in range(len(parent_rows)):
+            if parent_rows[edge] == chosen:
+                row, data = child[edge], parent_data[edge]
+                missing[row] -= 1
+                for d in range(devices):
+                    moved = latency[chosen_device, d] + data * per_mb[chosen_device, d] if data > 0.0 else 0.0
+                    data_at[row, d] = max(data_at[row, d], chosen_end + moved)
+    return device, start, finish
