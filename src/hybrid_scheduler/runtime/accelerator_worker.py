@@ -185,7 +185,7 @@ class AcceleratorWorker:
 
             args = replaced(node.args, here)
             kwargs = replaced(node.kwargs, here) if node.kwargs else {}
-            node.transfer = time.perf_counter() - began
+            node.transfer, node.copied = time.perf_counter() - began, missing
             if missing >= _LEAST_COPY:
                 rates = self._graph.placement.bandwidth
                 rates[self._space - 1] += _NEWEST * (missing / node.transfer - rates[self._space - 1])

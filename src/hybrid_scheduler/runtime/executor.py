@@ -31,6 +31,7 @@ from .task_graph import TaskGraph
 
 if TYPE_CHECKING:
     from .dashboard_stream import DashboardStream
+    from .simulated_vs_real import SimulatedTwin
 
 #: The policy that this executor has built in; other schedulers come from the registry.
 _DEFAULT = "hybrid_ml"
@@ -225,6 +226,30 @@ class HybridExecutor(Executor):
         """Ended calls of `auto` and `task` functions, oldest first."""
         self.graph.wait_learned()
         return list(self.graph.learner.records)
+
+    def twin(self) -> SimulatedTwin:
+        """Simulate the calls that have ended, as they were placed, and return that beside what was measured.
+
+        The simulator gets the same graph, submissions, devices and order, with the learned durations. How far its
+        makespan is from the measured one says how well simulations of this program can be trusted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hybrid_scheduler as hs
+        >>> double = hs.auto(lambda values: values * 2)
+        >>> with hs.HybridExecutor(device_type="cpu", history=False) as executor:
+        ...     first = executor.submit(double, np.ones(1000))
+        ...     last = executor.submit(double, first).result()
+        ...     twin = executor.twin()
+        >>> len(twin.rows), twin.ratio > 0
+        (2, True)
+        """
+        from .simulated_vs_real import twin_of
+
+        graph = self.graph
+        names = [state.name for state in graph.states]
+        return twin_of(self.records, graph.cores.cores, names, graph.placement.bandwidth)
 
     # ---------------------------------------------------------------- kernels and commands
 

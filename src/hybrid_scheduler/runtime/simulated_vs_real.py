@@ -1,22 +1,37 @@
-"""Comparison of a stream on the real machine with its simulation from a calibration."""
+"""Comparison of real executions with their simulation: of kernel streams, and of a program's task graph."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cluster import Cluster
-from ..core import HybridSchedulerError, Outcomes, TimeTable
+from ..cluster import Cluster, RunResult
+from ..core import (
+    Device,
+    Floats,
+    HybridSchedulerError,
+    Outcomes,
+    Plan,
+    Platform,
+    Static,
+    TimeTable,
+    Workload,
+    cpu,
+)
+from ..physics import TablePhysics
 from ..profiling.calibration import Calibration
+from ..profiling.machine_info import THREAD_POOL
 from .contention_profile import ContentionCalibration, ContentionSurvey, QueuedPart, finish_times
 from .kernel_executor import KernelExecutor
 from .kernel_policy import KernelPolicy
 from .kernel_stream import as_workload
 from .kernel_stream_execution import Progress, StreamExecution, no_progress, run_stream
 from .submission import ExecutionRecord, KernelCall
+from .task_execution import CallRecord
 
 #: Decisions after which all functions of a scheduler have been compiled.
 _COMPILING_DECISIONS = 9
@@ -214,3 +229,182 @@ def compile_rules(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None
     for _ in range(_COMPILING_DECISIONS):
         executor.submit_kernel(smallest).exception()
     executor.records.clear()
+
+
+# ------------------------------------------------------------------------------------------ twin of a program
+
+#: Seconds that starting a copy takes, as the placement assumes.
+_COPY_START = 20e-6
+
+
+class TwinRow(NamedTuple):
+    """One call, measured and simulated; points in time are seconds since the first submission.
+
+    Attributes
+    ----------
+    number : int
+        Number of the task.
+    function, device : str
+        What ran, and where in both cases. Cores of the CPU have names of their own.
+    started, finished : float
+        Measured.
+    simulated_start, simulated_finish : float
+        Simulated.
+    """
+
+    number: int
+    function: str
+    device: str
+    started: float
+    finished: float
+    simulated_start: float
+    simulated_finish: float
+
+
+@dataclass(frozen=True)
+class SimulatedTwin:
+    """A program's calls in the simulator: the same graph, devices and order, with learned durations.
+
+    Attributes
+    ----------
+    rows : list of TwinRow
+        Every call, in the order of submission: the measured Gantt chart beside the simulated one.
+    measured, simulated : float
+        Makespans in seconds, from the first submission to the last end.
+    workload, physics, result
+        The task graph, its durations and transfers, and what the simulator made of them.
+    """
+
+    rows: list[TwinRow]
+    measured: float
+    simulated: float
+    workload: Workload
+    physics: TablePhysics
+    result: RunResult
+
+    @property
+    def ratio(self) -> float:
+        """Simulated by measured makespan."""
+        return self.simulated / self.measured
+
+
+class _MeasuredPlan(Static):
+    """Plan with the devices and the order that were measured."""
+
+    def __init__(self, device: Sequence[int], start: Sequence[float]) -> None:
+        self._device, self._start = np.array(device), np.array(start)
+
+    def plan(self, workload: Workload, platform: Platform) -> Plan:
+        return Plan(self._device, (self._device > 0).astype(float), self._start)
+
+
+def twin_of(
+    records: Sequence[CallRecord], cores: int, accelerators: Sequence[str], bandwidth: Sequence[float]
+) -> SimulatedTwin:
+    """Simulate calls as they were placed; see `HybridExecutor.twin`.
+
+    A call takes the median of what its function took on that device with as many bytes. Results go from device to
+    device over edges, and arrays of the program are copied as part of the first call that needs them there.
+
+    Parameters
+    ----------
+    records : sequence of CallRecord
+        The calls.
+    cores : int
+        Cores of the CPU.
+    accelerators : sequence of str
+        Names of the other devices.
+    bandwidth : sequence of float
+        Bytes per second to each of them.
+    """
+    if not records:
+        raise HybridSchedulerError("no call of an auto or task function has ended: there is nothing to simulate")
+    records = sorted(records, key=lambda one: (one.submitted, one.number))
+    origin = records[0].submitted
+    device = _devices_of(records, cores, accelerators)
+    rows = {one.number: row for row, one in enumerate(records)}
+    typical = _typical_seconds(records)
+    seconds = np.array([typical[one.function, one.device, one.nbytes] for one in records])
+    for row, (one, nbytes) in enumerate(zip(records, _program_bytes(records, rows), strict=True)):
+        if nbytes:
+            seconds[row] += _COPY_START + nbytes / bandwidth[accelerators.index(one.device)]
+    others = [Device(f"core_{i}", THREAD_POOL, memory=np.inf) for i in range(1, cores)]
+    others += [Device(name, "gpu", memory=np.inf) for name in accelerators]
+    platform = Platform("twin", (cpu(), *others))
+    communication, startup = _links(cores, bandwidth)
+    table = np.repeat(seconds[:, None], len(platform), axis=1)
+    physics = TablePhysics(table, communication=communication, startup=startup)
+    edges = [{rows[number]: nbytes for number, nbytes in one.inputs if number in rows} for one in records]
+    workload = Workload(
+        task_id=range(len(records)),
+        size=np.maximum([one.nbytes / 1e6 for one in records], 1.0),
+        compute_intensity=np.full(len(records), 0.5),
+        memory_required=np.zeros(len(records)),
+        arrival_time=[one.submitted - origin for one in records],
+        dependencies=[list(one) for one in edges],
+        dependency_data=[[nbytes / 1e6 for nbytes in one.values()] for one in edges],
+    )
+    result = Cluster(platform, physics).run(workload, _MeasuredPlan(device, [one.started for one in records]))
+    out = result.outcomes
+    start = np.where(out.device > 0, out.accelerator_start, out.cpu_start)
+    finish = start + np.where(out.device > 0, out.accelerator_time, out.cpu_time)
+    names = [one.name for one in platform.devices]
+    twin = [
+        TwinRow(one.number, one.function, names[where], one.started - origin, one.finished - origin, begin, end)
+        for one, where, begin, end in zip(records, device, start.tolist(), finish.tolist(), strict=True)
+    ]
+    measured = max(one.finished for one in records) - origin
+    return SimulatedTwin(twin, measured, float(finish.max()), workload, physics, result)
+
+
+def _devices_of(records: Sequence[CallRecord], cores: int, accelerators: Sequence[str]) -> list[int]:
+    """Return the device of each call; on the CPU the first core that was free when it began."""
+    device = [0] * len(records)
+    free_at = [0.0] * cores
+    for row in sorted(range(len(records)), key=lambda row: records[row].started):
+        one = records[row]
+        if one.device != "cpu":
+            device[row] = cores + accelerators.index(one.device)
+            continue
+        free = [core for core in range(cores) if free_at[core] <= one.started]
+        device[row] = free[0] if free else min(range(cores), key=free_at.__getitem__)
+        free_at[device[row]] = one.finished
+    return device
+
+
+def _typical_seconds(records: Sequence[CallRecord]) -> dict[tuple[str, str, int], float]:
+    """Return the median seconds of every function, by device and bytes."""
+    found: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for one in records:
+        found[one.function, one.device, one.nbytes].append(one.seconds)
+    return {key: float(np.median(values)) for key, values in found.items()}
+
+
+def _program_bytes(records: Sequence[CallRecord], rows: dict[int, int]) -> list[int]:
+    """Return the bytes of the program's own arrays that were copied for each call.
+
+    They are what was copied less results of other tasks that were not on the device yet.
+    """
+    left = [0] * len(records)
+    arrived: set[tuple[int, str]] = set()
+    for row in sorted(range(len(records)), key=lambda row: records[row].started):
+        one = records[row]
+        moved = 0
+        for number, nbytes in dict(one.inputs).items():
+            source = rows.get(number)
+            made_here = source is not None and records[source].device == one.device
+            if not made_here and (number, one.device) not in arrived:
+                moved += nbytes
+                arrived.add((number, one.device))
+        left[row] = max(0, one.copied - moved)
+    return left
+
+
+def _links(cores: int, bandwidth: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return seconds per MB and per copy between devices: none between cores, both ways between accelerators."""
+    one_way = np.array([0.0] * cores + [1e6 / rate for rate in bandwidth])
+    copies = np.array([0.0] * cores + [1.0] * len(bandwidth))
+    per_megabyte, per_copy = one_way[:, None] + one_way[None, :], copies[:, None] + copies[None, :]
+    np.fill_diagonal(per_megabyte, 0.0)
+    np.fill_diagonal(per_copy, 0.0)
+    return per_megabyte, _COPY_START * per_copy

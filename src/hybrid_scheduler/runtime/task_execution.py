@@ -43,8 +43,10 @@ class CallRecord(NamedTuple):
         Measured and expected seconds of the run.
     transfer : float
         Seconds that copying its inputs took.
-    nbytes : int
-        Bytes of its arrays.
+    nbytes, copied : int
+        Bytes of its arrays, and of those of them that had to be copied to an accelerator for it.
+    inputs : tuple
+        Number of each task whose result it used, with the bytes of that result's arrays.
     """
 
     number: int
@@ -57,6 +59,8 @@ class CallRecord(NamedTuple):
     predicted: float
     transfer: float
     nbytes: int = 0
+    copied: int = 0
+    inputs: tuple[tuple[int, int], ...] = ()
 
 
 class CpuRunner:
@@ -268,6 +272,8 @@ class OutcomeLearner:
             node.predicted,
             node.transfer,
             node.sizes.nbytes,
+            node.copied,
+            tuple(node.sources),
         )
         self.records.append(record)
         if self.listener is not None:

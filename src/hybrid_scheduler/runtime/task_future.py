@@ -60,6 +60,10 @@ class TaskFuture(Future[Any]):
     #: Whether arrays of the result are torch tensors.
     tensor = False
     submitted = started = finished = transfer = 0.0
+    #: Bytes that were copied to an accelerator for it.
+    copied = 0
+    #: Number of each task whose result it uses, with the bytes of that result's arrays.
+    sources: Sequence[tuple[int, int]] = ()
     #: Measured and expected seconds of the run.
     seconds = predicted = 0.0
 

@@ -287,14 +287,18 @@ class TaskGraph:
 
     def _resolve(self, node: TaskFuture) -> None:
         """Replace futures among the arguments by their values, and find the call's sizes."""
+        sources: list[tuple[int, int]] = []
 
         def change(value: Any) -> Any:
             if isinstance(value, TaskFuture):
                 node.tensor = node.tensor or value.tensor
+                held = flattened(value.value)
+                sources.append((value.number, sum(one.nbytes for one in held if isinstance(one, DataHandle))))
                 return value.value
             return value
 
         if node.depends:
+            node.sources = sources
             node.args, node.kwargs = replaced(node.args, change), replaced(node.kwargs, change)
         values = list(flattened((node.args, node.kwargs) if node.kwargs else node.args))
         node.handles = [one for one in values if isinstance(one, DataHandle)]

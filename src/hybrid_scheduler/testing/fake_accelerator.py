@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +27,16 @@ class FakeArray(np.ndarray[Any, Any]):
     """Array in the memory of a `FakeAccelerator`."""
 
     owner: Any = None
+
+
+class _TimedEvent(threading.Event):
+    """Event that knows when it happened."""
+
+    at = 0.0
+
+    def set(self) -> None:
+        self.at = time.perf_counter()
+        super().set()
 
 
 class FakeAccelerator:
@@ -78,7 +89,7 @@ class FakeAccelerator:
         self.counts: Counter[str] = Counter()
         self.allocated = self.locked = 0
         self._lock = threading.RLock()
-        self._paused: list[threading.Event] | None = None
+        self._paused: list[_TimedEvent] | None = None
 
     def enter(self) -> None:
         """Prepare the worker's thread."""
@@ -111,9 +122,9 @@ class FakeAccelerator:
     def wait(self, event: Any) -> None:
         """Do nothing: what was started has been computed."""
 
-    def mark(self) -> threading.Event:
+    def mark(self) -> Any:
         """Return an event, which happens at once unless the accelerator is paused."""
-        event = threading.Event()
+        event = _TimedEvent()
         with self._lock:
             if self._paused is None:
                 event.set()
@@ -133,7 +144,7 @@ class FakeAccelerator:
 
     def seconds(self, start: Any, end: Any, measured: float) -> float:
         """Return the seconds that a run counts for."""
-        return max(measured / self.speedup, 1e-9)
+        return max(float(end.at - start.at) / self.speedup, 1e-9)
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a function; arrays of its result are in this memory."""
