@@ -240,6 +240,12 @@ def test_error_in_the_file_is_explained(text: str, message: str) -> None:
     assert problems(text) == [f"config.yaml:1: {message}"]
 
 
+def test_file_of_too_many_levels_is_refused() -> None:
+    assert problems("simulation: " + "[" * 2000) == [
+        "config.yaml: configuration: must be valid YAML, got 'too many levels'"
+    ]
+
+
 def test_error_names_its_line() -> None:
     assert problems("\nsimulation:\n  num_gpu: 4\n") == [
         "config.yaml:3: key: must be a known one of section simulation, got 'simulation.num_gpu'"

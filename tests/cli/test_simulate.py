@@ -237,6 +237,8 @@ def test_platform_is_read_from_a_file(run: Run) -> None:
             "device g: --platform: device.memory: must be > 0, got -1",
         ),
         ("devices: [", "lab.yaml:1: --platform: must be valid YAML"),
+        ("devices: " + "[" * 2000, "lab.yaml: --platform: must be valid YAML, got 'too many levels'"),
+        ("when: 2020-99-99", "lab.yaml: --platform: must be valid YAML, got 'month must be in 1..12'"),
     ],
 )
 def test_bad_platform_file_is_named_with_its_place(content: str, message: str, run: Run) -> None:

@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 
 from ..core import HybridSchedulerError, InvalidInputError
 from .sections import Settings
+from .value_types import yaml_problem
 
 CONFIG_FILE = Path("config.yaml")
 ENV_FILE = Path(".env")
@@ -166,12 +167,10 @@ def _from_file(config_file: str | os.PathLike[str] | None, problems: list[Invali
         raise InvalidInputError("configuration", "a readable file", str(path), hint=reason) from None
     try:
         return dict(_file_entries(text, str(path), problems))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise InvalidInputError(
-            "configuration", "valid YAML", getattr(error, "problem", None) or "something else", where=where
-        ) from None
+        raise InvalidInputError("configuration", "valid YAML", yaml_problem(error), where=where) from None
 
 
 def _file_entries(text: str, file: str, problems: list[InvalidInputError]) -> Iterator[tuple[str, _Given]]:

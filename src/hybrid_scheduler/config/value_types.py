@@ -144,6 +144,13 @@ def read_platform(file: str) -> Platform:
     return parse_platform(_text(path), str(path), path.stem)
 
 
+def yaml_problem(error: Exception) -> str:
+    """Return the reason why a text is no YAML, without its position."""
+    if isinstance(error, RecursionError):  # the parser calls itself once for every level
+        return "too many levels"
+    return getattr(error, "problem", None) or str(error)[:100]
+
+
 def parse_platform(text: str, path: str, name: str) -> Platform:
     """Return the platform that a YAML text describes.
 
@@ -163,10 +170,10 @@ def parse_platform(text: str, path: str, name: str) -> Platform:
     """
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date that does not exist
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else path
-        raise InvalidInputError("platform", "valid YAML", getattr(error, "problem", None), where=where) from None
+        raise InvalidInputError("platform", "valid YAML", yaml_problem(error), where=where) from None
     if not isinstance(content, dict) or not isinstance(content.get("devices"), list):
         raise InvalidInputError(
             "platform", "a mapping with a list of devices", content, where=path,
