@@ -23,8 +23,6 @@ _PAGE, _DATA = Path("docs/guide/leaderboard.md"), Path("docs/results/leaderboard
 #: Example policies, each with the durations that it knows.
 EXAMPLES = {"examples/my_scheduler.py": "nothing", "examples/score_policy.py": "told"}
 _KNOWS = {"nothing": "none", "told": "expected", "realised": "realised"}
-#: Variants beside the defaults of all schedulers.
-_VARIANTS = ("hybrid_ml(binding=late)",)
 
 _TEXT = """# Leaderboard
 
@@ -51,9 +49,9 @@ def measure(seeds: int, first: int = FIRST_REPORTED_SEED) -> list[dict[str, Any]
     chosen = ScoreSet(range(first, first + seeds))
     rows = []
     names = [name for name, info in schedulers().items() if info.protocol in ("online", "central")]
-    for name in (*names, *_VARIANTS):
+    for name in names:
         with single_threaded([name]):
-            rows.append(_row(chosen.score(name, built_in(name)), schedulers()[name.partition("(")[0]].knows))
+            rows.append(_row(chosen.score(name, built_in(name)), schedulers()[name].knows))
         print(rows[-1]["policy"], rows[-1]["score"], flush=True)
     with PolicySandbox() as sandbox:
         for file, knows in EXAMPLES.items():
@@ -82,7 +80,7 @@ def page(rows: list[dict[str, Any]], seeds: int) -> str:
     ]
     for position, row in enumerate(rows, 1):
         name = row["policy"]
-        link = f"`{name}`" if "/" in name else f"[`{name}`](schedulers/{name.partition('(')[0]}.md)"
+        link = f"`{name}`" if "/" in name else f"[`{name}`](schedulers/{name}.md)"
         cells = (
             f"{row['score']:.3f} ± {row['half_width']:.3f}",
             *(
