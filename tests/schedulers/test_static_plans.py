@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler.cluster import Cluster, makespan_bound
-from hybrid_scheduler.core import InvalidInputError, Task, Workload, platform_named, workstation
+from hybrid_scheduler.core import InvalidInputError, Static, Task, Workload, platform_named, workstation
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers import create
 from hybrid_scheduler.workload import cholesky, fork_join
@@ -38,6 +38,15 @@ def test_search_never_worsens_the_list_schedule() -> None:
     for workload in (batch(30, 1000), fork_join(3, 6, 1000)):
         plain = makespan(workload, "split_search(iterations=0)")
         assert makespan(workload, "split_search(iterations=300)") <= plain * (1 + 1e-9)
+
+
+def test_tasks_end_as_the_search_expects() -> None:
+    stream = generate(scenario_named("transfer"), 20, 1000, utilisation=0.9)
+    for workload in (batch(20, 1000), stream, fork_join(3, 6, 1000)):
+        scheduler = create("split_search(iterations=200)")
+        ends = Cluster().run(workload, scheduler).outcomes.finish
+        assert isinstance(scheduler, Static)
+        np.testing.assert_allclose(ends, scheduler.plan(workload, workstation()).finish)
 
 
 def test_time_limit_replaces_the_number_of_moves() -> None:

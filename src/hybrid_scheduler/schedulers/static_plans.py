@@ -181,7 +181,9 @@ class SplitSearch(Static):
         if not workload.has_dependencies:
             device, share, start = _fluid_placement(workload, platform, self.setting.times)
             first = np.argsort(start, kind="stable")
-            makespan = compiled(_decode, _DECODE_SIGNATURE)(first, device, share, costs, np.empty(n), np.empty(n))
+            makespan = compiled(_decode, _DECODE_SIGNATURE)(
+                first, device, share, costs, np.empty(n), np.empty(n), np.zeros(n)
+            )
             starts.append((makespan, first, device, share))
         _, order, device, share = min(starts, key=lambda one: one[0])
         search = compiled(_search, _SEARCH_SIGNATURE)
@@ -191,9 +193,9 @@ class SplitSearch(Static):
             search(order.copy(), device.copy(), share.copy(), _TRIAL_MOVES, costs)
             moves = int(_TRIAL_MOVES * self.seconds / (time.perf_counter() - began))
         order, device, share = search(order.copy(), device.copy(), share.copy(), moves, costs)
-        used, begin = np.empty(n), np.empty(n)
-        compiled(_decode, _DECODE_SIGNATURE)(order, device, share, costs, used, begin)
-        return Plan(device, used, _increasing(order, begin))
+        used, begin, finish = np.empty(n), np.empty(n), np.zeros(n)
+        compiled(_decode, _DECODE_SIGNATURE)(order, device, share, costs, used, begin, finish)
+        return Plan(device, used, _increasing(order, begin), finish)
 
 
 def _search_costs(workload: Workload, platform: Platform, times: TimeModel) -> _Costs:
@@ -255,7 +257,7 @@ _COSTS_TYPE = types.NamedTuple(
 )  # fmt: skip
 _rows, _shares = types.int64[::1], types.float64[::1]
 _LIST_SIGNATURE = types.float64(_rows, _rows, _shares, types.boolean, _COSTS_TYPE)
-_DECODE_SIGNATURE = types.float64(_rows, _rows, _shares, _COSTS_TYPE, _shares, _shares)
+_DECODE_SIGNATURE = types.float64(_rows, _rows, _shares, _COSTS_TYPE, _shares, _shares, _shares)
 _SEARCH_SIGNATURE = types.Tuple((_rows, _rows, _shares))(_rows, _rows, _shares, types.int64, _COSTS_TYPE)
 
 
@@ -341,10 +343,9 @@ def _decoded(order, device, share, costs, used, finish, begin, free, limit):  # 
 
 
 @entry
-def _decode(order, device, share, costs, used, begin):  # type: ignore[no-untyped-def]
-    """Return the makespan of a plan, and write executed shares and starts."""
-    n, devices = costs.whole.shape
-    return _decoded(order, device, share, costs, used, np.zeros(n), begin, np.zeros(devices), np.inf)
+def _decode(order, device, share, costs, used, begin, finish):  # type: ignore[no-untyped-def]
+    """Return the makespan of a plan, and write executed shares, starts and ends."""
+    return _decoded(order, device, share, costs, used, finish, begin, np.zeros(costs.whole.shape[1]), np.inf)
 
 
 @entry
