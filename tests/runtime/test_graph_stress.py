@@ -68,6 +68,56 @@ def test_results_are_the_same_to_the_last_bit_with_fixed_placement(devices: tupl
     assert first == _graph_result(devices)
 
 
+# ------------------------------------------------------------------------------------------ short calls
+
+
+def _waiting_thread(future: Any) -> threading.Thread:
+    """Return a thread that waits for a result, which it marks as awaited before it begins to wait."""
+    thread = threading.Thread(target=lambda: future.exception(timeout=60))
+    thread.start()
+    return thread
+
+
+def _short_calls(executor: hs.HybridExecutor) -> None:
+    """Let calls of `add` be expected to be short on the accelerator, and long on the CPU."""
+    executor.graph.wait_ready()
+    sizes = add.sizes_of([1.0, 1.0], (), {})
+    for device_class, seconds in (("fake", 1e-4), ("fake", 1e-4), ("cpu", 10.0)):
+        executor.graph.durations.learn(add.key, device_class, sizes, seconds)
+
+
+def test_a_short_awaited_call_does_not_hold_up_those_behind_it_for_good() -> None:
+    (fake,) = _fakes(1)
+    with hs.HybridExecutor(accelerators=[fake], history=False, cores=1) as executor:
+        _short_calls(executor)
+        for i in range(20):
+            assert executor.submit(add, float(i), 1.0).result(timeout=60) == i + 1
+        fake.pause()
+        first = executor.submit(add, 1.0, 1.0)
+        thread = _waiting_thread(first)
+        others = [executor.submit(add, first, float(i)) for i in range(10)]
+        fake.resume()
+        assert [one.result(timeout=60) for one in others] == [2.0 + i for i in range(10)]
+        thread.join(60)
+        assert {one.device for one in executor.records} == {"fake_0"}
+
+
+def test_a_device_that_is_lost_under_a_short_awaited_call_fails_it() -> None:
+    lost = threading.Event()
+
+    def fault(what: str) -> None:
+        if what == "finish" and lost.is_set():
+            raise DeviceLostError("unplugged")
+
+    with hs.HybridExecutor(accelerators=_fakes(1, fault=fault), history=False, cores=1) as executor:
+        _short_calls(executor)
+        assert executor.submit(add, 1.0, 1.0).result(timeout=60) == 2.0
+        lost.set()
+        assert isinstance(executor.submit(add, 1.0, 1.0).exception(timeout=60), DeviceLostError)
+        assert executor.submit(add, 1.0, 1.0).result(timeout=60) == 2.0  # on the CPU
+        assert executor.graph.workers[0].lost is not None
+
+
 # ------------------------------------------------------------------------------------------ several accelerators
 
 

@@ -1,7 +1,8 @@
 """Worker of an accelerator: one thread starts tasks on it, another waits for them to end.
 
 The first thread does not wait for kernels. While one runs it copies the inputs of the next tasks and starts them,
-and tasks that need a result on the same device are started before that result is complete.
+and tasks that need a result on the same device are started before that result is complete. Only a short task that
+the program waits for, with nothing behind it, is ended by the first thread itself.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _MOST_STARTED = 64
 _NEWEST, _LEAST_COPY = 0.2, 1 << 20
 #: Seconds between two looks at what is complete, while the program does not wait for it.
 _NAP = 0.001
+#: Tasks that are expected to take fewer seconds may be waited for by the thread that starts tasks.
+_SHORT = 0.001
 
 #: A task that was started: its future, the events before and after it, and the data that it uses.
 _Started = tuple["TaskFuture", Any, Any, Sequence[DataHandle]]
@@ -59,6 +62,8 @@ class AcceleratorWorker:
         self._slots = threading.Semaphore(_MOST_STARTED)
         self._lock = threading.Lock()
         self._expected = 0.0
+        #: Tasks that were given to the second thread, and those of them that have ended.
+        self._given = self._taken = 0
         self.lost: str | None = None
         #: Set when the program waits for a result of this device.
         self._awaited = threading.Event()
@@ -215,9 +220,22 @@ class AcceleratorWorker:
             return
         directory.make_space(self._space, 0)
         self._graph.launched(node, value)
+        if self._is_last(node):
+            self._finish(node, start, end, handles)
+            return
+        self._given += 1
         self._started.put((node, start, end, handles))
         if node.awaited:
             self.hurry()
+
+    def _is_last(self, node: TaskFuture) -> bool:
+        """Return whether a short task is awaited, and nothing else is under way or waits here.
+
+        Handing it to the second thread would take longer than many such tasks do.
+        """
+        return (
+            node.awaited and 0.0 < node.predicted < _SHORT and self._given == self._taken and not len(self._queue)
+        )
 
     def _lose(self, reason: str) -> None:
         """Close the device: its waiting tasks run on the CPU, and no more are sent here."""
@@ -252,6 +270,7 @@ class AcceleratorWorker:
                 or self.accelerator.is_complete(started[0][2])
             ):
                 self._finish(*started.popleft())
+                self._taken += 1
 
     def _take(self, started: deque[_Started]) -> bool:
         """Add what was started to a list, waiting if it is empty; return whether that is all."""
