@@ -37,7 +37,7 @@ def cases(tasks: int) -> list[BookCase]:
     return [
         BookCase("low", "The six published schedulers, where all are stable",
              make("default", PUBLISHED, 0.10, tasks), "oracle",
-             "The default of the live run: a tenth of capacity."),
+             "The default of `simulate`: a tenth of capacity."),
         BookCase("calm", "At 0.7 of capacity", make("mixed", (*fast, "gpu_only"), 0.7, tasks), "earliest_finish",
              "The naive schedulers are unstable here and left out."),
         BookCase("near", "At 0.95 of capacity", make("mixed", fast, 0.95, tasks), "earliest_finish",

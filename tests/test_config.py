@@ -199,7 +199,10 @@ RANGE = "must be two numbers [low, high] with"
         ("simulation: {num_gpus: -1}", f"simulation.num_gpus: {WHOLE} 10000, got -1"),
         ("simulation: {utilisation: 0}", "simulation.utilisation: must be a finite number > 0, or null, got 0"),
         ("simulation: {memory_per_gpu: .inf}", "simulation.memory_per_gpu: must be a finite number > 0, got inf"),
-        ("simulation: {schedulers: []}", "simulation.schedulers: must be a list of schedulers, or all, got []"),
+        (
+            "simulation: {schedulers: []}",
+            "simulation.schedulers: must be a list of schedulers, or all, or null, got []",
+        ),
         (
             "simulation: {schedulers: [greedy, greedy]}",
             "simulation.schedulers: must be different schedulers, got 'greedy, greedy'",

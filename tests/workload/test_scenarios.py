@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError, platform_named, workstation
 from hybrid_scheduler.physics import AnalyticPhysics, Curve, ProfiledPhysics, SerialPhysics, physics_named
+from hybrid_scheduler.schedulers import create
 from hybrid_scheduler.workload import (
     SCENARIOS,
     EndlessSource,
@@ -25,7 +27,7 @@ from hybrid_scheduler.workload import (
     shift_regimes,
     stream,
 )
-from hybrid_scheduler.workload.arrivals import BurstyArrivals, DiurnalArrivals
+from hybrid_scheduler.workload.arrivals import BurstyArrivals, DiurnalArrivals, WaveArrivals
 
 NAMES = sorted(SCENARIOS)
 COLUMNS = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time")
@@ -60,6 +62,7 @@ def test_all_scenarios_of_the_experiments_are_there():
         "bursty",
         "diurnal",
         "rush-hour",
+        "waves",
         "shift",
     }
 
@@ -78,6 +81,7 @@ def test_all_scenarios_of_the_experiments_are_there():
         ("bursty", (100, 5000), (0, 1), (10, 500)),
         ("diurnal", (100, 5000), (0, 1), (10, 500)),
         ("rush-hour", (500, 1500), (0.1, 0.9), (50, 150)),
+        ("waves", (500, 1500), (0.1, 0.9), (50, 150)),
     ],
 )
 def test_columns_keep_their_ranges_and_fill_them(name, size, intensity, memory):
@@ -96,8 +100,9 @@ def test_default_loads_and_attributes():
     assert scenario_named("default").utilisation == 0.10
     assert scenario_named("rush-hour").utilisation == 0.9
     assert scenario_named("rush-hour").episode_length == 2000
+    assert scenario_named("waves").utilisation == 0.125
     assert scenario_named("shift").physics == "serial"
-    others = [s for s in SCENARIOS.values() if s.name not in ("default", "rush-hour")]
+    others = [s for s in SCENARIOS.values() if s.name not in ("default", "rush-hour", "waves")]
     assert {s.utilisation for s in others} == {0.7}
 
 
@@ -164,7 +169,7 @@ def test_tasks_arrive_at_the_utilisation_times_the_capacity(name):
     assert rate == pytest.approx(scenario.utilisation * mu(scenario), rel=0.02)
 
 
-@pytest.mark.parametrize("name", ["mixed", "bursty", "diurnal"])
+@pytest.mark.parametrize("name", ["mixed", "bursty", "diurnal", "waves"])
 def test_utilisation_replaces_the_scenarios_own_and_only_stretches_time(name):
     scenario = scenario_named(name)
     slow = generate(scenario, 3000, 4, utilisation=0.2)
@@ -223,6 +228,31 @@ def test_a_day_is_quiet_at_night_and_busy_at_noon():
     assert counts[[23, 0]].mean() == pytest.approx(0.4, abs=0.05)
     assert counts[[11, 12]].mean() == pytest.approx(1.6, abs=0.05)
     assert counts[[5, 6]].mean() == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_wave_is_calm_then_a_rush_then_calm_and_lasts_a_minute():
+    scenario = scenario_named("waves")
+    tasks = generate(scenario, 100_000, 6)
+    wave = WaveArrivals.LENGTH / (scenario.utilisation * mu(scenario))
+    assert wave == pytest.approx(60, abs=1)
+    part = (tasks.arrival_time % wave / wave * 5).astype(int)
+    counts = np.bincount(part, minlength=5) / (100_000 / 5)
+    assert counts == pytest.approx([0.25, 4, 0.25, 0.25, 0.25], rel=0.05)
+
+
+def test_simple_schedulers_saturate_in_the_rush_and_catch_up_in_the_calm():
+    scenario = scenario_named("waves")
+    tasks = generate(scenario, 5000, 42)
+    wave = WaveArrivals.LENGTH / (scenario.utilisation * mu(scenario))
+    number, passed = np.divmod(tasks.arrival_time / wave, 1.0)
+    before_rush, rush_end = (passed < 0.2) & (number > 0), (passed > 0.35) & (passed < 0.4)
+    for name, saturated, caught_up in (("round_robin", 20, 12), ("random", 10, 1), ("greedy", 12, 1)):
+        latency = Cluster().run(tasks, create(name), seed=42).outcomes.latency
+        # The last of ten waves is no worse than the first: the queue does not grow over the run.
+        for wave_number in (0, 8):
+            assert latency[rush_end & (number == wave_number)].max() > saturated, name
+        assert latency[before_rush].max() < caught_up, name
+    assert Cluster().run(tasks, create("earliest_finish")).outcomes.latency.max() < 1
 
 
 def test_diurnal_arrivals_invert_the_cumulated_rate():
@@ -292,7 +322,7 @@ def test_chunks_join_up_to_the_whole_bit_for_bit(name, chunk):
     number=st.integers(1, 3000),
     chunk=st.integers(1, 3500),
     seed=st.integers(0, 2**63 - 1),
-    name=st.sampled_from(["mixed", "lognormal", "bursty", "diurnal", "shift"]),
+    name=st.sampled_from(["mixed", "lognormal", "bursty", "diurnal", "waves", "shift"]),
 )
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 def test_chunks_join_up_for_any_cut(number, chunk, seed, name):
@@ -314,7 +344,7 @@ def test_bursts_join_up_over_many_cycles():
 
 
 def test_a_longer_workload_begins_with_the_shorter_one():
-    for name in ("default", "pareto", "bursty", "diurnal"):
+    for name in ("default", "pareto", "bursty", "diurnal", "waves"):
         short, long = (generate(scenario_named(name), n, 21) for n in (200, 700))
         assert same_bits(short, long.rows(0, 200))
 
@@ -402,7 +432,7 @@ def test_an_unknown_scenario_names_the_nearest():
         ({"memory": (1, 2, 3)}, "scenario.memory"),
         ({"size": Uniform(0.0, 5.0)}, "scenario.size: must be a distribution of values > 0"),
         ({"utilisation": -0.1}, "scenario.utilisation: must be finite and > 0, got -0.1"),
-        ({"arrivals": "poison"}, "scenario.arrivals: must be one of bursty, diurnal, poisson, got 'poison'"),
+        ({"arrivals": "poison"}, "scenario.arrivals: must be one of bursty, diurnal, poisson, waves, got 'poison'"),
         ({"physics": "serail"}, "scenario.physics: must be one of"),
         ({"then_tasks": 0}, "scenario.then_tasks: must be a whole number >= 1, got 0"),
         ({"episode_length": 0}, "scenario.episode_length: must be a whole number >= 1, got 0"),

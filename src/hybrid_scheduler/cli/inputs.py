@@ -10,7 +10,7 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
-from ..config import ALL_SCHEDULERS, Settings
+from ..config import ALL_SCHEDULERS, DEFAULT_SCENARIO, DEFAULT_SCHEDULERS, Settings
 from ..core import HybridSchedulerError, InvalidInputError, Platform, Workload
 from ..engine import Comparison, compare
 from ..experiments.spec import ExperimentSpec
@@ -58,7 +58,8 @@ def spec_from_settings(
         If the trace does not exist, or `batches` is given without a trace.
     """
     simulation, machine = settings.simulation, settings.machine()
-    names = simulation.schedulers
+    names = simulation.schedulers or DEFAULT_SCHEDULERS
+    scenario = simulation.scenario or DEFAULT_SCENARIO
     if names == (ALL_SCHEDULERS,):  # planners know all arrivals in advance: not fair on a stream
         names = tuple(name for name, info in registered().items() if info.protocol != "static")
     if trace is not None:
@@ -74,11 +75,11 @@ def spec_from_settings(
         return spec
     if batches is not None:
         raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
-    if is_graph(simulation.scenario):
-        graph = ExperimentSpec.for_graph(simulation.scenario, names, machine)
+    if is_graph(scenario):
+        graph = ExperimentSpec.for_graph(scenario, names, machine)
         return replace(graph, indivisible=indivisible)
     return ExperimentSpec(
-        settings.scenario(simulation.scenario),
+        settings.scenario(scenario),
         simulation.tasks,
         names,
         machine,

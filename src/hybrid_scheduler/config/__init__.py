@@ -14,6 +14,7 @@ from .loading import (
     load_settings,
 )
 from .sections import (
+    DEFAULT_SCENARIO,
     DEFAULT_SCHEDULERS,
     LiveSettings,
     LoggingSettings,
@@ -30,6 +31,7 @@ from .value_types import ALL_SCHEDULERS, LOG_LEVELS
 __all__ = [
     "ALL_SCHEDULERS",
     "CONFIG_FILE",
+    "DEFAULT_SCENARIO",
     "DEFAULT_SCHEDULERS",
     "ENV_FILE",
     "FIELDS",

@@ -19,6 +19,8 @@ from .value_types import (
     Interval,
     Level,
     MaybePositive,
+    MaybeScenario,
+    MaybeSpecs,
     MemoryPolicy,
     Names,
     PhysicsName,
@@ -28,11 +30,9 @@ from .value_types import (
     PositiveRange,
     Range,
     Rate,
-    ScenarioName,
     Seed,
     ShareRange,
     Size,
-    Specs,
     Speed,
     Switch,
     Text,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..storage.database import DatabaseAddress
     from ..workload.scenarios import Scenario
 
+DEFAULT_SCENARIO = "default"
 DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
 
 
@@ -54,9 +55,9 @@ class _Section(BaseModel):
 
 
 class SimulationSettings(_Section):
-    """Tasks, simulated machine and schedulers."""
+    """Tasks, simulated machine and schedulers. Without a scenario or schedulers a command takes its own."""
 
-    scenario: ScenarioName = "default"
+    scenario: MaybeScenario = None
     tasks: Count = 2000
     seed: Seed = 42
     utilisation: MaybePositive = None
@@ -64,7 +65,7 @@ class SimulationSettings(_Section):
     num_gpus: Devices = 4
     memory_per_gpu: Positive = 8000.0
     memory_policy: MemoryPolicy = "clip"
-    schedulers: Specs = DEFAULT_SCHEDULERS
+    schedulers: MaybeSpecs = None
     retrain_interval: Count = 50
 
     def build_platform(self) -> Platform:
@@ -77,7 +78,7 @@ class SimulationSettings(_Section):
 
 
 class WorkloadSettings(_Section):
-    """Ranges of the tasks of the scenario `default`."""
+    """Ranges of the tasks of the scenarios `default`, `rush-hour` and `waves`."""
 
     size_range: PositiveRange = (500.0, 1500.0)
     intensity_range: ShareRange = (0.1, 0.9)
@@ -210,11 +211,11 @@ class Settings(_Section):
     logging: LoggingSettings = LoggingSettings()
 
     def scenario(self, name: str) -> Scenario:
-        """Return a scenario by name; `default` and `rush-hour` take their ranges from the section `workload`."""
+        """Return a scenario by name; those of the default tasks take their ranges from the section `workload`."""
         from ..workload.scenarios import default_scenario, scenario_named
 
         scenario, ranges = scenario_named(name), self.workload
-        if scenario.name not in ("default", "rush-hour"):
+        if scenario.name not in (DEFAULT_SCENARIO, "rush-hour", "waves"):
             return scenario
         configured = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
         return replace(scenario, size=configured.size, intensity=configured.intensity, memory=configured.memory)

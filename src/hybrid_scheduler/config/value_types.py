@@ -314,7 +314,9 @@ Specs = Annotated[
     AfterValidator(_known_schedulers),
     Field(min_length=1, description="a list of schedulers, or all"),
 ]
+MaybeSpecs = Annotated[Specs | None, Field(description="a list of schedulers, or all, or null")]
 ScenarioName = Annotated[Word, AfterValidator(_scenario)]
+MaybeScenario = Annotated[ScenarioName | None, Field(description="a scenario or a task graph, or null")]
 PlatformName = Annotated[Word, AfterValidator(_platform)]
 PhysicsName = Annotated[Word, AfterValidator(_physics)]
 MemoryPolicy = Annotated[Word, AfterValidator(_memory_policy)]

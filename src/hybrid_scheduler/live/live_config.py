@@ -19,9 +19,10 @@ from ..physics import PHYSICS, AnalyticPhysics, Physics, Tariff, physics_from_js
 from ..schedulers import create
 from ..schedulers import schedulers as registered
 from ..workload import (
+    LIVE_SCENARIO,
+    SCENARIOS,
     EndlessSource,
     Scenario,
-    default_scenario,
     generate,
     load_workload,
     offered_load,
@@ -35,7 +36,17 @@ from ..workload.endless_source import TracePlayer, trace_scenario
 from .batch_records import LATER_KEYS, RunRecord
 from .clock import checked_speed
 
-DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
+#: Schedulers of a run that names none: simple rules, learners, and references that know durations.
+LIVE_SCHEDULERS = (
+    "round_robin",
+    "random",
+    "greedy",
+    "hybrid_ml",
+    "rl_agent",
+    "earliest_finish",
+    "price_index",
+    "oracle",
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,7 @@ class LiveConfig:
     Parameters
     ----------
     scenario
-        The distribution of tasks and arrivals.
+        The distribution of tasks and arrivals; by default waves of calm and rush.
     utilisation
         Offered load as a share of capacity; None means the scenario's own.
     seed
@@ -53,7 +64,8 @@ class LiveConfig:
     speed
         Virtual seconds per wall second; infinity for as fast as possible.
     schedulers
-        Specifications of online schedulers: ``name`` or ``name(parameter=value)``.
+        Specifications of online schedulers: ``name`` or ``name(parameter=value)``; by default simple
+        rules, learners, and references that know durations.
     platform, physics, noise, memory_policy, tariff, objective
         The machine and its rules.
     trace
@@ -72,11 +84,11 @@ class LiveConfig:
     0.5
     """
 
-    scenario: Scenario = field(default_factory=default_scenario)
+    scenario: Scenario = SCENARIOS[LIVE_SCENARIO]
     utilisation: float | None = None
     seed: int = 42
     speed: float = 1.0
-    schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
+    schedulers: tuple[str, ...] = LIVE_SCHEDULERS
     # The machine's fields, not a machine: they are stored, hashed and given on the command line one by one.
     platform: Platform = field(default_factory=workstation)
     physics: Physics = field(default_factory=AnalyticPhysics)

@@ -17,7 +17,7 @@ from loguru import logger
 from ..config import ALL_SCHEDULERS
 from ..core import HybridSchedulerError, InvalidInputError, Online, UnknownNameError
 from ..live import ContinuousSimulation, LiveConfig
-from ..live.live_config import LiveTrace
+from ..live.live_config import LIVE_SCHEDULERS, LiveTrace
 from ..live.live_run import compile_live_code
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
@@ -26,6 +26,7 @@ from ..storage.engine_commands import EngineCommandTable
 from ..storage.event_bus import EVENTS, EventBus, EventReader, LocalBus, RedisBus
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_connection import RedisAddress
+from ..workload.scenarios import LIVE_SCENARIO
 from ..workload.trace_files import find_trace
 from .access_control import resolve_token
 from .app_context import AppContext, ServerOptions
@@ -97,7 +98,7 @@ def compile_kernels(settings: Settings, traces: Path) -> None:
 
 def _live_config(settings: Settings, traces: Path) -> LiveConfig:
     chosen, machine = settings.simulation, settings.machine(noise_seed=settings.simulation.seed)
-    names = chosen.schedulers
+    names = chosen.schedulers or LIVE_SCHEDULERS
     if names == (ALL_SCHEDULERS,):
         names = tuple(name for name, info in registered().items() if issubclass(info.factory, Online))
     live = settings.live
@@ -106,7 +107,7 @@ def _live_config(settings: Settings, traces: Path) -> LiveConfig:
         path = find_trace(live.trace, traces)
         trace = LiveTrace.read(path, machine.platform, machine.physics, repeat=live.repeat, load=live.trace_load)
     return LiveConfig(
-        scenario=settings.scenario(chosen.scenario),
+        scenario=settings.scenario(chosen.scenario or LIVE_SCENARIO),
         utilisation=chosen.utilisation,
         seed=chosen.seed,
         speed=settings.live.speed,

@@ -4,6 +4,7 @@ from .distributions import DISTRIBUTIONS, BoundedPareto, LogNormal, SizeDistribu
 from .endless_source import EndlessSource
 from .generator import OverloadWarning, WorkloadGenerator
 from .scenarios import (
+    LIVE_SCENARIO,
     SCENARIOS,
     Scenario,
     capacity_of,
@@ -24,6 +25,7 @@ from .trace_files import load_with_report, load_workload, save_workload, trace_n
 __all__ = [
     "DISTRIBUTIONS",
     "GRAPHS",
+    "LIVE_SCENARIO",
     "OPTIONAL",
     "REQUIRED",
     "SCENARIOS",

@@ -1,9 +1,9 @@
-"""Arrival processes: Poisson, bursty and diurnal.
+"""Arrival processes: Poisson, bursty, diurnal and in waves.
 
 Each process maps the points of a Poisson process of rate 1 to arrival times by a change of time. The identity gives
-Poisson arrivals, a random two-state rate gives bursts, and a sinusoidal rate gives days. Times are in mean gaps
-between tasks (the long-run rate is 1). Dividing by a rate scales the whole pattern, so the same seed gives the same
-pattern at every load.
+Poisson arrivals, a random two-state rate gives bursts, a sinusoidal rate gives days and a square wave gives rushes.
+Times are in mean gaps between tasks (the long-run rate is 1). Dividing by a rate scales the whole pattern, so the
+same seed gives the same pattern at every load.
 """
 
 from __future__ import annotations
@@ -107,6 +107,30 @@ class DiurnalArrivals:
         return (midnight + time) * self.LENGTH
 
 
+class WaveArrivals:
+    """A square wave: calm, rush, calm, with fixed lengths.
+
+    A wave lasts 500 mean gaps. After 100 of them a rush of 100 begins, in which tasks arrive at 4 times the mean
+    rate; in the calm they arrive at a quarter of it. A rush therefore has 400 of the 500 tasks of a wave.
+    """
+
+    LENGTH = 500.0
+    RUSH_START = 100.0
+    RUSH_LENGTH = 100.0
+    RUSH_RATE = 4.0
+    CALM_RATE = (LENGTH - RUSH_LENGTH * RUSH_RATE) / (LENGTH - RUSH_LENGTH)
+
+    def __call__(self, points: Floats) -> Floats:
+        """Return the arrival times of the points."""
+        begin = np.floor(points / self.LENGTH) * self.LENGTH
+        passed = points - begin
+        rates = np.array([self.CALM_RATE, self.RUSH_RATE, self.CALM_RATE])
+        times = np.array([0.0, self.RUSH_START, self.RUSH_START + self.RUSH_LENGTH])
+        knots = np.cumsum([0.0, self.RUSH_START * self.CALM_RATE, self.RUSH_LENGTH * self.RUSH_RATE])
+        part = np.searchsorted(knots, passed, side="right") - 1
+        return begin + times[part] + (passed - knots[part]) / rates[part]
+
+
 def _running_sum(start: float, steps: Floats) -> Floats:
     """Return start, start + steps[0], start + steps[0] + steps[1], …, added one after the other."""
     return np.cumsum(np.concatenate([[start], steps]))
@@ -117,4 +141,5 @@ ARRIVALS: dict[str, Callable[[np.random.Generator], ArrivalProcess]] = {
     "poisson": lambda rng: poisson,
     "bursty": BurstyArrivals,
     "diurnal": lambda rng: DiurnalArrivals(),
+    "waves": lambda rng: WaveArrivals(),
 }

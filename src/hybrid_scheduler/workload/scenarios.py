@@ -37,7 +37,7 @@ class Scenario:
     intensity, memory
         Lowest and highest compute intensity, and memory in MB; both uniform.
     arrivals
-        Arrival process: ``"poisson"``, ``"bursty"`` or ``"diurnal"``.
+        Arrival process: ``"poisson"``, ``"bursty"``, ``"diurnal"`` or ``"waves"``.
     utilisation
         Arrival rate as a share of the platform's capacity.
     physics
@@ -189,9 +189,19 @@ SCENARIOS: dict[str, Scenario] = {
             utilisation=0.9,
             episode_length=2000,
         ),
+        replace(
+            default_scenario(),
+            name="waves",
+            description="The default tasks in waves: calm, then a rush that overloads simple schedulers",
+            arrivals="waves",
+            utilisation=0.125,
+        ),
         _shift(),
     )
 }
+
+#: Scenario of a live run that names none. Its load is below 0.144, so that even round robin catches up in the calm.
+LIVE_SCENARIO = "waves"
 
 
 def scenario_named(name: str) -> Scenario:
