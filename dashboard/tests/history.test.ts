@@ -103,6 +103,7 @@ const run = (change: Partial<RunDetail> = {}): RunDetail => ({
   tags: [],
   note: "",
   replay: null,
+  verdict: null,
   created_at: 1_700_000_000,
   ended_at: null,
   status: "stopped",
@@ -174,6 +175,7 @@ describe("list of runs", () => {
     const two = pick(one, "y");
     expect(two).toEqual({ a: "x", b: "y" });
     expect(pick(two, "z")).toEqual({ a: "x", b: "z" });
+    expect(pick({ a: "y", b: null }, "x")).toEqual({ a: "x", b: "y" }); // the older one is before
     expect(pick(two, "x")).toEqual({ a: "y", b: null });
     expect(pick(two, "y")).toEqual({ a: "x", b: null });
   });

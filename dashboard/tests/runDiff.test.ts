@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { changedKeys, changeText, reachOf, shares, verdictOf } from "../src/lib/runDiff";
+import type { GanttDiff, RunDetail, Verdict } from "../src/client/models";
+import { firstPair } from "../src/components/GanttDiff";
+import { ganttChange } from "../src/lib/ganttChange";
+import { changedKeys, changeText, reachOf, shares, verdictOf, whenOf } from "../src/lib/runDiff";
 
 const d = (a: number | null, b: number | null, ci95: number | null = null) => ({
   a,
@@ -43,5 +46,39 @@ describe("diff of two runs", () => {
       { key: "list.1", a: "2", b: "3" },
       { key: "extra", a: "–", b: "true" },
     ]);
+  });
+});
+
+describe("two schedules", () => {
+  const columns = (first: number) => ({ ordinal: [0, 1, 2], task_id: [first, first + 1, first + 2] });
+  const diff = {
+    a: columns(10),
+    b: columns(50),
+    ordinal: [0, 1, 2],
+    moved: [true, false, true],
+    finish_difference: [-2, 0, 0.5],
+  } as unknown as GanttDiff;
+
+  it("are summarised by moved, earlier and later tasks", () => {
+    const change = ganttChange(diff);
+    expect(change).toMatchObject({ tasks: 3, moved: 2, earlier: 1, later: 1, mean: -0.5 });
+    expect(change.largest).toEqual([
+      { task: 50, seconds: -2 },
+      { task: 52, seconds: 0.5 },
+    ]);
+  });
+
+  it("begin with the slowest and the leader of a run, or with the same scheduler of two runs", () => {
+    const verdict = { leader: "oracle", rows: [{ name: "oracle" }, { name: "greedy" }] } as unknown as Verdict;
+    const run = (id: string) =>
+      ({ run_id: id, verdict, schedulers: ["greedy", "random", "oracle"] }) as unknown as RunDetail;
+    expect(firstPair(run("a"), run("a"))).toEqual(["greedy", "oracle"]);
+    expect(firstPair(run("a"), run("b"))).toEqual(["oracle", "oracle"]);
+    expect(firstPair({ ...run("a"), schedulers: ["greedy"] }, run("b"))).toEqual(["greedy", "greedy"]);
+  });
+
+  it("call the older run before", () => {
+    expect(whenOf({ created_at: 1 }, { created_at: 2 })).toEqual(["before", "after"]);
+    expect(whenOf({ created_at: 2 }, { created_at: 1 })).toEqual(["after", "before"]);
   });
 });

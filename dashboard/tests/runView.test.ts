@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Run, RunDetail } from "../src/client/models";
-import { deviceKinds } from "../src/features/run/deviceKinds";
 import { flattenConfig } from "../src/features/run/flattenConfig";
 import { comparisonTable } from "../src/features/run/RunComparison";
+import { deviceKinds } from "../src/lib/deviceKinds";
 import { row } from "./fixtures";
 
 const run: Run = {
@@ -51,6 +51,7 @@ describe("comparison", () => {
     const detail: RunDetail = {
       ...run,
       replay: null,
+      verdict: null,
       comparison: [row("oracle", { mean_latency: 0.2 }), row("greedy", { mean_latency: 0.3, mean_regret: 0.1 })],
     };
     const table = comparisonTable(detail);

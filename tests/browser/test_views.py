@@ -55,6 +55,9 @@ def test_history_lists_runs_and_compares_two_selected_ones(server: Served, two_r
     for run_id in two_runs:
         expect(runs).to_contain_text(run_id[-8:])
         runs.get_by_role("row").filter(has_text=run_id[-8:]).get_by_role("checkbox").check()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert runs.get_by_role("table").evaluate("t => t.parentElement.scrollWidth <= t.parentElement.clientWidth")
+    expect(page).to_have_url(re.compile(f"a={ended}.*b={newest}"))  # the older one is before
     small = page.locator("#diff")
     small.get_by_role("table").wait_for()
     small.get_by_role("link").first.click()
@@ -107,6 +110,20 @@ def test_run_view_equals_the_api(server: Served, two_runs: Runs, open_page: Open
         assert latency.split(" ±")[0].split()[0] == seconds(row["mean_latency"]).split()[0]
         assert ("±" in latency) == (half is not None)
         assert [p95, p99, took] == [seconds(row[key]) for key in ("p95_latency", "p99_latency", "mean_time")]
+    verdict = run["verdict"]
+    panel = page.get_by_test_id("run-verdict")
+    expect(panel.get_by_role("heading", level=2)).to_have_text(verdict["title"])
+    expect(panel.get_by_test_id("gap")).to_have_text(verdict["distance"])
+    for cause in verdict["why"][:2]:
+        expect(panel).to_contain_text(cause["sentence"])
+    # The slowest scheduler beside the leader, task by task.
+    slowest, leader = verdict["rows"][-1]["name"], verdict["leader"]
+    change = answer(server, "/api/gantt/diff", a=ended, scheduler=slowest, other=leader)
+    moved, tasks = sum(change["moved"]), len(change["ordinal"])
+    words = f"{moved:,} of {tasks:,} tasks run on other devices"
+    expect(page.get_by_test_id("gantt-change")).to_contain_text(words)
+    panel.get_by_role("button", name="show in Gantt").first.click()
+    expect(page).to_have_url(re.compile("focus="))
 
 
 def test_diff_view_equals_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
@@ -122,6 +139,10 @@ def test_diff_view_equals_the_api(server: Served, two_runs: Runs, open_page: Ope
                 expect(line).to_contain_text(seconds(row["mean_latency"]["b"]))
             for setting in found["changed"]:
                 expect(page.locator("main")).to_contain_text(setting)
+            expect(page.get_by_test_id("other-tasks")).to_contain_text("different tasks (seed)")
+            expect(page.get_by_role("region", name="Run A, before")).to_be_visible()
+            page.get_by_role("button", name="Swap A and B").click()  # the older run stays the one before
+            expect(page.get_by_role("region", name="Run B, before")).to_contain_text(two_runs[1][-8:])
         finally:
             api.post("/api/resume")
 

@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -21,10 +21,11 @@ from hybrid_scheduler import (
     platform_named,
     workstation,
 )
+from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live import EngineClosed, LiveConfig, SubmittedTask
 from hybrid_scheduler.live.batch_records import RESULT_COLUMNS
 from hybrid_scheduler.live.live_config import LiveTrace
-from hybrid_scheduler.live.live_run import LiveRun
+from hybrid_scheduler.live.live_run import LiveRun, stored_verdict
 from hybrid_scheduler.metrics import jain_index
 from hybrid_scheduler.physics import Tariff
 from hybrid_scheduler.testing import FakeClock
@@ -496,3 +497,22 @@ def test_traces_that_cannot_be_played_are_refused(tmp_path):
         save_workload(workload, tmp_path / "bad.csv")
         with pytest.raises(InvalidInputError, match=re.escape(message)):
             LiveConfig(trace=LiveTrace.read(tmp_path / "bad.csv", workstation(), AnalyticPhysics(), **options))
+
+
+def test_verdict_of_a_stored_run_has_the_leader_and_the_floor_of_the_live_one():
+    config = LiveConfig(schedulers=("round_robin", "earliest_finish", "oracle"), utilisation=0.5)
+    run = LiveRun(config, InlineTrainingWorker())
+    run.begin(1)
+    while run.ordinal < 1500:
+        run.advance(run.ordinal + 1, 1500 - run.ordinal, math.inf)
+        run.utilisations()
+    live, state = run.verdict(), json.loads(json.dumps(run.checkpoint()))
+    stored = stored_verdict(state, run.rows(), [asdict(one) for one in config.platform.devices])
+    assert (stored.title, stored.distance, stored.tasks) == (live.title, live.distance, live.tasks)
+    assert stored.floor == live.floor
+    (cause,) = stored.why
+    assert (cause.reason.code, cause.schedulers) == ("overload", ("round_robin",))
+    first, now = cause.reason.window
+    busy = run.lanes[0].cluster.busy_by(now)[0] / (now - first)
+    assert cause.reason.numbers["busy"] == pytest.approx(busy)
+    assert cause.reason.numbers["queue_s"] == pytest.approx(run.backlogs()["round_robin"]["cpu"])

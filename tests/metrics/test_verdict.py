@@ -101,6 +101,11 @@ IDLE = tuple(replace(d, busy=0.8 if d.kind == "cpu" else 0.1) for d in CALM)
             "unstable",
             "keeps every device busy and still falls behind: its queue is 50.0 s",
         ),
+        (
+            {"devices": loads(work=0.75, backlog=3.0, backlog_peak=29.7)},
+            "rush",
+            "sends 75 % of the work to the CPU, whose queue reached 29.7 s in a rush",
+        ),
         ({"devices": IDLE}, "idle", "leaves all 4 GPUs idle 90 % of the time while tasks wait 5.00 s"),
         (
             {"devices": loads(backlog=20.0, backlog_before=2.0), "growing": True},

@@ -288,7 +288,7 @@ def replayed(config, later=None, **more):
 def test_plain_run_is_repeated_by_one_command():
     found = replayed(HOME)
     assert found["commands"] == [
-        "hybrid-scheduler simulate --scenario default --utilisation 0.1 --tasks 300 --seed 1 "
+        "hybrid-scheduler simulate --scenario waves --utilisation 0.125 --tasks 300 --seed 1 "
         "--schedulers greedy,oracle --platform workstation"
     ]
     assert (found["exact"], found["notes"]) == (True, [])

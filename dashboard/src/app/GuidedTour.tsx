@@ -17,7 +17,7 @@ const STEPS: readonly { title: string; text: string; target: string }[] = [
   },
   {
     title: "The devices",
-    text: "The Gantt chart shows exact load at every speed and zoom. Click a block to see what every scheduler decided and what it cost.",
+    text: "The default run comes in waves of a minute. In the rush simple schedulers fall behind, in the calm they catch up. The load is exact at every zoom; click a task for its decisions.",
     target: "#gantt",
   },
   {

@@ -46,7 +46,7 @@ export function Matrix({ caption, columns, rows, headWidth = 96 }: MatrixProps) 
       </thead>
       <tbody>
         {rows.map((row) => (
-          <tr key={row.key} className="h-7">
+          <tr key={row.key} className={rows.length > 7 ? "h-5" : "h-7"}>
             <th scope="row" className="truncate pr-1 text-left font-normal">
               {row.head}
             </th>

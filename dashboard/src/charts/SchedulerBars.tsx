@@ -34,31 +34,39 @@ function Remark({
   styles: RaceBarsProps["styles"];
 }) {
   const reason = row?.reasons[0];
-  const queue = reason?.numbers.queue_s;
+  const peak = reason?.numbers.queue_peak_s;
+  const queue = peak ?? reason?.numbers.queue_s;
   const version = standing.row.model_version;
   if (reason && queue !== undefined)
     return (
       <span className="inline-flex items-center gap-1 whitespace-nowrap text-warn" title={reason.text}>
         <TriangleAlert size={12} aria-hidden="true" />
-        saturated · queue {time(queue)}
+        {peak === undefined ? "saturated · queue" : "in the rush queue up to"} {time(queue)}
       </span>
     );
-  if (row?.close_to.length)
+  const learned = version !== null && version !== undefined;
+  if (learned || row?.close_to.length)
     return (
-      <span className="inline-flex items-center gap-1 whitespace-nowrap text-muted">
-        <Equal size={12} aria-hidden="true" />
-        too close to call
-        {row.close_to.map((name) => {
-          const style = styles.get(name);
-          return style ? <SchedulerGlyph key={name} style={style} size={10} /> : null;
-        })}
-      </span>
-    );
-  if (version !== null && version !== undefined)
-    return (
-      <span className="inline-flex items-center gap-1 whitespace-nowrap text-muted" title={reason?.text}>
-        <GraduationCap size={12} aria-hidden="true" />
-        model v{version}
+      <span
+        className="flex items-center gap-1 overflow-hidden whitespace-nowrap text-muted"
+        title={learned ? `learning, version ${version} of its model` : reason?.text}
+      >
+        {learned ? (
+          <>
+            <GraduationCap size={12} aria-hidden="true" className="shrink-0" />
+            <span className="mr-1">model v{version}</span>
+          </>
+        ) : null}
+        {row?.close_to.length ? (
+          <>
+            <Equal size={12} aria-hidden="true" className="shrink-0" />
+            {learned ? <span className="sr-only">too close to call</span> : "too close to call"}
+            {row.close_to.map((name) => {
+              const style = styles.get(name);
+              return style ? <SchedulerGlyph key={name} style={style} size={10} /> : null;
+            })}
+          </>
+        ) : null}
       </span>
     );
   if (standing.style.reference) return <span className="truncate text-faint">best for each task alone</span>;
@@ -108,7 +116,7 @@ export function SchedulerBars(props: RaceBarsProps) {
         <span className="text-right max-md:hidden">{halves.size ? "mean ± 95 %" : metric.label}</span>
         <span className="text-right max-md:hidden">{floor === null ? "÷ best" : "÷ floor"}</span>
       </div>
-      <ul className="flex min-h-0 flex-1 flex-col justify-around gap-1">
+      <ul className="thin-scroll flex min-h-0 flex-1 flex-col gap-1 overflow-y-auto [justify-content:safe_space-around]">
         {standings.map((standing) => {
           const { style, value } = standing;
           const half = halves.get(style.name);

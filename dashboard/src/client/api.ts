@@ -58,6 +58,8 @@ export const api = {
   ) => get("/api/runs/{run_id}/gantt", { path: { run_id: runId }, query, timeoutMs: LONG_MS, ...o }),
   programs: (query: { run_id?: string | null; after?: number; limit?: number }, o: Options = {}) =>
     get("/api/programs", { query, ...o }),
+  ganttDiff: (query: { a: string; scheduler: string; b: string; other: string; limit: number }, o: Options = {}) =>
+    get("/api/gantt/diff", { query, timeoutMs: LONG_MS, ...o }),
   diff: (a: string, b: string, o: Options = {}) => get("/api/diff", { query: { a, b }, ...o }),
   results: async (
     query: { run_id?: string | null; scheduler?: string; after_task?: number; limit?: number },

@@ -11,6 +11,7 @@ export type RunDetail = Schemas["RunDetail"];
 export type RunDiff = Schemas["RunDiff"];
 export type DeviceLoad = Schemas["DeviceLoadResponse"];
 export type Gantt = Schemas["Gantt"];
+export type GanttDiff = Schemas["GanttDiff"];
 export type Comparative = Schemas["Comparative"];
 export type Trends = Schemas["Trends"];
 export type ModelVersion = Schemas["ModelVersionResponse"];

@@ -88,8 +88,16 @@ function Words({ difference }: { difference: Difference }) {
   }
 }
 
+interface DiffTableProps {
+  lines: readonly DiffLine[];
+  head: string;
+  caption: string;
+  /** Words for A and B. */
+  when?: readonly [string, string];
+}
+
 /** Table of two runs: values before and after and the change, per scheduler or per metric. */
-export function DiffTable({ lines, head, caption }: { lines: readonly DiffLine[]; head: string; caption: string }) {
+export function DiffTable({ lines, head, caption, when = ["before", "after"] }: DiffTableProps) {
   const reach = reachOf(lines.map((line) => line.difference));
   return (
     <table className="w-full border-collapse text-12">
@@ -100,10 +108,10 @@ export function DiffTable({ lines, head, caption }: { lines: readonly DiffLine[]
             {head}
           </th>
           <th scope="col" className="px-1 text-right font-normal md:px-2">
-            A<span className="max-sm:hidden">, before</span>
+            A<span className="max-sm:hidden">, {when[0]}</span>
           </th>
           <th scope="col" className="px-1 text-right font-normal md:px-2">
-            B<span className="max-sm:hidden">, after</span>
+            B<span className="max-sm:hidden">, {when[1]}</span>
           </th>
           <th scope="col" className="w-[30%] font-normal max-sm:hidden">
             <span className="flex justify-between px-2 text-faint">

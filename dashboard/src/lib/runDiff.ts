@@ -49,6 +49,13 @@ export function reachOf(list: readonly Difference[]): number {
   return Math.min(1, Math.max(0.02, ...ends));
 }
 
+/** Settings that decide which tasks a run gets. */
+export const TASK_SETTINGS = ["scenario", "load", "seed"] as const;
+
+/** Words for A and B: the older run is before. */
+export const whenOf = (a: { created_at: number }, b: { created_at: number }): [string, string] =>
+  a.created_at <= b.created_at ? ["before", "after"] : ["after", "before"];
+
 type Plain = string | number | boolean | null;
 
 function flatten(value: unknown, path: string, into: Map<string, Plain>): void {

@@ -55,5 +55,9 @@ export function fallbackStyle(name: string, theme: ThemeName): SchedulerStyle {
   };
 }
 
+/** Label without its remark on durations, for narrow columns; the whole label is in the tooltip. */
+export const shortLabel = (style: Pick<SchedulerStyle, "label">): string =>
+  style.label.replace(" (knows durations)", "");
+
 export const dashArray = (style: SchedulerStyle): string | undefined =>
   style.dash.length ? style.dash.join(" ") : undefined;

@@ -308,13 +308,13 @@ _Share = Annotated[float, _NUMBER, Field(ge=0, le=1)]
 ShareRange = Annotated[
     tuple[_Share, _Share], *_RANGE, Field(description="two numbers [low, high] with 0 <= low <= high <= 1")
 ]
-Specs = Annotated[
+_Specs = Annotated[
     tuple[Word, ...],
     BeforeValidator(_specs),
     AfterValidator(_known_schedulers),
     Field(min_length=1, description="a list of schedulers, or all"),
 ]
-MaybeSpecs = Annotated[Specs | None, Field(description="a list of schedulers, or all, or null")]
+MaybeSpecs = Annotated[_Specs | None, Field(description="a list of schedulers, or all, or null")]
 ScenarioName = Annotated[Word, AfterValidator(_scenario)]
 MaybeScenario = Annotated[ScenarioName | None, Field(description="a scenario or a task graph, or null")]
 PlatformName = Annotated[Word, AfterValidator(_platform)]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -129,10 +131,7 @@ class LaneStatistics:
         done, total = max(1, self.tasks - self.failed), float(self._work.sum())
         shares = self._work / total if total > 0 else self._work
         copying, batches = self._sums["copying"], self._latency.batch_means
-        devices = tuple(
-            DeviceLoad(d.name, d.kind, d.busy, float(shares[i]), d.backlog, d.backlog_before)
-            for i, d in enumerate(loads)
-        )
+        devices = tuple(replace(d, work=float(shares[i])) for i, d in enumerate(loads))
         accelerators = float(self._busy[self._cpu_of != np.arange(len(self._cpu_of))].sum())
         return Evidence(
             name=row.name,
@@ -220,6 +219,45 @@ class LaneStatistics:
         self._work = np.array(state.get("work", self._busy), dtype=np.float64)
         if state["span"] is not None:
             self._first_arrival, self._last_finish = map(float, state["span"])
+
+
+def stored_evidence(
+    lane: dict[str, Any],
+    row: SchedulerStatistics,
+    label: str,
+    devices: Sequence[dict[str, Any]],
+    now: float | None,
+) -> Evidence:
+    """Return the numbers of a stored run that the verdict reads; loads are those of the whole run.
+
+    Parameters
+    ----------
+    lane
+        The scheduler's part of the checkpoint.
+    row, label
+        Its row of the comparison, and its name for people.
+    devices
+        Name, kind and node of each device, from the run's configuration.
+    now
+        Virtual time of the checkpoint; None for a run that ended with its last task.
+    """
+    cpus = {one.get("node", 0): number for number, one in enumerate(devices) if one["kind"] == "cpu"}
+    statistics = LaneStatistics(
+        np.array([cpus.get(one.get("node", 0), number) for number, one in enumerate(devices)], dtype=np.int64)
+    )
+    saved = lane["statistics"]
+    statistics.restore(saved)
+    first, last = saved["span"] or (0.0, 0.0)
+    end = last if now is None else now
+    free_at = np.array(lane.get("cluster", {}).get("free_at", [0.0] * len(devices)))
+    backlog = np.maximum(free_at - end, 0.0)
+    # A device with a backlog works without a gap, so that all but the backlog has been done.
+    busy = np.clip((np.array(saved["busy"]) - backlog) / max(end - first, 1e-9), 0.0, 1.0)
+    loads = tuple(
+        DeviceLoad(one["name"], one["kind"], float(share), 0.0, float(waiting))
+        for one, share, waiting in zip(devices, busy, backlog, strict=True)
+    )
+    return statistics.evidence(row, label, loads, (first, max(first, end)))
 
 
 def _restored(name: str, sums: dict[str, float | None]) -> float:

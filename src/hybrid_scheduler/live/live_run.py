@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ..core import Floats, Online, Outcomes, Scheduler, Workload
 from ..engine.comparison import label_of
@@ -20,7 +22,7 @@ from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
 from .batch_records import Recent, Recovered, ResultColumns
-from .lane_statistics import LOAD_WINDOW_S, LatencyFloor
+from .lane_statistics import LOAD_WINDOW_S, LatencyFloor, stored_evidence
 from .live_config import LiveConfig, LiveTrace
 from .model_snapshots import with_model
 from .scheduler_lane import SchedulerLane
@@ -394,10 +396,11 @@ class LiveRun:
         evidence: list[Evidence] = []
         for number, (lane, row) in enumerate(zip(self.lanes, self.rows(), strict=True)):
             busy = busy_share(first.busy[number], last.busy[number], window[1] - window[0])
+            peak = np.max([mark.backlog[number] for mark in (*self._marks, last)], axis=0)
             loads = tuple(
-                DeviceLoad(device.name, device.kind, float(share), 0.0, float(backlog), float(earlier))
-                for device, share, backlog, earlier in zip(
-                    devices, busy, last.backlog[number], first.backlog[number], strict=True
+                DeviceLoad(device.name, device.kind, float(share), 0.0, float(backlog), float(earlier), float(most))
+                for device, share, backlog, earlier, most in zip(
+                    devices, busy, last.backlog[number], first.backlog[number], peak, strict=True
                 )
             )
             found = lane.statistics.evidence(row, label_of(lane.name), loads, window)
@@ -450,6 +453,26 @@ class LiveRun:
         self._marks = deque([self._mark()])
         if "floor" in state:
             self.floor.restore(state["floor"])
+
+
+def stored_verdict(
+    state: dict[str, Any], rows: Sequence[SchedulerStatistics], devices: Sequence[dict[str, Any]]
+) -> Verdict:
+    """Return who leads in a stored run and why; device loads are those of the whole run.
+
+    Parameters
+    ----------
+    state
+        The run's last checkpoint.
+    rows
+        Its comparison.
+    devices
+        Name, kind and node of each device, from the run's configuration.
+    """
+    lanes, now = state["lanes"], state.get("now")
+    evidence = [stored_evidence(lanes[row.name], row, label_of(row.name), devices, now) for row in rows]
+    tasks, total = state.get("floor", (0, 0.0))[:2]
+    return judge(evidence, total / tasks if tasks else None)
 
 
 class _NoTraining(InlineTrainingWorker):

@@ -55,6 +55,8 @@ class DeviceLoad:
         Share of all work that was sent to it since the run began.
     backlog, backlog_before
         Seconds of queued work at the end of the window and at its start.
+    backlog_peak
+        Most seconds of queued work within the window, where known.
     """
 
     name: str
@@ -63,6 +65,7 @@ class DeviceLoad:
     work: float
     backlog: float = 0.0
     backlog_before: float = 0.0
+    backlog_peak: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,8 @@ class Reason:
     Parameters
     ----------
     code
-        overload, idle, splitting, transfer, memory, cold, drift, queue, unstable, placement, waiting or equal.
+        overload, rush, idle, splitting, transfer, memory, cold, drift, queue, unstable, placement, waiting or
+        equal.
     scheduler
         Specification of the scheduler.
     text
@@ -532,6 +536,22 @@ def _queue(one: Evidence, leader: Evidence) -> Reason | None:
     return None
 
 
+def _rush(one: Evidence, leader: Evidence) -> Reason | None:
+    """Find a device that fell behind within the window and has caught up since, or is about to."""
+    worst = max(one.devices, key=lambda d: d.backlog_peak, default=None)
+    least = max(_QUEUE_S, _QUEUE_TASKS * (one.mean_time or 0.0))
+    if worst is None or worst.backlog_peak < least:
+        return None
+    if worst.backlog_peak <= 2.0 * max((d.backlog_peak for d in leader.devices), default=0.0):
+        return None
+    whose = _devices_text([worst.name], one.devices)
+    text = (
+        f"sends {_percent(worst.work)} of the work to {whose}, whose queue reached "
+        f"{seconds_text(worst.backlog_peak)} in a rush"
+    )
+    return _reason("rush", one, text, work=worst.work, queue_peak_s=worst.backlog_peak, queue_s=worst.backlog)
+
+
 def _drift(one: Evidence, leader: Evidence) -> Reason | None:
     if one.drift_at is None:
         return None
@@ -607,7 +627,7 @@ def _slower(one: Evidence, leader: Evidence) -> Reason:
 
 
 #: In the order in which they explain a loss.
-_RULES = (_overload, _memory, _cold, _drift, _unstable, _queue, _idle, _transfer, _splitting, _swings)
+_RULES = (_overload, _memory, _cold, _drift, _unstable, _queue, _rush, _idle, _transfer, _splitting, _swings)
 
 
 # ------------------------------------------------------------------------------------------ texts

@@ -1,5 +1,5 @@
 import { glyphPath } from "../../lib/glyphPaths";
-import type { SchedulerStyle } from "../../lib/schedulerStyle";
+import { type SchedulerStyle, shortLabel } from "../../lib/schedulerStyle";
 import { classNames } from "./classNames";
 
 interface GlyphProps {
@@ -41,7 +41,9 @@ export function SchedulerName({ style, className }: { style: SchedulerStyle; cla
   return (
     <span className={classNames("inline-flex min-w-0 items-center gap-2", className)}>
       <SchedulerGlyph style={style} />
-      <span className="truncate">{style.label}</span>
+      <span className="truncate" title={style.label}>
+        {shortLabel(style)}
+      </span>
     </span>
   );
 }

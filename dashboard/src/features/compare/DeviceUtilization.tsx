@@ -8,6 +8,7 @@ import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { count, device as deviceName, percent, time } from "../../lib/format";
+import { shortLabel } from "../../lib/schedulerStyle";
 import type { TableData } from "../../lib/tableData";
 import type { SeriesPoint } from "../../lib/timeSeries";
 import { useDeviceLoad } from "../../store/deviceLoad";
@@ -72,7 +73,9 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
         head: (
           <>
             <SchedulerGlyph style={style} />
-            <span className="truncate max-md:sr-only">{style.label}</span>
+            <span className="truncate max-md:sr-only" title={style.label}>
+              {shortLabel(style)}
+            </span>
           </>
         ),
         cells: groups.map(({ label, list }) => ({

@@ -1,81 +1,17 @@
-import { ArrowRight, Check, CircleCheck, Equal, TriangleAlert } from "lucide-react";
-import { type CSSProperties, useState } from "react";
+import { Check, Equal, TriangleAlert } from "lucide-react";
+import type { CSSProperties } from "react";
 import type { Verdict, VerdictCause, VerdictComparand } from "../../client/models";
 import { classNames } from "../../components/ui/classNames";
 import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
+import { Leader, Why } from "../../components/VerdictText";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { useLiveBody } from "../../components/widget/panelState";
-import { count, estimate, parts, type Quantity } from "../../lib/format";
-import type { SchedulerStyle } from "../../lib/schedulerStyle";
+import { count, parts, type Quantity } from "../../lib/format";
+import { type SchedulerStyle, shortLabel } from "../../lib/schedulerStyle";
 import { useLive } from "../../store/liveStore";
 import { useSchedulerStyles } from "../../store/schedulerStyles";
 import { useFocus, useRow } from "../../store/selectors";
 import { setUi } from "../../store/uiStore";
-
-const GREEN = new Set<Verdict["certainty"]>(["certain"]);
-
-function Certainty({ verdict }: { verdict: Verdict }) {
-  if (!verdict.certainty_text) return null;
-  const clear = GREEN.has(verdict.certainty);
-  return (
-    <span
-      data-testid="certainty"
-      title={
-        clear
-          ? "The 95 % intervals do not overlap, and the difference is at least 1 %"
-          : "Significant means that the 95 % intervals do not overlap; a difference below 1 % does not matter"
-      }
-      className={classNames(
-        "inline-flex h-6 items-center gap-1.5 whitespace-nowrap rounded-[6px] border px-2 text-12",
-        clear ? "border-ok/50 text-ok" : "border-control text-muted",
-      )}
-    >
-      {clear ? <CircleCheck size={13} aria-hidden="true" /> : <Equal size={13} aria-hidden="true" />}
-      {verdict.certainty_text}
-    </span>
-  );
-}
-
-function Leader({ verdict, style }: { verdict: Verdict; style: SchedulerStyle }) {
-  const [name, rest] = splitTitle(verdict.title);
-  const floor = estimate(verdict.floor, null, "time");
-  return (
-    <div className="min-w-0">
-      <p className="text-muted">
-        Leader by mean latency, waiting included <span className="text-faint">· {count(verdict.tasks)} tasks</span>
-      </p>
-      <h1 className="mt-0.5 flex items-center gap-3 font-semibold text-28" title={verdict.sentence}>
-        <SchedulerGlyph style={style} size={20} />
-        <span className="min-w-0">
-          <span className="glow-text" style={{ color: style.color }}>
-            {name}
-          </span>
-          {rest}
-        </span>
-      </h1>
-      <p className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-2 text-14">
-        <span
-          className="font-medium"
-          data-testid="gap"
-          title={
-            verdict.floor === null
-              ? undefined
-              : `Floor ${floor}: a lower bound on the mean latency of these tasks, which no scheduler can beat`
-          }
-        >
-          {verdict.distance}
-        </span>
-        <Certainty verdict={verdict} />
-      </p>
-    </div>
-  );
-}
-
-/** The label of the leader, and the verb behind it. */
-function splitTitle(title: string): [string, string] {
-  const match = /^(.*?)( leads| is ahead)?$/.exec(title);
-  return [match?.[1] ?? title, match?.[2] ?? ""];
-}
 
 const TONES = {
   better: { icon: Check, className: "text-ok" },
@@ -132,11 +68,11 @@ function FocusButtons({ against }: { against: SchedulerStyle | null }) {
           <SchedulerGlyph style={style} />
         </button>
       ))}
-      <span className="ml-1 truncate font-medium">{focus?.label}</span>
+      <span className="ml-1 truncate font-medium">{focus ? shortLabel(focus) : null}</span>
       {against ? (
         <span className="inline-flex min-w-0 items-center gap-1 text-muted">
           per task, against <SchedulerGlyph style={against} size={10} />
-          <span className="truncate">{against.label}</span>
+          <span className="truncate">{shortLabel(against)}</span>
         </span>
       ) : null}
     </div>
@@ -176,67 +112,6 @@ function showInGantt(cause: VerdictCause): void {
   document.getElementById("gantt")?.scrollIntoView({ block: "start" });
 }
 
-const LINK =
-  "rounded-[4px] text-accent underline decoration-accent/50 underline-offset-2 hover:decoration-accent max-md:py-2";
-
-function CauseLine({ cause, style }: { cause: VerdictCause; style: SchedulerStyle | undefined }) {
-  const { task } = cause.reason;
-  return (
-    <li className="flex flex-wrap items-baseline gap-x-3 gap-y-1" data-testid="cause" data-code={cause.reason.code}>
-      <span className="inline-flex items-baseline gap-2 text-14">
-        {style ? <SchedulerGlyph style={style} className="self-center" /> : null}
-        <span>{cause.sentence}</span>
-      </span>
-      <button type="button" className={LINK} onClick={() => showInGantt(cause)}>
-        <ArrowRight size={12} aria-hidden="true" className="mr-1 inline" />
-        show in Gantt
-      </button>
-      {task === null ? null : (
-        <button type="button" className={LINK} onClick={() => setUi({ task, focus: cause.reason.scheduler })}>
-          task {task}
-        </button>
-      )}
-      {cause.also ? <span className="text-faint md:ml-auto">{cause.also}</span> : null}
-    </li>
-  );
-}
-
-/** Causes of the losses, the largest first. */
-function Why({ verdict }: { verdict: Verdict }) {
-  const [all, setAll] = useState(false);
-  const styles = useSchedulerStyles();
-  if (!verdict.why.length) return null;
-  const shown = all ? verdict.why : verdict.why.slice(0, 2);
-  return (
-    <div className="col-span-full flex gap-3 border-hair border-t pt-3">
-      <span className="inline-flex h-6 shrink-0 items-center rounded-[6px] border border-accent/50 px-2 text-accent">
-        Why
-      </span>
-      <div className="min-w-0 flex-1">
-        <ul className="flex flex-col gap-1.5">
-          {shown.map((cause) => (
-            <CauseLine
-              key={cause.reason.code}
-              cause={cause}
-              style={styles.find((one) => one.name === cause.reason.scheduler)}
-            />
-          ))}
-        </ul>
-        {verdict.why.length > 2 ? (
-          <button
-            type="button"
-            aria-expanded={all}
-            className={classNames(LINK, "mt-1")}
-            onClick={() => setAll(!all)}
-          >
-            {all ? "fewer" : `${verdict.why.length - 2} more`}
-          </button>
-        ) : null}
-      </div>
-    </div>
-  );
-}
-
 /** Headline: the leader, its distance to the floor and to the next one, key figures, and why the others lose. */
 export function Headline() {
   const verdict = useLive((s) => s.verdict);
@@ -269,7 +144,7 @@ export function Headline() {
           <div className="min-w-0 max-lg:border-hair max-lg:border-t max-lg:pt-4">
             <Cards verdict={verdict} />
           </div>
-          <Why verdict={verdict} />
+          <Why verdict={verdict} styles={styles} onShow={showInGantt} />
         </div>
       )}
     </section>

@@ -8,8 +8,10 @@ import { ToggleSwitch } from "../../components/ui/ToggleSwitch";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { clock, count } from "../../lib/format";
+import { shortLabel } from "../../lib/schedulerStyle";
 import type { TableData } from "../../lib/tableData";
 import { useStream } from "../../store/liveStore";
+import { useSchedulerStyles } from "../../store/schedulerStyles";
 import type { LogEntry } from "../../store/streamBuffers";
 
 type Level = "all" | "info" | "warning" | "error";
@@ -36,6 +38,8 @@ const SHOWN = 120;
 /** Log of events, newest first. Without "follow" the list does not change. */
 export function LiveLog() {
   const stream = useStream();
+  const styles = useSchedulerStyles();
+  const names = useMemo(() => new Map(styles.map((style) => [style.name, shortLabel(style)])), [styles]);
   const [level, setLevel] = useState<Level>("all");
   const [text, setText] = useState("");
   const [held, setHeld] = useState<LogEntry[] | null>(null);
@@ -47,9 +51,10 @@ export function LiveLog() {
     const words = text.toLowerCase();
     return source.filter(
       (entry) =>
-        (level === "all" || levelOf(entry) === level) && (!words || entry.message.toLowerCase().includes(words)),
+        (level === "all" || levelOf(entry) === level) &&
+        (!words || `${names.get(entry.scheduler ?? "") ?? ""}: ${entry.message}`.toLowerCase().includes(words)),
     );
-  }, [source, level, text]);
+  }, [source, level, text, names]);
   const follow = (on: boolean) => {
     setHeld(on ? null : newest);
     if (on) list.current?.scrollTo({ top: 0 });
@@ -127,6 +132,11 @@ export function LiveLog() {
                 entry.type === "log" && levelOf(entry) === "info" ? "text-muted" : "text-ink",
               )}
             >
+              {entry.scheduler ? (
+                <>
+                  <span className="text-ink">{names.get(entry.scheduler) ?? entry.scheduler}</span>:{" "}
+                </>
+              ) : null}
               {entry.message}
             </span>
           </p>

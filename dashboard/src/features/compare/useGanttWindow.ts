@@ -7,7 +7,8 @@ import { setUi, useUi } from "../../store/uiStore";
 
 type View = { follow: true; span: number } | { follow: false; from: number; to: number };
 
-const START: View = { follow: true, span: 14 };
+/** A minute of the past: one wave of calm and rush of the default run. */
+const START: View = { follow: true, span: 70 };
 const SHORTEST = 0.02;
 /** Share of a following window that lies ahead of the newest data, for queued work. */
 const AHEAD = 0.14;

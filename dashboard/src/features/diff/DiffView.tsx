@@ -3,6 +3,7 @@ import { useState } from "react";
 import type { RunDiff } from "../../client/models";
 import { DiffTable } from "../../components/DiffTable";
 import { EmptyPage } from "../../components/EmptyPage";
+import { GanttDiff } from "../../components/GanttDiff";
 import { Link } from "../../components/Link";
 import { Button } from "../../components/ui/Button";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
@@ -12,7 +13,7 @@ import { Panel } from "../../components/widget/Panel";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { queryState } from "../../components/widget/queryState";
 import { count } from "../../lib/format";
-import { changedKeys, DIFF_METRICS, type DiffMetric } from "../../lib/runDiff";
+import { changedKeys, DIFF_METRICS, type DiffMetric, TASK_SETTINGS, whenOf } from "../../lib/runDiff";
 import { diffTable } from "../../lib/runDiffTable";
 import { isRunId, isUnknownRun, useDiff } from "../../store/runQueries";
 import { useStylesOf } from "../../store/schedulerStyles";
@@ -118,6 +119,7 @@ function BySchedulers({ diff }: { diff: RunDiff }) {
       />
       <DiffTable
         head="scheduler"
+        when={whenOf(diff.a, diff.b)}
         caption={`${metric.long} in both runs`}
         lines={diff.schedulers.map((row) => {
           const style = styles.get(row.name);
@@ -141,7 +143,7 @@ export default function DiffView() {
   if (!a || !b)
     return (
       <EmptyPage title={a || b ? "One run is missing" : "No runs chosen"}>
-        A comparison needs two runs. Tick them in the list: the first is A, before; the second is B, after.
+        A comparison needs two runs. Tick them in the list: the older is A, before; the newer is B, after.
       </EmptyPage>
     );
   if (a === b)
@@ -164,6 +166,8 @@ export default function DiffView() {
         <PanelBody state={queryState(query, "Could not compare the runs", "table")}>{null}</PanelBody>
       </section>
     );
+  const when = whenOf(diff.a, diff.b);
+  const otherTasks = TASK_SETTINGS.filter((name) => name in diff.changed);
   return (
     <div className="space-y-4">
       <header className="flex flex-wrap items-center gap-3">
@@ -178,8 +182,8 @@ export default function DiffView() {
         </div>
       </header>
       <div className="grid gap-4 md:grid-cols-2">
-        <DiffRunCard letter="A" when="before" run={diff.a} />
-        <DiffRunCard letter="B" when="after" run={diff.b} />
+        <DiffRunCard letter="A" when={when[0]} run={diff.a} />
+        <DiffRunCard letter="B" when={when[1]} run={diff.b} />
       </div>
       {diff.a.source !== diff.b.source ? (
         <p className="panel border-warn/50 p-4 text-12" role="note">
@@ -187,11 +191,19 @@ export default function DiffView() {
           includes that between a machine and its model.
         </p>
       ) : null}
+      {otherTasks.length ? (
+        <p className="panel border-warn/50 p-4 text-12" role="note" data-testid="other-tasks">
+          The runs had <strong>different tasks</strong> ({otherTasks.join(", ")}): the change includes that of the
+          tasks, and the schedules cannot be compared task by task. For a fair comparison repeat one run with the
+          settings of the other.
+        </p>
+      ) : null}
       <div className="grid items-start gap-4 xl:grid-cols-[7fr_5fr]">
         <BySchedulers diff={diff} />
         <Settings diff={diff} />
       </div>
       {diff.schedulers.length ? <Matrix rows={diff.schedulers} /> : null}
+      {otherTasks.length ? null : <GanttDiff key={`${a} ${b}`} a={diff.a} b={diff.b} />}
     </div>
   );
 }

@@ -7,7 +7,7 @@ import { Panel } from "../../components/widget/Panel";
 import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { shortRunId } from "../../lib/format";
-import { DIFF_METRICS } from "../../lib/runDiff";
+import { DIFF_METRICS, whenOf } from "../../lib/runDiff";
 import { diffTable } from "../../lib/runDiffTable";
 import { isRunId, isUnknownRun, useDiff } from "../../store/runQueries";
 import { useStylesOf } from "../../store/schedulerStyles";
@@ -66,6 +66,7 @@ export function RunDiffSummary() {
         <>
           <DiffTable
             head="metric"
+            when={query.data ? whenOf(query.data.a, query.data.b) : undefined}
             caption={`${row.name} in both runs`}
             lines={DIFF_METRICS.map((metric) => ({
               key: metric.key,

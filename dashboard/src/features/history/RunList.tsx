@@ -149,7 +149,7 @@ export function RunList() {
                   <th
                     key={head}
                     scope="col"
-                    className={`px-2 font-normal ${/seed|tasks|÷|^$/.test(head) ? "text-right" : "text-left"} ${/numbers|seed/.test(head) ? "max-lg:hidden" : ""}`}
+                    className={`px-2 font-normal ${/seed|tasks|÷|^$/.test(head) ? "text-right" : "text-left"} ${/numbers|seed/.test(head) ? "max-[1439px]:hidden" : ""}`}
                   >
                     {head || <span className="sr-only">status</span>}
                   </th>

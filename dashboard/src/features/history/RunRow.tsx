@@ -82,8 +82,8 @@ export function RunRow({ run, leader, style, pending, letter, onPick, onDeleted 
         {run.scenario}
         <span className="text-muted">, load {significant(run.load, 2)}</span>
       </td>
-      <td className="px-2 text-right max-lg:hidden">{run.seed}</td>
-      <td className="px-2 max-lg:hidden">
+      <td className="px-2 text-right max-[1439px]:hidden">{run.seed}</td>
+      <td className="px-2 max-[1439px]:hidden">
         <SourceTag source={run.source} />
       </td>
       <td className="px-2 text-right">{count(run.tasks)}</td>

@@ -39,9 +39,13 @@ interface Picked {
   b: string | null;
 }
 
-/** Selects a run: the first is A, the second B, a third replaces B. Selecting a run again removes it. */
+/**
+ * Selects a run; a third replaces the newer one, and selecting a run again removes it. The older one is A, before:
+ * identifiers of runs sort by time.
+ */
 export function pick({ a, b }: Picked, id: string): Picked {
   if (a === id) return { a: b, b: null };
   if (b === id) return { a, b: null };
-  return a === null ? { a: id, b } : { a, b: id };
+  if (a === null) return { a: id, b };
+  return a < id ? { a, b: id } : { a: id, b: a };
 }

@@ -1,9 +1,10 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Maximize } from "lucide-react";
-import { useCallback, useMemo, useState } from "react";
+import { useMemo } from "react";
 import { api } from "../../client/api";
 import type { RunDetail } from "../../client/models";
 import { GanttView, GanttZoomButtons } from "../../components/GanttView";
+import { storedLanes, useStoredWindow } from "../../components/storedGantt";
 import { IconButton } from "../../components/ui/Button";
 import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { Select } from "../../components/ui/Select";
@@ -13,38 +14,11 @@ import { queryState } from "../../components/widget/queryState";
 import { count, significant, time } from "../../lib/format";
 import { leaderOf } from "../../lib/runLeader";
 import type { Cell } from "../../lib/tableData";
-import { lanesFromColumns } from "../../store/ganttLanes";
 import { useStylesOf } from "../../store/schedulerStyles";
 import { setUi, useUi } from "../../store/uiStore";
-import { deviceKinds } from "./deviceKinds";
 
 /** Most tasks in the chart, the newest ones. */
 const LIMIT = 50_000;
-const SPAN = 30;
-
-function useWindow(first: number, last: number) {
-  const [chosen, setChosen] = useState<{ from: number; to: number } | null>(null);
-  const from = chosen?.from ?? Math.max(first, last - SPAN);
-  const to = chosen?.to ?? last + (last - from) * 0.04;
-  const set = useCallback(
-    (a: number, b: number) => {
-      const width = Math.min(Math.max(b - a, 0.02), Math.max(last - first, 1) * 1.5);
-      setChosen({ from: a, to: a + width });
-    },
-    [first, last],
-  );
-  return {
-    from,
-    to,
-    brush: set,
-    pan: (by: number) => set(from + by, to + by),
-    zoom: (factor: number, at?: number) => {
-      const middle = at ?? (from + to) / 2;
-      set(middle - (middle - from) / factor, middle + (to - middle) / factor);
-    },
-    fit: () => set(first, last),
-  };
-}
 
 /** Gantt chart of one scheduler in a stored run. */
 export function RunGantt({ run }: { run: RunDetail }) {
@@ -59,25 +33,9 @@ export function RunGantt({ run }: { run: RunDetail }) {
     placeholderData: keepPreviousData,
   });
   const data = query.data;
-  const { lanes, first, last } = useMemo(() => {
-    const found = data ? lanesFromColumns(data) : new Map();
-    const kinds = deviceKinds(run.config);
-    let [low, high] = [Number.POSITIVE_INFINITY, 0];
-    for (const lane of found.values()) {
-      if (!lane.length) continue;
-      low = Math.min(low, lane.start(0));
-      high = Math.max(high, lane.end(lane.length - 1));
-    }
-    return {
-      lanes: (data?.devices ?? []).map((device) => {
-        const lane = found.get(device);
-        return { device, kind: kinds.get(device) ?? device.replace(/_\d+$/, ""), sources: lane ? [lane] : [] };
-      }),
-      first: Number.isFinite(low) ? low : 0,
-      last: high,
-    };
-  }, [data, run.config]);
-  const window = useWindow(first, last);
+  const { lanes, first, last } = useMemo(() => storedLanes(data, run.config), [data, run.config]);
+  const range = useUi((s) => s.range);
+  const window = useStoredWindow(first, last, range.kind === "fixed" ? range : null);
   const row = run.comparison.find((one) => one.name === name);
   const makespan = row?.makespan != null ? { at: last, value: row.makespan } : null;
   const tasks = useMemo(() => new Set(data?.task_id).size, [data]);

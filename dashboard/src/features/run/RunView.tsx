@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../client/api";
 import { EmptyPage } from "../../components/EmptyPage";
+import { GanttDiff } from "../../components/GanttDiff";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { queryState } from "../../components/widget/queryState";
 import { usePollInterval } from "../../store/queryClient";
@@ -10,6 +11,7 @@ import { RunComparison } from "./RunComparison";
 import { RunConfiguration } from "./RunConfiguration";
 import { RunGantt } from "./RunGantt";
 import { RunSummary } from "./RunSummary";
+import { RunVerdict } from "./RunVerdict";
 
 /** View of one stored run. */
 export default function RunView() {
@@ -39,15 +41,17 @@ export default function RunView() {
   return (
     <div className="space-y-4" key={run.run_id}>
       <RunSummary run={run} />
+      <RunVerdict run={run} />
       <RunComparison run={run} />
       <div className="grid gap-4 xl:grid-cols-[8fr_4fr]">
-        <div className="h-[472px] min-w-0">
+        <div id="run-gantt" className="h-[472px] min-w-0 scroll-mt-16">
           <RunGantt run={run} />
         </div>
         <div className="h-[472px] min-w-0">
           <RunConfiguration run={run} />
         </div>
       </div>
+      {run.schedulers.length > 1 && run.tasks > 0 ? <GanttDiff a={run} b={run} /> : null}
     </div>
   );
 }

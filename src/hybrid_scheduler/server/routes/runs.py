@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import math
 from concurrent.futures import BrokenExecutor
+from dataclasses import replace
 from shlex import quote
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,8 @@ from ...core import InvalidInputError, platform_named, workstation
 from ...core.platform import PLATFORMS, platform_from_json
 from ...live import IdempotencyKey, MeasuredRun, RunLabels, measured_from_json
 from ...live.lane_statistics import WINDOW, LaneStatistics
+from ...live.live_run import stored_verdict
+from ...live.status import SchedulerStatistics
 from ...physics import PHYSICS, Tariff, physics_from_json, physics_named
 from ...workload.argument_checks import parse_spec
 from ..app_context import AppContext, RequestContext
@@ -374,7 +377,8 @@ async def _detail(context: AppContext, run_id: str, server: str) -> dict[str, An
     known = await context.repository.run(run_id)
     if known is None:
         raise not_found("run", run_id)
-    return {**known, "comparison": await _comparison(context, run_id), "replay": replay_of(known, server)}
+    rows, verdict = await _comparison(context, known)
+    return {**known, "comparison": rows, "verdict": verdict, "replay": replay_of(known, server)}
 
 
 #: Most tasks of an evidence file.
@@ -475,48 +479,55 @@ def _machine_options(config: dict[str, Any]) -> tuple[str, str] | None:
     return prefix, " ".join(flags)
 
 
-async def _comparison(context: AppContext, run_id: str) -> list[dict[str, Any]]:
-    """Return one row per scheduler: of the engine for the live run, else from the run's last checkpoint.
+async def _comparison(
+    context: AppContext, run: dict[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Return one row per scheduler and the verdict: of the engine for the live run, else from the last checkpoint.
 
-    A run whose checkpoint is unknown has no rows.
+    A run whose checkpoint is unknown has no rows and no verdict.
     """
+    run_id: str = run["run_id"]
     live = await _live_comparison(context, run_id)
     if live is not None:
         return live
     state = await context.repository.run_state(run_id)
     lanes: dict[str, Any] = (state or {}).get("lanes", {})
-    if not lanes:
-        return []
+    if state is None or not lanes:
+        return [], None
     # A checkpoint has no quantiles: they are computed from the rows.
     newest = await context.repository.comparative(WINDOW, run_id=run_id)
     recent = {row["name"]: row for row in newest["schedulers"]}
-    tasks, total = (state or {}).get("floor", (0, 0.0))[:2]
+    tasks, total = state.get("floor", (0, 0.0))[:2]
     floor = total / tasks if tasks else None
-    return [_checkpoint_row(name, lane, recent.get(name), floor) for name, lane in lanes.items()]
+    rows = [_checkpoint_row(name, lane, recent.get(name), floor) for name, lane in lanes.items()]
+    devices = run["config"].get("platform", {}).get("devices")
+    verdict = stored_verdict(state, rows, devices).as_dict() if devices else None
+    return [row.as_dict() for row in rows], verdict
 
 
-async def _live_comparison(context: AppContext, run_id: str) -> list[dict[str, Any]] | None:
+async def _live_comparison(
+    context: AppContext, run_id: str
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None] | None:
     try:
         status = await context.control.status()
     except Exception:  # without an engine the checkpoint is used
         return None
-    rows: list[dict[str, Any]] = status["comparison"]
-    return rows if status["run_id"] == run_id else None
+    return (status["comparison"], status.get("verdict")) if status["run_id"] == run_id else None
 
 
 def _checkpoint_row(
     name: str, lane: dict[str, Any], recent: dict[str, Any] | None, floor: float | None
-) -> dict[str, Any]:
+) -> SchedulerStatistics:
     saved = lane["statistics"]
     statistics = LaneStatistics(np.zeros(len(saved["busy"]), dtype=np.int64))
     statistics.restore(saved)
     version = lane.get("version")
     state = "off" if lane.get("failure") else "ready" if version is None else "learned"
-    row = statistics.row(name, state, version, floor).as_dict()
-    if recent is not None:
-        row |= {quantile: recent[quantile] for quantile in _QUANTILES}
-        row["window"] = recent["tasks"] - recent["failed"]
-    return row
+    row = statistics.row(name, state, version, floor)
+    if recent is None:
+        return row
+    quantiles = {quantile: recent[quantile] for quantile in _QUANTILES}
+    return replace(row, **quantiles, window=recent["tasks"] - recent["failed"])
 
 
 def _diff(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:

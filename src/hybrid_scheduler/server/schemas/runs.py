@@ -90,12 +90,82 @@ class RunReplay(ResponseModel):
     notes: list[str] = Field(description="Changes during the run, plug-ins, and what can differ.")
 
 
+class VerdictReason(ResponseModel):
+    """One reason why a scheduler loses, with its numbers and where to see it."""
+
+    code: str = Field(
+        description="overload, rush, idle, splitting, transfer, memory, cold, drift, queue, unstable, placement, "
+        "waiting or equal."
+    )
+    scheduler: str
+    text: str = Field(description="A clause whose subject is the scheduler.")
+    numbers: dict[str, float]
+    window: tuple[float, float] | None = Field(description="Virtual seconds of the Gantt chart that show it.")
+    task: int | None = Field(description="A task that shows it.")
+
+
+class VerdictComparand(ResponseModel):
+    """One quantity against another scheduler's."""
+
+    text: str
+    tone: Literal["better", "worse", "close"]
+    ratio: float | None
+
+
+class VerdictSchedulerRow(ResponseModel):
+    """One scheduler against the leader; the leader against the runner-up."""
+
+    name: str
+    label: str
+    mean_latency: float | None
+    half_width: float | None = Field(description="Half of the 95 % interval, paired with the oracle if it runs.")
+    over_floor: float | None
+    against: str | None = Field(description="The scheduler that it is compared with.")
+    latency: VerdictComparand
+    p99: VerdictComparand
+    energy: VerdictComparand
+    cost: VerdictComparand
+    close_to: list[str] = Field(description="Schedulers from which no significant difference is known.")
+    reasons: list[VerdictReason]
+
+
+class VerdictCause(ResponseModel):
+    """A reason with all schedulers that have it, the slowest first."""
+
+    sentence: str
+    reason: VerdictReason
+    schedulers: list[str]
+    also: str
+
+
+class VerdictResponse(ResponseModel):
+    """Who leads by mean latency, by how much, how certain that is, and why the others lose."""
+
+    metric: str
+    leader: str | None
+    runner_up: str | None
+    tasks: int
+    floor: float | None = Field(description="Lower bound on the mean latency in seconds.")
+    over_floor: float | None
+    lead: float | None = Field(description="The runner-up's mean latency over the leader's.")
+    certainty: Literal["certain", "small", "close", "early", "one_run", "alone"]
+    title: str
+    distance: str
+    certainty_text: str
+    sentence: str
+    rows: list[VerdictSchedulerRow]
+    why: list[VerdictCause]
+
+
 class RunDetail(Run):
     """A run with its comparison as it was last stored."""
 
-    model_config = response_example(**_RUN, comparison=[], replay=None)
+    model_config = response_example(**_RUN, comparison=[], verdict=None, replay=None)
 
     comparison: list[ComparisonRow]
+    verdict: VerdictResponse | None = Field(
+        description="Who leads and why, by the whole run unless it is live; null without results."
+    )
     replay: RunReplay | None = Field(description="Null for a measured run, whose times cannot be repeated.")
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from .base_models import ResponseModel
-from .runs import ComparisonRow
-from .simulation import Status, VerdictResponse
+from .runs import ComparisonRow, VerdictResponse
+from .simulation import Status
 
 
 class _Event(ResponseModel):
