@@ -48,11 +48,14 @@ def test_no_page_is_wider_than_its_window(
     wait_for_pill(page, "Live")
     page.get_by_role("heading", level=2).first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-    for width in (768, 1440, 360):
+    for width in (768, 1280, 1440, 2560, 360):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(
             "w => window.innerWidth === w && document.documentElement.scrollWidth <= w", arg=width
         )
+        # Wide windows are used, and a phone shows the content on its first screen.
+        assert page.locator("main").bounding_box()["width"] >= 0.97 * width
+    assert page.locator("main").bounding_box()["y"] < 260
 
 
 def test_bundle_is_within_its_size_budget(dashboard: Path) -> None:
@@ -271,6 +274,8 @@ def test_keyboard_switches_views_sorts_moves_and_exports(server: Served, open_pa
     wait_for_data(page)
     page.keyboard.press("2")
     expect(page).to_have_url(re.compile("/scheduler"))
+    page.get_by_role("group", name="Choose a scheduler").get_by_role("button", name="RL agent").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("RL agent")
     page.keyboard.press("1")
     expect(page).to_have_url(re.compile("/compare"))
     page.keyboard.press("t")
@@ -288,6 +293,8 @@ def test_keyboard_switches_views_sorts_moves_and_exports(server: Served, open_pa
     before = widget.bounding_box()
     widget.focus()
     page.keyboard.press("m")
+    expect(page.locator("#announcer")).to_contain_text("arrow keys move")  # on the screen, not for readers alone
+    assert page.locator("#announcer").bounding_box()["height"] > 20
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
     page.wait_for_function("x => document.querySelector('#radar').getBoundingClientRect().x !== x", arg=before["x"])
@@ -295,6 +302,10 @@ def test_keyboard_switches_views_sorts_moves_and_exports(server: Served, open_pa
         page.locator("#ledger").focus()
         page.keyboard.press("e")
     assert waiting.value.suggested_filename.endswith(".csv")
+    page.locator("#race").focus()
+    page.keyboard.press("v")
+    expect(page.locator("#race table")).to_contain_text("Round Robin")  # as a table with labels
+    expect(page.locator("#log [role=log]")).to_contain_text(re.compile(r"(Greedy|Oracle|Random): task \d+"))
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")

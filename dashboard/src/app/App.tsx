@@ -1,4 +1,13 @@
-import { Component, type ComponentType, lazy, type ReactNode, Suspense, useCallback, useState } from "react";
+import {
+  Component,
+  type ComponentType,
+  lazy,
+  type ReactNode,
+  Suspense,
+  useCallback,
+  useEffect,
+  useState,
+} from "react";
 import { Link } from "../components/Link";
 import { Button } from "../components/ui/Button";
 import type { Route, ViewName } from "../store/routes";
@@ -26,8 +35,11 @@ const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
   runtime: lazy(LOADERS.runtime),
 };
 const ViewProviders = lazy(() => import("./ViewProviders"));
-const DecisionDrawer = lazy(() => import("../features/decision/DecisionDrawer"));
-const Help = lazy(() => import("./HelpDialog"));
+const loadDrawer = () => import("../features/decision/DecisionDrawer");
+const loadHelp = () => import("./HelpDialog");
+const DIALOGS = [loadDrawer, loadHelp];
+const DecisionDrawer = lazy(loadDrawer);
+const Help = lazy(loadHelp);
 const GuidedTour = lazy(() => import("./GuidedTour"));
 const Studio = lazy(() => import("../features/studio/StudioDialog"));
 const UndoToast = lazy(() => import("./UndoToast"));
@@ -68,6 +80,18 @@ function Missing({ path }: { path: string }) {
   );
 }
 
+/** Milliseconds after which the views that were not visited are loaded, so that they open without the server. */
+const PREFETCH_MS = 10_000;
+
+function usePrefetch(): void {
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      for (const load of [...Object.values(LOADERS), ...DIALOGS]) void load().catch(() => {});
+    }, PREFETCH_MS);
+    return () => clearTimeout(timer);
+  }, []);
+}
+
 function View({ route }: { route: Route }) {
   if (route.view === "missing") return <Missing path={route.path} />;
   // Starts loading now, so that the view loads in parallel with its providers. The boundary shows a failure.
@@ -103,6 +127,7 @@ export function App() {
   const [help, setHelp] = useState(false);
   const openHelp = useCallback(() => setHelp(true), []);
   useShortcuts(openHelp);
+  usePrefetch();
   return (
     <>
       <a
@@ -113,7 +138,7 @@ export function App() {
       </a>
       <TopBar onHelp={openHelp} />
       {route.view === "runtime" ? <div className="h-4" /> : <RunContextBar />}
-      <main id="main" tabIndex={-1} className="mx-auto max-w-[1680px] px-4 pb-8 outline-none md:px-6">
+      <main id="main" tabIndex={-1} className="mx-auto max-w-[2560px] px-4 pb-8 outline-none md:px-6">
         <View route={route} />
       </main>
       <Suspense fallback={null}>
@@ -131,7 +156,7 @@ export function App() {
         {help ? <Help onClose={() => setHelp(false)} /> : null}
         <GuidedTour />
       </Suspense>
-      <div id="announcer" role="status" aria-live="polite" className="sr-only" />
+      <div id="announcer" role="status" aria-live="polite" className="toast" />
     </>
   );
 }

@@ -3,15 +3,22 @@ import type { MouseEvent, ReactNode } from "react";
 import { classNames } from "../components/ui/classNames";
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
 import { shortRunId, significant, time } from "../lib/format";
-import type { SchedulerStyle } from "../lib/schedulerStyle";
+import { type SchedulerStyle, shortLabel } from "../lib/schedulerStyle";
 import { useLive } from "../store/liveStore";
 import { useSchedulerStyles } from "../store/schedulerStyles";
+import { useFocus } from "../store/selectors";
 import { navigate, setUi, useUi } from "../store/uiStore";
 import { RangePicker } from "./RangePicker";
 
-function Fact({ label, children }: { label: string; children: ReactNode }) {
+function Fact({ label, wide, children }: { label: string; wide?: boolean; children: ReactNode }) {
   return (
-    <span className="whitespace-nowrap xl:border-hair xl:border-r xl:pr-3 xl:last-of-type:border-0">
+    <span
+      className={classNames(
+        "whitespace-nowrap",
+        wide && "max-md:hidden",
+        "xl:border-hair xl:border-r xl:pr-3 xl:last-of-type:border-0",
+      )}
+    >
       <span className="text-faint">{label} </span>
       {children}
     </span>
@@ -33,16 +40,18 @@ function Facts() {
   return (
     <>
       <Fact label="run">
-        <span className="font-medium font-mono">{shortRunId(runId ?? status.run_id)}</span>
+        <span className="font-medium font-mono" title={runId ?? status.run_id ?? undefined}>
+          {shortRunId(runId ?? status.run_id)}
+        </span>
       </Fact>
       <Fact label="scenario">
         <span className="font-medium">{status.scenario}</span>
         <span className="text-muted"> · load {significant(status.load)}</span>
       </Fact>
-      <Fact label="seed">
+      <Fact label="seed" wide>
         <span className="font-medium">{status.seed}</span>
       </Fact>
-      <Fact label="platform">
+      <Fact label="platform" wide>
         <span className="font-medium">{status.platform.name}</span>
         <span className="text-muted"> {platformText(status.platform.devices)}</span>
       </Fact>
@@ -76,19 +85,23 @@ function Chips() {
   const visible = useUi((s) => s.visible);
   const route = useUi((s) => s.route);
   const choosing = route.view === "scheduler";
+  const focus = useFocus();
+  const chosen = route.view === "scheduler" ? (route.name ?? focus?.name) : null;
   const isolate = (name: string) =>
     setUi({ visible: visible?.length === 1 && visible[0] === name ? null : [name] });
   return (
     <div
       role="group"
       aria-label={choosing ? "Choose a scheduler" : "Visible schedulers"}
-      className="grid w-full grid-cols-2 gap-2 min-[380px]:grid-cols-3 md:flex md:w-auto md:flex-wrap"
+      className="thin-scroll flex gap-2 max-md:overflow-x-auto max-md:pb-1 md:flex-wrap"
     >
       {styles.map((style) => {
-        const on = choosing ? route.name === style.name : visible === null || visible.includes(style.name);
+        const on = choosing ? chosen === style.name : visible === null || visible.includes(style.name);
         const click = (event: MouseEvent) => {
-          if (choosing) navigate({ view: "scheduler", name: style.name });
-          else if (event.shiftKey) isolate(style.name);
+          if (choosing) {
+            navigate({ view: "scheduler", name: style.name });
+            setUi({ focus: style.name });
+          } else if (event.shiftKey) isolate(style.name);
           else toggle(styles, visible, style.name);
         };
         return (
@@ -102,13 +115,13 @@ function Chips() {
               choosing ? style.label : `${style.label}: click to ${on ? "hide" : "show"}, double click to isolate`
             }
             className={classNames(
-              "inline-flex h-10 min-w-0 items-center gap-2 rounded-[6px] border px-2 text-12 transition-colors hover:bg-raised md:h-6",
+              "inline-flex h-10 shrink-0 items-center gap-2 rounded-[6px] border px-2 text-12 transition-colors hover:bg-raised md:h-6",
               on ? "border-control/60 text-ink" : "border-control/60 border-dashed text-faint line-through",
               choosing && (on ? "border-accent bg-raised font-medium" : "border-solid no-underline"),
             )}
           >
             <SchedulerGlyph style={on || choosing ? style : { ...style, color: "var(--faint)" }} />
-            <span className="truncate">{style.label}</span>
+            <span className="truncate">{shortLabel(style)}</span>
           </button>
         );
       })}
@@ -121,7 +134,7 @@ export function RunContextBar() {
   return (
     <section
       aria-label="Run and schedulers"
-      className="mx-auto flex max-w-[1680px] flex-wrap items-center gap-x-3 gap-y-2 px-4 py-3 text-12 md:px-6"
+      className="mx-auto flex max-w-[2560px] flex-wrap items-center gap-x-3 gap-y-2 px-4 py-3 text-12 md:px-6"
     >
       <Facts />
       {range.kind === "fixed" ? (
@@ -137,7 +150,7 @@ export function RunContextBar() {
       <div className="xl:hidden md:ml-auto">
         <RangePicker />
       </div>
-      <div className="max-md:w-full xl:ml-auto">
+      <div className="min-w-0 max-md:w-full xl:ml-auto">
         <Chips />
       </div>
     </section>

@@ -43,7 +43,7 @@ function Views() {
             )}
           >
             {label}
-            <kbd className="kbd max-xl:hidden" aria-hidden="true">
+            <kbd className="kbd max-[1439px]:hidden" aria-hidden="true">
               {key}
             </kbd>
           </Link>
@@ -60,7 +60,7 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
   const theme = useTheme();
   return (
     <header className="glass sticky top-0 z-30 border-hair border-b">
-      <div className="mx-auto flex max-w-[1680px] flex-wrap items-center gap-2 px-4 max-md:py-2 md:h-14 md:flex-nowrap md:px-6 xl:gap-3">
+      <div className="mx-auto flex max-w-[2560px] flex-wrap items-center gap-2 px-4 max-md:py-2 md:h-14 md:flex-nowrap md:px-6 xl:gap-3">
         <Link
           to={{ view: "compare" }}
           className="flex shrink-0 items-center gap-2.5 whitespace-nowrap rounded-control font-semibold text-14 xl:mr-6"

@@ -1,6 +1,6 @@
 import { type KeyboardEvent, useState } from "react";
 import { useElementSize } from "../hooks/useElementSize";
-import { compact, count, significant, tick } from "../lib/format";
+import { compact, count, tick } from "../lib/format";
 import { handleSliderKey } from "../lib/sliderKeys";
 import { niceCeiling, ticks } from "../lib/statistics";
 import { linearScale, logScale } from "./canvasAxes";
@@ -98,7 +98,7 @@ export function ModelVersionTimeline({ versions, color, cursor, label }: Version
             <g key={value}>
               <line x1={LEFT} x2={width} y1={y(value)} y2={y(value)} stroke="var(--hair)" />
               <text x={LEFT - 8} y={y(value) + 4} textAnchor="end" fontSize="12" fill="var(--faint)">
-                {value < 1e-4 ? significant(value, 1) : tick(value)}
+                {value < 1e-3 ? value.toExponential(0).replace("-", "−") : tick(value)}
               </text>
             </g>
           ))}

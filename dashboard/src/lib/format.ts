@@ -17,6 +17,7 @@ const STEPS: Record<Quantity, readonly Step[]> = {
     { factor: 1, unit: "s" },
     { factor: 1e-3, unit: "ms" },
     { factor: 1e-6, unit: "µs" },
+    { factor: 1e-9, unit: "ns" },
   ],
   energy: [
     { factor: 1e6, unit: "MJ" },
@@ -72,6 +73,8 @@ export function stepFor(value: number, quantity: Quantity): Step {
   return steps.find((step) => size >= step.factor) ?? steps[steps.length - 1] ?? { factor: 1, unit: "" };
 }
 
+const baseUnit = (quantity: Quantity): string => STEPS[quantity].find((step) => step.factor === 1)?.unit ?? "";
+
 export interface Parts {
   value: string;
   unit: string;
@@ -80,6 +83,8 @@ export interface Parts {
 export function parts(value: number | null | undefined, quantity: Quantity): Parts {
   if (!isNumber(value)) return { value: NOTHING, unit: "" };
   const step = stepFor(value, quantity);
+  // Differences of times that are this small are rounding errors.
+  if (quantity !== "plain" && Math.abs(value) < 1e-3 * step.factor) return { value: "0", unit: baseUnit(quantity) };
   return { value: significant(value / step.factor), unit: step.unit };
 }
 

@@ -128,7 +128,8 @@ class WaveArrivals:
         times = np.array([0.0, self.RUSH_START, self.RUSH_START + self.RUSH_LENGTH])
         knots = np.cumsum([0.0, self.RUSH_START * self.CALM_RATE, self.RUSH_LENGTH * self.RUSH_RATE])
         part = np.searchsorted(knots, passed, side="right") - 1
-        return begin + times[part] + (passed - knots[part]) / rates[part]
+        arrival: Floats = begin + times[part] + (passed - knots[part]) / rates[part]
+        return arrival
 
 
 def _running_sum(start: float, steps: Floats) -> Floats:

@@ -1,5 +1,14 @@
-/** Announces a text to screen readers through the page's live region. */
+/** Milliseconds that a message stays on the screen. */
+const VISIBLE_MS = 4000;
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+/** Shows a short message at the bottom of the page, which screen readers read as well. */
 export function announce(text: string): void {
   const region = document.getElementById("announcer");
-  if (region) region.textContent = text;
+  if (!region) return;
+  region.textContent = text;
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    region.textContent = "";
+  }, VISIBLE_MS);
 }

@@ -1,8 +1,9 @@
 import { Component, type KeyboardEvent, type ReactNode, useId, useRef, useState } from "react";
 import { download } from "../../lib/downloadFile";
 import { savePng } from "../../lib/savePng";
-import { type TableData, toCsv } from "../../lib/tableData";
+import { type Cell, type Column, type TableData, toCsv } from "../../lib/tableData";
 import { setMoving, useLayouts } from "../../store/layoutStore";
+import { useLive } from "../../store/liveStore";
 import { announce } from "../ui/announce";
 import { classNames } from "../ui/classNames";
 import { Dialog } from "../ui/Dialog";
@@ -51,6 +52,8 @@ class Guard extends Component<{ children: ReactNode }, { error: Error | null }> 
   }
 }
 
+/** Columns of tables that hold names of schedulers; on the screen they are labels, in files the names. */
+const NAMES = new Set(["scheduler", "row", "column"]);
 const DIMMED = new Set(["stale", "reconnecting", "offline"]);
 const ARROWS: Record<string, [number, number]> = {
   ArrowLeft: [-1, 0],
@@ -81,6 +84,9 @@ export function Panel({
   const moving = useLayouts((s) => widget !== null && s.moving === widget.id);
   const slug = widget?.id ?? title.toLowerCase().replaceAll(/\W+/g, "-");
   const ready = state.kind === "ready";
+  const schedulers = useLive((s) => s.schedulers);
+  const withLabels = (column: Column, value: Cell): string | undefined =>
+    NAMES.has(column.key) ? schedulers.find((one) => one.name === value)?.label : undefined;
 
   const saveCsv =
     csv ?? (table ? () => download(`${slug}.csv`, toCsv(table()), "text/csv;charset=utf-8") : undefined);
@@ -115,7 +121,9 @@ export function Panel({
 
   const content = (
     <Guard>
-      <PanelBody state={state}>{asTable && table ? <Table data={table()} caption={title} /> : children}</PanelBody>
+      <PanelBody state={state}>
+        {asTable && table ? <Table data={table()} caption={title} render={withLabels} /> : children}
+      </PanelBody>
     </Guard>
   );
   const body = (

@@ -14,7 +14,7 @@ import { PanelBody } from "../../components/widget/PanelBody";
 import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { download } from "../../lib/downloadFile";
-import { cost, energy, memory, percent, signed, significant, tick, time } from "../../lib/format";
+import { cost, count, energy, memory, percent, signed, significant, tick, time } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { type TableData, toCsv } from "../../lib/tableData";
 import { useSchedulerStyles } from "../../store/schedulerStyles";
@@ -173,7 +173,7 @@ function Body({ task }: { task: TaskRecord }) {
   return (
     <div className="flex flex-col gap-6">
       <div className="grid grid-cols-2 gap-3 rounded-control border border-hair bg-bg/40 p-4 sm:grid-cols-4">
-        <Fact label="size N" value={significant(task.size)} />
+        <Fact label="size N" value={count(task.size)} />
         <Fact label="intensity I" value={tick(task.compute_intensity)} />
         <Fact label="memory M" value={memory(task.memory_required)} />
         <Fact label="regret" value={style.reference ? "–" : signed(result.regret, "time")} />

@@ -47,7 +47,9 @@ function Grid({ heat, title, value, text, describe, dashed }: GridProps) {
           {heat.rows.map((row, i) => (
             <tr key={i}>
               <th scope="row" className="pr-1 text-right align-middle font-normal text-faint">
-                {i % 2 === 0 ? significant((INTENSITY_BINS - i) / INTENSITY_BINS, 2) : ""}
+                <span className={i % 2 === 0 ? undefined : "sr-only"}>
+                  {significant((INTENSITY_BINS - i) / INTENSITY_BINS, 2)}
+                </span>
               </th>
               {row.map((cell, j) => {
                 const cellValue = value(cell);
@@ -121,15 +123,15 @@ export function GpuBenefitHeatmap() {
         ),
       })}
       bodyClass="flex flex-col gap-4 md:flex-row"
-      note="Left: tasks in each cell, colour by the mean share given to the GPU (amber CPU, cyan GPU). Right: CPU time ÷ GPU time, from the parts that ran. The break-even edge marks the first cell of each row where the GPU is faster."
+      note="Left: mean share given to the GPU, in per cent and as colour (amber CPU, cyan GPU). Right: CPU time ÷ GPU time, from the parts that ran. The break-even edge marks the first cell of each row where the GPU is faster."
     >
       {heat ? (
         <>
           <Grid
             heat={heat}
-            title="Chosen: tasks per cell"
+            title="Chosen: mean GPU share, %"
             value={(cell) => (cell.share === null ? null : 2 * cell.share - 1)}
-            text={(cell) => (cell.n ? String(cell.n) : "–")}
+            text={(cell) => (cell.share === null ? "–" : (100 * cell.share).toFixed(0))}
             describe={(cell) => `${count(cell.n)} tasks, mean GPU share ${percent(cell.share)}`}
           />
           <Grid

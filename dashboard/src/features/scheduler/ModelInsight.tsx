@@ -74,7 +74,7 @@ export function ModelInsight() {
           ...kinds.map(([kind, error]): [string, number] => [`typical error, ${kind}`, error]),
         ],
       })}
-      bodyClass="flex flex-col gap-4"
+      bodyClass="thin-scroll flex flex-col gap-4 overflow-y-auto"
       note={
         importance.length
           ? "Permutation importance: each property of the newest tasks is shuffled; the share is the change of the predictions."

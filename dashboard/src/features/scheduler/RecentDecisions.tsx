@@ -3,7 +3,7 @@ import { deviceWords, GpuShareBar } from "../../components/ui/GpuShareBar";
 import { Table } from "../../components/ui/SortableTable";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
-import { cost, count, energy, memory, percent, signed, significant, tick, time } from "../../lib/format";
+import { cost, count, energy, memory, percent, signed, tick, time } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import type { Cell, TableData } from "../../lib/tableData";
 import { useStream } from "../../store/liveStore";
@@ -47,7 +47,7 @@ export function RecentDecisions() {
       name: `decisions-${scheduler.name}`,
       columns: [
         { key: "task_id", label: "task", numeric: true, show: (v) => count(v as number) },
-        { key: "size", label: "size N", numeric: true, show: (v) => significant(v as number) },
+        { key: "size", label: "size N", numeric: true, show: (v) => count(v as number) },
         { key: "intensity", label: "intensity I", numeric: true, show: (v) => tick(v as number) },
         { key: "memory_mb", label: "memory", numeric: true, show: (v) => memory(v as number) },
         { key: "device", label: "device" },

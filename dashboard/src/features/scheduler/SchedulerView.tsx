@@ -1,6 +1,3 @@
-import { Link } from "../../components/Link";
-import { classNames } from "../../components/ui/classNames";
-import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { type BodyState, useLiveBody } from "../../components/widget/panelState";
 import { WidgetGrid } from "../../components/widget/WidgetGrid";
@@ -11,7 +8,7 @@ import { SchedulerSummary } from "./SchedulerSummary";
 import { SelectedSchedulerContext } from "./selectedScheduler";
 import { SCHEDULER_WIDGETS } from "./widgets";
 
-/** View of one scheduler, with tabs to choose it. */
+/** View of one scheduler, which the legend of the page chooses. */
 export default function SchedulerView() {
   const route = useUi((s) => s.route);
   const styles = useSchedulerStyles();
@@ -27,36 +24,15 @@ export default function SchedulerView() {
       : stream.kind === "ready"
         ? { kind: "loading", shape: "lines" }
         : stream;
-  return (
-    <>
-      <nav aria-label="Schedulers" className="mb-4 flex flex-wrap gap-1">
-        {styles.map((one) => (
-          <Link
-            key={one.name}
-            to={{ view: "scheduler", name: one.name }}
-            change={{ focus: one.name }}
-            aria-current={one.name === style?.name ? "page" : undefined}
-            className={classNames(
-              "inline-flex h-10 items-center gap-2 rounded-control border px-3 text-12 hover:bg-raised md:h-8",
-              one.name === style?.name ? "border-accent bg-raised text-ink" : "border-hair text-muted",
-            )}
-          >
-            <SchedulerGlyph style={one} />
-            {one.label}
-          </Link>
-        ))}
-      </nav>
-      {style ? (
-        <SelectedSchedulerContext value={style}>
-          <SchedulerSummary />
-          <WidgetGrid view="scheduler" widgets={SCHEDULER_WIDGETS} />
-        </SelectedSchedulerContext>
-      ) : (
-        <section className="panel min-h-64 p-4">
-          <h1 className="sr-only">Scheduler {wanted}</h1>
-          <PanelBody state={state}>{null}</PanelBody>
-        </section>
-      )}
-    </>
+  return style ? (
+    <SelectedSchedulerContext value={style}>
+      <SchedulerSummary />
+      <WidgetGrid view="scheduler" widgets={SCHEDULER_WIDGETS} />
+    </SelectedSchedulerContext>
+  ) : (
+    <section className="panel min-h-64 p-4">
+      <h1 className="sr-only">Scheduler {wanted}</h1>
+      <PanelBody state={state}>{null}</PanelBody>
+    </section>
   );
 }
