@@ -14,7 +14,6 @@ import type { Route, ViewName } from "../store/routes";
 import { useStudio } from "../store/studioStore";
 import { useUi } from "../store/uiStore";
 import { useShortcuts } from "./keyboardShortcuts";
-import { RunContextBar } from "./RunContextBar";
 import { TopBar } from "./TopBar";
 
 type Loader = () => Promise<{ default: ComponentType }>;
@@ -40,6 +39,7 @@ const loadHelp = () => import("./HelpDialog");
 const DIALOGS = [loadDrawer, loadHelp];
 const DecisionDrawer = lazy(loadDrawer);
 const Help = lazy(loadHelp);
+const RunContextBar = lazy(() => import("./RunContextBar"));
 const GuidedTour = lazy(() => import("./GuidedTour"));
 const Studio = lazy(() => import("../features/studio/StudioDialog"));
 const UndoToast = lazy(() => import("./UndoToast"));
@@ -137,7 +137,13 @@ export function App() {
         Skip to the content
       </a>
       <TopBar onHelp={openHelp} />
-      {route.view === "runtime" ? <div className="h-4" /> : <RunContextBar />}
+      {route.view === "runtime" ? (
+        <div className="h-4" />
+      ) : (
+        <Suspense fallback={<div className="h-12" />}>
+          <RunContextBar />
+        </Suspense>
+      )}
       <main id="main" tabIndex={-1} className="mx-auto max-w-[2560px] px-4 pb-8 outline-none md:px-6">
         <View route={route} />
       </main>

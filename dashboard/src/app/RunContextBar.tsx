@@ -129,7 +129,8 @@ function Chips() {
   );
 }
 
-export function RunContextBar() {
+/** Facts of the run, and the legend of the page. */
+export default function RunContextBar() {
   const range = useUi((s) => s.range);
   return (
     <section
