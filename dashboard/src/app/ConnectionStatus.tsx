@@ -87,7 +87,7 @@ export function ConnectionStatus() {
       data-testid="connection"
       title="Connection to the server"
       className={classNames(
-        "inline-flex h-8 min-w-0 items-center gap-2 rounded-full border bg-raised/60 px-3 text-12",
+        "inline-flex h-8 min-w-20 items-center gap-2 rounded-full border bg-raised/60 px-3 text-12",
         tone,
       )}
     >

@@ -43,7 +43,7 @@ function Views() {
             )}
           >
             {label}
-            <kbd className="kbd max-[1439px]:hidden" aria-hidden="true">
+            <kbd className="kbd max-[1679px]:hidden" aria-hidden="true">
               {key}
             </kbd>
           </Link>
@@ -66,7 +66,7 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
           className="flex shrink-0 items-center gap-2.5 whitespace-nowrap rounded-control font-semibold text-14 xl:mr-6"
         >
           <Logo />
-          <span className="max-xl:sr-only">Hybrid Scheduler</span>
+          <span className="max-[1439px]:sr-only">Hybrid Scheduler</span>
         </Link>
         <Views />
         <div className="ml-auto flex min-w-0 items-center gap-2 xl:gap-3">

@@ -38,7 +38,7 @@ export function Button({
       {icon}
       {children}
       {hint ? (
-        <kbd className="kbd max-[1439px]:hidden" aria-hidden="true">
+        <kbd className="kbd max-[1679px]:hidden" aria-hidden="true">
           {hint}
         </kbd>
       ) : null}
