@@ -2,6 +2,8 @@
 
     python benchmarks/stream_bench.py                    200 clients, 8 kB, 10 messages a second, 10 s each
     python benchmarks/stream_bench.py --rate 50 --seconds 5
+    python benchmarks/stream_bench.py --limits           exit status 1 beyond a limit: no gap, delivery p99 300 ms,
+                                                         REST p99 500 ms
 
 The clients live in a second process. CPU seconds are those of the server process, measured while messages go out
 and divided by the messages delivered. The last line is the ratio of the two.
@@ -19,8 +21,14 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import httpx
 
 Publish = Callable[[bytes], None]
+#: Limits of the 99th percentiles.
+DELIVERY_S, REST_S = 0.3, 0.5
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ def payload(seq: int, load: Load) -> bytes:
 
 async def read_all(url: str, load: Load) -> None:
     """Connect, report readiness, read, and report delivery times, gaps and the number delivered."""
+    import httpx
     from websockets.asyncio.client import connect
 
     delays: list[float] = []
@@ -70,11 +79,17 @@ async def read_all(url: str, load: Load) -> None:
     tasks = [asyncio.create_task(one()) for _ in range(load.clients)]
     for _ in range(load.clients):
         await ready.acquire()
+    client = httpx.AsyncClient(base_url=url.replace("ws://", "http://").removesuffix("/ws"), timeout=30)
+    if load.rest:  # the first request takes longer, and would hold up the stream
+        (await client.get("/api/status")).raise_for_status()
     print("ready", flush=True)
-    polling = asyncio.create_task(poll(url)) if load.rest else None
+    polling = asyncio.create_task(poll(client)) if load.rest else None
     await asyncio.gather(*tasks)
     if polling is not None:
+        if polling.done():
+            polling.result()  # a request failed
         polling.cancel()
+    await client.aclose()
     delays.sort()
     worst = {"p50": delays[len(delays) // 2], "p99": delays[int(len(delays) * 0.99)], "max": delays[-1]}
     print(json.dumps({"delivered": len(delays), "gaps": gaps, "rest": _p99(response_times), **worst}), flush=True)
@@ -83,23 +98,13 @@ async def read_all(url: str, load: Load) -> None:
 response_times: list[float] = []
 
 
-async def poll(url: str) -> None:
+async def poll(client: httpx.AsyncClient) -> None:
     """Send ordinary requests meanwhile."""
-    import httpx
-
-    async with httpx.AsyncClient(
-        base_url=url.replace("ws://", "http://").removesuffix("/ws"), timeout=30
-    ) as client:
-        while True:
-            began = time.monotonic()
-            try:
-                response = await client.get("/api/status")
-            except httpx.HTTPError:
-                return
-            if response.status_code != 200:
-                return
-            response_times.append(time.monotonic() - began)
-            await asyncio.sleep(0.05)
+    while True:
+        began = time.monotonic()
+        (await client.get("/api/status")).raise_for_status()
+        response_times.append(time.monotonic() - began)
+        await asyncio.sleep(0.05)
 
 
 def _p99(values: list[float]) -> float | None:
@@ -161,7 +166,7 @@ async def ours(load: Load, ws: str = "frames") -> Measured:
     from hybrid_scheduler.server.server_process import uvicorn_config
 
     with tempfile.TemporaryDirectory() as folder:
-        context = fake_context(Path(folder), port=0, max_clients=load.clients + 10)
+        context = fake_context(Path(folder), port=0, max_clients=load.clients + 10, rate_limit="off")
         config = uvicorn_config(create_app(context), context.options)
         if ws != "frames":
             config.ws = ws
@@ -234,6 +239,7 @@ def main() -> None:
         "--loop", choices=("uvloop", "asyncio"), default="uvloop", help="event loop of both servers"
     )
     parser.add_argument("--all", action="store_true", help="also uvicorn's own WebSocket implementations")
+    parser.add_argument("--limits", action="store_true", help="exit with status 1 if a limit is exceeded")
     parser.add_argument("--rest", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--read", metavar="URL", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -249,8 +255,12 @@ def main() -> None:
     for ws in ("websockets-sansio",) if given.all else ():
         print(_run(lambda ws=ws: ours(load, ws), given.loop), flush=True)
     # Separately, since responses cost CPU as well: response times of requests while the stream flows.
-    print(_run(lambda: ours(replace(load, rest=True)), given.loop), flush=True)
+    asked = _run(lambda: ours(replace(load, rest=True)), given.loop)
+    print(asked, flush=True)
     print(f"ratio {mine.microseconds / peer.microseconds:.2f}")
+    within = not mine.gaps and mine.p99 <= DELIVERY_S and asked.rest is not None and asked.rest <= REST_S
+    if given.limits and not within:
+        sys.exit(f"beyond a limit: no gap, delivery p99 {DELIVERY_S:g} s, REST p99 {REST_S:g} s")
 
 
 if __name__ == "__main__":

@@ -1,32 +1,50 @@
 """Campaign of injected faults: one row per promise, with the fault, the figure and the verdict.
 
-    ./run_tests.sh --faults                     every fault, at most 25 minutes on two idle cores
+    ./run_tests.sh --faults                     every fault, at most 25 minutes; writes docs/results/faults.txt
+    ./run_tests.sh --faults --minutes 40        with another limit of time
+    ./run_tests.sh --faults --share 0.1         a tenth of the amounts
     ./run_tests.sh --faults --soak              and ten minutes of a server under readers
     ./run_tests.sh --faults --large-history     and a history of ten million result rows
     ./run_tests.sh --faults --only poison       rows whose promise or fault matches
+    ./run_tests.sh --faults --list              print the rows with the number of their tests
     ./run_tests.sh --faults --quick             the amounts of every run of the tests, without benchmarks
-    ./run_tests.sh --faults --output FILE       also write the table to a file
+    ./run_tests.sh --faults --output FILE       write the table to this file
 
 Most faults are injected by tests, which every run of the tests contains with smaller amounts; HYBRID_FAULTS=full
-makes them complete. The others are benchmarks. A row passes if all its tests pass, or if its program ends with
-status 0.
+makes them complete. The others are benchmarks, which run first. A row holds if all its tests pass, or if its
+program ends with status 0. What does not end in time is "not run", which is no success. The soak and the large
+history have their own time.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
-from xml.etree import ElementTree
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULT = ROOT / "docs" / "results" / "faults.txt"
+#: Seconds for one benchmark, and for pytest to end once it is interrupted.
+PROGRAM_S, END_S = 300.0, 60.0
+#: Environment variable with the file to which the outcomes of tests are appended.
+REPORT = "HYBRID_FAULTS_REPORT"
+#: Files with the tests that take minutes.
+LONGEST = (
+    "tests/server/test_schemathesis.py",
+    "tests/faults/test_life_of_a_run.py",
+    "tests/faults/test_poison_values.py",
+    "tests/faults/test_mutated_inputs.py",
+)
+_PYTHONPATH = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
 
 
 class Row(NamedTuple):
@@ -82,9 +100,18 @@ ROWS = (
     ),
     Row("one engine per database", "second engine, both databases", (_PROCESS + "one_engine_per_database",)),
     Row(
-        "one key stores one task",
+        "one key stores one task, one run_id one run",
         "failed writes, both databases",
         (_OUTAGES + "one_key_stores_one_task_and_one_id_one_run_while_writes_fail",),
+    ),
+    Row(
+        "one key stores one task, one run_id one run",
+        "first request stored between look and command, restart",
+        (
+            _OUTAGES + "request_that_looked_before_the_first_was_stored_stores_nothing",
+            _FAULTS + "measured_run_that_an_earlier_engine_stored_is_not_stored_again",
+            _FAULTS + "engine_knows_the_keys_of_the_one_before",
+        ),
     ),
     Row(
         "database unavailable: 503, nothing lost",
@@ -169,9 +196,14 @@ ROWS = (
         ),
     ),
     Row(
-        "many readers",
+        "many readers: delivery p99 300 ms, REST 500 ms",
+        "200 WebSocket clients, 8 kB, 10 messages a second",
+        program=("stream_bench.py", "--clients", "200", "--rate", "10", "--limits"),
+    ),
+    Row(
+        "many readers: delivery p99 300 ms, REST 500 ms",
         "500 WebSocket clients, 8 kB, 4 messages a second",
-        program=("stream_bench.py", "--clients", "500", "--rate", "4"),
+        program=("stream_bench.py", "--clients", "500", "--rate", "4", "--limits"),
     ),
     Row(
         "hostile clients hurt only themselves",
@@ -199,49 +231,95 @@ LARGE_HISTORY = Row(
 
 
 class Verdict(NamedTuple):
-    """The outcome of a row."""
+    """The outcome of a row: "holds", "FAILS" or "not run"."""
 
     row: Row
     figure: str
-    passed: bool
+    word: str
     seconds: float
 
 
-def run_tests(rows: list[Row], amounts: str) -> Iterator[Verdict]:
+def collect(rows: list[Row], amounts: str) -> list[str]:
+    """Return the ids of all tests of these rows."""
+    command = [*_pytest(rows, amounts), "--collect-only", "-q", "--no-header"]
+    done = subprocess.run(command, cwd=ROOT, env=_environment(amounts), capture_output=True, text=True, check=False)
+    found = [line.strip() for line in done.stdout.splitlines() if "::" in line]
+    if not found:
+        sys.exit(done.stdout[-2000:] + done.stderr[-2000:])
+    return found
+
+
+def run_tests(rows: list[Row], amounts: str, deadline: float) -> Iterator[Verdict]:
     """Run the tests of all rows at once, on all cores, and yield the verdict of each row."""
-    nodes = list(dict.fromkeys(node for row in rows for node in row.tests))
-    if not nodes:
+    if not rows:
         return
+    expected = collect(rows, amounts)
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
+        report = Path(folder) / "report.jsonl"
+        report.touch()
         workers = str(min(os.cpu_count() or 1, 8))
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            workers,
-            "--dist",
-            "worksteal",
-        ]
-        command += ["-o", "junit_family=xunit1", f"--junit-xml={report}", "--timeout", "1500", *files(nodes)]
-        subprocess.call(command, cwd=ROOT, env={**os.environ, "HYBRID_FAULTS": amounts})
-        cases = list(ElementTree.parse(report).iter("testcase"))
+        # Tests start in order, one at a time, so that no long one is left for the end.
+        command = [*_pytest(rows, amounts), "-q", "-n", workers, "--dist", "load", "--maxschedchunk", "1"]
+        command += ["--timeout", "1500"]
+        plugin = {REPORT: str(report), "PYTHONPATH": os.pathsep.join([str(ROOT / "scripts"), *_PYTHONPATH])}
+        _call([*command, "-p", Path(__file__).stem], _environment(amounts) | plugin, deadline)
+        cases = [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()]
     for row in rows:
-        own = [case for case in cases if any(node_id(case).startswith(node) for node in row.tests)]
-        failed = [case for case in own if case.find("failure") is not None or case.find("error") is not None]
-        skipped = [case for case in own if case.find("skipped") is not None]
-        figures = [
-            found.get("value", "")
-            for case in own
-            for found in case.iter("property")
-            if found.get("name") == "figure"
-        ]
-        count = f"{len(own) - len(failed) - len(skipped)} of {len(own)} tests pass"
-        count += f", {len(skipped)} skipped" if skipped else ""
-        seconds = sum(float(case.get("time", 0)) for case in own)
-        yield Verdict(row, "; ".join([count, *figures]), bool(own) and not failed, seconds)
+        own: dict[str, list[dict[str, Any]]] = {}
+        for case in cases:
+            if _is_of(row, case["id"]):
+                own.setdefault(case["id"], []).append(case)
+        outcomes = {test: {case["outcome"] for case in found} for test, found in own.items()}
+        failed = [test for test, found in outcomes.items() if "failed" in found]
+        skipped = sum(found == {"skipped"} for found in outcomes.values())
+        number = sum(_is_of(row, test) for test in expected)
+        passed = len(own) - len(failed) - skipped
+        count = f"{passed} of {number} tests pass"
+        count += f", {skipped} skipped" if skipped else ""
+        count += f", {number - len(own)} not ended in time" if len(own) < number else ""
+        figures = [figure for found in own.values() for case in found for figure in case["figures"]]
+        names = [f"failed: {test.partition('::')[2]}" for test in failed]
+        word = "FAILS" if failed else "holds" if passed and len(own) >= number else "not run"
+        seconds = sum(case["seconds"] for found in own.values() for case in found)
+        yield Verdict(row, "\n".join([count, *figures, *names]), word, seconds)
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Note the outcome of a test as soon as it is known: this module is a plugin of pytest, too."""
+    file = os.environ.get(REPORT)
+    if file is None or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    if report.when == "call" or report.outcome != "passed":
+        figures = [value for name, value in report.user_properties if name == "figure"]
+        case = {"id": report.nodeid, "outcome": report.outcome, "seconds": report.duration, "figures": figures}
+        with open(file, "a", encoding="utf-8") as lines:
+            lines.write(json.dumps(case) + "\n")
+
+
+def _pytest(rows: list[Row], amounts: str) -> list[str]:
+    nodes = list(dict.fromkeys(node for row in rows for node in row.tests))
+    nodes.sort(key=lambda node: node not in LONGEST)
+    # Tests that repeat others, on the other database, are part of the full amounts alone.
+    return [sys.executable, "-m", "pytest", *files(nodes), *([] if amounts == "few" else ["--all"])]
+
+
+def _environment(amounts: str) -> dict[str, str]:
+    return {**os.environ, "HYBRID_FAULTS": amounts}
+
+
+def _call(command: list[str], environment: dict[str, str], deadline: float) -> None:
+    """Run pytest until the deadline; interrupted, its tests end their servers."""
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+        for end, number in ((deadline, signal.SIGINT), (deadline + END_S, signal.SIGKILL)):
+            try:
+                process.wait(max(0.0, end - time.monotonic()))
+                return
+            except subprocess.TimeoutExpired:
+                process.send_signal(number)
+
+
+def _is_of(row: Row, test: str) -> bool:
+    return any(test.startswith(node) for node in row.tests)
 
 
 def files(nodes: list[str]) -> list[str]:
@@ -250,31 +328,46 @@ def files(nodes: list[str]) -> list[str]:
     return [node for node in nodes if node in whole or node.partition("::")[0] not in whole]
 
 
-def node_id(case: ElementTree.Element) -> str:
-    """Return the node id of a test case in the report."""
-    return f"{case.get('file') or case.get('classname', '').replace('.', '/') + '.py'}::{case.get('name')}"
-
-
 def run_program(row: Row) -> Verdict:
     """Run the benchmark of a row; its figure is the lines that the row names."""
     began = time.monotonic()
     command = [sys.executable, str(ROOT / "benchmarks" / row.program[0]), *row.program[1:]]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    found = [line for line in done.stdout.splitlines() if re.search(row.lines, line)]
-    figure = "\n".join(found) if found else done.stderr.strip().rpartition("\n")[2]
-    return Verdict(row, figure, done.returncode == 0, time.monotonic() - began)
+    limit = None if row in (SOAK, LARGE_HISTORY) else PROGRAM_S
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            output, errors = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # and not kill, so that it ends its server
+            process.communicate()
+            return Verdict(row, f"not ended after {limit:g} s", "not run", time.monotonic() - began)
+    found = [line for line in output.splitlines() if re.search(row.lines, line)]
+    figure = "\n".join(found) if found else errors.strip().rpartition("\n")[2]
+    return Verdict(row, figure, "FAILS" if process.returncode else "holds", time.monotonic() - began)
 
 
 def table(verdicts: list[Verdict], seconds: float) -> str:
     """Return the table as text."""
-    lines = [f"{'verdict':8} {'promise':46} {'fault':64} {'s':>5}"]
+    lines = [f"{'verdict':8} {'promise':46} {'fault':72} {'s':>5}"]
     for one in verdicts:
-        word = "holds" if one.passed else "FAILS"
-        lines.append(f"{word:8} {one.row.promise:46} {one.row.fault:64} {one.seconds:5.0f}")
+        lines.append(f"{one.word:8} {one.row.promise:46} {one.row.fault:72} {one.seconds:5.0f}")
         lines += [f"{'':8} {line}" for line in one.figure.splitlines()]
-    failed = sum(not one.passed for one in verdicts)
-    lines.append(f"{len(verdicts) - failed} of {len(verdicts)} promises hold; {seconds / 60:.0f} minutes")
+    kept = sum(one.word == "holds" for one in verdicts)
+    lines.append(f"{kept} of {len(verdicts)} rows hold; {seconds / 60:.0f} minutes")
     return "\n".join(lines) + "\n"
+
+
+def heading(arguments: list[str]) -> str:
+    """Return the command, the day and the machine, as the file of the result has them."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    load = f", load before {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    return (
+        f"Campaign of injected faults: {' '.join(['./run_tests.sh --faults', *arguments])}\n"
+        f"{time.strftime('%d %B %Y')}, commit {commit.stdout.strip() or 'unknown'}, {os.cpu_count()} cores{load}.\n"
+        "s: seconds of the row's tests, which share the cores.\n\n"
+    )
 
 
 def main() -> int:
@@ -282,19 +375,41 @@ def main() -> int:
     parser.add_argument("--soak", action="store_true")
     parser.add_argument("--large-history", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--minutes", type=float, default=25.0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--list", action="store_true")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     rows = [*ROWS, *([SOAK] if given.soak else []), *([LARGE_HISTORY] if given.large_history else [])]
     rows = [row for row in rows if re.search(given.only, f"{row.promise} {row.fault}")]
+    amounts = "few" if given.quick else "full" if given.share == 1.0 else str(given.share)
+    tested = [row for row in rows if row.tests]
+    if given.list:
+        found = collect(tested, amounts) if tested else []
+        for row in rows:
+            number = f"{sum(_is_of(row, test) for test in found)} tests" if row.tests else " ".join(row.program)
+            print(f"{row.promise:46} {row.fault:72} {number}")
+        return 0
+    head = heading(sys.argv[1:])
     began = time.monotonic()
-    verdicts = list(run_tests([row for row in rows if row.tests], "few" if given.quick else "full"))
-    verdicts += [run_program(row) for row in rows if row.program and not given.quick]
+    measured = [row for row in rows if row.program and not given.quick and row not in (SOAK, LARGE_HISTORY)]
+    if measured:
+        print("==> compile what servers and what-if requests call", flush=True)
+        run_program(Row("", "", program=("hostile_bench.py", "--what-if")))
+    verdicts = []
+    for row in measured:
+        print(f"==> {' '.join(row.program)}", flush=True)
+        verdicts.append(run_program(row))
+    verdicts = [*run_tests(tested, amounts, began + 60.0 * given.minutes - END_S), *verdicts]
+    verdicts += [run_program(row) for row in rows if row in (SOAK, LARGE_HISTORY)]
     text = table(verdicts, time.monotonic() - began)
     print(text, end="")
-    if given.output:
-        given.output.write_text(text, encoding="utf-8")
-    return 0 if verdicts and all(one.passed for one in verdicts) else 1
+    whole = not given.only and amounts == "full"
+    if output := given.output or (RESULT if whole else None):
+        output.write_text(head + text, encoding="utf-8")
+        print(f"written to {output}")
+    return 0 if verdicts and all(one.word == "holds" for one in verdicts) else 1
 
 
 if __name__ == "__main__":
