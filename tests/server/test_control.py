@@ -81,7 +81,7 @@ async def test_other_settings_are_another_run(state):
 async def test_the_same_settings_go_on(state):
     engine = _Engine(state)
     await control(engine).start(StartOptions())
-    await control(engine).start(StartOptions(scenario="default", seed=1))
+    await control(engine).start(StartOptions(scenario="waves", seed=1))
     assert engine.commands == ["start", "start"]
 
 
