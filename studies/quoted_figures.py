@@ -44,7 +44,8 @@ def documents() -> list[Path]:
     """Return the documents whose figures need a source."""
     guide = ROOT / "docs" / "guide"
     pages = sorted((guide / "schedulers").glob("*.md"))
-    return [ROOT / "README.md", ROOT / "METHODOLOGY.md", guide / "faq.md", *(p for p in pages if p.stem != "index")]
+    single = [ROOT / "README.md", ROOT / "METHODOLOGY.md", ROOT / "docs" / "learning.md", guide / "faq.md"]
+    return [*single, *(page for page in pages if page.stem != "index")]
 
 
 # ------------------------------------------------------------------------------------------ sources
