@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.workload.scenarios import scenario_named
 
+LATE = "hybrid_ml(binding=late)"
 PUBLISHED = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
 #: So many times the tasks where queues need long to fill.
 LONG = 5
@@ -47,6 +48,6 @@ def cases(tasks: int) -> list[BookCase]:
              "The same with five times as many tasks: the cost of splitting adds up."),
         BookCase("transfer", "Large transfers, at 0.85 of capacity", make("transfer", fast[:3], 0.85, many),
              "earliest_finish", "Tasks carry up to 4 GB, so the transfer to a GPU often costs more than it saves."),
-        BookCase("batch", "A batch", make("mixed", (*fast, "fluid_plan"), None, tasks // 2), "earliest_finish",
-             "All tasks arrive at time 0, so makespans differ. fluid_plan knows all tasks beforehand."),
+        BookCase("batch", "A batch", make("mixed", (*fast, LATE, "fluid_plan"), None, tasks // 2),
+             "earliest_finish", "All tasks arrive at time 0, so makespans differ. fluid_plan knows them beforehand."),
     ]  # fmt: skip
