@@ -49,5 +49,6 @@ def cases(tasks: int) -> list[BookCase]:
         BookCase("transfer", "Large transfers, at 0.85 of capacity", make("transfer", fast[:3], 0.85, many),
              "earliest_finish", "Tasks carry up to 4 GB, so the transfer to a GPU often costs more than it saves."),
         BookCase("batch", "A batch", make("mixed", (*fast, LATE, "fluid_plan"), None, tasks // 2),
-             "earliest_finish", "All tasks arrive at time 0, so makespans differ. fluid_plan knows them beforehand."),
+             "earliest_finish",
+             "All tasks arrive at time 0, so makespans differ. fluid_plan knows them beforehand."),
     ]  # fmt: skip
