@@ -61,7 +61,7 @@ def test_measured_run_is_marked_as_measured(server: Served, store: Store, open_p
 
     page = open_page(server.url, f"/diff?a={stored}&b={live}")
     wait_until_settled(page)
-    expect(page.get_by_role("note")).to_contain_text("Run A was measured, run B was simulated")
+    expect(page.get_by_role("note").first).to_contain_text("Run A was measured, run B was simulated")
 
 
 def test_names_with_markup_stay_text(server: Served, store: Store, open_page: Open) -> None:

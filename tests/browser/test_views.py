@@ -101,7 +101,7 @@ def test_run_view_equals_the_api(server: Served, two_runs: Runs, open_page: Open
     _, ended = two_runs
     run = answer(server, f"/api/runs/{ended}")
     page = open_page(server.url, f"/run/{ended}")
-    expect(page.get_by_role("heading", level=1)).to_have_text(ended)
+    expect(page.get_by_role("heading", level=1)).to_have_text(ended, timeout=30_000)
     shown = rows_of(page.get_by_role("table", name="Comparison of the run"))
     assert len(shown) == len(run["comparison"])
     for row in run["comparison"]:
@@ -229,7 +229,9 @@ def test_playback_shows_the_means_up_to_the_playhead(server: Served, two_runs: R
     playhead = widget.get_by_role("slider")
     playhead.focus()
     page.keyboard.press("Home")
+    expect(playhead).to_have_attribute("aria-valuenow", "1")
     page.locator("body").press("]")
+    expect(playhead).not_to_have_attribute("aria-valuenow", "1")
     at = int(playhead.get_attribute("aria-valuenow") or 0)
     expect(widget).to_contain_text("stopped at task id")
     expect(widget).not_to_contain_text("Reading single results")

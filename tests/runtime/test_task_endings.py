@@ -78,7 +78,7 @@ def test_retry_on_the_cpu_finishes_during_shutdown(make: Callable[..., KernelExe
 def test_begun_split_is_finished_when_the_rest_is_cancelled(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
     run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
     begin = run.begin
     monkeypatch.setattr(run, "begin", lambda part: (begin(part), part.share < 1 and begun.set())[0])
@@ -304,7 +304,7 @@ def test_records_are_limited_when_devices_are_given(
 def test_queued_splits_hold_no_result_memory(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_splitting.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
     made: list[object] = []
     empty = torch.empty
 

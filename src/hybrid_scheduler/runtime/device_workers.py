@@ -264,6 +264,11 @@ class TimeoutWatch:
             self._limits.clear()
             self._condition.notify()
 
+    def join(self) -> None:
+        """Wait for the end of the thread, and so of the last call; nothing happens in that thread itself."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
     def _serve(self) -> None:
         while True:
             with self._condition:

@@ -528,6 +528,7 @@ class KernelExecutor(Executor, PartCallbacks):
         if wait:
             for worker in self.workers:
                 worker.join()
+            self._watch.join()  # it may still have to give a task its error
             self.learn()
 
     def _stop_when_done(self) -> None:
