@@ -38,7 +38,7 @@ function Views() {
             to={route}
             aria-current={active ? "page" : undefined}
             className={classNames(
-              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] md:h-14 xl:px-4",
+              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:px-1 max-md:rounded-[6px] md:h-14 xl:px-4",
               active ? "text-ink max-md:bg-raised md:shadow-[inset_0_-2px_0_var(--accent)]" : "text-muted",
             )}
           >

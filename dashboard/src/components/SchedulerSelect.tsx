@@ -16,6 +16,7 @@ export function SchedulerSelect({ value, onChange, label = "Scheduler" }: Schedu
       label={label}
       value={value ?? ""}
       onChange={onChange}
+      className="max-md:[&>span]:max-w-14"
       options={styles.map((style) => ({
         value: style.name,
         label: style.label,

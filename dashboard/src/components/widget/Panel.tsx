@@ -157,13 +157,13 @@ export function Panel({
       )}
     >
       <header className={classNames("mb-2 flex min-h-7 items-center gap-2", widget && "panel-drag md:cursor-grab")}>
-        <div className="min-w-0 flex-1 items-baseline gap-x-2 md:flex">
+        <div className="min-w-0 flex-1 items-baseline gap-x-2 max-md:min-w-16 md:flex">
           <h2 id={id} className="shrink-0 font-semibold text-14">
             {title}
           </h2>
           {subtitle ? <p className="min-w-0 truncate text-12 text-faint">{subtitle}</p> : null}
         </div>
-        <div className="flex shrink-0 items-center gap-1 md:gap-2">
+        <div className="flex items-center gap-1 max-md:flex-wrap max-md:justify-end md:shrink-0 md:gap-2">
           {tag ? <PanelTag tag={tag} /> : null}
           {actions}
           <PanelMenu

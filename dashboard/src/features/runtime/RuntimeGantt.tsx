@@ -60,8 +60,9 @@ function describe(call: Call): string {
   return `${call.name} #${call.number} on ${call.device}: ${time(call.seconds)}, ${predicted}, waited ${time(wait)}, copies ${time(call.transfer)}`;
 }
 
-const ticks = (from: number, to: number): number[] => {
-  const raw = (to - from) / 6;
+/** Round times of the axis, at least 70 px apart. */
+const ticks = (from: number, to: number, pixels: number): number[] => {
+  const raw = (to - from) / Math.min(6, Math.max(1, pixels / 70));
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = ([1, 2, 5, 10].find((factor) => factor * power >= raw) ?? 10) * power;
   const found: number[] = [];
@@ -195,7 +196,7 @@ export function RuntimeGantt({
               })}
             </g>
           ))}
-          {ticks(from, to).map((at) => (
+          {ticks(from, to, inner).map((at) => (
             <text key={at} x={x(at)} y={height + 14} textAnchor="middle" fill="var(--faint)">
               {time(at)}
             </text>
