@@ -516,3 +516,15 @@ def test_verdict_of_a_stored_run_has_the_leader_and_the_floor_of_the_live_one():
     busy = run.lanes[0].cluster.busy_by(now)[0] / (now - first)
     assert cause.reason.numbers["busy"] == pytest.approx(busy)
     assert cause.reason.numbers["queue_s"] == pytest.approx(run.backlogs()["round_robin"]["cpu"])
+
+
+def test_verdict_does_not_depend_on_when_loads_were_read():
+    run = LiveRun(LiveConfig(schedulers=("greedy", "oracle"), seed=3), InlineTrainingWorker())
+    run.begin(1)
+    for second in range(1, 100):
+        run.advance(run.ordinal + 1, 1000, float(second))
+        if second % 7 == 0:
+            run.utilisations()
+    before = run.verdict().as_dict()
+    run.utilisations()
+    assert run.verdict().as_dict() == before

@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from hybrid_scheduler.schedulers.greedy import Greedy
 from hybrid_scheduler.server.engine_control import StartOptions, chosen_machine
 from hybrid_scheduler.server.local_engine_control import LocalEngineControl
 from hybrid_scheduler.server.routes.runs import replay_of
+from hybrid_scheduler.server.routes.strict_route import stored_run
 from hybrid_scheduler.server.schemas import MachineOption, RunPreview, ScenarioPreview, TraceInspection
 from hybrid_scheduler.server.whatif_worker import EvidenceQuestion, compute_evidence
 from hybrid_scheduler.workload import load_workload
@@ -330,3 +332,21 @@ def test_plug_ins_are_named_with_their_digest():
 
 def test_measured_run_has_no_command():
     assert replay_of(run_of(HOME, source="measured"), "http://host") is None
+
+
+@pytest.mark.parametrize(("live", "looks"), [("new", 3), ("another", 1)])
+async def test_run_that_has_just_begun_is_waited_for(live, looks):
+    rows = [None, None, {"run_id": "new"}]
+
+    class Repository:
+        async def run(self, run_id):
+            return rows.pop(0)
+
+    class Control:
+        async def status(self):
+            return {"run_id": live}
+
+    context = SimpleNamespace(repository=Repository(), control=Control())
+    found = await stored_run(context, "new")
+    assert (found is not None) == (live == "new")
+    assert len(rows) == 3 - looks

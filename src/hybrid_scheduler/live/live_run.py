@@ -390,13 +390,16 @@ class LiveRun:
 
     def verdict(self) -> Verdict:
         """Return who leads and why; device loads are those of the last minute of virtual time."""
-        first, last = self._marks[0], self._mark()
+        marks = [*self._marks, self._mark()]
+        while len(marks) > 2 and marks[1].at <= self.now - LOAD_WINDOW_S:  # as `utilisations` drops them
+            del marks[0]
+        first, last = marks[0], marks[-1]
         window = (first.at, max(last.at, first.at))
         devices = self.config.platform.devices
         evidence: list[Evidence] = []
         for number, (lane, row) in enumerate(zip(self.lanes, self.rows(), strict=True)):
             busy = busy_share(first.busy[number], last.busy[number], window[1] - window[0])
-            peak = np.max([mark.backlog[number] for mark in (*self._marks, last)], axis=0)
+            peak = np.max([mark.backlog[number] for mark in marks], axis=0)
             loads = tuple(
                 DeviceLoad(device.name, device.kind, float(share), 0.0, float(backlog), float(earlier), float(most))
                 for device, share, backlog, earlier, most in zip(

@@ -24,7 +24,7 @@ from ..schemas import (
     base_models,
     problems,
 )
-from .strict_route import Limit, RunQuery, SchedulerQuery, StrictRoute, current_run
+from .strict_route import Limit, RunQuery, SchedulerQuery, StrictRoute, current_run, stored_run
 
 router = APIRouter(prefix="/api", tags=["history"], route_class=StrictRoute)
 events_router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRoute)
@@ -177,7 +177,8 @@ async def load(
     window = LoadWindow(start, end, last, ahead, columns)
 
     async def compute() -> dict[str, Any]:
-        found = None if chosen is None else await context.repository.device_load(chosen, scheduler, window)
+        known = None if chosen is None else await stored_run(context, chosen)
+        found = None if known is None else await context.repository.device_load(known["run_id"], scheduler, window)
         if found is None:
             raise not_found("run", chosen or "live")
         return found

@@ -38,7 +38,17 @@ from ..schemas import (
     problems,
 )
 from ..whatif_worker import EvidenceQuestion
-from .strict_route import REPLAY, RUN_ID, SCHEDULER, KeyHeader, Limit, RunInPath, StrictRoute, used_key
+from .strict_route import (
+    REPLAY,
+    RUN_ID,
+    SCHEDULER,
+    KeyHeader,
+    Limit,
+    RunInPath,
+    StrictRoute,
+    stored_run,
+    used_key,
+)
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 
@@ -374,7 +384,7 @@ async def diff(
 
 
 async def _detail(context: AppContext, run_id: str, server: str) -> dict[str, Any]:
-    known = await context.repository.run(run_id)
+    known = await stored_run(context, run_id)
     if known is None:
         raise not_found("run", run_id)
     rows, verdict = await _comparison(context, known)
