@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 Publish = Callable[[bytes], None]
 #: Limits of the 99th percentiles.
 DELIVERY_S, REST_S = 0.3, 0.5
+#: Clients that connect at once: a server refuses more than 256 HTTP connections of one address.
+_HANDSHAKES = 100
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,13 @@ async def read_all(url: str, load: Load) -> None:
 
     async def one() -> None:
         nonlocal gaps
-        async with connect(url, compression=None, max_size=None, max_queue=None) as socket:
-            ready.release()
+        async with AsyncExitStack() as stack:
+            connecting = connect(url, compression=None, max_size=None, max_queue=None, open_timeout=60)
+            try:
+                async with handshakes:
+                    socket = await stack.enter_async_context(connecting)
+            finally:
+                ready.release()
             last = 0
             while last < load.messages:
                 message = json.loads(await socket.recv())
@@ -76,9 +84,12 @@ async def read_all(url: str, load: Load) -> None:
                 last = message["seq"]
 
     ready = asyncio.Semaphore(0)
+    handshakes = asyncio.Semaphore(_HANDSHAKES)
     tasks = [asyncio.create_task(one()) for _ in range(load.clients)]
     for _ in range(load.clients):
         await ready.acquire()
+    for failed in (task for task in tasks if task.done()):
+        failed.result()
     client = httpx.AsyncClient(base_url=url.replace("ws://", "http://").removesuffix("/ws"), timeout=30)
     if load.rest:  # the first request takes longer, and would hold up the stream
         (await client.get("/api/status")).raise_for_status()

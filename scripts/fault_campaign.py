@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -334,11 +335,18 @@ def run_program(row: Row) -> Verdict:
     command = [sys.executable, str(ROOT / "benchmarks" / row.program[0]), *row.program[1:]]
     limit = None if row in (SOAK, LARGE_HISTORY) else PROGRAM_S
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+    # A session of its own: clients that a benchmark started hold its pipes, and must not outlive it.
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
         try:
             output, errors = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             process.terminate()  # and not kill, so that it ends its server
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             return Verdict(row, f"not ended after {limit:g} s", "not run", time.monotonic() - began)
     found = [line for line in output.splitlines() if re.search(row.lines, line)]
