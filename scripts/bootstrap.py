@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,7 +38,7 @@ RUN_TIME, DEVELOPMENT, NODE = "requirements.txt", "requirements-dev.txt", "requi
 MADE_FROM = {RUN_TIME: ("pyproject.toml",), DEVELOPMENT: (RUN_TIME, "pyproject.toml"), NODE: ()}
 CONTAINED = {DEVELOPMENT: (RUN_TIME,)}
 
-# Installed before a lock, from wherever pip finds it: the CPU and CUDA builds of torch share a version but not
+# Installed beside a lock, from wherever pip finds it: the CPU and CUDA builds of torch share a version but not
 # their hashes. The variable names a package index to take it from instead, e.g. one with CPU builds only.
 TORCH = "torch==2.13.0"
 UNHASHED_FIRST = {DEVELOPMENT: (TORCH,)}
@@ -201,16 +202,30 @@ def _install(root: Path, venv: Path, python: Path, name: str, lock: IO[str]) -> 
     # --no-compile: Python compiles what is imported, which is a small part of what these packages hold.
     pip = (str(python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-compile")
     index = os.environ.get(TORCH_INDEX)
-    for pin in UNHASHED_FIRST.get(name, ()):
-        _run(venv, lock, *pip, *(("--index-url", index) if index else ()), pin)
-    _run(venv, lock, *pip, "--require-hashes", "-r", str(root / name))
+    unhashed = [(*(("--index-url", index) if index else ()), pin) for pin in UNHASHED_FIRST.get(name, ())]
+    if unhashed:
+        # A lock names every package, so none has to be looked up, and two processes can share the work.
+        own = venv / name
+        own.write_text(re.sub(r"(?m)^-r .*$", "", files[0].read_text(encoding="utf-8")), encoding="utf-8")
+        with ThreadPoolExecutor(1) as beside:
+            locked = (*pip, "--no-deps", "--require-hashes", "-r")
+            rest = beside.submit(_run, venv, lock, *locked, str(own), log_name="bootstrap-dev.log")
+            for words in unhashed:
+                _run(venv, lock, *pip, "--no-deps", *words)
+            for file in files[1:]:
+                _run(venv, lock, *locked, str(file))
+            rest.result()
+        for words in unhashed:  # what they need beyond the lock
+            _run(venv, lock, *pip, *words)
+    else:
+        _run(venv, lock, *pip, "--require-hashes", "-r", str(root / name))
     if name != NODE:
         _run(venv, lock, *pip, "--no-deps", "--no-build-isolation", "-e", str(root))
 
 
-def _run(venv: Path, lock: IO[str], *command: str) -> None:
+def _run(venv: Path, lock: IO[str], *command: str, log_name: str = "bootstrap.log") -> None:
     """Run one step with its output in the log; if it fails, the end of that output is the message."""
-    path = venv / "bootstrap.log"
+    path = venv / log_name
     with path.open("a+", encoding="utf-8", errors="replace") as log:
         start = log.tell()
         print("$", *command, file=log, flush=True)
