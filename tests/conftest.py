@@ -1,5 +1,6 @@
 """Shared by all tests: fixed seeds for hypothesis, so that a failure can be repeated, and the order of tests."""
 
+import gc
 import itertools
 import os
 import signal
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # `import reference`, `import strategies`
+
+gc.disable()  # until all tests are collected: what is imported stays, and looking through it takes seconds
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("fixed")
@@ -95,6 +98,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         del short[:more]
         left -= size
     items[:] = [item for share in shares for item in share] + short
+
+
+def pytest_collection_finish() -> None:
+    """Leave the imported libraries out of every later search for garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
