@@ -28,9 +28,13 @@ from build_dashboard import NoDashboardError, ensure_dashboard, provide_npm
 COVERAGE = ["--cov", "--cov-report=term:skip-covered"]
 
 
-#: Whole workloads, tasks one by one as in a live run, and an objective: each has loops of its own.
+#: Whole workloads, tasks one by one as in a live run, an objective, and training: each has loops of its own. The
+#: compiler allocates much that lives long, and looking through it again and again took a fifth of the time.
 COMPILE = """
+import gc
+gc.set_threshold(200_000, 50, 50)
 from hybrid_scheduler import LiveConfig, Objective, compare
+from hybrid_scheduler.learning.dqn.training import train_agent
 from hybrid_scheduler.live.live_run import compile_live_code
 from hybrid_scheduler.schedulers import schedulers
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -39,6 +43,8 @@ late = "hybrid_ml(binding=late)"
 compare(tasks, (*schedulers(), late))
 compile_live_code(LiveConfig())
 compare(tasks, ("oracle", late), objective=Objective(0.5, 0.5))
+compare(tasks, ("hybrid_ml(durations=forest)", "rl_agent(durations=forest)"))
+train_agent(1, 1, num_envs=2, episode_tasks=20, scenarios=["mixed"], loads=[0.7])
 """
 
 Steps = dict[str, list[str]]
