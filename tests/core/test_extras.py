@@ -101,7 +101,9 @@ def test_environment_without_gymnasium_names_the_extra():
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # on a busy machine with nothing compiled yet
-@pytest.mark.parametrize("command", ["simulate --tasks 100", "compare --tasks 60 --seeds 2", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["simulate --tasks 100", "compare --tasks 60 --seeds 2 --processes 1", "doctor"]
+)
 def test_base_package_needs_no_extra(tmp_path, command):
     done = without(list(EXTRA_OF), *command.split(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr

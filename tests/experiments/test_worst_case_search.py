@@ -10,13 +10,13 @@ from hybrid_scheduler.experiments.worst_case_search import DIMENSIONS, case_at, 
 from hybrid_scheduler.workload.scenarios import SCENARIOS, scenario_named
 
 
-def make_spec(*schedulers):
-    return ExperimentSpec(scenario_named("mixed"), 80, schedulers)
+def make_spec(*schedulers, tasks=80):
+    return ExperimentSpec(scenario_named("mixed"), tasks, schedulers)
 
 
 @pytest.mark.slow
 def test_search_finds_the_same_bad_workload_with_any_number_of_processes():
-    spec = make_spec("greedy", "oracle")
+    spec = make_spec("greedy", "oracle", tasks=30)
     found, again = (
         find_worst(spec, evaluations=4, confirmation_seeds=2, processes=processes) for processes in (1, 2)
     )
