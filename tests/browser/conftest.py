@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect, sync_playwright
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "faults"), str(Path(__file__).parent)]  # process, page_checks
 
-from page_checks import ROOT, SCHEDULERS, make_two_runs  # noqa: E402
+from page_checks import ROOT, SCHEDULERS, SPEED, make_two_runs  # noqa: E402
 from process import Served, served  # noqa: E402
 
 from build_dashboard import NoDashboardError, ensure_dashboard  # noqa: E402
@@ -39,6 +39,14 @@ _OUTAGE = (
 
 
 _LOUD = ("error", "warning")
+#: Of whatever is awaited in a page, in milliseconds: enough for a busy machine with one core.
+_TIMEOUT_MS = 30_000
+expect.set_options(timeout=_TIMEOUT_MS)
+#: A page begins without what pages before it stored, but with a finished tour; a reload keeps what it stored.
+_NEW_VISITOR = """
+if (!sessionStorage.getItem('known')) { localStorage.clear(); sessionStorage.setItem('known', 'yes'); }
+localStorage.setItem('hs.tour', 'done');
+"""
 
 
 def _with_address(line: ConsoleMessage) -> str:
@@ -75,20 +83,35 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """All six schedulers at twenty times the speed, so that there is something to see.
+def shared_context(browser: Browser) -> Iterator[BrowserContext]:
+    """One profile for all pages, so that the scripts of the dashboard are loaded and compiled once."""
+    context = browser.new_context(reduced_motion="reduce")
+    context.add_init_script(_NEW_VISITOR)
+    yield context
+    context.close()
 
-    One server for all files: a test that pauses the run resumes it, and one that stores a run deletes it.
-    """
-    settings = {"HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS}
-    with served(tmp_path_factory.mktemp("live"), "--speed", "20", environment=settings) as process:
+
+@pytest.fixture(scope="package")
+def shared_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """All six schedulers, one server for all files: a test that stores a run deletes it."""
+    settings = {"HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS, "HYBRID_LIVE__UPDATE_INTERVAL": "1"}
+    with served(tmp_path_factory.mktemp("live"), "--speed", str(SPEED), environment=settings) as process:
         yield process
 
 
+@pytest.fixture
+def server(shared_server: Served) -> Iterator[Served]:
+    """The shared server, whose run goes on while a test uses it and rests between them."""
+    with shared_server.client() as api:
+        api.post("/api/resume").raise_for_status()
+        yield shared_server
+        api.post("/api/pause").raise_for_status()
+
+
 @pytest.fixture(scope="module")
-def two_runs(server: Served) -> tuple[str, str]:
+def two_runs(shared_server: Served) -> tuple[str, str]:
     """New runs for each module, so that they are short."""
-    return make_two_runs(server)
+    return make_two_runs(shared_server)
 
 
 @pytest.fixture(scope="package")
@@ -99,7 +122,7 @@ def empty_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+def open_page(shared_context: BrowserContext) -> Iterator[Callable[..., Page]]:
     """Open a page of the dashboard; at the end there must have been nothing else on the console than is allowed."""
     pages: list[tuple[Page, list[str], tuple[str, ...]]] = []
 
@@ -113,12 +136,12 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         allowed: tuple[str, ...] = (),
         before: tuple[str, Callable[[Route], object]] | None = None,
     ) -> Page:
-        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
-        page.set_default_timeout(30_000)
+        page = shared_context.new_page()
+        page.set_viewport_size({"width": width, "height": 900})
+        page.set_default_timeout(_TIMEOUT_MS)
         said: list[str] = []
         page.on("console", lambda line: said.append(_with_address(line)) if line.type in _LOUD else None)
         page.on("pageerror", lambda error: said.append(str(error)))
-        page.add_init_script("localStorage.setItem('hs.tour', 'done')")
         pages.append((page, said, (*allowed, *(_OUTAGE if outage else ()))))
         if before is not None:
             page.route(*before)

@@ -14,6 +14,8 @@ AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 SCHEDULERS = "round_robin,random,greedy,hybrid_ml,rl_agent,oracle"
 Open = Callable[..., Page]
 THEMES = ("dark", "light")
+#: Of live runs: fast enough that there is something to see, slow enough to leave the cores to other tests.
+SPEED = 5
 #: Limits of the design are multiplied by this, because other tests run beside these ones, on all cores.
 #: `./run_tests.sh --faults` checks the limits themselves.
 BUSY = 1 if FULL else 4
@@ -44,7 +46,7 @@ def make_two_runs(server: Served) -> tuple[str, str]:
         runs = []
         for seed in (5, 7):
             api.post("/api/simulation/stop").raise_for_status()
-            runs.append(api.post("/api/simulation/start", json={"seed": seed, "speed": 20}).json()["run_id"])
+            runs.append(api.post("/api/simulation/start", json={"seed": seed, "speed": SPEED}).json()["run_id"])
             for task in sent:
                 api.post("/api/tasks", json=task).raise_for_status()
     ended, newest = runs
@@ -76,7 +78,8 @@ def wait_until_settled(page: Page) -> None:
 
 def set_theme(page: Page, theme: str) -> None:
     if page.locator("html").get_attribute("data-theme") != theme:
-        page.keyboard.press("t")
+        # Not by the keyboard, which may belong to a field.
+        page.evaluate("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 't', bubbles: true}))")
         page.locator(f"html[data-theme={theme}]").wait_for()
 
 
@@ -101,12 +104,29 @@ def said_at(page: Page, word: str) -> float:
     return float(page.evaluate("word => window.said.findLast(([said]) => said === word)[1]", word)) / 1000
 
 
-def violations(page: Page) -> list[str]:
-    """What axe finds against WCAG 2.2 AA, in a line each."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+_WCAG = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+#: The rules whose result depends on colours.
+_COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+
+
+def _violations(page: Page, rules: dict[str, object]) -> list[str]:
+    """What axe finds against these rules, in a line each."""
     found = page.evaluate(
-        """async () => (await axe.run(document, {runOnly: {type: 'tag', values:
-            ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}})).violations
-            .map(v => `${v.id}: ${v.nodes.length} x ${v.nodes[0].html.slice(0, 160)}`)"""
+        """async rules => (await axe.run(document, {runOnly: rules, resultTypes: ['violations']})).violations
+            .map(v => `${v.id}: ${v.nodes.length} x ${v.nodes[0].html.slice(0, 160)}`)""",
+        rules,
     )
     return list(found)
+
+
+NO_VIOLATIONS: dict[str, list[str]] = {theme: [] for theme in THEMES}
+
+
+def violations_by_theme(page: Page) -> dict[str, list[str]]:
+    """Return what axe finds against WCAG 2.2 AA in both themes; they differ in nothing but colours."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = {}
+    for theme, rules in zip(THEMES, (_WCAG, _COLOURS), strict=True):
+        set_theme(page, theme)
+        found[theme] = _violations(page, rules)
+    return found

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 from page_checks import (
-    THEMES,
+    NO_VIOLATIONS,
+    SPEED,
     Open,
     make_two_runs,
-    set_theme,
-    violations,
+    violations_by_theme,
     wait_for_data,
     wait_for_pill,
     wait_until_settled,
 )
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Route, expect
 from process import Served, served
 
 VIEWS = ("compare", "scheduler", "history", "run", "diff")
@@ -28,17 +28,6 @@ def path_of(view: str, runs: tuple[str, str] = (NO_RUN, NO_RUN)) -> str:
     return paths.get(view, f"/{view}")
 
 
-def found_in_both_themes(page: Page) -> dict[str, list[str]]:
-    found = {}
-    for theme in THEMES:
-        set_theme(page, theme)
-        found[theme] = violations(page)
-    return found
-
-
-NOTHING: dict[str, list[str]] = {theme: [] for theme in THEMES}
-
-
 @pytest.mark.parametrize("view", VIEWS)
 def test_view_of_a_live_run_has_no_accessibility_violations(
     server: Served, two_runs: tuple[str, str], open_page: Open, view: str
@@ -46,7 +35,7 @@ def test_view_of_a_live_run_has_no_accessibility_violations(
     page = open_page(server.url, path_of(view, two_runs))
     wait_for_pill(page, "Live")
     wait_until_settled(page)
-    assert found_in_both_themes(page) == NOTHING
+    assert violations_by_theme(page) == NO_VIOLATIONS
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -59,7 +48,7 @@ def test_view_without_data_has_no_accessibility_violations(
     wait_until_settled(page)
     hint = "Go to the list of runs" if view in ("run", "diff") else "hybrid-scheduler serve"
     expect(page.get_by_text(hint).first).to_be_visible()
-    assert found_in_both_themes(page) == NOTHING
+    assert violations_by_theme(page) == NO_VIOLATIONS
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -76,14 +65,14 @@ def test_view_with_failing_requests_has_no_accessibility_violations(
     wait_for_pill(page, "Live")
     wait_until_settled(page)
     page.get_by_role("button", name="Retry").first.wait_for()
-    assert found_in_both_themes(page) == NOTHING
+    assert violations_by_theme(page) == NO_VIOLATIONS
 
 
 def test_view_without_a_server_has_no_accessibility_violations(
     dashboard: Path, open_page: Open, tmp_path: Path
 ) -> None:
     """One server for all views: they are open when it goes."""
-    with served(tmp_path, "--speed", "20") as process:
+    with served(tmp_path, "--speed", str(SPEED)) as process:
         runs = make_two_runs(process)
         pages = {view: open_page(process.url, path_of(view, runs), outage=True) for view in VIEWS}
         wait_for_data(pages["compare"])
@@ -98,8 +87,8 @@ def test_view_without_a_server_has_no_accessibility_violations(
                 "() => /Reconnecting|Offline/.test(document.querySelector('[data-testid=connection]').innerText)"
             )
             page.bring_to_front()
-            found[view] = found_in_both_themes(page)
-        assert found == dict.fromkeys(VIEWS, NOTHING)
+            found[view] = violations_by_theme(page)
+        assert found == dict.fromkeys(VIEWS, NO_VIOLATIONS)
 
 
 def test_empty_database_offers_to_start_the_simulation(empty_server: Served, open_page: Open) -> None:
@@ -108,3 +97,5 @@ def test_empty_database_offers_to_start_the_simulation(empty_server: Served, ope
     page.get_by_role("button", name="Start simulation").first.click()
     wait_for_pill(page, "Live")
     wait_for_data(page)
+    with empty_server.client() as api:
+        api.post("/api/simulation/stop").raise_for_status()

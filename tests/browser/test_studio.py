@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_checks import THEMES, Open, violations, wait_until_settled
+from page_checks import NO_VIOLATIONS, SPEED, Open, violations_by_theme, wait_until_settled
 from playwright.sync_api import Locator, Page, expect
 from process import Served, served
 
@@ -28,7 +28,7 @@ REFUSED = ("status of 422", "status of 409", "/api/whatif")
 def studio_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of its own, because these tests end its run again and again."""
     settings = {"HYBRID_SIMULATION__SCHEDULERS": "round_robin,greedy,oracle"}
-    with served(tmp_path_factory.mktemp("studio"), "--speed", "20", environment=settings) as process:
+    with served(tmp_path_factory.mktemp("studio"), "--speed", str(SPEED), environment=settings) as process:
         yield process
 
 
@@ -41,7 +41,7 @@ def answer(server: Served, path: str) -> Any:
 def _known_run(studio_server: Served) -> None:
     """Every test begins with the same live run, whose schedulers the form takes."""
     names = ("round_robin", "greedy", "oracle")
-    body = {"scenario": "default", "seed": 42, "speed": 20, "schedulers": [{"name": name} for name in names]}
+    body = {"scenario": "default", "seed": 42, "speed": SPEED, "schedulers": [{"name": name} for name in names]}
     with studio_server.client() as api:
         api.post("/api/simulation/runs", json=body).raise_for_status()
 
@@ -66,9 +66,8 @@ def started(server: Served, page: Page, dialog: Locator) -> dict[str, Any]:
 # ---------------------------------------------------------------- starting
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_run_of_a_scenario_has_the_settings_of_the_form(studio_server: Served, open_page: Open, theme: str) -> None:
-    page = open_page(studio_server.url, theme=theme, allowed=REFUSED)
+def test_run_of_a_scenario_has_the_settings_of_the_form(studio_server: Served, open_page: Open) -> None:
+    page = open_page(studio_server.url, allowed=REFUSED)
     dialog = open_studio(page)
     dialog.get_by_role("radio", name="bursty").check()
     dialog.get_by_role("radio", name="Laptop").check()
@@ -87,7 +86,7 @@ def test_run_of_a_scenario_has_the_settings_of_the_form(studio_server: Served, o
     dialog.get_by_label("Name", exact=True).fill("Bursts on a laptop")
     dialog.get_by_label("Tags").fill("baseline,")
     dialog.get_by_label("Note").fill("first try")
-    assert violations(page) == []
+    assert violations_by_theme(page) == NO_VIOLATIONS
     run = started(studio_server, page, dialog)
     assert (run["scenario"], run["load"], run["seed"], run["platform"]) == ("bursty", 0.55, 7, "laptop")
     assert run["schedulers"] == ["greedy", "oracle(grid=11)"]
@@ -95,12 +94,11 @@ def test_run_of_a_scenario_has_the_settings_of_the_form(studio_server: Served, o
     expect(page.get_by_role("region", name="Run and schedulers")).to_contain_text("laptop")
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_dropped_table_is_mapped_corrected_and_played(studio_server: Served, open_page: Open, theme: str) -> None:
-    page = open_page(studio_server.url, theme=theme, allowed=REFUSED)
+def test_dropped_table_is_mapped_corrected_and_played(studio_server: Served, open_page: Open) -> None:
+    page = open_page(studio_server.url, allowed=REFUSED)
     dialog = open_studio(page)
     dialog.get_by_role("radio", name="My trace").check()
-    table = {"name": f"jobs {theme}.csv", "mimeType": "text/csv", "buffer": TABLE.encode()}
+    table = {"name": "jobs of a week.csv", "mimeType": "text/csv", "buffer": TABLE.encode()}
     dialog.get_by_label("Trace file").set_input_files(table)
     expect(dialog.get_by_label("Column of the run time")).to_have_value("end")
     expect(dialog.get_by_label("Column to subtract from the run time")).to_have_value("start")
@@ -109,7 +107,7 @@ def test_dropped_table_is_mapped_corrected_and_played(studio_server: Served, ope
     rejected.wait_for(timeout=60_000)  # the server reads the file first
     expect(rejected.get_by_role("row").nth(1)).to_have_text("402submit_timefinite and >= 0, as arrival_timesoon")
     expect(rejected.get_by_role("row").nth(2)).to_contain_text("415 - 420")
-    assert violations(page) == []
+    assert violations_by_theme(page) == NO_VIOLATIONS
 
     start = dialog.get_by_role("button", name="Start", exact=True)
     expect(start).to_be_disabled()
@@ -118,9 +116,9 @@ def test_dropped_table_is_mapped_corrected_and_played(studio_server: Served, ope
     expect(dialog.get_by_text("every queue grows")).to_be_visible()
     dialog.get_by_role("button", name="Rescale to 0.8").click()
     run = started(studio_server, page, dialog)
-    assert (run["scenario"], run["load"]) == (f"trace:jobs-{theme}", pytest.approx(0.8))
+    assert (run["scenario"], run["load"]) == ("trace:jobs-of-a-week", pytest.approx(0.8))
     stored = {one["name"] for one in answer(studio_server, "/api/traces")["traces"]}
-    assert f"jobs-{theme}" in stored
+    assert "jobs-of-a-week" in stored
 
 
 def test_stored_trace_is_played_and_a_taken_name_is_refused(studio_server: Served, open_page: Open) -> None:
@@ -138,7 +136,7 @@ def test_stored_trace_is_played_and_a_taken_name_is_refused(studio_server: Serve
     expect(dialog.get_by_text("Every row can be used.")).to_be_visible()
     dialog.get_by_role("button", name="Start", exact=True).click()
     expect(dialog.get_by_role("alert")).to_contain_text("there is a trace named week already")
-    assert violations(page) == []
+    assert violations_by_theme(page) == NO_VIOLATIONS
     dialog.get_by_role("button", name="Remove the file").click()
     dialog.get_by_label("Or play a stored trace").select_option("week")
     dialog.get_by_role("switch", name="Begin again at its end").click()
@@ -166,35 +164,34 @@ def test_wrong_settings_stand_beside_their_field(studio_server: Served, open_pag
     assert (run["platform"], len(run["config"]["platform"]["devices"])) == ("lab", 3)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_own_task_is_sent_and_its_decisions_open(studio_server: Served, open_page: Open, theme: str) -> None:
-    page = open_page(studio_server.url, theme=theme, allowed=REFUSED)
+def test_own_task_is_sent_and_its_decisions_open(studio_server: Served, open_page: Open) -> None:
+    page = open_page(studio_server.url, allowed=REFUSED)
     dialog = open_studio(page)
     dialog.get_by_role("radio", name="One task").check()
     dialog.get_by_label("Size").fill("-5")
     dialog.get_by_role("button", name="Send the task").click()
     expect(dialog.get_by_role("alert")).to_contain_text("must be greater than or equal to 0.001, got -5")
     dialog.get_by_label("Size").fill("1234")
-    assert violations(page) == []
+    assert violations_by_theme(page) == NO_VIOLATIONS
     dialog.get_by_role("button", name="Send the task").click()
     expect(page).to_have_url(re.compile(r"task=\d+"))
     task = answer(studio_server, f"/api/tasks/{page.url.partition('task=')[2].partition('&')[0]}")
     assert task["size"] == 1234
 
 
-@pytest.mark.parametrize("width", [360, 768, 1440, 2560])
-@pytest.mark.parametrize("theme", THEMES)
-def test_studio_fits_every_width(studio_server: Served, open_page: Open, width: int, theme: str) -> None:
-    page = open_page(studio_server.url, width=width, theme=theme, allowed=REFUSED)
+def test_studio_fits_every_width(studio_server: Served, open_page: Open) -> None:
+    page = open_page(studio_server.url, width=360, allowed=REFUSED)
     dialog = open_studio(page)
     body = "document.querySelector('dialog .overflow-auto')"
-    wide = f"() => {body}.scrollWidth - {body}.clientWidth"
-    assert page.evaluate(wide) <= 1
-    for source in ("My trace", "One task", "Scenario"):
-        dialog.get_by_role("radio", name=source).check()
-        assert page.evaluate(wide) <= 1
-    expect(dialog.get_by_role("button", name="Start", exact=True)).to_be_in_viewport()
-    assert violations(page) == []
+    fits = f"() => {body}.scrollWidth - {body}.clientWidth <= 1"
+    for width in (360, 768, 1440, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(f"w => window.innerWidth === w && ({fits})()", arg=width)
+        for source in ("My trace", "One task", "Scenario"):
+            dialog.get_by_role("radio", name=source).check()
+            assert page.evaluate(fits), (width, source)
+        expect(dialog.get_by_role("button", name="Start", exact=True)).to_be_in_viewport()
+        assert violations_by_theme(page) == NO_VIOLATIONS
 
 
 # ---------------------------------------------------------------- runs in the list
@@ -209,15 +206,14 @@ def choose(page: Page, row: Locator, item: str) -> None:
     page.get_by_role("menuitem", name=item).click()
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_run_is_stopped_repeated_and_labelled_with_undo(studio_server: Served, open_page: Open, theme: str) -> None:
+def test_run_is_stopped_repeated_and_labelled_with_undo(studio_server: Served, open_page: Open) -> None:
     with studio_server.client() as api:
-        body = {"scenario": "small", "seed": 11, "speed": 20, "platform": "laptop", "name": f"Small {theme}"}
+        body = {"scenario": "small", "seed": 11, "speed": SPEED, "platform": "laptop", "name": "Small tasks"}
         run_id = api.post("/api/simulation/runs", json=body).raise_for_status().json()["run_id"]
-    page = open_page(studio_server.url, "/history", theme=theme, allowed=REFUSED)
+    page = open_page(studio_server.url, "/history", allowed=REFUSED)
     wait_until_settled(page)
     row = row_of(page, run_id)
-    expect(row).to_contain_text(f"Small {theme}")
+    expect(row).to_contain_text("Small tasks")
 
     choose(page, row, "Stop")
     page.get_by_role("button", name="Undo").click()
@@ -234,13 +230,13 @@ def test_run_is_stopped_repeated_and_labelled_with_undo(studio_server: Served, o
     dialog.get_by_label("Name", exact=True).fill("Renamed")
     dialog.get_by_label("Tags").fill("kept")
     dialog.get_by_label("Note").fill("why")
-    assert violations(page) == []
+    assert violations_by_theme(page) == NO_VIOLATIONS
     dialog.get_by_role("button", name="Save").click()
     expect(row).to_contain_text("Renamed")
     known = answer(studio_server, f"/api/runs/{run_id}")
     assert (known["name"], known["tags"], known["note"]) == ("Renamed", ["kept"], "why")
     page.get_by_role("button", name="Undo").click()
-    expect(row).to_contain_text(f"Small {theme}")
+    expect(row).to_contain_text("Small tasks")
     assert answer(studio_server, f"/api/runs/{run_id}")["tags"] == []
 
     with page.expect_response(re.compile("/api/simulation/runs$")) as again:
