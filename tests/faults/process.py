@@ -27,7 +27,7 @@ _PROGRAM = "from hybrid_scheduler.cli import main; main()"
 # A start is a fork of a process that has imported everything: importing takes far longer than what is tested.
 # Between the two is a process that waits for the server and reports its exit code.
 _FORK_SERVER = """
-import json, os, signal, socket, sys
+import gc, json, os, signal, socket, sys
 import aiosqlite, asyncpg
 import hybrid_scheduler.server.server_process
 from hybrid_scheduler import LiveConfig
@@ -36,6 +36,8 @@ from hybrid_scheduler.live.live_run import compile_live_code
 from hybrid_scheduler.storage import SqlJournal, schema_version
 
 compile_live_code(LiveConfig(schedulers=sys.argv[1].split(",")))
+gc.collect()
+gc.freeze()  # no server looks through the libraries again
 requests = socket.socket(fileno=0)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the tests and their servers
